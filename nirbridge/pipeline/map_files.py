@@ -50,6 +50,8 @@ def check_map(
     from nirbridge.mapping.storage.consistency import latency_problems
 
     record = file.read_map(path)
+    if record.model_sha256 != model_sha256:
+        return check.check_file(path, network, model_sha256)
     if sum(ways for _, ways in record.splits) > len(record.populations):
         return (Diagnostic("map", "splits make more copies than the map has populations", "", "map the model again"),)
     try:

@@ -99,13 +99,14 @@ def check_file(
     """Every violation of a saved map of the model whose file has ``model_sha256`` and reads as ``network``.
 
     With ``chip``, the chip in the file also has to be that one. A map that is marked ``placement_only`` is refused
-    unless ``placement_only`` says that the placement alone counts. Raises FileError where the file is no map at all.
+    unless ``placement_only`` says that the placement alone counts. A map of another model has that one problem: it is
+    compared no further. Raises FileError where the file is no map at all.
     """
     record = read_map(path)
-    problems = []
     if record.model_sha256 != model_sha256:
         found = f"is of a model with SHA-256 {quoted(record.model_sha256, 64)}"
-        problems.append(_problem("map", found, f"the model has {quoted(model_sha256, 64)}", _AGAIN))
+        return (_problem("map", found, f"the model has {quoted(model_sha256, 64)}", _AGAIN),)
+    problems = []
     if chip is not None and _as_loaded(dict(chip.record)) != record.chip:
         name = record.chip.get("name")
         problems.append(

@@ -89,7 +89,9 @@ def test_a_map_is_checked_with_the_timing_it_was_made_with(tmp_path: Path, capsy
 
 def test_a_map_of_another_model(map_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["check", "examples/models/digits_mlp.nir", "--map", str(map_file)]) == 1
-    assert "SHA-256" in capsys.readouterr().err
+    errors = capsys.readouterr().err
+    assert "SHA-256" in errors
+    assert errors.count("map the model again") == 1, "nothing else is compared with another model"
 
 
 def test_does_it_fit(capsys: pytest.CaptureFixture[str]) -> None:

@@ -109,9 +109,10 @@ def test_a_file_of_another_model_chip_and_timing(tmp_path: Path) -> None:
     write_map(dense_map(), path, "net.nir", SHA)
     net = dense_net()
     late = replace(net, timing=replace(net.timing, dt=2e-3))
-    found = check_file(path, late, "cd" * 32, chip_with("loihi2"))
-    assert [str(p) for p in found] == [
-        f"map: is of a model with SHA-256 '{SHA}', the model has '{'cd' * 32}'; {AGAIN}",
+    alone = f"map: is of a model with SHA-256 '{SHA}', the model has '{'cd' * 32}'; {AGAIN}"
+    assert [str(p) for p in check_file(path, late, "cd" * 32, chip_with("loihi2"))] == [alone]
+    assert [str(p) for p in check_file(path, conv_net(), "cd" * 32)] == [alone], "another model is compared no further"
+    assert [str(p) for p in check_file(path, late, SHA, chip_with("loihi2"))] == [
         f"chip: the map's 'loihi1' is not the requested 'loihi2'; {AGAIN}",
         "timing.dt: 0.0001 in the map, 0.002 as the model was read; leave out the option, or map the model again",
     ]
