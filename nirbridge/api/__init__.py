@@ -1,1 +1,1 @@
-"""The functions at the top of ``nirbridge``: each takes what a person has at hand and calls the pipeline."""
+"""The functions at the top of ``nirbridge``: each accepts models in any form and calls the pipeline."""

@@ -1,6 +1,6 @@
 """Arguments held to the annotations of a function, so that a wrong one is a ``UsageError`` that names it.
 
-The annotation is the check: what it does not describe at run time (protocols, type variables) passes.
+The annotation is the check; annotations without a meaning at run time (protocols, type variables) accept any value.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, Unpack, g
 from nirbridge.errors import Diagnostic, UsageError, counted, did_you_mean, quoted
 
 Natural = Annotated[int, 0, 2**63 - 1]
-"""An integer from 0; the numbers behind the type are the least and the greatest value."""
+"""An integer from 0; the numbers after the type are the least and the greatest value."""
 Count = Annotated[int, 1, 2**63 - 1]
 """An integer from 1."""
 Seed = Annotated[int, 0, 2**31 - 1]
-"""What the solver takes as a seed."""
+"""A seed of the solver."""
 P = ParamSpec("P")
 R = TypeVar("R")
 SHOWN = 8

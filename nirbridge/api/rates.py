@@ -1,4 +1,4 @@
-"""Spike rates that a person gives as a mapping, held to the network as those of a file are."""
+"""Spike rates given as a mapping, checked against the network like those of a file."""
 
 from __future__ import annotations
 

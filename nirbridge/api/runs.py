@@ -1,4 +1,4 @@
-"""What a model computes: simulated, emitted, run in another tool, compared, verified."""
+"""Functions that run a model: simulate, emit, run, verify, compare."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def simulate(
     keep_early_spikes: bool = False,
     progress: Progress = no_progress,
 ) -> Recording:
-    """What a model does on inputs, time step by time step.
+    """Simulate a model on inputs, time step by time step.
 
     Args:
         model: a ``QuantizedNetwork`` (its integers run), a ``MappedNetwork`` (its integers, core by core), or a model

@@ -22,10 +22,10 @@ _ASCII = str.maketrans(
         },
     }
 )
-"""Characters of nirbridge's own texts, and what stands for them in ASCII."""
+"""Characters of nirbridge's own texts and their replacements in ASCII."""
 _PLAIN_LOCALES = ("C", "POSIX")
 _COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
-"""What Python sets LC_CTYPE to where it finds the C locale."""
+"""Values of LC_CTYPE that Python sets in the C locale."""
 
 
 def is_ascii_locale(environment: Mapping[str, str] = os.environ) -> bool:

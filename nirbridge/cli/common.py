@@ -74,7 +74,7 @@ def summary_lines(recording: Recording) -> list[str]:
     meta = recording.meta
     batch = "" if meta["batch"] is None else f", batch {meta['batch']}"
     numbers = meta.get("dtype", "integers")
-    lines = [f"{counted(meta['steps'], 'step')} of {meta['dt']:g} s{batch}, {numbers}, backend {meta['backend']}"]
+    lines = [f"{counted(meta['steps'], 'time step')} of {meta['dt']:g} s{batch}, {numbers}, backend {meta['backend']}"]
     lines += noted("assumed", meta.get("assumed", ()))
     for entry in summary(recording)["recorded"]:
         spikes = f", {counted(entry['spikes'], 'spike')}" if "spikes" in entry else ""

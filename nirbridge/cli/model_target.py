@@ -1,6 +1,6 @@
 """A model that is named as a module: ``map my_net.py:net --sample-shape 1,34,34``.
 
-The module is imported as ``nirbridge import`` does, into a file that is gone after the command.
+The module is imported as ``nirbridge import`` does, into a file that is deleted after the command.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ PLAIN = "torch"
 def imported_file(
     target: str, sample_shapes: tuple[str, ...], framework: str | None, weights: str | None
 ) -> Iterator[str]:
-    """A ``.nir`` file of the module, named for its attribute; it is gone afterwards.
+    """A ``.nir`` file of the module, named for its attribute and deleted afterwards.
 
     Raises:
         UsageError: no shape, no such module, no framework found; ModelError and UnequalImport from the import.

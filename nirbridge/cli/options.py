@@ -182,7 +182,7 @@ def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """How a model is read: the command gets ``timing: Timing``, ``max_bytes: int`` and ``repairs: tuple``.
 
     It also gets ``rewrite``, see ``pass_options``. ``model`` is always a file: a module (FILE.py:ATTR) is imported
-    first. Known faults of the exporter are said on stderr; a JSON document says them itself.
+    first. Known faults of the exporter are reported on stderr; a JSON document contains them.
     """
     decorated = timing_options(repair_options(pass_options(max_bytes_option(_saying_faults(function)))))
     return target_options(decorated)
@@ -219,7 +219,7 @@ def repair_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def timing_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Adds ``--dt --integrator --reset --compare --if-gain``; the command gets one ``timing: Timing``.
 
-    What is not given is None: then the file's metadata decides, else the default.
+    Options that are not given are None: then the file's metadata decides, else the default.
     """
 
     @click.option("--dt", type=float, metavar="SECONDS", help="Seconds per time step.")

@@ -1,4 +1,4 @@
-"""What a command writes: results to stdout as text or as one JSON document, messages to stderr."""
+"""Output of a command: results to stdout as text or as one JSON document, messages to stderr."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def print_result(result: Mapping[str, Any] | list[str] | RenderableType) -> None
 def print_error(error: NirbridgeError, *, as_json: bool) -> None:
     """Every problem on a line of its own to stderr; with ``as_json`` one JSON document to stdout too.
 
-    A stream that takes nothing is passed over: the exit code still says that there was an error.
+    A stream that cannot be written is skipped: the exit code still signals the error.
     """
     with suppress(OSError):
         for line in [str(problem) for problem in error.problems] or [type(error).__name__]:
@@ -119,13 +119,13 @@ def reported_faults() -> list[str]:
 
 
 def print_details(lines: Iterable[str]) -> None:
-    """Lines on stderr beside the result; passed over where that takes nothing."""
+    """Lines on stderr beside the result; skipped if stderr cannot be written."""
     with suppress(OSError):
         click.echo(encodable("\n".join(lines), getattr(sys.stderr, "encoding", None)), err=True)
 
 
 def print_warning(text: str) -> None:
-    """One line on stderr, none with ``--quiet``; passed over where stderr takes nothing."""
+    """One line on stderr, none with ``--quiet``; skipped if stderr cannot be written."""
     if is_quiet():
         return
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""What a command's paths are, so that its results pass ``files.gate`` before it starts.
+"""Types of a command's paths, by which its results pass ``files.gate`` before it starts.
 
 A parameter of type ``click.Path()`` is read; results have one of the types below.
 """

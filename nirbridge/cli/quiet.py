@@ -10,7 +10,7 @@ _KEY = "nirbridge.quiet"
 
 
 def quiet_option() -> click.Option:
-    """The option itself; what it says is asked with ``is_quiet``."""
+    """The option itself; ``is_quiet`` reads its value."""
     text = "No progress, warnings or notes: results and errors alone."
     return click.Option(["--quiet"], is_flag=True, expose_value=False, callback=_remember, help=text)
 

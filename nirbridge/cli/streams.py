@@ -1,4 +1,4 @@
-"""The standard streams, also where they are closed, full or have lost their reader."""
+"""The standard streams, including closed and full ones and those without a reader."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ReaderGone(Exception):
 
 
 class Stdout:
-    """stdout, with exceptions of ours where it takes nothing: an OSError would look as if it came from anywhere."""
+    """stdout with nirbridge's exceptions where it cannot be written: an OSError would not name its source."""
 
     def __init__(self, stream: TextIO) -> None:
         """Passes everything on to ``stream``."""
@@ -88,7 +88,7 @@ def closed_stdout() -> FileError:
 
 
 def write_to_stderr(text: str) -> None:
-    """A line to stderr, or nowhere where stderr takes nothing."""
+    """A line to stderr, or nowhere if stderr cannot be written."""
     with suppress(OSError):
         click.echo(text, err=True)
 
@@ -106,7 +106,7 @@ def abandon_failing_streams() -> None:
 
 
 def redirect_to_null(descriptor: int) -> None:
-    """What is written to the descriptor from now on goes nowhere."""
+    """Discard everything written to the descriptor from now on."""
     with suppress(OSError):
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, descriptor)

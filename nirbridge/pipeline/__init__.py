@@ -1,15 +1,15 @@
 """The table of contents of nirbridge: every stage in order, each from frozen values to a new frozen value.
 
-1. ``load``, ``importing``: a file, shapes in words, or a module of a framework as a ``Network``; a chip by name.
-2. ``fit``: the network as it will run on the chip, with relays, delays that hold the hops, copies.
-3. ``partitioning``, ``placing``, ``mapping``: slices in cores, cores on the mesh, and the independent checker.
+1. ``load``: a file, shapes in words, or a module of a framework as a ``Network``; a chip by name.
+2. ``passes``, ``fit``: the network as it will run on the chip, with relays, delays that hold the hops, copies.
+3. ``partitioning``, ``map``: slices in cores, cores on the mesh, and the independent checker.
 4. ``map_files``: the map as a file, and a file checked against its model.
-5. ``integers``: the chip's numbers, saved and run.
-6. ``programs``: programs for another tool, emitted and run.
-7. ``recordings``: what goes in and what came out, in the reference too.
-8. ``verifying``: all of these on the same input, compared.
+5. ``quantize``, ``calibrated``: the network in the chip's integers, saved and run.
+6. ``emit``: programs for another tool, emitted and run.
+7. ``recordings``: inputs, the reference simulation and recordings.
+8. ``verify``: all of these on the same input, compared.
 
-Nothing but this room knows all stages; what is heavy is imported where it is used.
+Only this room knows all stages; heavy modules are imported where they are used.
 """
 
 from nirbridge.pipeline.differences import differences

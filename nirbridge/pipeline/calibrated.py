@@ -24,7 +24,7 @@ from nirbridge.simulators.inputs import open_inputs
 from nirbridge.simulators.simulate import Probe, simulate
 
 SAMPLES = 32
-"""Samples whose currents and potentials are looked at together."""
+"""Samples whose currents and potentials are recorded together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,7 +80,7 @@ def calibration_data(network: Network, arrays: Mapping[str, Array] | Array) -> C
 
 
 def observe_reference(network: Network, data: CalibrationData) -> Calibration:
-    """What the reference shows on data. Raises UsageError for inputs that do not fit."""
+    """Ranges of the reference's currents, potentials and spikes on data. Raises UsageError for other inputs."""
     probes = [Probe(p.name, ("i", "u") + (("s",) if p.neuron.fires else ())) for p in network.populations]
     probes += [Probe(port.name, ("s",)) for port in network.inputs]
     recording = simulate(network, data.inputs, record=probes, dtype="float64").recording
@@ -94,7 +94,7 @@ def _batch(data: CalibrationData) -> int:
 def quantize_with_data(
     retimed: Any, chip: Chip, options: QuantizationOptions, data: CalibrationData | None, plan: CalibrationPlan
 ) -> QuantizedNetwork:
-    """Quantizes as the plan says, and measures the result on the data.
+    """Quantizes according to the plan, and measures the result on the data.
 
     Raises:
         ModelError: what the chip cannot do.
@@ -159,7 +159,7 @@ class ReferenceScore:
         self.truth = simulate(network, self.inputs, record=self.record, dtype="float64").recording.arrays
 
     def run(self, quantized: QuantizedNetwork) -> Mapping[tuple[str, str], Array]:
-        """What the integers record."""
+        """The recorded arrays of the fixed-point model."""
         return FixedSimulator(quantized).run(self.inputs, record=self.record).recording.arrays
 
     def score(self, quantized: QuantizedNetwork) -> float:
@@ -172,7 +172,7 @@ class ReferenceScore:
         return (accuracy or 0.0) - 1e-3 * float(np.mean(changed or [0.0]))
 
     def measured(self, quantized: QuantizedNetwork) -> QuantizedNetwork:
-        """The network with what was measured in the report of each layer."""
+        """The network with the measurements in the report of each layer."""
         arrays, ranges = self.run(quantized), self._ranges(quantized)
         layers = tuple(self._layer(layer, arrays, ranges) for layer in quantized.report)
         return replace(quantized, report=layers)
@@ -203,7 +203,7 @@ class ReferenceScore:
         return replace(layer, measured=MappingProxyType(measured))
 
     def _read_error(self, arrays: Mapping[tuple[str, str], Array], outputs: set[str]) -> dict[str, Any]:
-        """Of a read-out: root mean square of what its outputs are off, as a share of theirs."""
+        """Relative root mean square error of the outputs of a readout."""
         pairs = [(arrays[p.name, "s"], self.truth[p.name, "s"]) for p in self.network.outputs if p.name in outputs]
         off = sum(float(np.square(a.astype(np.float64) - b).sum()) for a, b in pairs)
         size = sum(float(np.square(b.astype(np.float64)).sum()) for _, b in pairs)

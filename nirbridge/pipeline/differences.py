@@ -1,4 +1,4 @@
-"""What differs in meaning between two saved files of one kind."""
+"""Differences in meaning between two saved files of one kind."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A network on the cores of a chip, and nothing that the checker refuses.
-
-A partition on the cores of a chip, with what a step costs.
-"""
+"""A network mapped onto the cores of a chip and accepted by the checker; the costs of a partition per time step."""
 
 from __future__ import annotations
 
@@ -126,7 +123,7 @@ def place_partition(
 
 
 def _full_runs(sizes: CostModel, partition: Partition) -> tuple[str, ...]:
-    """What the map would take with full runs, said beside every map that cuts runs freely."""
+    """Synaptic memory of the map with full runs, as a note of every map that cuts runs freely."""
     from nirbridge.partitioner.cost.usage import full_run_words
 
     words = full_run_words(sizes, tuple(b.slices for b in partition.blocks))

@@ -34,7 +34,7 @@ def quantize_network(
 ) -> QuantizedNetwork:
     """Retimes a network for a chip and puts it into the chip's integers.
 
-    ``data``: ``simulators.quantize_data.Data`` to calibrate and measure on, ``plan``: how; ``keep_early_spikes`` as of
+    ``data``: ``CalibrationData`` to calibrate and measure on, ``plan``: how; ``keep_early_spikes`` as of
     ``passes.Retime``.
     Raises ModelError (what the chip cannot do), DoesNotFit (no widths within the requested memory), UsageError.
     """

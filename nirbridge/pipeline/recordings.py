@@ -43,7 +43,7 @@ def simulate_network(network: Network, inputs: Any, *, backend: str = "auto", **
 
 
 def probes(network: Network, variables_of: Sequence[tuple[str, tuple[str, ...]]], every: int) -> list[Probe] | None:
-    """Which variables of which nodes are kept, one step in ``every``; None: the default of the simulators."""
+    """Probes of variables by node, every ``every``-th time step; None: the default of the simulators."""
     from nirbridge.simulators.recording import default_probes
     from nirbridge.simulators.simulate import Probe
 

@@ -1,4 +1,4 @@
-"""Pools on neurons of their own, where a chip cannot hold the fan-in of a pool folded into what follows it."""
+"""Pools mapped to relay neurons where a chip cannot hold the fan-in of a pool folded into the next layer."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _heavy_pool(network: Network, chip: Chip) -> tuple[int, int] | None:
 
 
 def _pool_of(projection: Projection, index: int) -> tuple[int, int] | None:
-    """(projection, part) of the last pool that something follows."""
+    """(projection, part) of the last pool that is followed by another operator."""
     parts = parts_of(projection.operator)
     pools = [k for k, part in enumerate(parts[:-1]) if isinstance(part, SumPool)]
     return (index, pools[-1]) if pools else None

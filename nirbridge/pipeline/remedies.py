@@ -1,4 +1,4 @@
-"""The smallest changes that would make a network fit: each was tried, none is guessed."""
+"""The smallest changes that make a network fit; each was tried."""
 
 from __future__ import annotations
 

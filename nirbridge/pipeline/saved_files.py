@@ -26,7 +26,7 @@ _SHOWS = "a map (.map.json), a quantized network (.q.npz) or a recording (.npz) 
 
 @dataclass(frozen=True, slots=True)
 class SavedFile:
-    """What a file holds: ``kind``, and the value of that kind."""
+    """Content of a file: ``kind``, and the value of that kind."""
 
     kind: Kind
     value: MapRecord | QuantizedNetwork | Recording

@@ -1,4 +1,4 @@
-"""Every way to compute a model, side by side."""
+"""Reference, fixed-point model, mapped model and emitted program on the same input."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _program(
 def _placed(
     network: Network, retimed: RetimedNetwork, chip: Chip, quantized: QuantizedNetwork, mapping: Any, progress: Progress
 ) -> MappedNetwork:
-    """The map that the mapped simulator runs; one that does not fit is refused here."""
+    """The map that the mapped simulator runs. Raises DoesNotFit."""
     from nirbridge.mapping.storage.record import MapRecord
 
     if isinstance(mapping, MapRecord):
@@ -149,7 +149,7 @@ def _placed(
 def _map_to_verify(
     retimed: RetimedNetwork, chip: Chip, quantized: QuantizedNetwork, progress: Progress, *, needed: bool
 ) -> tuple[Any, dict[str, str]]:
-    """A map, and why there is none; the widest weights take the memory of all."""
+    """A map, or the reason for its absence; every weight is counted with the widest format."""
     bits = max((p.weight_bits for p in quantized.projections), default=None)
     try:
         options = MapOptions(effort="fast", weight_bits=bits, progress=progress)

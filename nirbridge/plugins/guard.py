@@ -18,7 +18,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "emitters": ("takes", "options", "records", "emit", "run"),
     "simulators": ("takes", "__call__"),
 }
-"""Attributes of the object behind a name, by kind."""
+"""Attributes that the object of a name must have, by kind."""
 
 
 def check_form(kind: str, target: object, subject: str) -> None:

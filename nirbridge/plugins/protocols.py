@@ -1,4 +1,4 @@
-"""One Protocol per kind of plugin: what an object behind a name has to be. nirbridge's own names keep to the same ones.
+"""One Protocol per kind of plugin, for the object of a name; nirbridge's own objects keep to the same ones.
 
 That of passes is ``nirbridge.passes.base.Pass``, since the runner of passes needs it.
 
@@ -70,7 +70,7 @@ class Simulator(Protocol):
         record: Sequence[Probe] | None = None,
         progress: Progress = ...,
     ) -> Recording:
-        """What the model does on the inputs.
+        """Run the model on the inputs.
 
         Args:
             model: what to run; it is left unchanged.
@@ -134,9 +134,9 @@ class Emitter(Protocol):
         record: Sequence[Probe] | None = None,
         progress: Progress = ...,
     ) -> Recording:
-        """What the program does on the inputs; arguments as of a ``Simulator``.
+        """Run the program on the inputs; arguments as of a ``Simulator``.
 
-        Nothing is left behind: no process, no file. A run that makes no progress is ended.
+        No process and no file remains after the run. A run that makes no progress is ended.
 
         Raises:
             UsageError: the tool is not installed, nothing runs such a program (``records`` is empty), or inputs, steps

@@ -1,4 +1,4 @@
-"""Look-up of names: the distribution that defines one, and the object behind it."""
+"""Look-up of names: the distribution that defines a name, and its object."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def get(kind: Literal["simulators"], name: str, plugins: Plugins = None) -> Simu
 @overload
 def get(kind: str, name: str, plugins: Plugins = None) -> Any: ...
 def get(kind: str, name: str, plugins: Plugins = None) -> Any:
-    """The object behind a name of a kind other than chips, imported now.
+    """The object of a name of a kind other than chips, imported now.
 
     Raises UsageError for an unknown name, a name that two distributions use, and an object that cannot be imported or
     is not of its kind.

@@ -1,7 +1,4 @@
-"""A comparison of two recordings for a terminal: a row per node and variable, the total, and remarks.
-
-A comparison of two recordings as one plain document (the JSON form).
-"""
+"""A comparison of two recordings as a table with remarks, and as one plain document (the JSON form)."""
 
 from __future__ import annotations
 

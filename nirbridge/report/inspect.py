@@ -1,7 +1,4 @@
-"""A NIR file for a terminal: nodes, neurons, projections, timing, warnings.
-
-The content of a NIR file as one plain document (the JSON form).
-"""
+"""Report of a NIR file: nodes, neurons, projections, timing, warnings; as tables and as one plain document (JSON)."""
 
 from __future__ import annotations
 

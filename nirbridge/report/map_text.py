@@ -63,7 +63,7 @@ def map_text(mapped: MappedNetwork, width: int = 100, *, title: str = "", color:
 
 
 def map_renderable(mapped: MappedNetwork, width: int = 100, *, title: str = "", notes: bool = True) -> RenderableType:
-    """The same report for a ``rich`` console of one's own; without assumptions and notes where ``notes`` is false."""
+    """The same report for a given ``rich`` console; without assumptions and notes where ``notes`` is false."""
     parts: list[RenderableType] = [Text(one_line(title), style="bold")] if title else []
     facts = facts_table((label, "\n".join(lines)) for label, lines in map_facts(mapped))
     parts += [facts, heading("resources"), _resources(mapped)]
@@ -154,8 +154,8 @@ def mesh_text(mapped: MappedNetwork, width: int = 100) -> str:
     """The chips in use (the first four), tiles row by row; in a tile one sign per core.
 
     A shade is the share of the core's fullest resource: up to a quarter, a half, three quarters, all of the limit.
-    Rows after the 16th and columns after ``width`` are left out where nothing is on them, or cut where something is;
-    both are said.
+    Rows after the 16th and columns after ``width`` are left out where they are unused,
+    or cut where they are used; the report states both.
     """
     shares = {row.core: row.share for row in core_rows(mapped)}
     chips = sorted({core.chip for core in mapped.cores})

@@ -22,7 +22,7 @@ _NONE: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """What an importer is checked with: a module of its framework, a sample, and options that the module needs."""
+    """Input of the check of an importer: a module of its framework, a sample, and options that the module needs."""
 
     module: Any
     sample: Any
@@ -38,7 +38,7 @@ def check_conformance(
     networks: Sequence[Network] | None = None,
     run: bool = True,
 ) -> None:
-    """Hold the object behind a name to the Protocol of its kind.
+    """Check the object of a name against the Protocol of its kind.
 
     Checked are attributes, types of results, values against the reference, that two calls give the same, that arguments
     are left unchanged, and that wrong arguments raise errors of nirbridge.
@@ -87,7 +87,7 @@ def check_plugin(
     examples: Mapping[str, Example] | None = None,
     run: bool = True,
 ) -> None:
-    """Hold every name of a plugin to its Protocol, installed or not.
+    """Check every name of a plugin against its Protocol, installed or not.
 
     ``examples``: for each importer, by name. ``run`` as of ``check_conformance``.
 

@@ -1,4 +1,4 @@
-"""Ways between the populations of the random graphs of ``strategies``: joins, loops, longer cycles, parallel read-outs.
+"""Ways between the populations of the random graphs of ``strategies``: joins, loops, longer cycles, parallel readouts.
 
 ``maker`` is the graph in the making; its ``points`` are nodes that may feed others, with the shape of their outputs.
 """

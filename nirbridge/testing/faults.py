@@ -1,4 +1,4 @@
-"""Faults of an object that claims to keep to a Protocol, collected so that one run tells all of them."""
+"""Faults of an object that claims to keep to a Protocol, collected so that one run reports all of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nirbridge.errors import Bug, Diagnostic, NirbridgeError, NotConforming
 from nirbridge.simulators.types import Recording
 
 FAILED: Any = object()
-"""What ``Faults.call`` returns for a call that failed."""
+"""Result of ``Faults.call`` for a call that failed."""
 HINT = "see docs/plugins.md"
 
 
@@ -150,7 +150,7 @@ def _kind(value: Any) -> str:
 
 
 def _parts(value: Any) -> Sequence[Any] | None:
-    """What a value consists of, in order; None: it is one."""
+    """The parts of a value in order; None: it has no parts."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return [part for f in dataclasses.fields(value) for part in (f.name, getattr(value, f.name, None))]
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""What each kind of plugin is held to, one function per kind."""
+"""The checks of each kind of plugin, one function per kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pass is held to on one network."""
+"""The checks of a pass on one network."""
 
 from __future__ import annotations
 

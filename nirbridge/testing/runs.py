@@ -19,7 +19,7 @@ Run = Callable[..., Any]
 
 
 def expected(model: Model, inputs: Mapping[str, Array], **options: Any) -> Recording:
-    """What a model does: by the reference backend, or by the reference of the fixed-point simulator."""
+    """The expected recording: of the reference backend, or of the reference of the fixed-point simulator."""
     from nirbridge.mapping.integers import integers_of
     from nirbridge.simulators.fixed.simulate import simulate_fixed
     from nirbridge.simulators.simulate import simulate

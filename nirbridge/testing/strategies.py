@@ -104,12 +104,12 @@ def _layer(maker: _Maker) -> None:
 
 
 def _chain(maker: _Maker, name: str, shape: Shape) -> tuple[str, Shape]:
-    mixed = uneven_behind = False
+    mixed = uneven_after = False
     for _ in range(maker.pick(4)):
         node, out, mixes, uneven = _linear(maker, shape)
-        if mixes and uneven_behind:
+        if mixes and uneven_after:
             break  # a delay per element may not stand between two nodes that mix
-        mixed, uneven_behind = mixed or mixes, uneven_behind or (uneven and mixed)
+        mixed, uneven_after = mixed or mixes, uneven_after or (uneven and mixed)
         name, shape = maker.add(node, name), out
     return name, shape
 

@@ -150,7 +150,7 @@ def test_a_result_on_stdout_is_alone_there() -> None:
     done = subprocess.run(base, capture_output=True, check=True, timeout=120)
     with np.load(io.BytesIO(done.stdout)) as recording:
         assert recording["out/s"].shape == (5, 2)
-    assert b"5 steps of 0.0001 s" in done.stderr
+    assert b"5 time steps of 0.0001 s" in done.stderr
     done = subprocess.run([*base, "--json"], capture_output=True, check=False, timeout=120)
     assert done.returncode == 2
     assert b"--json: writes to stdout, the result goes there, too" in done.stderr

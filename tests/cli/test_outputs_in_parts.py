@@ -115,7 +115,7 @@ def test_a_recording_in_numbers_and_words() -> None:
         "spikes": 1400,
     }
     assert common.summary_lines(recording) == [
-        "1,234 steps of 0.001 s, integers, backend dense",
+        "1,234 time steps of 0.001 s, integers, backend dense",
         "'a' s: [700, 2] uint8, 1,400 spikes",
         "'a' v: [700, 2] float64",
         "'b\\n' s: [3, 1] float32",
@@ -123,7 +123,7 @@ def test_a_recording_in_numbers_and_words() -> None:
         "'c' u: [2] int32",
     ]
     more = Recording({}, meta | {"batch": 3, "dtype": "float32", "assumed": ["dt"]})
-    assert common.summary_lines(more) == ["1,234 steps of 0.001 s, batch 3, float32, backend dense", "assumed: dt"]
+    assert common.summary_lines(more) == ["1,234 time steps of 0.001 s, batch 3, float32, backend dense", "assumed: dt"]
 
 
 @pytest.mark.parametrize(

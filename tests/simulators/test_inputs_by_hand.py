@@ -191,6 +191,17 @@ class Odd:
      "put time steps first, then samples, then the axes of the input"),
     (ONE, np.zeros((4, 3)), "input 'in': an array of shape (4, 3), it takes [steps, 2] or [steps, batch, 2]; "
      "put time steps first, then samples, then the axes of the input"),
+    (ONE, np.zeros((2, 9)), "input 'in': an array of shape (2, 9), it takes [steps, 2] or [steps, batch, 2]; "
+     "put time steps first, as numpy.moveaxis(x, -1, 0)"),
+    (TWO, {"a": np.zeros((4, 2)), "b": np.zeros((4, 1, 3))},
+     "input 'b': an array of shape (4, 1, 3), it takes [steps, 3, 1] or [steps, batch, 3, 1]; "
+     "transpose the axes after time steps to (3, 1)"),
+    (TWO, {"a": np.zeros((4, 6, 2)), "b": np.zeros((4, 6, 1, 3))},
+     "input 'b': an array of shape (4, 6, 1, 3), it takes [steps, 3, 1] or [steps, batch, 3, 1]; "
+     "transpose the axes after samples to (3, 1)"),
+    (TWO, {"a": np.zeros((4, 6, 2)), "b": np.zeros((4, 6, 3))},
+     "input 'b': an array of shape (4, 6, 3), it takes [steps, 3, 1] or [steps, batch, 3, 1]; "
+     "reshape it, as x.reshape(*x.shape[:2], 3, 1)"),
     (ONE, np.array([["a", "b"]]), "input 'in': an array of type <U1, inputs are real numbers; convert it"),
     (TWO, {"a": np.zeros((1, 3)), "b": np.zeros((1, 3, 1), "O")},
      "input 'a': an array of shape (1, 3), it takes [steps, 2] or [steps, batch, 2]; "

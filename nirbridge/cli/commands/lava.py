@@ -38,7 +38,7 @@ def command(action: str, python: str | None, again: bool, as_json: bool) -> int:
 
 
 def install(python: str | None, again: bool) -> LavaStatus:
-    """Makes it where it is not there, with progress on a terminal."""
+    """Installs the environment if it is missing, with progress on a terminal."""
     from nirbridge.pipeline import install_lava
 
     with progress_on_stderr() as progress:
@@ -46,7 +46,7 @@ def install(python: str | None, again: bool) -> LavaStatus:
 
 
 def status(python: str | None, again: bool) -> LavaStatus:
-    """What is there. Raises UsageError for options of install."""
+    """The state of the environment. Raises UsageError for options of install."""
     from nirbridge.pipeline import lava_status
 
     if python is not None or again:

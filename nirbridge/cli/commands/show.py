@@ -37,7 +37,7 @@ def command(file: str, as_json: bool) -> None:
 
 
 def document(saved: SavedFile) -> dict[str, Any]:
-    """What the file holds, as JSON."""
+    """Content of the file as JSON."""
     value: Any = saved.value
     if saved.kind == "map":
         from nirbridge.report.saved_map import saved_map_document
@@ -51,7 +51,7 @@ def document(saved: SavedFile) -> dict[str, Any]:
 
 
 def text_of(saved: SavedFile) -> Any:
-    """What the file holds, as text: lines, or tables made with rich."""
+    """Content of the file as text: lines, or tables made with rich."""
     value: Any = saved.value
     if saved.kind == "map":
         from nirbridge.report.saved_map import saved_map_text

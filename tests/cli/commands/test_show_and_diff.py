@@ -76,7 +76,7 @@ def test_the_others_are_shown_as_the_commands_that_made_them_do(capsys: pytest.C
     assert recording["recorded"] == [
         {"node": "output", "variable": "s", "shape": [4, 2, 10], "type": "uint8", "spikes": 0}
     ]
-    assert "4 steps of 0.0001 s, batch 2" in shown("show", "recording.bin", capsys=capsys)
+    assert "4 time steps of 0.0001 s, batch 2" in shown("show", "recording.bin", capsys=capsys)
 
 
 def test_without_notes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,7 +30,7 @@ def test_it_saves_what_the_library_gives(model: str, tmp_path: Path, capsys: pyt
     options = ["--dt", "1e-3", "--record", "*:s,v", "--record", "1:count"]
     assert run(["simulate", model, "--input", str(tmp_path / "in.npy"), "-o", str(result), *options]) == 0
     shown = capsys.readouterr()
-    assert shown.out.startswith("40 steps of 0.001 s, float32, backend ")
+    assert shown.out.startswith("40 time steps of 0.001 s, float32, backend ")
     assert shown.err == ""
     from nirbridge.network.model import Timing
 
