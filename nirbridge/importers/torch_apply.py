@@ -30,8 +30,8 @@ def torch_apply(operator: Operator, x: Array) -> Array:
     step = max(1, AT_ONCE // widest)
     out = np.empty((len(rows), *operator.output_shape), dtype)
     for start in range(0, len(rows), step):
-        some = rows[start : start + step].astype(dtype, copy=False)
-        out[start : start + step] = reduce(lambda value, function: function(value), functions, some)
+        batch = rows[start : start + step].astype(dtype, copy=False)
+        out[start : start + step] = reduce(lambda value, function: function(value), functions, batch)
     return out.reshape(*x.shape[: x.ndim - len(operator.input_shape)], *operator.output_shape)
 
 

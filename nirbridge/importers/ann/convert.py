@@ -36,10 +36,10 @@ class ConversionOptions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScaledNetwork:
-    """The spiking network, its layers in the report's words, and on the measured samples what reached the outputs.
+    """The spiking network, its layers for the report, and the values of the outputs on the measured samples.
 
     ``scales`` by population. ``wanted`` and ``reached`` by output, ``[samples, *shape]``: the ANN's values and those of
-    the spiking network (mean per step, in the ANN's units; spikes per step where outputs are spikes).
+    the spiking network (mean per time step, in the ANN's units; spikes per time step where outputs are spikes).
     """
 
     network: Network

@@ -35,21 +35,21 @@ def calibration_arrays(data: Any, inputs: Sequence[Port]) -> dict[str, Array]:
     """
     by_name = _by_name(data, inputs)
     problems: list[Diagnostic] = []
-    found: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     for port in inputs:
         array = _array(by_name[port.name])
         problem = _wrong(array, port)
         if problem:
             problems.append(Diagnostic(f"calibration data of input {quoted(port.name)}", *problem))
-        found[port.name] = array
-    if not problems and len({len(a) for a in found.values()}) > 1:
-        counts = ", ".join(f"{len(a):,}" for a in found.values())
+        arrays[port.name] = array
+    if not problems and len({len(a) for a in arrays.values()}) > 1:
+        counts = ", ".join(f"{len(a):,}" for a in arrays.values())
         limit = "every input needs the same number"
         problems.append(
             Diagnostic("calibration data", f"{counts} samples", limit, "give the same samples to every input")
         )
     UsageError.raise_all(problems)
-    return {name: np.ascontiguousarray(a, np.float32) for name, a in found.items()}
+    return {name: np.ascontiguousarray(a, np.float32) for name, a in arrays.items()}
 
 
 def _by_name(data: Any, inputs: Sequence[Port]) -> Mapping[str, Any]:
@@ -115,7 +115,9 @@ def module_outputs(module: Any, data: Mapping[str, Array], outputs: Sequence[Por
     return {p.name: np.concatenate(k).reshape(-1, *p.shape) for p, k in zip(outputs, collected, strict=True)}
 
 
-def folding_error(network: Network, wanted: Mapping[str, Array], found: Mapping[str, Array]) -> tuple[float, float]:
+def folding_error(
+    network: Network, expected: Mapping[str, Array], computed: Mapping[str, Array]
+) -> tuple[float, float]:
     """(largest absolute difference, largest absolute output) of the module and the imported network.
 
     Raises:
@@ -124,8 +126,8 @@ def folding_error(network: Network, wanted: Mapping[str, Array], found: Mapping[
     """
     largest, size = 0.0, 0.0
     for port in network.outputs:
-        largest = max(largest, float(np.max(np.abs(wanted[port.name] - found[port.name]), initial=0.0)))
-        size = max(size, float(np.max(np.abs(wanted[port.name]), initial=0.0)))
+        largest = max(largest, float(np.max(np.abs(expected[port.name] - computed[port.name]), initial=0.0)))
+        size = max(size, float(np.max(np.abs(expected[port.name]), initial=0.0)))
     if largest > AGREES * size or not math.isfinite(largest):
         difference = f"its outputs differ by {largest:.3g} from those of the imported network"
         limit = f"at most {AGREES:g} of the largest output, {size:.3g}"

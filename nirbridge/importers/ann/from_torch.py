@@ -1,7 +1,7 @@
 """A trained PyTorch ANN -> a spiking network with the same function, as NIR: rates of integrate-and-fire neurons.
 
 Every ReLU becomes a population of integrate-and-fire neurons (threshold 1, soft reset); everything linear between two
-of them becomes one projection with its constants. The input is fed as it is, the same in every step.
+of them becomes one projection with its constants. The input is constant over time.
 """
 
 from __future__ import annotations
@@ -113,9 +113,9 @@ def convert_torch(
         calibration: typical inputs, ``[samples, *shape]`` (tensor or array; a tuple or a mapping of them for several
             inputs; for one input also a list of batches). Some hundreds of training samples are enough,
             without labels.
-        dt: seconds per step.
-        percentile: the activation that a spike in every step stands for: ``"least-error"`` (the scale of least mean
-            squared error at ``steps``), ``"max"``, or a percentile of the activations such as 99.9.
+        dt: seconds per time step.
+        percentile: the activation that a spike in every time step stands for: ``"least-error"`` (the scale of least
+            mean squared error at ``steps``), ``"max"``, or a percentile of the activations such as 99.9.
         steps: how many steps the scales and start potentials are tuned for; the network runs for any number.
         per_channel: a scale for each channel (each neuron of a linear layer), else one for each population.
         fair_start: potentials start where the mean count on the calibration data is right, else exactly at half the
@@ -123,7 +123,7 @@ def convert_torch(
         readout: ``"potential"``: outputs are potentials of integrators in the ANN's units, v / steps is the ANN's
             output, its sign kept; ``"spikes"``: outputs are spike counts on one scale, negative values are 0.
         batched: whether the sample has a batch axis (None: inferred).
-        accept: known deviations that are taken, by name (``deviations.DEVIATIONS``); others are refused.
+        accept: names of known deviations to accept (``deviations.DEVIATIONS``); all others are refused.
         progress: called with a stage and the share that is done.
 
     Raises:
@@ -143,8 +143,8 @@ def convert_torch(
     used = len(next(iter(arrays.values())))
     checked = select_samples(arrays, checked_samples(ann, used))
     with one_thread() if percentile == LEAST_ERROR else nullcontext():  # a search looks at so much data and no more
-        found = walk_populations(ann, _as_given(checked, ann))
-        error, size = folding_error(ann, module_outputs(fixed, checked, ann.outputs), found)
+        computed = walk_populations(ann, _as_given(checked, ann))
+        error, size = folding_error(ann, module_outputs(fixed, checked, ann.outputs), computed)
         converted = convert_ann(ann, _as_given(arrays, ann), options, progress)
     report = _report(converted, options, (available, used), error, size)
     network = replace(converted.network, notes=(*converted.network.notes, folding_note(report)))

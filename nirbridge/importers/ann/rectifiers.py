@@ -1,4 +1,4 @@
-"""Activations of a traced ANN as neurons: which ones a spike rate can stand for, and what to do about the others."""
+"""Activations of a traced ANN as neurons: which ones a spike rate can stand for, and hints for the others."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ FORMS: Mapping[type, NeuronSpec] = MappingProxyType({Rectifier: NeuronSpec(_read
 
 
 def with_rectifiers(flow: DataflowGraph) -> tuple[DataflowGraph, tuple[Diagnostic, ...]]:
-    """The flow with every ReLU and ReLU6 as a neuron, and what stands in the way of a conversion, all of it."""
+    """The flow with every ReLU and ReLU6 as a neuron, and every operation that prevents a conversion."""
     calls: list[Operation] = []
     problems: list[Diagnostic] = []
     for call in flow.calls:

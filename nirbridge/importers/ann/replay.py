@@ -60,16 +60,16 @@ def walk_populations(network: Network, inputs: Mapping[str, Array], visit: Visit
     samples = len(next(iter(inputs.values())))
     values: Values = dict(inputs)
     last = {p.source: p.target for p in network.projections}
-    found: Values = {}
+    reached: Values = {}
     for node in (*network.populations, *network.outputs):
         drive = summed_input(network, node.name, node.shape, values, samples)
         if isinstance(node, Population):
             values[node.name] = visit(node, drive)
         else:
-            found[node.name] = drive
+            reached[node.name] = drive
         for name in [n for n, target in last.items() if target == node.name]:
             values.pop(name, None)
-    return found
+    return reached
 
 
 def summed_input(
@@ -96,7 +96,7 @@ ENOUGH = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpikeMeasurement:
-    """By population: start potential, spikes per step ``[samples, *shape]``, mean surplus, bound in spikes.
+    """By population: start potential, spikes per time step ``[samples, *shape]``, mean surplus, bound in spikes.
 
     ``reached``: by output, the mean over the steps of its input.
     """
@@ -111,14 +111,14 @@ class SpikeMeasurement:
 def measure_spikes(
     network: Network,
     inputs: Mapping[str, Array],
-    wanted: Mapping[str, Array],
+    target_rates: Mapping[str, Array],
     steps: int,
     choices: tuple[bool, bool],
     progress: Progress | None = None,
 ) -> SpikeMeasurement:
     """Runs ``network`` for ``steps`` steps of the constant ``inputs [samples, *shape]``.
 
-    ``wanted``: by population, the rates that the ANN asks for (activation over scale). ``choices``: start potentials
+    ``target_rates``: by population, those of the ANN (activation over scale). ``choices``: start potentials
     per channel or per population, and whether they are looked for at all (else they stay at half the threshold).
     """
     measurement = SpikeMeasurement({}, {}, {}, {}, {})
@@ -126,7 +126,7 @@ def measure_spikes(
     bounds = {port.name: np.zeros(port.shape) for port in network.inputs}
     last = {p.source: p.target for p in network.projections}
     for k, population in enumerate(network.populations):
-        sent[population.name] = _population(network, population, sent, steps, wanted, choices, measurement)
+        sent[population.name] = _population(network, population, sent, steps, target_rates, choices, measurement)
         bounds[population.name] = _bound(network, population, bounds, measurement)
         for name in [n for n, target in last.items() if target == population.name]:
             sent.pop(name, None)
@@ -144,7 +144,7 @@ def _population(
     population: Population,
     sent: Mapping[str, Array],
     steps: int,
-    wanted: Mapping[str, Array],
+    target_rates: Mapping[str, Array],
     choices: tuple[bool, bool],
     measurement: SpikeMeasurement,
 ) -> Array:
@@ -156,8 +156,8 @@ def _population(
         return drive.mean(axis=0, dtype=np.float32)[None]
     name, (per_channel, fair) = population.name, choices
     start = np.asarray(HALF)
-    if name in wanted:
-        goal = np.clip(wanted[name], 0, 1) * steps
+    if name in target_rates:
+        goal = np.clip(target_rates[name], 0, 1) * steps
         measurement.surplus[name] = float(np.mean(count_spikes(drive, start) - goal))
         varies = any(len(sent[p.source]) > 1 for p in network.projections if p.target == name)
         if fair and varies:  # at a constant input half the threshold rounds fairly

@@ -12,14 +12,14 @@ from nirbridge.arrays import Array
 class ConvertedLayer:
     """One population of a converted network.
 
-    ``scale``: the activation that a spike in every step stands for, shape ``(channels, 1, …)`` or ``()``; activation =
-    spikes / steps * scale. ``largest``: the largest activation on the calibration data. ``clipped``: share of the
-    positive activations above their scale. ``rounding``: the largest error of one layer by itself after ``steps``
-    steps of constant input, half a spike, in activation. ``error``: root mean square of (spikes / steps * scale -
-    activation) as measured through all layers before it, after ``steps`` steps; ``error_share``: the same as a share
-    of the activations' own root mean square. ``surplus``: mean number of spikes too many from a start at half the
-    threshold, which the start potentials make up for. ``bound_spikes``: E of ``ann.spiking``: after T steps each
-    rate is proved to be within E / T of that of the clipped ANN, whatever the (constant) input.
+    ``scale``: the activation that a spike in every time step stands for, shape ``(channels, 1, …)`` or ``()``;
+    activation = spikes / steps * scale. ``largest``: the largest activation on the calibration data. ``clipped``: share
+    of the positive activations above their scale. ``rounding``: the largest error of one layer by itself after
+    ``steps`` time steps of constant input, half a spike, in activation. ``error``: root mean square of (spikes / steps
+    * scale - activation) as measured through all layers before it, after ``steps`` time steps; ``error_share``: the
+    same as a share of the activations' own root mean square. ``surplus``: mean number of spikes too many from a start
+    at half the threshold, which the start potentials make up for. ``bound_spikes``: E of ``ann.spiking``: after T steps
+    each rate is proved to be within E / T of that of the clipped ANN, whatever the (constant) input.
     """
 
     name: str

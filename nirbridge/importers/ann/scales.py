@@ -1,4 +1,4 @@
-"""The activation that a spike in every step stands for, chosen on the user's data.
+"""The activation that a spike in every time step stands for, chosen on the user's data.
 
 With scale s and T steps, a rectifier's value a is sent as ``min(round(a * T / s), T)`` spikes that count ``s / T`` each
 (see ``count_spikes``): a small scale clips, a large one rounds coarsely.

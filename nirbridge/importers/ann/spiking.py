@@ -86,7 +86,7 @@ def _into(parts: Sequence[Operator], position: int, step: int) -> list[Operator]
 
 
 def _through(part: Operator, scale: Array, *, output: bool) -> Array | None:
-    """The scale that does on one side of a part what ``scale`` does on the other, or None."""
+    """The scale on one side of a part that is equivalent to ``scale`` on the other, or None."""
     shape = part.input_shape if output else part.output_shape
     if isinstance(part, Reshape):
         return scale.reshape(shape)
@@ -161,21 +161,21 @@ def count_spikes(drive: Array, start: Array, spikes: Array | None = None) -> Arr
     return counts
 
 
-def fair_start(drive: Array, wanted: Array, *, per_channel: bool) -> Array:
-    """Start potentials for which the mean count over the samples is that of ``wanted [samples, *shape]``.
+def fair_start(drive: Array, counts: Array, *, per_channel: bool) -> Array:
+    """Start potentials for which the mean count over the samples is that of ``counts [samples, *shape]``.
 
     Args:
         drive: input of each step, ``[steps, samples, *shape]``, in thresholds.
-        wanted: counts that the activations ask for, fractions and all.
+        counts: spike counts of the activations, fractions included.
         per_channel: one start for each element of the first axis, else one for the population.
 
     Returns:
         Shape ``(channels, 1, …)`` or ``()``, float64 on a grid of 1/1024.
     """
-    axes = (0, *range(2, wanted.ndim)) if per_channel else tuple(range(wanted.ndim))
-    start = np.full((wanted.shape[1], *(1,) * (wanted.ndim - 2)) if per_channel else (), HALF)
+    axes = (0, *range(2, counts.ndim)) if per_channel else tuple(range(counts.ndim))
+    start = np.full((counts.shape[1], *(1,) * (counts.ndim - 2)) if per_channel else (), HALF)
     for _ in range(ROUNDS):
-        surplus = np.mean(count_spikes(drive, start) - wanted, axis=axes, dtype=np.float64)
+        surplus = np.mean(count_spikes(drive, start) - counts, axis=axes, dtype=np.float64)
         start = np.clip(start - surplus.reshape(start.shape), HALF - FARTHEST, HALF + FARTHEST)
     return freeze(np.round(start * 1024) / 1024)
 

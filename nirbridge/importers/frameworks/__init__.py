@@ -63,13 +63,13 @@ def framework_of(module: object, known: Iterable[str] = FRAMEWORKS) -> str | Non
     parts = torch.nn.Module.modules(module)  # a framework may have another method of that name
     classes = {cls for part in parts for cls in type(part).__mro__}
     packages = {cls.__module__.partition(".")[0] for cls in classes}
-    found = [name for name in known if name in packages and name != PLAIN]
-    if len(found) > 1:
-        names = " and of ".join(found)
+    matching = [name for name in known if name in packages and name != PLAIN]
+    if len(matching) > 1:
+        names = " and of ".join(matching)
         raise UsageError.of(
             f"module {quoted(type(module).__name__)}",
             f"it has parts of {names}",
             "a module is imported as one framework",
-            f"say which: framework={found[0]!r}",
+            f"say which: framework={matching[0]!r}",
         )
-    return found[0] if found else PLAIN
+    return matching[0] if matching else PLAIN

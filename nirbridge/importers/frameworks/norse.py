@@ -279,5 +279,5 @@ def without_states(flow: DataflowGraph) -> DataflowGraph:
     """The flow without outputs that are the spikes ``z`` in a recurrent cell's state, beside its potential ``v``."""
     potentials = {(o.name, o.ref.call) for o in flow.outputs}
     states = [o for o in flow.outputs if o.name[-2:] == "_z" and (f"{o.name[:-1]}v", o.ref.call) in potentials]
-    kept = tuple(o for o in flow.outputs if o not in states)
-    return replace(flow, outputs=kept) if kept else flow
+    outputs = tuple(o for o in flow.outputs if o not in states)
+    return replace(flow, outputs=outputs) if outputs else flow

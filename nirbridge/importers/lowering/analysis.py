@@ -77,12 +77,12 @@ def without_spikes(reading: ImportedNeuron) -> ImportedNeuron:
     return replace(reading, neuron=quiet, scale_out=None)
 
 
-def named_ports(wanted: Mapping[ValueRef, str], calls: Mapping[str, Operation]) -> list[tuple[Port, ValueRef]]:
+def named_ports(port_names: Mapping[ValueRef, str], calls: Mapping[str, Operation]) -> list[tuple[Port, ValueRef]]:
     """A port with a name of its own for each value that is returned."""
     taken = set(calls)
     out: list[tuple[Port, ValueRef]] = []
-    for ref, name in wanted.items():
-        port = fresh_name("output" if len(wanted) == 1 else f"output_{name}", taken)
+    for ref, name in port_names.items():
+        port = fresh_name("output" if len(port_names) == 1 else f"output_{name}", taken)
         taken.add(port)
         out.append((Port(port, calls[ref.call].shape), ref))
     return out
@@ -129,7 +129,7 @@ _SEED = 20_240_901
 
 
 def folding_text(before: Expression, call: Operation, after: Expression) -> str:
-    """A note on what became of a BatchNorm: ``after`` is ``before`` with it."""
+    """A note on how a BatchNorm was folded; ``after`` is ``before`` with it."""
     if not any(t.parts and isinstance(t.parts[-1], Dense | Conv) for t in before.terms):
         return "BatchNorm as one factor and one constant per channel"
     largest, share = folding_difference(before, call, after)

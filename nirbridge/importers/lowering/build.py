@@ -60,8 +60,8 @@ def build_network(flow: DataflowGraph, forms: NeuronSpecs, dt: float, accept: Se
     Args:
         flow: the data flow of one time step.
         forms: how neuron modules are read.
-        dt: seconds per step.
-        accept: names of known deviations that are taken (``deviations.DEVIATIONS``).
+        dt: seconds per time step.
+        accept: names of known deviations to accept (``deviations.DEVIATIONS``).
 
     Raises:
         ModelError: every operation that cannot be represented.
@@ -231,14 +231,14 @@ class _NetworkBuilder:
 
     def _ports(self) -> list[tuple[Port, ValueRef]]:
         """One port for each value returned; states that come with spikes are only noted."""
-        wanted: dict[ValueRef, str] = {}
+        port_names: dict[ValueRef, str] = {}
         for output in self.flow.outputs:
             if not self._is_state(output.ref):
-                wanted.setdefault(output.ref, output.name)
+                port_names.setdefault(output.ref, output.name)
         for output in self.flow.outputs:
             if self._is_state(output.ref):
-                self._state_output(output.name, output.ref, wanted)
-        return named_ports(wanted, self.calls)
+                self._state_output(output.name, output.ref, port_names)
+        return named_ports(port_names, self.calls)
 
     def _is_state(self, ref: ValueRef) -> bool:
         return self.calls[ref.call].kind == "neuron" and ref.output > 0
@@ -249,8 +249,8 @@ class _NetworkBuilder:
         spikes = [r for r in returned if r.call == ref.call]
         word = "membrane potential" if is_potential else "state"
         text = f"output {quoted(name)} of the module is the {word} of {quoted(call.path or call.name)}"
-        heard = any(r.call == ref.call for c in self.flow.calls for r in c.inputs)
-        if spikes or not is_potential or (heard and returned):
+        is_used = any(r.call == ref.call for c in self.flow.calls for r in c.inputs)
+        if spikes or not is_potential or (is_used and returned):
             self.notes.append(f"{text}: not an output of the network, record v of population {quoted(call.name)}")
             return
         returned[ValueRef(ref.call)] = name
@@ -258,11 +258,11 @@ class _NetworkBuilder:
 
     def _silence(self, ports: list[tuple[Port, ValueRef]]) -> None:
         """A neuron whose membrane alone is returned, that never resets and sends spikes nowhere, becomes a readout."""
-        heard = {ref.call for call in self.flow.calls for ref in call.inputs}
+        used = {ref.call for call in self.flow.calls for ref in call.inputs}
         for name in sorted(self.spiking):
             reading = self.readings[name]
             text = "the module returns its membrane potential; the network outputs its spikes"
-            if reading.neuron.reset == "none" and name not in heard and not reading.recurrences:
+            if reading.neuron.reset == "none" and name not in used and not reading.recurrences:
                 self.readings[name] = without_spikes(reading)
                 text = "a readout, its output is the membrane potential"
             self.notes.append(f"population {quoted(name)}: {text}")

@@ -89,10 +89,10 @@ def merge_reshapes(term: Term, calls: Mapping[str, Operation], port_shapes: Mapp
     if term.source not in port_shapes or port_shapes[term.source] == calls[term.source].shape:
         return parts, names
     count = next((k for k, part in enumerate(parts) if not isinstance(part, Reshape | Scale)), len(parts))
-    kept = [(_reshaped(p, term.shape), n) for p, n in zip(parts[:count], names, strict=False) if isinstance(p, Scale)]
+    merged = [(_reshaped(p, term.shape), n) for p, n in zip(parts[:count], names, strict=False) if isinstance(p, Scale)]
     joint = Reshape(term.shape, parts[count - 1].output_shape)
-    kept += [] if is_trivial(joint) else [(joint, names[0])]
-    return (*(p for p, _ in kept), *parts[count:]), (*(n for _, n in kept), *names[count:])
+    merged += [] if is_trivial(joint) else [(joint, names[0])]
+    return (*(p for p, _ in merged), *parts[count:]), (*(n for _, n in merged), *names[count:])
 
 
 def _reshaped(part: Any, shape: Shape) -> Scale:
@@ -122,7 +122,7 @@ _WEIGHTS_MAX = 4_000_000
 
 
 def without_splits(parts: tuple[Operator, ...], names: tuple[str, ...]) -> tuple[tuple[Operator, ...], tuple[str, ...]]:
-    """Parts in which what lies between a split of one axis and the next flat value is a matrix, where that is small."""
+    """The parts with every split of an axis, up to the next flat value, as one matrix, where that is small."""
     splits = (isinstance(p, Reshape) and len(p.output_shape) > len(p.input_shape) for p in parts)
     start = next((k for k, is_split in enumerate(splits) if is_split), None)
     if start is None or len(parts[start].input_shape) != 1:

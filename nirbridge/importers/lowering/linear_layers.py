@@ -197,17 +197,17 @@ def merge_selections(
     parts: tuple[Operator, ...], names: tuple[str, ...]
 ) -> tuple[tuple[Operator, ...], tuple[str, ...]]:
     """Selections merged into the weights that follow them (exact: weights are moved, or meet zeros only)."""
-    kept: list[tuple[Operator, str]] = []
+    merged: list[tuple[Operator, str]] = []
     for part, name in zip(parts, names, strict=True):
-        before = kept[-1][0] if kept else None
+        before = merged[-1][0] if merged else None
         joint = _merge(before, part) if isinstance(before, Sparse) else None
         if joint is None:
-            kept.append((part, name))
+            merged.append((part, name))
         else:
-            kept[-1] = (joint, name)
-    if len(kept) == 1 and isinstance(kept[0][0], Sparse):
-        kept[0] = (_as_conv(kept[0][0]) or kept[0][0], kept[0][1])
-    return tuple(p for p, _ in kept), tuple(n for _, n in kept)
+            merged[-1] = (joint, name)
+    if len(merged) == 1 and isinstance(merged[0][0], Sparse):
+        merged[0] = (_as_conv(merged[0][0]) or merged[0][0], merged[0][1])
+    return tuple(p for p, _ in merged), tuple(n for _, n in merged)
 
 
 def _is_selection(part: Sparse) -> bool:

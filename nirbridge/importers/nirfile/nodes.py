@@ -245,13 +245,13 @@ def _metadata(branch: Branch, subject: str, full: str, draft: GraphDraft) -> dic
     inside = branch.branch("metadata")
     if inside is None:
         return {}
-    found = draft.try_read(subject, full, lambda: metadata_of(inside)) or {}
+    metadata = draft.try_read(subject, full, lambda: metadata_of(inside)) or {}
     for key in ("dt", "nirbridge:dt"):
-        value = np.asarray(found.get(key, 1.0))
+        value = np.asarray(metadata.get(key, 1.0))
         if key == "dt" and value.dtype.kind not in "iuf":
             continue  # another tool's word, with a meaning of its own
         if value.dtype.kind not in "iuf" or value.size != 1 or not (np.isfinite(value).all() and (value > 0).all()):
-            shown = quoted(found[key])
+            shown = quoted(metadata[key])
             limit = "it must be one finite number above 0 s"
             draft.report(subject, f"metadata {quoted(key)} is {shown}", limit, "store dt in seconds", full)
-    return found
+    return metadata

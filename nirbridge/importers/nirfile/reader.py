@@ -94,7 +94,7 @@ def read_nir_as(path: Path, shown: str, limits: ScanLimits, *, drop_batch: bool 
 
 
 def way_out(path: Path) -> str:
-    """What to do with a file that is no NIR file: the command that imports it, where it is Python code or weights."""
+    """Hint for a file that is no NIR file: the command that imports it, where it is Python code or weights."""
     name = os.fspath(path)
     if not isinstance(name, str) or not name.isprintable():
         return "write the model with nir.write"
@@ -238,7 +238,7 @@ def load_nir(
 def load_repaired(
     path: Path, repairs: Collection[str] = (), *, dt: float | None = None, max_bytes: int = DEFAULT_MAX_BYTES
 ) -> tuple[Any, tuple[ExporterFinding, ...]]:
-    """The graph of a file, repaired only by the names in ``repairs``, and what ``diagnose_exporter`` finds in the file.
+    """The graph of a file, repaired only by the names in ``repairs``, and the findings of ``diagnose_exporter``.
 
     Args:
         path: see ``read_nir``.

@@ -62,16 +62,16 @@ def repair_graph(graph: Any, names: Collection[str], *, dt: float | None = None)
 
 
 def _check(names: Collection[str], frameworks: list[str], dt: float | None) -> None:
-    known = ("batch-axis", "zero-dimensional", *REPAIRS)
+    known_names = ("batch-axis", "zero-dimensional", *REPAIRS)
     problems = [
         Diagnostic(
             f"repair {quoted(name)}",
             "there is none of that name",
-            "one of " + ", ".join(known),
-            did_you_mean(name, known) or "choose one",
+            "one of " + ", ".join(known_names),
+            did_you_mean(name, known_names) or "choose one",
         )
         for name in names
-        if name not in known
+        if name not in known_names
     ]
     if len(frameworks) > 1:
         found = "more than one framework: " + ", ".join(frameworks)
@@ -87,9 +87,9 @@ def _use_arrays(node: Any) -> None:
         if getattr(node, field, None) is not None:
             setattr(node, field, np.array(node_value(node, field)))
     for field in ("weight", "bias"):
-        found: Any = getattr(node, field, None)
-        if hasattr(found, "detach"):
-            setattr(node, field, found.detach().cpu().numpy().copy())
+        tensor: Any = getattr(node, field, None)
+        if hasattr(tensor, "detach"):
+            setattr(node, field, tensor.detach().cpu().numpy().copy())
 
 
 def drop_batch_axes(graph: Any) -> None:
@@ -194,7 +194,7 @@ def _unit_gains(node: Any, dt: float) -> Settings:
 
 
 def _sinabs(graph: Any, dt: float | None, *, normed: tuple[str, ...] = ("LIF",)) -> Settings:
-    """Steps of 1; soft, several spikes. ``normed``: the kinds of neurons whose layers have norm_input=True."""
+    """Time steps of 1 s; soft, several spikes. ``normed``: the kinds of neurons whose layers have norm_input=True."""
     for _, node in _neurons(graph):
         kind = kind_of(node)
         if kind in ("IF", "LIF"):

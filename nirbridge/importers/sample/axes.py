@@ -113,8 +113,8 @@ class SampleReading:
         """The reading with the sizes to try, one after the other for as long as forward fails on them."""
         steps: tuple[int | None, ...] = (STEPS,)
         if self.has_time:
-            own = [shapes[0][axis] for axis, role in self.own if role == _TIME]
-            steps = (STEPS, *((None,) if max(own) > 1 else ())) if own else (STEPS, MORE_STEPS)
+            time_sizes = [shapes[0][axis] for axis, role in self.own if role == _TIME]
+            steps = (STEPS, *((None,) if max(time_sizes) > 1 else ())) if time_sizes else (STEPS, MORE_STEPS)
         distinct: dict[tuple[Any, ...], SampleReading] = {}
         for variant in (replace(self, steps=n, batch=b) for n in steps for b in (BATCH, None)):
             distinct.setdefault(tuple(variant.fed(shape) for shape in shapes), variant)

@@ -41,8 +41,8 @@ _TIMING = {
 def graph_of_shapes(text: str) -> nir.NIRGraph:
     """The network that a line such as ``"2x34x34 conv16k5s2p1 if sumpool2 flatten dense10 lif"`` describes.
 
-    Every value in it is a placeholder: weights 1, thresholds 1, time constants 20 ms at steps of 1 ms. Only shapes
-    mean something. Nodes are called by the position and kind of their word (``0_input``, ``1_conv``, ``2_if``); the
+    Every value in it is a placeholder (weights 1, thresholds 1, time constants 20 ms at time steps of 1 ms): only
+    shapes matter. Nodes are called by the position and kind of their word (``0_input``, ``1_conv``, ``2_if``); the
     recurrent weights of ``2_lif`` are ``2_lif_rec``.
 
     Raises:

@@ -61,7 +61,7 @@ def data_dependence(first: ForwardTrace, second: ForwardTrace) -> list[Diagnosti
     """Where two runs on different numbers did different things: a number of the input went around the tracer."""
     for a, b in zip(first.nodes, second.nodes, strict=False):
         if not _same_call(a, b) or not _same((a.args, dict(a.kwargs)), (b.args, dict(b.kwargs)), 0):
-            found = f"what {quoted(a.name)} is given depends on data in a way that cannot be traced, or on chance"
+            found = f"an argument of {quoted(a.name)} depends on data in a way that cannot be traced, or on chance"
             return [Diagnostic(place_label(a.path), found, "", _DATA)]
     names = [[name for name, _ in run.outputs] for run in (first, second)]
     if len(first.nodes) != len(second.nodes) or names[0] != names[1]:
@@ -124,7 +124,7 @@ def kept_between(trace: ForwardTrace) -> list[Diagnostic]:
         for value in values_of((node.args, dict(node.kwargs))):
             is_own_state = node.kind == "neuron" and _is_own(value, node)
             if value.node.index < second and not is_own_state:
-                text = f"what {quoted(node.name.strip('_'))} is given was kept from the previous call of forward"
+                text = f"an argument of {quoted(node.name.strip('_'))} was kept from the previous call of forward"
                 limit = "with a loop over time or a time axis in forward, every call starts a new sequence"
                 problem = Diagnostic(place_label(node.path), text, limit, "create such values in forward, from zeros")
                 problems.setdefault(str(problem), problem)
@@ -193,7 +193,7 @@ def left_out(flow: DataflowGraph, shapes: Sequence[Shape], reading: SampleReadin
 
 
 def loops_once(flow: DataflowGraph) -> list[Diagnostic]:
-    """The problem of a flow that may be one turn of a loop: states start anew, and an axis of size one is sliced."""
+    """The problem of a flow that may be one iteration of a loop: states are reset, an axis of size one is sliced."""
     if not flow.loop.has_only_part or all(d.name != KEPT_STATES for d in flow.deviations):
         return []
     found = "its states are reset, and it takes the only slice of an axis of size one: that axis may be time"

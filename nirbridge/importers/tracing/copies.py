@@ -53,7 +53,7 @@ _ABSURD = 1000
 
 
 def badness(flow: DataflowGraph, reading: SampleReading) -> tuple[int, int]:
-    """(What is not followed, layers on more axes than they are made for and the like): low for a likely reading."""
+    """(Operations that cannot be traced, layers on more axes than they are made for): low for a likely reading."""
     shapes = {c.name: c.shape for c in flow.calls}
     unknown = sum(c.kind == "unknown" for c in flow.calls)
     odd = sum(c.kind == "linear" and len(shapes.get(c.inputs[0].call, ())) != 1 for c in flow.calls)

@@ -40,10 +40,10 @@ class GraphBuilder:
     def __init__(self, recording: ForwardTrace, forms: NeuronSpecs, roles: Mapping[str, Roles], calls: int = 1) -> None:
         """``roles``: those of the axes of each input, by its name."""
         self.recording, self.forms, self.roles = recording, forms, roles
-        self.lead = next((lead_of(given) for given in roles.values()), ())
+        self.lead = next((lead_of(inputs) for inputs in roles.values()), ())
         self.iterations = TimeLoop(recording, calls)
-        given = [n for n in recording.nodes if n.kind == "input"]
-        axes = [(n, role) for node in given for n, role in zip(node.shapes[0], roles[node.name], strict=True)]
+        inputs = [n for n in recording.nodes if n.kind == "input"]
+        axes = [(n, role) for node in inputs for n, role in zip(node.shapes[0], roles[node.name], strict=True)]
         self.iterations.time_size = next((n for n, role in axes if role == "time"), 0)
         self.calls: list[Operation] = []
         self.problems: list[Diagnostic] = []
@@ -57,10 +57,10 @@ class GraphBuilder:
         self.problems += lists
 
     def flow(self) -> DataflowGraph:
-        """The flow; what cannot be traced is among its problems."""
+        """The data-flow graph; ``problems`` lists every operation that cannot be traced."""
         self.problems += [*self.recording.problems, *self.iterations.problems()]
-        wanted = self._wanted()
-        nodes = [node for node in self.recording.nodes if node.index in wanted]
+        needed = self._wanted()
+        nodes = [node for node in self.recording.nodes if node.index in needed]
         for node in nodes:
             self.names[node.index] = self._fresh(self._wanted_name(node))
         for node in nodes:
@@ -78,9 +78,9 @@ class GraphBuilder:
         out_of_order = [p for p in self.problems if p.limit == FORWARD]  # all others follow from it
         notes, problems = tuple(dict.fromkeys(self.notes)), tuple(distinct(out_of_order or self.problems))
         deviations = tuple(dict.fromkeys(self.deviations))
-        turns = self.iterations
-        loop = LoopSummary(turns.iterations, turns.follows_time, bool(turns.only_parts), turns.time_steps)
-        return DataflowGraph(tuple(self.calls), outputs, notes, problems, deviations, loop)
+        loop = self.iterations
+        summary = LoopSummary(loop.iterations, loop.follows_time, bool(loop.only_parts), loop.time_steps)
+        return DataflowGraph(tuple(self.calls), outputs, notes, problems, deviations, summary)
 
     # -- which nodes ---------------------------------------------------------------------------------------------
 
@@ -170,8 +170,8 @@ class GraphBuilder:
             return self._add_problem(node.path, "its input does not depend on the module's input", "connect it")
         x = self.find(value)
         layout = layout_of(form, node.module)
-        now = self._of_one_step(x)
-        fits = x.lead == layout if layout is not None else form.is_refusal or set(now) <= {"batch"}
+        step_lead = self._of_one_step(x)
+        fits = x.lead == layout if layout is not None else form.is_refusal or set(step_lead) <= {"batch"}
         if x.is_summed or x.is_last or x.order or not fits:
             text = "values summed over time" if x.is_summed else f"values with leading axes {x.lead or 'none'}"
             text = "values of the last time step only" if x.is_last else text
@@ -193,7 +193,7 @@ class GraphBuilder:
         return None
 
     def _of_one_step(self, x: FlowValue) -> Lead:
-        """Leading axes without a time axis of the turn's own step, as ``x[:, k:k + 1]`` leaves it."""
+        """Leading axes without a time axis of the iteration's own time step, as ``x[:, k:k + 1]`` leaves it."""
         sizes = zip(x.lead, x.arranged, strict=False)
         return tuple(word for word, n in sizes if word != "time" or n > 1 or self.iterations.iterations == 1)
 

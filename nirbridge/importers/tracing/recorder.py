@@ -1,7 +1,7 @@
 """Writing down which value came from where while a torch module's own forward runs (see ``trace_run``).
 
 Neuron modules (those with a form) are one record each; below that, every torch function that meets a traced value is
-one, whoever called it: layers, functions, code of the user. So any Python is followed, and shapes come for free. What
+one, called by a layer, a function or code of the user. So any Python is followed, and shapes come for free. What
 asks a traced value for its number (``if x.sum() > 0``) is written down as a problem.
 """
 

@@ -59,18 +59,18 @@ def without_lists(
 
 def _written(node: TracedCall) -> ItemSeries | None:
     """The slices written into a buffer along one axis."""
-    found: dict[int, Any] = {}
+    item_at: dict[int, Any] = {}
     axes: set[int] = set()
-    now: Any = node
-    while isinstance(now, TracedCall) and now.name == "__setitem__":
-        buffer, index, item = now.args[:3]
+    write: Any = node
+    while isinstance(write, TracedCall) and write.name == "__setitem__":
+        buffer, index, item = write.args[:3]
         place = item_slice(buffer, index)
         if place is None or place.is_kept:
             return None
         axes.add(place.axis)
-        found.setdefault(place.index, item)
-        now = buffer.node if isinstance(buffer, TracedValue) else None
-    return ItemSeries(tuple(found[k] for k in sorted(found)), min(axes)) if len(axes) == 1 else None
+        item_at.setdefault(place.index, item)
+        write = buffer.node if isinstance(buffer, TracedValue) else None
+    return ItemSeries(tuple(item_at[k] for k in sorted(item_at)), min(axes)) if len(axes) == 1 else None
 
 
 def join_series(x: FlowValue, series: ItemSeries) -> LoweredOp:

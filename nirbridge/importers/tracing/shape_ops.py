@@ -62,7 +62,7 @@ def lower_move(node: TracedCall, value: TracedValue, x: FlowValue, iterations: T
 
 
 def _step(value: TracedValue, x: FlowValue, iterations: TimeLoop) -> LoweredOp | None:
-    """A slice of the time axis: the step of this turn."""
+    """A slice of the time axis: the time step of this iteration."""
     taken = slice_of(value)
     if taken is None:
         return None
@@ -234,15 +234,15 @@ def reshaped_in_place(arranged: Shape, lead: Lead, order: Sequence[int], new: Sh
         CannotFollow: it mixes batch or time with the values.
     """
     old = tuple(arranged[k] for k in order)
-    found: dict[int, int] = {}
+    axis_at: dict[int, int] = {}
     for place, axis in enumerate(order):
         extent = (old[place], math.prod(old[place + 1 :]))
-        fitting = [k for k, n in enumerate(new) if (n, math.prod(new[k + 1 :])) == extent and k not in found]
+        fitting = [k for k, n in enumerate(new) if (n, math.prod(new[k + 1 :])) == extent and k not in axis_at]
         if axis < len(lead) and not fitting:
             raise CannotFollow(f"a reshape from {old} to {new} mixes batch or time with values", "move them in front")
-        found |= {fitting[0]: axis} if axis < len(lead) else {}
+        axis_at |= {fitting[0]: axis} if axis < len(lead) else {}
     values = iter(range(len(lead), len(new)))
-    return tuple(found[k] if k in found else next(values) for k in range(len(new)))
+    return tuple(axis_at[k] if k in axis_at else next(values) for k in range(len(new)))
 
 
 def permute_lead(shape: Shape, lead: Lead, order: Sequence[int]) -> tuple[Lead, Array | None]:
@@ -267,8 +267,8 @@ def picked_positions(
     """
     import torch
 
-    whole = torch.arange(math.prod(shape)).reshape(shape)
-    out = func(whole, *args, **kwargs)
+    positions = torch.arange(math.prod(shape)).reshape(shape)
+    out = func(positions, *args, **kwargs)
     out = out[output] if isinstance(out, tuple | list) else out
     n, features = len(lead), math.prod(shape[len(lead) :])
     if tuple(out.shape[:n]) != shape[:n]:

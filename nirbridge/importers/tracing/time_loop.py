@@ -1,8 +1,8 @@
-"""A time loop of the user's code as one step: every turn of the loop has to be the same turn.
+"""A time loop of the user's code as one time step: all iterations of the loop have to be alike.
 
-The neurons count the turns: the k-th call of a neuron is time step k. A turn may use the output of a neuron in the turn
-before (its own state, or a connection that the user wrote by hand); in the first turn a constant zero stands there.
-Values that depend on no neuron are computed once, or sliced by the number of the turn.
+The neurons count the iterations: the k-th call of a neuron is time step k. An iteration may use the output of a neuron
+in the one before (its own state, or a connection that the user wrote by hand); in the first iteration a constant zero
+stands there. Values that depend on no neuron are computed once, or sliced by the number of the iteration.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nirbridge.importers.tracing.structures import match, torch_tensor
 from nirbridge.importers.tracing.values import first_input, is_zero, same_constant, slice_of, states, uncopied
 
 STATIC, SERIES = -1, -2
-"""Ages of what depends on no neuron, and of what depends on all turns at once."""
+"""Ages of values that depend on no neuron, and of values that depend on all iterations at once."""
 
 _ONCE = "use a separate module for each use within a time step, and make all time steps alike"
 _OWN = "use a separate module for each use, or pass each its own state, initially zeros"
@@ -30,17 +30,17 @@ ADDS = frozenset({"add", "add_", "__add__", "__radd__", "__iadd__"})
 
 
 class TimeLoop:
-    """The turns of a recording's loop, and how its values compare."""
+    """The iterations of a recording's loop, and how its values compare."""
 
     def __init__(self, recording: ForwardTrace, calls: int = 1) -> None:
-        """``calls`` above 1: the turns are that many calls of forward, not a loop in it."""
+        """``calls`` above 1: the iterations are that many calls of forward, not a loop in it."""
         self.nodes, self.returned = recording.nodes, recording.returned
         self.is_called = calls > 1
         self.calls = recording.neurons()
         self.iterations = calls if self.is_called else max(map(len, self.calls.values()), default=1)
         self.last = self.iterations - 1
         self.stepped: set[int] = set()
-        self.follows_time = False  # a slice of the time axis moves with the turns
+        self.follows_time = False  # a slice of the time axis moves with the iterations
         self.time_steps = 0  # the size of that axis
         self.time_size = 0  # the size of the time axis of the input
         self.only_parts: set[int] = set()  # slices of an axis of the input that has size one
@@ -58,13 +58,13 @@ class TimeLoop:
 
     @property
     def is_folded(self) -> bool:
-        """True if the turns are those of a loop in forward."""
+        """True if the iterations are those of a loop in forward."""
         return self.iterations > 1 and not self.is_called
 
     # -- ages ----------------------------------------------------------------------------------------------------
 
     def age(self, value: TracedValue) -> int:
-        """The turn that a value belongs to, STATIC or SERIES."""
+        """The iteration that a value belongs to, STATIC or SERIES."""
         value = self.plain(value)
         taken = slice_of(value)
         if taken and self.ages[taken.parent.node.index] == SERIES:
@@ -72,7 +72,7 @@ class TimeLoop:
         return self.ages[value.node.index]
 
     def plain(self, value: TracedValue) -> TracedValue:
-        """The original of a value that was copied, or sliced from stacked turns."""
+        """The original of a value that was copied, or sliced from stacked iterations."""
         while True:
             value = uncopied(value)
             taken = slice_of(value)
@@ -99,17 +99,17 @@ class TimeLoop:
         return max((a for a in ages if a >= 0), default=SERIES if SERIES in ages else STATIC)
 
     def _terms(self, node: TracedCall) -> tuple[Any, ...]:
-        """The terms of a running sum over turns, in order."""
-        found: list[Any] = []
+        """The terms of a running sum over iterations, in order."""
+        terms: list[Any] = []
         for value in (v for v in node.args[:2] if not is_zero(v)):
             inner = self.plain(value) if isinstance(value, TracedValue) else None
-            found += self.terms.get(inner.node.index, (value,)) if inner else (value,)
+            terms += self.terms.get(inner.node.index, (value,)) if inner else (value,)
         if len(node.kwargs) == 0:
-            self.terms[node.index] = tuple(found)
+            self.terms[node.index] = tuple(terms)
         return self.terms.get(node.index, ())
 
     def is_series(self, items: tuple[Any, ...]) -> bool:
-        """True if the items are one value in each of the turns, in order."""
+        """True if the items are one value in each of the iterations, in order."""
         if self.is_called or len(items) != self.iterations or not all(isinstance(i, TracedValue) for i in items):
             return False
         if any(self.age(item) != k for k, item in enumerate(items)):
@@ -119,7 +119,7 @@ class TimeLoop:
     # -- comparison ----------------------------------------------------------------------------------------------
 
     def alike(self, a: Any, iteration: int, b: Any) -> bool:
-        """True if ``a`` is in turn ``iteration`` what ``b`` is in the last one."""
+        """True if ``a`` plays the same part in iteration ``iteration`` as ``b`` in the last one."""
         if isinstance(a, TracedValue) and isinstance(b, TracedValue):
             key = (a.node.index, a.output, iteration, b.node.index, b.output)
             if key not in self.memo:
@@ -130,7 +130,7 @@ class TimeLoop:
         return same_constant(a, b)
 
     def _is_start(self, constant: Any, b: TracedValue) -> bool:
-        """True if ``constant``, used in the first turn, is ``b`` with every neuron silent."""
+        """True if ``constant``, used in the first iteration, is ``b`` with every neuron silent."""
         silent = self._silent(b)
         if silent is None:
             return False
@@ -139,7 +139,7 @@ class TimeLoop:
         return all(isinstance(v, torch_tensor()) for v in (constant, silent)) and bool((constant == silent).all())
 
     def _silent(self, b: Any) -> Any:
-        """The value of ``b`` if no neuron fired in the turn before; None if it depends on anything else."""
+        """The value of ``b`` if no neuron fired in the iteration before; None if it depends on anything else."""
         import torch
 
         if isinstance(b, tuple):
@@ -180,7 +180,7 @@ class TimeLoop:
         return silent is not None and is_zero(silent)
 
     def _adds_silence(self, a: TracedValue, b: TracedValue) -> bool:
-        """True if ``b`` is what ``a`` was in the first turn, and something that was nothing then."""
+        """True if ``b`` is ``a`` of the first iteration plus a term that was zero then."""
         if b.node.name not in ADDS or len(b.node.args) != 2 or b.node.kwargs or a.node.name in ADDS:
             return False
         pairs = (b.node.args, b.node.args[::-1])
@@ -189,17 +189,17 @@ class TimeLoop:
     # -- problems -----------------------------------------------------------------------------------------------
 
     def problems(self) -> list[Diagnostic]:
-        """Why the turns are not one step, neuron by neuron; empty where they are."""
-        found: list[Diagnostic] = []
+        """Why the iterations are not one time step, neuron by neuron; empty where they are."""
+        faults: list[Diagnostic] = []
         for path, calls in self.calls.items():
             if len(calls) != self.iterations:
                 text = f"called {len(calls)} times, others are called {self.iterations} times"
                 text = f"called {len(calls)} times in {self.iterations} calls of forward" if self.is_called else text
-                found.append(Diagnostic(place_label(path), text, "each neuron is called once per time step", _ONCE))
+                faults.append(Diagnostic(place_label(path), text, "each neuron is called once per time step", _ONCE))
             elif not all(self.alike(first_input(node), k, first_input(calls[-1])) for k, node in enumerate(calls[:-1])):
-                found.append(self._differs(path, calls))
-            found += self._states(path, calls)
-        return found + (self._outputs() if self.is_called else [])
+                faults.append(self._differs(path, calls))
+            faults += self._states(path, calls)
+        return faults + (self._outputs() if self.is_called else [])
 
     def _differs(self, path: str, calls: list[TracedCall]) -> Diagnostic:
         if self.is_called:
@@ -234,16 +234,16 @@ class TimeLoop:
         visited: set[int] = set()
         waiting = [*values_of(value)]
         while waiting:
-            now = self.plain(waiting.pop())
-            if now.node.index in visited or now.node.kind == "neuron":
+            source = self.plain(waiting.pop())
+            if source.node.index in visited or source.node.kind == "neuron":
                 continue
-            visited.add(now.node.index)
-            taken = slice_of(now)
+            visited.add(source.node.index)
+            taken = slice_of(source)
             if taken is not None and self.age(taken.parent) == STATIC:
                 is_time = taken.parent.shape[taken.axis] == self.time_size
                 slices |= {(taken.axis, taken.index)} if is_time else set()
             else:
-                waiting += values_of((now.node.args, dict(now.node.kwargs)))
+                waiting += values_of((source.node.args, dict(source.node.kwargs)))
         return slices
 
     def _outputs(self) -> list[Diagnostic]:
@@ -257,7 +257,7 @@ class TimeLoop:
         return problems
 
     def _states(self, path: str, calls: list[TracedCall]) -> list[Diagnostic]:
-        """A state must be the one that the neuron returned in the turn before, zeros at first, or an argument."""
+        """A state must be the one that the neuron returned in the iteration before, zeros at first, or an argument."""
         for iteration, node in enumerate(calls):
             if iteration and node.index in self.resets and not states(node):
                 found = f"its state is reset in time step {iteration} of a loop"

@@ -75,7 +75,7 @@ def trace_module(
         time_axis: the axis of the sample that is time, "none" if it is one time step (None: inferred).
 
     Returns:
-        The flow; what cannot be followed is in ``DataflowGraph.problems``.
+        The data-flow graph; ``problems`` lists every operation that cannot be traced.
 
     Raises:
         UsageError: no torch module, no tensor.
@@ -229,7 +229,7 @@ def _called_again(
 def _looked_at_longer(
     flow: DataflowGraph, module: Any, samples: Mapping[str, Any], reading: SampleReading, forms: NeuronSpecs
 ) -> DataflowGraph:
-    """The flow, with what shows only in later steps or calls among its problems; of cheap modules."""
+    """The flow; for cheap modules, with the problems that show only in later time steps or calls."""
     if flow.problems or any(c.kind == "unknown" for c in flow.calls) or graph_multiplications(flow) > _CHEAP:
         return flow
     try:

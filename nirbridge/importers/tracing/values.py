@@ -36,7 +36,7 @@ class AxisSlice:
 
 
 def slice_of(value: TracedValue) -> AxisSlice | None:
-    """Of what, along which axis and at which index a value is one slice; None where it is none."""
+    """The slice that a value is of another (axis, index); None where it is no slice."""
     node = value.node
     if node.kind != "function" or not node.args or not isinstance(node.args[0], TracedValue):
         return None

@@ -104,11 +104,11 @@ def test_runs_that_agree() -> None:
 @pytest.mark.parametrize(
     ("change", "place", "found"),
     [
-        ("constant", "module 'm'", "what 'mul' is given"),
-        ("value", "module 'm'", "what 'mul' is given"),
-        ("option", "module 'm'", "what 'mul' is given"),
-        ("name", FORWARD, "what 'add' is given"),
-        ("path", FORWARD, "what 'add' is given"),
+        ("constant", "module 'm'", "an argument of 'mul'"),
+        ("value", "module 'm'", "an argument of 'mul'"),
+        ("option", "module 'm'", "an argument of 'mul'"),
+        ("name", FORWARD, "an argument of 'add'"),
+        ("path", FORWARD, "an argument of 'add'"),
     ],
 )
 def test_runs_that_compute_other_things(change: str, place: str, found: str) -> None:
@@ -207,7 +207,7 @@ ANEW = "create such values in forward, from zeros"
 def test_places_of_what_was_kept_from_the_call_before() -> None:
     tape = calls("kept current", at=1)
     assert [str(p) for p in kept_between(tape.recording)] == [
-        f"module 'lif': what 'lif' is given was kept from the previous call of forward, {LIMIT}; {ANEW}"
+        f"module 'lif': an argument of 'lif' was kept from the previous call of forward, {LIMIT}; {ANEW}"
     ]
     assert [str(p) for p in kept_between(calls().recording)] == [
         f"{FORWARD}: its second call differs from the first, every time step must compute the same; {KEPT}"
@@ -219,7 +219,7 @@ def test_places_of_what_was_kept_from_the_call_before() -> None:
     several.call("relu", TracedValue(several.recording.nodes[several.recording.starts[1]]), path="c")
     several.call("relu", TracedValue(several.recording.nodes[0]), path="d")
     assert [p.subject for p in kept_between(several.recording)] == ["module 'a'", "module 'b'", "module 'd'"]
-    assert kept_between(several.recording)[0].found == "what 'add' is given was kept from the previous call of forward"
+    assert kept_between(several.recording)[0].found == "an argument of 'add' was kept from the previous call of forward"
 
 
 @pytest.mark.parametrize(

@@ -162,9 +162,9 @@ def heap_fault(descriptor: int) -> str:
     with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as data:
         position, heaps, steps = data.find(b"HEAP"), 0, 0
         while position >= 0:
-            taken = _list_length(data, position)
-            heaps, steps = heaps + 1, steps + abs(taken)
-            if taken < 0:
+            entries = _list_length(data, position)
+            heaps, steps = heaps + 1, steps + abs(entries)
+            if entries < 0:
                 return "a heap of names is damaged"
             if heaps > _MAX_HEAPS or steps > _MAX_STEPS:
                 return "it has too many heaps of names"

@@ -59,10 +59,10 @@ class Leaf:
         """
         if self.dtype.kind != "O":
             return None
-        found = self.heaps.texts(self.stored or b"") or [b""] * self.size
-        if len(found) != self.size:
-            raise ValueError(f"{len(found)} texts are stored where {self.size} are declared")
-        return found
+        texts = self.heaps.texts(self.stored or b"") or [b""] * self.size
+        if len(texts) != self.size:
+            raise ValueError(f"{len(texts)} texts are stored where {self.size} are declared")
+        return texts
 
 
 @lru_cache(maxsize=32)
@@ -80,13 +80,13 @@ class Branch:
 
     def branch(self, name: str) -> Branch | None:
         """The member of that name if it is a group."""
-        found = self.members.get(name)
-        return found if isinstance(found, Branch) else None
+        member = self.members.get(name)
+        return member if isinstance(member, Branch) else None
 
     def leaf(self, name: str) -> Leaf | None:
         """The member of that name if it is a dataset."""
-        found = self.members.get(name)
-        return found if isinstance(found, Leaf) else None
+        member = self.members.get(name)
+        return member if isinstance(member, Leaf) else None
 
 
 _WRITTEN_OUT_MAX = 2**16
