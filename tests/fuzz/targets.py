@@ -163,7 +163,7 @@ def _table() -> tuple[Target, ...]:
             "program",
             words.make_program,
             words.read_program,
-            ("nirbridge.emitters.lava.runtime.run:_arrays",),
+            ("nirbridge.emitters.lava.runtime.run:opened_inputs",),
             ("emitters/lava/runtime/run.py", "emitters/artifact.py"),
             8,
             writes=True,

@@ -15,7 +15,7 @@
 
 **The seam.** A faster backend gives ``Backend``, nothing else: ``accumulate(projection)`` makes the ``Accumulate`` of a
 projection, ``neurons(population)`` the ``NeuronStepper`` of a population. ``layer`` and ``loop`` may do both for a
-population that they suit, in one go. The engine (reference.py) does the rest: inputs,
+population that they suit, in one go. The engine (engine.py) does the rest: inputs,
 chunks of steps, delays, cycles, order of projections, biases, recording, state. Where no cycle is, both are called once
 per chunk with all its steps and samples (layer by layer); within a cycle with one step. Arrays between parts are what
 ``NeuronStepper.run`` and ``Backend.take_input`` return (bytes for spikes are fine), ``[steps, batch, *shape]``. A

@@ -91,7 +91,7 @@ def conv_layer(
     """All steps of a layer with a convolution; ``lead``: steps and samples.
 
     ``source``: how it lies (``USUAL`` to ``PAIRS``), its bytes flat, those as words, bytes per step, words
-    per place, pool, factor; ``scratch``: room, line, heap, counts, fills (see ``kernels_conv_lists``); ``memory``: idx,
+    per place, pool, factor; ``scratch``: room, line, heap, counts, fills (see ``conv_events.py``); ``memory``: idx,
     val, sums, x and u; ``weights, reach, plan``: see ``add_conv``; ``shape``: the first sum inside the map, sums
     between rows, rows, sums per row; ``state``: v, i and refractory, flat; ``shared``: all neurons share
     all coefficients; ``packs``: eight spikes a byte, for usual neurons; the rest as in ``kernels.layer``.

@@ -132,7 +132,7 @@ def is_idle_stable(coefficients, coef_offsets, flags) -> bool:
 
 @borrowing
 def fire_rows(acc, shape, v, own, sent, out, coefficients, coef_offsets, flags, skips, packs) -> None:
-    """One step of the neurons from ``v[own]`` on; ``acc, shape``: where their input lies (``kernels_conv_layer``).
+    """One step of the neurons from ``v[own]`` on; ``acc, shape``: where their input lies (``conv_layer.py``).
 
     The input is 0 afterwards. What they send is written from ``sent[out]`` on; ``coefficients, coef_offsets, flags``:
     see ``kernels.neuron``; ``skips``: those without input do nothing; ``packs``: eight spikes a byte,
