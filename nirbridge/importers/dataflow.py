@@ -21,6 +21,9 @@ Kinds of calls and their arguments (arrays are numpy, read-only):
 * ``scale``: factor: a number or an array that broadcasts to the shape.
 * ``shift``: constant: a number or an array that broadcasts to the shape; sign: a factor on the input.
 * ``relu``: no arguments.
+* ``pair``: two inputs of equal shape; function: the name of the torch function (a product, a maximum, a comparison).
+* ``pointwise``: function: its name; of: the function itself, from an array of values to theirs; reason, hint: texts of
+  its refusal.
 * ``unknown``: function: the name of a torch function or module without a rule; reason, next_step: texts of the message.
 """
 

@@ -82,7 +82,7 @@ class Trials:
 
     def best(self, options: Sequence[TrialReading]) -> Trial | None:
         """The first reading with which all that fires is compared and equal, else that with the best agreement."""
-        firing = sum(p.neuron.fires for p in self.network.populations)
+        firing = sum(p.neuron.fires and p.neuron.kind != "Threshold" for p in self.network.populations)  # has a module
         for wide in (True, False):
             self.wide = wide
             tried: list[Trial] = []

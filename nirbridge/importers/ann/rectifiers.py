@@ -53,6 +53,10 @@ def _read(module: Rectifier, shape: tuple[int, ...], dt: float) -> ImportedNeuro
 FORMS: Mapping[type, NeuronSpec] = MappingProxyType({Rectifier: NeuronSpec(_read)})
 
 
+_WITHOUT_RATE = ("unknown", "pair", "pointwise")
+"""Kinds of functions that no sum of spikes computes."""
+
+
 def with_rectifiers(flow: DataflowGraph) -> tuple[DataflowGraph, tuple[Diagnostic, ...]]:
     """The flow with every ReLU and ReLU6 as a neuron, and every operation that prevents a conversion."""
     calls: list[Operation] = []
@@ -63,7 +67,7 @@ def with_rectifiers(flow: DataflowGraph) -> tuple[DataflowGraph, tuple[Diagnosti
             calls.append(replace(call, kind="neuron", target=Rectifier(top), arguments=MappingProxyType({})))
             continue
         calls.append(call)
-        if call.kind in ("max_pool", "unknown", "neuron"):
+        if call.kind in ("max_pool", "neuron", *_WITHOUT_RATE):
             problems.append(_problem(call))
     return replace(flow, calls=tuple(calls)), tuple(problems)
 
@@ -73,10 +77,10 @@ def _ceiling(call: Operation) -> float | None:
     if call.kind == "relu":
         return UNBOUNDED
     name = _operation(call)
-    if call.kind == "unknown" and "relu6" in name:
+    if call.kind in _WITHOUT_RATE and "relu6" in name:
         return 6.0
     low, high = getattr(call.target, "min_val", None), getattr(call.target, "max_val", None)
-    if call.kind == "unknown" and "hardtanh" in name and low == 0 and high is not None and high > 0:
+    if call.kind in _WITHOUT_RATE and "hardtanh" in name and low == 0 and high is not None and high > 0:
         return float(high)
     return None
 

@@ -51,7 +51,7 @@ _REFUSED = (
 )  # fmt: skip
 
 _REFUSED_LAYERS = (
-    ("a maximum, which is not a sum of spikes", "use AvgPool2d", ("MaxPool1d", "MaxPool2d", "MaxPool3d")),
+    ("a maximum over three axes", "use MaxPool2d over spikes", ("MaxPool3d",)),
     ("a filter over time outside a neuron", "use CUBALIFNode, whose current does that", ("SynapseFilter",)),
     ("a layer that works on all steps at once", "import the network without it",
      ("SpikeCountToBinary", "TemporalBinSum", "TLastMultiStepContainer", "TLastSeqToANNContainer")),

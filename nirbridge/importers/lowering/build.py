@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -32,6 +32,7 @@ from nirbridge.importers.lowering.inputs import (
     reshape_problems,
     without_splits,
 )
+from nirbridge.importers.lowering.levels import LevelsOf
 from nirbridge.importers.lowering.linear_layers import (
     LAYERS,
     Expression,
@@ -43,15 +44,11 @@ from nirbridge.importers.lowering.linear_layers import (
     merge_selections,
     scale_expression,
 )
+from nirbridge.importers.lowering.spike_logic import KINDS, Logic, logic_of, logic_problem
 from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec, NeuronSpecs, is_refused, neuron_spec_of
 from nirbridge.network import Network, Population, Port, Projection, check_network
 from nirbridge.network.compose import compose
 from nirbridge.network.graph import in_causal_order
-
-_ADVICE: Mapping[str, tuple[str, str]] = {
-    "relu": ("a ReLU is not a spiking neuron", "put a neuron there, or convert the trained network with from_torch"),
-    "max_pool": ("a maximum of spikes is not linear", "use an average pool, or a convolution with stride"),
-}
 
 
 def build_network(flow: DataflowGraph, forms: NeuronSpecs, dt: float, accept: Sequence[str] = ()) -> Network:
@@ -80,6 +77,8 @@ class _NetworkBuilder:
         self.readings: dict[str, ImportedNeuron] = {}
         self.expressions: dict[str, Expression] = {}
         self.spiking: set[str] = set()
+        self.logic: dict[str, Logic] = {}
+        self.levels = LevelsOf(self.calls, self.readings)
         self.given = input_shapes(flow)
         refused = {c.subject for c in flow.calls if c.kind == "neuron" and is_refused(c.target, forms)}
         self._judge(d for d in flow.deviations if d.subject not in refused)  # to accept one would change nothing there
@@ -87,6 +86,8 @@ class _NetworkBuilder:
     def network(self) -> Network:
         for call in self.flow.calls:
             self._read(call)
+        for call in self.flow.calls:
+            self._decide(call)
         for call in self.flow.calls:
             self._check(call)
         ModelError.raise_all(distinct(self.problems))
@@ -134,6 +135,21 @@ class _NetworkBuilder:
         problem = given_start(call, reading)
         self.problems += [problem] if problem else []
 
+    def _decide(self, call: Operation) -> None:
+        """Logic of spikes as threshold populations."""
+        logic = logic_of(call, self.levels) if call.kind in KINDS and not self._is_idle(call) else None
+        if logic is None:
+            return
+        self.logic[call.name] = logic
+        if logic.levels is not None:
+            self.levels.decide(call.name, logic.levels)
+        if logic.theta is not None:
+            self.readings[call.name] = logic.reading()
+            self.notes.append(logic.note(call))
+
+    def _is_idle(self, call: Operation) -> bool:
+        return call.kind == "relu" and never_negative(call.inputs[0], self.calls, self.readings)
+
     def _judge(self, deviations: Iterable[Deviation]) -> None:
         problems, notes = sort_deviations(deviations, self.accept)
         self.problems += problems
@@ -151,10 +167,8 @@ class _NetworkBuilder:
         """Kinds that nothing here represents, and states that go elsewhere than back."""
         if call.kind == "unknown":
             self.problems.append(unknown_operation(call))
-        elif call.kind in _ADVICE and not (
-            call.kind == "relu" and never_negative(call.inputs[0], self.calls, self.readings)
-        ):
-            self.problems.append(Diagnostic(call.subject, _ADVICE[call.kind][0], "", _ADVICE[call.kind][1]))
+        elif call.kind in KINDS and call.name not in self.logic and not self._is_idle(call):
+            self.problems.append(logic_problem(call, self.levels))
         for ref in call.inputs:
             source = self.calls.get(ref.call)
             if source is not None and source.kind == "neuron" and ref.output:
@@ -169,13 +183,20 @@ class _NetworkBuilder:
             return Expression(call.shape, (input_term(call, self.given[call.name], int(ref.previous)),))
         if call.name in self.readings:
             term = Expression(call.shape, (Term(call.name, int(ref.previous), call.shape),))
+            if call.name in self.logic:
+                return self.logic[call.name].value(term, self._operands(call), call.name)
             return scale_by(term, self.readings[call.name].scale_out, call.name)
         if call.name not in self.expressions:
             self.expressions[call.name] = self._computed(call)
         return self.expressions[call.name]
 
+    def _operands(self, call: Operation) -> tuple[Expression, ...]:
+        return tuple(self._value(ref) for ref in call.inputs)
+
     def _computed(self, call: Operation) -> Expression:
-        inputs = tuple(self._value(ref) for ref in call.inputs)
+        inputs = self._operands(call)
+        if call.name in self.logic:
+            return self.logic[call.name].sum(inputs)
         if call.kind == "relu":
             return inputs[0]  # of spikes: ``_check`` lets no other pass
         if call.kind == "concat":
@@ -197,6 +218,8 @@ class _NetworkBuilder:
     # -- projections ---------------------------------------------------------------------------------------------
 
     def _into(self, call: Operation) -> list[Projection]:
+        if call.name in self.logic:
+            return self._logic_projections(call)
         reading = self.readings[call.name]
         e = self._value(call.inputs[0])
         if reading.operator is not None:
@@ -211,6 +234,12 @@ class _NetworkBuilder:
             )
             projections += self._projections(add_constant(feedback, recurrence.bias), population)
         return projections
+
+    def _logic_projections(self, call: Operation) -> list[Projection]:
+        """Into a threshold population; a constant of the sum is part of the threshold."""
+        e = limit_terms(call, self.logic[call.name].sum(self._operands(call)))
+        reading = self.readings[call.name] = self.logic[call.name].reading(e.constant)
+        return self._projections(replace(e, constant=None), Population(call.name, call.shape, reading.neuron))
 
     def _projections(self, e: Expression, target: Population | Port) -> list[Projection]:
         if e.shape != target.shape:

@@ -30,7 +30,8 @@ from nirbridge.importers.tracing.time_loop import FORWARD, SERIES, STATIC, TimeL
 from nirbridge.importers.tracing.values import first_input, module_path, states
 from nirbridge.network.naming import fresh_name
 
-_ON_DEMAND = ("unbind", "chunk", "split", "tensor_split", "split_with_sizes", "max_pool2d")
+_ON_DEMAND = ("unbind", "chunk", "split", "tensor_split", "split_with_sizes", "max_pool1d", "max_pool2d",
+              "adaptive_max_pool1d", "adaptive_max_pool2d", "max")  # fmt: skip
 """Functions of which not every output is needed."""
 
 
@@ -218,7 +219,8 @@ class GraphBuilder:
             ref = self._append(
                 node, word.kind, tuple(t.ref for t in word.inputs), word.arguments, shape, value.output > 0
             )
-        if word.kind == "avg_pool" and node.name in REDUCES and not node.kwargs.get("keepdim", False):
+        is_pooled = word.kind in ("avg_pool", "max_pool")
+        if is_pooled and node.name in REDUCES and not node.kwargs.get("keepdim", False):
             ref = self._append(node, "reshape", (ref,), {}, shape, is_more=True)
         summed = word.kind == "summed" or any(t.is_summed for t in word.inputs)
         if summed and word.kind not in ("summed", "same", "scale", "reshape"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,7 @@ from nirbridge.importers.tracing.arguments import (
     input_of,
     per_axis,
 )
+from nirbridge.importers.tracing.pointwise import LOGIC_HANDLERS, of_each_value, pair, pointwise
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
 from nirbridge.importers.tracing.values import COPIES
 
@@ -140,16 +142,22 @@ def _adaptive(node: TracedCall, find: Find) -> LoweredOp:
 
 
 def _max_pool(node: TracedCall, find: Find) -> LoweredOp:
-    word = _pool(
-        node,
-        find,
-        call_argument(node, 1, "kernel_size"),
-        call_argument(node, 2, "stride"),
-        call_argument(node, 3, "padding", 0),
-    )
-    arguments = {k: v for k, v in word.arguments.items() if k != "factor"}
-    dilation = per_axis(call_argument(node, 4, "dilation", 1), len(arguments["kernel"]))
-    return LoweredOp("max_pool", {**arguments, "dilation": dilation}, word.inputs)
+    kernel, stride = call_argument(node, 1, "kernel_size"), call_argument(node, 2, "stride")
+    word = _pool(node, find, kernel, stride, call_argument(node, 3, "padding", 0))
+    a = word.arguments
+    dilation = per_axis(call_argument(node, 4, "dilation", 1), len(a["kernel"]))
+    more = [0] * len(dilation)
+    if call_argument(node, 5, "ceil_mode", False):  # windows over the end, where nothing is
+        sizes = zip(word.inputs[0].shape[1:], a["kernel"], a["stride"], a["padding"], dilation, strict=True)
+        more = [-(n + 2 * p - d * (k - 1) - 1) % s for n, k, s, (p, _), d in sizes]
+    padded = tuple((p, p + extra) for (p, _), extra in zip(a["padding"], more, strict=True))
+    arguments = {"kernel": a["kernel"], "stride": a["stride"], "padding": padded, "dilation": dilation}
+    return LoweredOp("max_pool", arguments, word.inputs)
+
+
+def _adaptive_max(node: TracedCall, find: Find) -> LoweredOp:
+    word = _adaptive(node, find)
+    return LoweredOp("max_pool", {**word.arguments, "dilation": (1,) * len(word.arguments["kernel"])}, word.inputs)
 
 
 def _batch_norm(node: TracedCall, find: Find) -> LoweredOp:
@@ -183,9 +191,13 @@ def _cast(node: TracedCall, find: Find) -> LoweredOp:
 
     x = input_of(node, find)
     types = [a for a in (*node.args[1:], *node.kwargs.values()) if isinstance(a, torch.dtype)]
-    if any(t not in (torch.float32, torch.float64) for t in types):
-        raise CannotFollow(f"a change of the number format to {types[0]}", "compute in float32")
-    return LoweredOp("same", {}, (x,))
+    if all(t in (torch.float32, torch.float64) for t in types):
+        return LoweredOp("same", {}, (x,))
+    whole = types[0] is torch.bool or not types[0].is_floating_point
+    reason, hint = f"a change of the number format to {types[0]}", "compute in float32"
+    if not whole:
+        raise CannotFollow(reason, hint)
+    return of_each_value(node, x, lambda tensor: tensor.to(types[0]), reason, hint)
 
 
 def _clamp(node: TracedCall, find: Find) -> LoweredOp:
@@ -195,7 +207,8 @@ def _clamp(node: TracedCall, find: Find) -> LoweredOp:
     )
     if isinstance(low, int | float) and low == 0 and high is None:
         return _unary(node, find, "relu")
-    raise CannotFollow("values are clipped, and not at a minimum of 0", "use relu, or let a neuron do it")
+    reason, hint = "values are clipped, and not at a minimum of 0", "use relu, or let a neuron do it"
+    return pointwise(node, find, reason, hint)
 
 
 def _combine(node: TracedCall, find: Find, sign: int, *, reverse: bool = False) -> LoweredOp:
@@ -216,7 +229,9 @@ def _combine(node: TracedCall, find: Find, sign: int, *, reverse: bool = False) 
 def _mul(node: TracedCall, find: Find) -> LoweredOp:
     a, b = node.args[0], call_argument(node, 1, "other")
     if isinstance(a, TracedValue) and isinstance(b, TracedValue):
-        raise CannotFollow("a product of two values", "no spiking neuron multiplies; use a fixed factor")
+        word = pair(node, find)
+        texts = {"reason": "a product of two values", "hint": "no spiking neuron multiplies; use a fixed factor"}
+        return replace(word, arguments={**word.arguments, **texts})
     x, other = (find(a), b) if isinstance(a, TracedValue) else (find(b), a)
     return LoweredOp("scale", {"factor": broadcast(other, x, "factor")}, (x,))
 
@@ -255,6 +270,7 @@ OP_HANDLERS: Mapping[str, Handler] = {
     **dict.fromkeys(("lp_pool1d", "lp_pool2d"), _sum_pool),
     **dict.fromkeys(("adaptive_avg_pool1d", "adaptive_avg_pool2d"), _adaptive),
     **dict.fromkeys(("max_pool1d", "max_pool2d"), _max_pool),
+    **dict.fromkeys(("adaptive_max_pool1d", "adaptive_max_pool2d"), _adaptive_max),
     "batch_norm": _batch_norm,
     **dict.fromkeys(
         ("dropout", "dropout1d", "dropout2d", "dropout3d", "feature_dropout", "alpha_dropout", "dropout_"), _dropout
@@ -270,5 +286,6 @@ OP_HANDLERS: Mapping[str, Handler] = {
     **dict.fromkeys(("neg", "neg_", "negative", "__neg__"), partial(_unary, kind="scale", factor=np.asarray(-1.0))),
     **dict.fromkeys(("cat", "concat", "concatenate"), _cat),
     **dict.fromkeys(COPIES, partial(_unary, kind="same")),
+    **LOGIC_HANDLERS,
 }
 """Function name -> its handler. Rearrangements are in ``shape_ops``."""

@@ -31,7 +31,9 @@ _LIKE = frozenset({"view_as", "reshape_as", "expand_as"})
 _REPEATS = frozenset({"expand", "expand_as", "repeat", "repeat_interleave", "tile"})
 IN_FRONT = "move them in front of the values, for example with permute or movedim"
 MOVES = _RESHAPES | _PERMUTES | _PICKS
-REDUCES = frozenset({"sum", "mean"})
+MAXIMA = frozenset({"amax", "any"})
+"""Maxima over axes, which are exact over spikes."""
+REDUCES = frozenset({"sum", "mean", *MAXIMA})
 
 
 def lower_move(node: TracedCall, value: TracedValue, x: FlowValue, iterations: TimeLoop) -> LoweredOp:
@@ -136,7 +138,8 @@ def lower_reduction(node: TracedCall, x: FlowValue) -> LoweredOp:
     dims = _dims(node, len(x.whole))
     keeps_axes = bool(node.kwargs.get("keepdim", False))
     over = [k for k in dims if k < len(x.lead)]
-    if len(dims) == len(over) == 1 and x.lead[over[0]] == "time" and not keeps_axes:
+    is_over_time = len(dims) == len(over) == 1 and x.lead[over[0]] == "time"
+    if is_over_time and not keeps_axes and node.name not in MAXIMA:
         lead = tuple(word for k, word in enumerate(x.lead) if k != over[0])
         return LoweredOp("summed", {}, (x,), lead)
     spatial = tuple(range(len(x.lead) + 1, len(x.whole)))
@@ -150,6 +153,9 @@ def lower_reduction(node: TracedCall, x: FlowValue) -> LoweredOp:
 def _over_positions(node: TracedCall, x: FlowValue) -> LoweredOp:
     kernel = x.shape[1:]
     padding = ((0, 0),) * len(kernel)
+    if node.name in MAXIMA:
+        arguments = {"kernel": kernel, "stride": kernel, "padding": padding, "dilation": (1,) * len(kernel)}
+        return LoweredOp("max_pool", arguments, (x,))
     factor = 1.0 / math.prod(kernel) if node.name == "mean" else 1.0
     return LoweredOp("avg_pool", {"kernel": kernel, "stride": kernel, "padding": padding, "factor": factor}, (x,))
 

@@ -264,7 +264,7 @@ def test_every_place_is_named() -> None:
                 x = x + 1
             first = self.lif1(self.fc1(x))
             again = self.lif1(self.fc2(first))
-            return self.alpha(self.gate(torch.relu(again - 0.5)) * again)
+            return self.alpha(self.gate(torch.relu(self.fc2(first))) * again)
 
     with pytest.raises(ModelError) as caught:
         from_snntorch(Bad(), torch.zeros(20))

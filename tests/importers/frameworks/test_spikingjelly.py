@@ -114,7 +114,7 @@ def test_refusals_say_the_reason() -> None:
     assert "QIFNode: a membrane that is not linear" in refusal_of(nodes.QIFNode())
     assert "spiking = False" in refusal_of(nodes.IFNode(surrogate_function=surrogate.Sigmoid(spiking=False)))
     assert "PoissonPass" in refusal_of(nodes.IFNode(surrogate_function=surrogate.PoissonPass()))
-    assert "use AvgPool2d" in refusal_of(layer.MaxPool2d(2))
+    assert "use MaxPool2d over spikes" in refusal_of(layer.MaxPool3d(2))
 
 
 def test_containers_are_read_around_one_neuron_and_with_a_sum_only() -> None:

@@ -33,7 +33,7 @@ class Vision(nn.Module):
         self.fc, self.norm, self.out, self.soft = nn.Linear(64, 8), nn.LayerNorm(8), lif(), nn.Softmax(dim=1)
 
     def forward(self, x: Any) -> Any:
-        hidden = self.gate(self.pool(self.lif(self.conv(x)))).flatten(1)
+        hidden = self.gate(self.lif(self.pool(self.conv(x)))).flatten(1)
         return self.soft(self.out(self.norm(self.fc(hidden))))
 
 
@@ -55,7 +55,7 @@ class Branch(nn.Module):
         hidden = self.first(self.fc(x))
         if hidden.sum() > 2:
             hidden = hidden * 2
-        hidden = torch.where(hidden > 0.5, hidden, torch.zeros_like(hidden)).clamp(0, 1)
+        hidden = torch.where(x > 0.5, hidden, torch.zeros_like(hidden)).clamp(0, 1)
         return self.second(hidden.max(dim=1, keepdim=True)[0] + hidden)
 
 
@@ -102,7 +102,7 @@ class Twice(nn.Module):
 
     def forward(self, x: Any) -> Any:
         hidden = self.lif(self.lif(self.fc(x)))
-        hidden = functional.dropout(self.alpha(self.norm(torch.abs(hidden))), 0.5, training=True)
+        hidden = functional.dropout(self.alpha(self.norm(torch.exp(hidden))), 0.5, training=True)
         return torch.topk(hidden, 3)[0], hidden.argmax(1)
 
 
@@ -142,7 +142,7 @@ CASES = (
             ("'lif'", "called 2 times"),
             ("'alpha'", "Alpha"),
             ("'norm'", "batch_norm"),
-            (WHOLE, "abs"),
+            (WHOLE, "exp"),
             (WHOLE, "dropout"),
             (WHOLE, "topk"),
             (WHOLE, "argmax"),

@@ -196,18 +196,13 @@ def test_weights_of_products_are_laid_out_as_rows_of_outputs() -> None:
         ("dropout", (FLAT,), {}, "a dropout that is always on", "pass training=self.training"),
         ("dropout", (FLAT, 0.25, True), {}, "a dropout that is always on", "pass training=self.training"),
         ("to", (FLAT, torch.float16), {}, "a change of the number format to torch.float16", "compute in float32"),
-        ("to", (FLAT,), {"dtype": torch.int64}, "a change of the number format to torch.int64", "compute in float32"),
-        *(
-            ("clamp", (FLAT, *limits), {},
-             "values are clipped, and not at a minimum of 0", "use relu, or let a neuron do it")
-            for limits in ((1,), (-1,), (0, 1), (None, 0), (None,))
-        ),
         (
             "add", (FLAT, IMAGE), {}, "values of shape (6,) and (3, 6, 8) are added",
             "add equal shapes: a.expand_as(b)",
         ),
         ("add", (FLAT, None), {}, "arithmetic with None as constant", ""),
-        ("mul", (FLAT, FLAT), {}, "a product of two values", "no spiking neuron multiplies; use a fixed factor"),
+        ("mul", (FLAT, IMAGE), {}, "mul of values of shape (6,) and (3, 6, 8)", "use equal shapes: a.expand_as(b)"),
+        ("gt", (FLAT, np.ones(6)), {}, "gt with another number for each value", "use one number for all"),
         ("div", (2.0, FLAT), {}, "a division by a value", "no spiking neuron divides; use a fixed factor"),
         ("div", (FLAT, FLAT), {}, "a division by a value", "no spiking neuron divides; use a fixed factor"),
         (
@@ -230,6 +225,22 @@ def test_what_a_function_cannot_mean(name: str, args: Any, kwargs: Any, why: str
     with pytest.raises(CannotFollow) as caught:
         word(name, *args, **kwargs)
     assert (caught.value.why, caught.value.advice, str(caught.value)) == (why, advice, why)
+
+
+@pytest.mark.parametrize(("name", "args", "kwargs", "why"), [
+    ("to", (FLAT,), {"dtype": torch.int64}, "a change of the number format to torch.int64"),
+    *(("clamp", (FLAT, *limits), {}, "values are clipped, and not at a minimum of 0")
+      for limits in ((1,), (-1,), (0, 1), (None, 0))),
+])  # fmt: skip
+def test_what_only_few_values_can_mean_has_its_refusal_with_it(name: str, args: Any, kwargs: Any, why: str) -> None:
+    found = word(name, *args, **kwargs)
+    assert (found.kind, found.arguments["function"], found.arguments["reason"]) == ("pointwise", name, why)
+    assert found.arguments["hint"]
+
+
+def test_a_product_of_values_is_a_pair() -> None:
+    found = word("mul", FLAT, FLAT)
+    assert (found.kind, len(found.inputs), found.arguments["reason"]) == ("pair", 2, "a product of two values")
 
 
 def test_values_with_other_leading_axes_are_not_added_or_joined() -> None:

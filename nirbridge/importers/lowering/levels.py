@@ -1,0 +1,153 @@
+"""Values that are provably whole multiples of one number between two bounds: spikes, and arithmetic of them.
+
+A spike is 0 or 1, ``1 - x`` too, ``a + b`` is 0, 1 or 2, ``0.5 * a`` is 0 or 0.5. Over such values a function that
+switches once is one threshold, and over two values every function is linear: see ``lowering.spike_logic``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.errors import quoted
+from nirbridge.importers.dataflow import Operation, ValueRef
+from nirbridge.importers.neuron_specs import ImportedNeuron
+
+COUNT_MAX = 4096
+"""Most values that a function is tried on; sums of more spikes are not followed."""
+_NEARLY = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """The values ``low + k * step`` for k from 0 to ``count - 1``; ``step`` is above 0."""
+
+    low: float
+    step: float
+    count: int
+
+    @property
+    def points(self) -> Array:
+        """Every value, ascending."""
+        return self.low + self.step * np.arange(self.count)
+
+    @property
+    def high(self) -> float:
+        """The largest value."""
+        return self.low + self.step * (self.count - 1)
+
+    @property
+    def are_two(self) -> bool:
+        """True for values that are one of two numbers."""
+        return self.count == 2
+
+    def scaled(self, factor: float, shift: float = 0.0) -> Levels | None:
+        """The values times a factor, and a constant; None for a factor of 0."""
+        if factor == 0 or not np.isfinite(factor) or not np.isfinite(shift):
+            return None
+        return Levels(min(self.low * factor, self.high * factor) + shift, self.step * abs(factor), self.count)
+
+
+def total(a: Levels, b: Levels) -> Levels | None:
+    """The values of a sum; None where the steps have no common measure, or there would be too many values."""
+    step = min(a.step, b.step)
+    spans = [(one.step / step, one.count - 1) for one in (a, b)]
+    if any(abs(ratio - round(ratio)) > _NEARLY * ratio for ratio, _ in spans):
+        return None
+    count = sum(round(ratio) * steps for ratio, steps in spans) + 1
+    return Levels(a.low + b.low, step, count) if count <= COUNT_MAX else None
+
+
+def levels_of(values: Array) -> Levels | None:
+    """The levels of values that lie evenly; None for others."""
+    different = np.unique(values)
+    steps = np.diff(different)
+    even = steps.size > 0 and bool(np.allclose(steps, steps[0], rtol=_NEARLY, atol=0.0))
+    return Levels(float(different[0]), float(steps[0]), len(different)) if even else None
+
+
+def joined(parts: list[Levels | None]) -> Levels | None:
+    """The values of several side by side, where all have the same."""
+    return parts[0] if parts and all(part == parts[0] for part in parts) else None
+
+
+class LevelsOf:
+    """The levels of every value of a flow; None where nothing is proved (inputs, currents, states, counts)."""
+
+    def __init__(self, calls: Mapping[str, Operation], readings: Mapping[str, ImportedNeuron]) -> None:
+        self.calls, self.readings = calls, readings
+        self._seen: dict[tuple[str, int], Levels | None] = {}
+        self.computed: dict[str, Levels] = {}
+
+    def __call__(self, ref: ValueRef) -> Levels | None:
+        """Of a value; those of operations that another module decided are in ``computed``."""
+        key = (ref.call, ref.output)
+        if key not in self._seen:
+            self._seen[key] = None  # a cycle without a neuron proves nothing
+            self._seen[key] = self._of(ref)
+        return self._seen[key]
+
+    def source(self, call: Operation) -> str:
+        """What the values are that nothing is proved of, for a message."""
+        inner = self.calls[call.inputs[0].call]
+        while inner.kind in ("reshape", "gather", "concat") and inner.inputs:
+            inner = self.calls[inner.inputs[0].call]
+        if inner.name in self.readings and self.readings[inner.name].neuron.max_spikes > 1:
+            return f"spike counts ({quoted(inner.name)} may send several spikes per time step) is no threshold"
+        if inner.kind == "input":
+            return f"the input {quoted(inner.name)}, which may hold any numbers, is not linear"
+        return "currents is not linear"
+
+    def decide(self, name: str, levels: Levels) -> None:
+        """The levels of an operation that ``spike_logic`` decided."""
+        self.computed[name] = levels
+        self._seen.pop((name, 0), None)
+
+    def _of(self, ref: ValueRef) -> Levels | None:
+        call = self.calls[ref.call]
+        if call.name in self.computed:
+            return self.computed[call.name]
+        if call.name in self.readings:
+            return _spikes(self.readings[call.name]) if ref.output == 0 else None
+        inputs = [self(inner) for inner in call.inputs]
+        if not inputs or any(levels is None for levels in inputs):
+            return None
+        return _arithmetic(call, [levels for levels in inputs if levels is not None])
+
+
+def _spikes(reading: ImportedNeuron) -> Levels | None:
+    worth = _one_number(1.0 if reading.scale_out is None else reading.scale_out)
+    if not reading.neuron.fires or worth is None or reading.neuron.max_spikes >= COUNT_MAX:
+        return None
+    return Levels(0.0, 1.0, reading.neuron.max_spikes + 1).scaled(worth)
+
+
+def _arithmetic(call: Operation, inputs: list[Levels]) -> Levels | None:
+    """Of an operation that is linear in any case."""
+    first = inputs[0]
+    if call.kind == "gather":
+        leaves_gaps = bool(np.any(np.asarray(call.arguments["indices"]) < 0))
+        return first if not leaves_gaps or 0.0 in first.points else None
+    if call.kind == "reshape":
+        return first
+    if call.kind == "concat":
+        return joined(list(inputs))
+    if call.kind == "scale":
+        factor = _one_number(call.arguments["factor"])
+        return None if factor is None else first.scaled(factor)
+    if call.kind == "shift":
+        shift = _one_number(call.arguments["constant"])
+        return None if shift is None else first.scaled(float(call.arguments["sign"]), shift)
+    if call.kind == "add":
+        signed = [x.scaled(sign) for x, sign in zip(inputs, call.arguments.get("signs", (1.0, 1.0)), strict=False)]
+        return total(signed[0], signed[1]) if len(signed) == 2 and signed[0] and signed[1] else None
+    return None
+
+
+def _one_number(value: object) -> float | None:
+    """The number that all values are; None where they differ."""
+    array = np.asarray(value, np.float64)
+    return float(array.flat[0]) if array.size and bool(np.all(array == array.flat[0])) else None
