@@ -111,11 +111,15 @@ class TimeFigures:
 
 @dataclass(frozen=True, slots=True)
 class NeuronSupport:
-    """Abilities of the neurons of a core beyond leaky integrate-and-fire with a hard reset."""
+    """Abilities of the neurons of a core beyond leaky integrate-and-fire with a hard reset.
+
+    ``v_min``: a membrane may have a floor; None: the chip's file does not say, so it has none.
+    """
 
     soft_reset: bool
     graded_spikes: bool
     synaptic_current: bool
+    v_min: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

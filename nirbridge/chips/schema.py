@@ -30,8 +30,8 @@ class Field:
     """One key of a chip file: ``table.key``.
 
     ``least`` and ``most`` are the smallest and the largest value. ``absent`` is the word that stands for None in the
-    file ("unlimited" or "none"; "" where None is not allowed). Figures (energy, time) may be left out; everything else
-    is required.
+    file ("unlimited" or "none"; "" where None is not allowed). Figures (energy, time) and ``optional`` keys may be left
+    out; everything else is required.
     """
 
     table: str
@@ -42,6 +42,7 @@ class Field:
     least: int = 1
     absent: str = ""
     most: int = COUNT_MAX
+    optional: bool = False
 
     @property
     def name(self) -> str:
@@ -50,8 +51,8 @@ class Field:
 
     @property
     def required(self) -> bool:
-        """False for a figure."""
-        return self.kind != "figure"
+        """False for a figure, and for a flag that may be left out."""
+        return self.kind != "figure" and not self.optional
 
 
 def _limit(key: str, unit: str, meaning: str, least: int = 1, most: int = COUNT_MAX) -> Field:
@@ -97,6 +98,7 @@ FIELDS: tuple[Field, ...] = (
     Field("neuron", "soft_reset", "flag", "", "a spike may subtract from the membrane instead of setting it"),
     Field("neuron", "graded_spikes", "flag", "", "a spike may carry an integer"),
     Field("neuron", "synaptic_current", "flag", "", "a neuron may have a decaying synaptic current"),
+    Field("neuron", "v_min", "flag", "", "a membrane may have a floor; left out: it has none", optional=True),
     _number("du_max", "largest decay of a synaptic current, which loses du + 1 parts of 4096 per time step", 0),
     _number("dv_max", "largest decay of a membrane, in parts of 4096 per time step", 0),
     _number("bias_mant_bits", "mantissa of a bias, signed"),

@@ -87,6 +87,9 @@ def _population(population: Population) -> Iterator[Diagnostic]:
         yield _problem(subject, f"max_spikes is {neuron.max_spikes}", "at least 1", "correct it", name=population.name)
     if bool(np.any(neuron.refractory_steps < 0)):
         yield _problem(subject, "refractory_steps is negative", "at least 0", "correct it", name=population.name)
+    if neuron.v_min is not None and not neuron.fires:
+        limit = "only neurons that fire have one"
+        yield _problem(subject, "a readout with a membrane floor (v_min)", limit, "remove v_min", name=population.name)
 
 
 def _projection(

@@ -27,12 +27,15 @@ class Neuron(Value):
         v[t] = v_reset where k > 0                 (reset 'to-value')
              = u[t] - k * reset_amount             (reset 'subtract')
              = u[t]                                (reset 'none')
+        v[t] = max(v[t], v_min)                   (where there is a floor)
 
-    and for ``refractory_steps`` time steps after a spike v stays at v_reset and input is ignored. Source: the project's
-    semantics text, section 1.
+    and for ``refractory_steps`` time steps after a spike v stays at v_reset and input is ignored. The floor comes last,
+    after a reset, as ``min_v_mem`` of Sinabs does (measured in ``tests/importers/frameworks/test_sinabs_floor.py``).
+    Source: the project's semantics text, sections 1 and 2.
 
     Every array has shape ``()`` (one value for all) or the population's shape; floats are float64, counts int64.
-    ``theta`` is None for a readout (LI, CubaLI, I), which never fires. ``kind`` is the NIR class it came from.
+    ``theta`` is None for a readout (LI, CubaLI, I), which never fires. ``v_min`` is None where the membrane has no
+    floor, as that of every readout. ``kind`` is the NIR class it came from.
     """
 
     kind: str
@@ -50,6 +53,7 @@ class Neuron(Value):
     refractory_steps: Array
     v_init: Array
     i_init: Array
+    v_min: Array | None = None
 
     @property
     def fires(self) -> bool:
@@ -79,6 +83,7 @@ def neuron(
     refractory_steps: object = 0,
     v_init: object = 0.0,
     i_init: object = 0.0,
+    v_min: object | None = None,
 ) -> Neuron:
     """A ``Neuron`` with defaults (an integrate-and-fire neuron); arrays are compacted and frozen.
 
@@ -105,4 +110,5 @@ def neuron(
         refractory_steps=compact(np.asarray(refractory_steps, dtype=np.int64)),
         v_init=real(v_init),
         i_init=real(i_init),
+        v_min=None if v_min is None else real(v_min),
     )

@@ -44,11 +44,13 @@ def initial_integers(neuron: FixedNeuron, name: str, latency: int) -> tuple[Arra
     wide = max(int(np.max(np.abs(x))) for x in voltages) > signed_max(neuron.v_bits)
     wide = wide or max(int(np.max(np.abs(x))) for x in currents) > signed_max(neuron.u_bits)
     reached = _forwards(neuron, v, currents[-1], latency)
+    low = neuron.v_min is not None and any(bool(np.any((x < neuron.v_min) & (neuron.dv < DECAY_ONE))) for x in reached)
     fires = neuron.fires_above is not None and any(bool(np.any(x > neuron.fires_above)) for x in reached)
     subject = f"population {quoted(name)}"
-    if not (wide or fires):
+    if not (wide or fires or low):
         return freeze(v), freeze(currents[-1]), None
-    action = "fire" if fires else "need an initial state wider than the chip's numbers"
+    needs = "need an initial state below its floor" if low else "need an initial state wider than the chip's numbers"
+    action = "fire" if fires else needs
     found = f"its constant drive would make it {action} in the {latency} time steps before its first input"
     limit = "a chip runs all neurons from the first time step on"
     step = "make its bias or its initial v smaller, or give --keep-early-spikes"
@@ -80,6 +82,7 @@ def _forwards(neuron: FixedNeuron, v: Array, u: Array, steps: int) -> list[Array
         u = dec(u, neuron.du + 1)
         v = dec(v, neuron.dv) + u + bias
         voltages.append(v)
+        v = v if neuron.v_min is None else np.maximum(v, neuron.v_min)
         if _same(v, before[0]) and _same(u, before[1]):
             break
     return voltages

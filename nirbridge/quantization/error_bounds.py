@@ -5,6 +5,7 @@ parts of 4096, one step of a neuron adds at most (all in integers; ``e_u`` and `
 
     e_u' = b e_u + |B - b| |u| + cut_u + sum over arriving spikes of 64 * 2**exponent * |integer weight - exact weight|
     e_v' = a e_v + |A - a| |v| + cut_v + |integer bias - exact bias| + e_u'
+    e_v  = max(e_v', |integer floor - exact floor|)
 
 ``cut`` is 1 where a decay cuts towards zero, 0 where it keeps all or nothing. Both start at most half a unit off. A
 spike of both resets: to a value, then ``e_v`` is 0; by an amount, then what its rounding lost is added. A graded input
@@ -59,6 +60,7 @@ class RoundingLoss:
     cut_v: Array
     bias: Array
     amount: Array
+    v_min: Array
     far: Array
 
 
@@ -93,6 +95,7 @@ def rounding_loss(folded: FoldedPopulation, made: FixedPopulation) -> RoundingLo
         cut_v=flat((kept_v > 0) & (kept_v < 1)),
         bias=flat(np.abs(n.bias - folded.bias * scale)),
         amount=flat(np.abs(n.reset_amount - folded.amount * scale)),
+        v_min=flat(0.0 if n.v_min is None or folded.v_min is None else np.abs(n.v_min - folded.v_min * scale)),
         far=flat((np.abs(folded.offset) + np.abs(current) + np.abs(folded.bias)) * scale),
     )
 
@@ -119,7 +122,7 @@ def report_bound(
         largest = max(largest, float(weights_of(loss.errors).max(initial=0.0)))
     u, v = (float(max(map(abs, x))) for x in (bounds.u, bounds.v))
     own_u, own_v = lost.u_decay * u + lost.cut_u, lost.v_decay * v + lost.cut_v
-    step = (own_u + summed) / (1.0 - lost.keeps_u) + own_v + lost.bias + lost.amount
+    step = (own_u + summed) / (1.0 - lost.keeps_u) + own_v + lost.bias + lost.amount + lost.v_min
     leak = 1.0 - lost.keeps_v
     limit = float((step / np.where(leak > 0, leak, 1.0)).max(initial=0.0)) / scale if bool(np.all(leak > 0)) else None
 
@@ -133,7 +136,7 @@ def report_bound(
         v_decay=worst(lost.v_decay * v),
         cuts=worst(lost.cut_u + lost.cut_v),
         bias=worst(lost.bias),
-        reset=worst(lost.amount),
+        reset=worst(lost.amount + lost.v_min),
         start=0.5 / scale,
         per_step=worst(step),
         limit=limit,
@@ -225,6 +228,7 @@ def _carried(
             at_rest = (waits > 0) | ((fired[t] > 0) & (p.neuron.reset == "zero"))
             e_v = np.where(at_rest, 0.0, e_v)
             waits = np.where(fired[t] > 0, hold, np.maximum(waits - 1, 0))
+            e_v = np.maximum(e_v, lost.v_min)
         bound[t] = e_v + floats[t]
     return bound
 

@@ -35,6 +35,7 @@ class FoldedPopulation:
     theta: Array | None
     amount: Array
     offset: Array
+    v_min: Array | None
     v_start: Array
     i_start: Array
     steady: Array
@@ -56,10 +57,12 @@ def fold_population(network: Network, population: Population, latency: int) -> F
     resets = n.reset == "to-value" or bool(np.any(n.refractory_steps > 0))
     offset = n.v_reset if n.fires and resets else np.zeros(())
     bias = n.bias + n.g_mem * steady - (1.0 - n.a_mem) * offset
+    v_min = None if n.v_min is None else compact(n.v_min - offset)
     v, i = n.v_init - offset, n.g_mem * (n.i_init - steady)
     for _ in range(latency):
         i = n.a_syn * i
         v = n.a_mem * v + i + bias
+        v = v if v_min is None else np.maximum(v, v_min)
     return FoldedPopulation(
         population=population,
         gain=compact(n.g_mem * n.g_syn),
@@ -69,6 +72,7 @@ def fold_population(network: Network, population: Population, latency: int) -> F
         theta=None if n.theta is None else compact(n.theta - offset),
         amount=n.reset_amount,
         offset=compact(offset),
+        v_min=v_min,
         v_start=compact(v),
         i_start=compact(np.where(n.a_syn == 0, 0.0, i)),
         steady=compact(steady),

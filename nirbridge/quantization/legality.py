@@ -157,6 +157,14 @@ def _refractory(population: Population, chip: Chip) -> Iterator[MissingFeature]:
         yield MissingFeature(found, f"chip {quoted(chip.name)} has at most {limit:,}", "make dt larger")
 
 
+def _floor(population: Population, chip: Chip) -> Iterator[MissingFeature]:
+    n = population.neuron
+    if n.v_min is not None and not chip.neuron.v_min and not is_memoryless(population):
+        found = f"a membrane floor (v_min = {float(np.max(n.v_min)):g})"
+        limit = f"neurons of chip {quoted(chip.name)} have none"
+        yield MissingFeature(found, limit, "train without one (Sinabs: min_v_mem = None)")
+
+
 def _threshold(population: Population, chip: Chip) -> Iterator[MissingFeature]:
     n = population.neuron
     if n.theta is None or chip.numbers is None or chip.numbers.programmable:
@@ -169,7 +177,7 @@ def _threshold(population: Population, chip: Chip) -> Iterator[MissingFeature]:
         )
 
 
-RULES: tuple[Rule, ...] = (_decays, _current, _reset, _spikes, _refractory, _threshold)
+RULES: tuple[Rule, ...] = (_decays, _current, _reset, _spikes, _refractory, _floor, _threshold)
 
 
 # -- synapses ----------------------------------------------------------------------------------------------------
@@ -199,17 +207,26 @@ def _has_both_signs(target: Population, p: Projection, bits: int) -> bool:
 def with_known_resets(network: Network, chip: Chip) -> Network:
     """The network in which populations that forget v in every time step reset to a value where the chip knows no other.
 
-    The state that such a neuron carries over is multiplied by 0, so its spikes are the same after any reset; only the v
-    recorded at a spike differs. Other populations are left as they are.
+    The state that such a neuron carries over is multiplied by 0, so its spikes are the same after any reset and with
+    any floor, which is dropped where the chip has none; only the recorded v differs. Other populations are left as they
+    are.
     """
-    changed = tuple(_reset_to_value(p) if _needs_it(p, chip) else p for p in network.populations)
+    changed = tuple(_forgetful(p, chip) for p in network.populations)
     return network if changed == network.populations else replace(network, populations=changed)
+
+
+def _forgetful(population: Population, chip: Chip) -> Population:
+    if not population.neuron.fires or not is_memoryless(population):
+        return population
+    if population.neuron.v_min is not None and not chip.neuron.v_min:
+        population = replace(population, neuron=replace(population.neuron, v_min=None))
+    return _reset_to_value(population) if _needs_it(population, chip) else population
 
 
 def _needs_it(population: Population, chip: Chip) -> bool:
     resets = {"to-value", *(["subtract"] if chip.neuron.soft_reset else [])}
     resets |= {"none"} if formats_of(chip).programmable else set()
-    return population.neuron.fires and population.neuron.reset not in resets and is_memoryless(population)
+    return population.neuron.reset not in resets
 
 
 def _reset_to_value(population: Population) -> Population:

@@ -11,6 +11,7 @@ One time step of a population, all in int64 (a superset of Lava's ``fixed_pt`` L
     v  = 0 where k > 0         (reset 'zero')
        = v' - k * reset_amount (reset 'subtract')
        = v'                    (reset 'none')
+    v  = max(v, v_min)         (where there is a floor)
 
 For ``refractory_steps`` time steps after a spike v stays 0 and nothing is sent, whatever the input (u goes on).
 The widths 24 are ``u_bits`` and ``v_bits``. Spikes sent at time step t arrive at time step t + delay.
@@ -54,6 +55,7 @@ class FixedNeuron:
         spike_size: value of one of several spikes of a time step, in units of v; used only for max_spikes > 1.
         scale: integer v per real v (float64); v in reals is ``v / scale + v_offset``.
         v_offset: the real v at integer 0 (float64): v_reset, so that a reset is to 0.
+        v_min: the floor of v, in units of v, applied after the reset; None: there is none.
     """
 
     du: Array
@@ -72,6 +74,7 @@ class FixedNeuron:
     v_offset: Array
     u_bits: int = 24
     v_bits: int = 24
+    v_min: Array | None = None
 
     @property
     def fires(self) -> bool:
@@ -84,7 +87,8 @@ class FixedNeuron:
         uniform_decays = self.du.ndim == 0 and self.dv.ndim == 0 and bool(np.all(self.dv < 4096))
         if self.fires_above is None:
             return uniform_decays
-        plain = self.reset == "zero" and self.max_spikes == 1 and not bool(np.any(self.refractory_steps > 0))
+        plain = self.reset == "zero" and self.max_spikes == 1 and self.v_min is None
+        plain = plain and not bool(np.any(self.refractory_steps > 0))
         on_grid = self.fires_above.ndim == 0 and int(self.fires_above) % 64 == 0 and int(self.fires_above) >= 0
         return uniform_decays and plain and on_grid
 
@@ -104,7 +108,7 @@ class FixedPopulation:
     """Neurons that share one record.
 
     ``process`` is 'lif' where Lava's own LIF computes it (one du, dv and vth, reset to 0, a threshold on the grid of
-    64, no refractory time, 0 or 1 spike; a readout is a LIF that cannot reach its threshold), else 'custom'.
+    64, no refractory time, no floor, 0 or 1 spike; a readout is a LIF that cannot reach its threshold), else 'custom'.
     """
 
     name: str
@@ -199,7 +203,7 @@ class VBound:
         u_decay, v_decay: of the decays, with u and v at their bounds.
         cuts: of cutting towards zero in both decays.
         bias: of the constant drive.
-        reset: of the amount that a spike subtracts.
+        reset: of the amount that a spike subtracts, and of the floor.
         start: of the first state; once, not per step.
         per_step: the sum, with the current's error at its steady state.
         limit: what that grows to at most (None: nothing decays in v, it grows by ``per_step`` each step).

@@ -5,7 +5,7 @@
 * ``u``: with a decay of k parts of 4096, ``|u| <= X`` stays so for ``X = ceil(64 * a_in * 4096 / k)``, since
   ``dec(X, k) <= X - X k / 4096``. A start beyond X only falls.
 * ``v``: the same with ``u + b`` as its input, unless a spike takes it down: a neuron that fires above T and is reset to
-  0 never carries more than max(T, 0) into a step. Without a decay v has no bound below: it saturates
+  0 never carries more than max(T, 0) into a step. Without a decay and a floor v has no bound below: it saturates
   after some number of time steps, of which a lower bound is given.
 """
 
@@ -86,6 +86,7 @@ def _held(drive: Array, k: Array) -> Array:
 def _highest(n: FixedNeuron, at: Flat, drive: Array) -> tuple[Array, int | None]:
     """Largest v of any time step before the reset, and the time steps until it saturates (None: never)."""
     v0, dv, last = at(n.v_init), at(n.dv), signed_max(n.v_bits)
+    v0 = v0 if n.v_min is None else np.maximum(v0, at(n.v_min))
     up = np.maximum(drive, 0)
     if n.fires_above is not None and n.reset == "zero":
         carried = np.maximum(np.maximum(at(n.fires_above), 0), v0)
@@ -115,6 +116,8 @@ def _lowest(n: FixedNeuron, at: Flat, drive: Array) -> tuple[Array, int | None]:
     if n.fires_above is not None and n.reset == "subtract":
         start = np.maximum(start, (at(n.reset_amount) - at(n.spike_size)) * n.max_spikes)
     depth = np.where(dv > 0, np.maximum(_held(down, np.maximum(dv, 1)), start), _unbounded(down, start, last))
+    if n.v_min is not None:  # no time step begins below the floor, but for the first
+        depth = np.minimum(depth, np.maximum(np.maximum(-at(n.v_min), -v0), 0) + down)
     lowest, steps = _limited(depth, start, down, last)
     return -lowest, steps
 

@@ -136,7 +136,7 @@ def _fixed_population(
     f: FoldedPopulation, scale: PopulationScale, numbers: NumberFormats, latency: int, most_spikes: int
 ) -> tuple[FixedPopulation, list[str], Diagnostic | None]:
     """The integer neurons at a scale, their emulated features, and why they have no initial state (None: they do)."""
-    n, s = f.neuron, scale.value
+    n, s, last = f.neuron, scale.value, signed_max(numbers.v_bits)
     bias_mant, bias_exp = _bias(f.bias, s, numbers)
     du = np.maximum(decay_of(f.a_syn, DECAY_ONE) - 1, 0)
     first = FixedNeuron(
@@ -156,6 +156,7 @@ def _fixed_population(
         v_offset=f.offset,
         u_bits=numbers.u_bits,
         v_bits=numbers.v_bits,
+        v_min=None if f.v_min is None else compact(np.clip(_whole(f.v_min * s), -last, last)),
     )
     fires_above, notes = _threshold(f, first, scale, numbers)
     neuron = replace(first, fires_above=fires_above, spike_size=_spike_size(first, fires_above))

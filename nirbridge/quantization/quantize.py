@@ -130,7 +130,8 @@ def _most_spikes(folded: FoldedPopulation, incoming: list[IncomingOperator], dec
         return declared
     gone = float(np.min(np.maximum(1.0 - folded.a_syn, 1 / 4096)))
     drive = input_range(incoming, folded.population.size).high / gone + float(np.max(folded.bias))
-    carried = max(float(np.max(theta)), float(np.max(folded.v_start)))
+    levels = (theta, folded.v_start) if folded.v_min is None else (theta, folded.v_start, folded.v_min)
+    carried = max(float(np.max(level)) for level in levels)
     return max(1, min(declared, int(1.05 * (carried + drive) / float(np.min(theta))) + 2))
 
 

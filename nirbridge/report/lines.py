@@ -82,7 +82,8 @@ def _neuron(neuron: Neuron) -> str:
     kind = one_line(neuron.kind)
     if neuron.theta is None:
         return f"{kind}, readout, decay {range_text(neuron.a_mem)}"
-    return f"{kind}, threshold {range_text(neuron.theta)}, decay {range_text(neuron.a_mem)}, reset {neuron.reset}"
+    text = f"{kind}, threshold {range_text(neuron.theta)}, decay {range_text(neuron.a_mem)}, reset {neuron.reset}"
+    return text if neuron.v_min is None else f"{text}, floor {range_text(neuron.v_min)}"
 
 
 def _chip(chip: Chip) -> str:

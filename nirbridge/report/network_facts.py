@@ -27,6 +27,7 @@ def population_facts(p: Population) -> dict[str, Any]:
         "compare": p.neuron.compare if p.neuron.fires else None,
         "max_spikes": p.neuron.max_spikes if p.neuron.fires else None,
         "refractory_steps": _spread(p.neuron.refractory_steps),
+        **({} if p.neuron.v_min is None else {"v_min": _spread(p.neuron.v_min)}),
     }
 
 

@@ -209,6 +209,7 @@ def random_neuron(maker: _Maker, shape: Shape) -> Any:
             "nirbridge:max_spikes": 1 + maker.pick(3),
             "nirbridge:refractory_steps": maker.pick(3),
             "nirbridge:v_init": full(-2, 2, 0.125),
+            **({"nirbridge:v_min": full(-4, 0, 0.25)} if maker.chance(0.3) else {}),
         }
     return node
 
@@ -248,6 +249,7 @@ def _odd_neuron(population: Population, rng: np.random.Generator) -> Population:
         refractory_steps=rng.integers(0, 3, size=population.shape),
         v_init=some(-1.0, 1.0),
         i_init=some(-1.0, 1.0),
+        v_min=some(-1.5, 0.2) if rng.random() < 0.3 else None,
     )
     return replace(population, neuron=record)
 

@@ -9,9 +9,10 @@ coordinates of ``quantization.folding``), u / S is at most C from c and v / S at
 
 W adds up ``|integer weight * 64 * 2**exponent / S - weight|`` of the spikes that arrive, ``keep`` is the decay that
 the chip has, 1 / S its truncation (0 where nothing decays). A reset to a value makes V 0 again, a subtraction adds
-the error of the integer amount. Until a spike differs the real neuron is that of the reference, so V bounds the
-distance of the two; after it no such bound exists, as spikes are 0 or 1. Hence the neuron is driven by the spikes of
-the integers: at each spike that only one of the two sends, the membrane lies within V of the threshold.
+the error of the integer amount, and a floor makes V at least the error of the integer floor. Until a spike differs the
+real neuron is that of the reference, so V bounds the distance of the two; after it no such bound exists, as spikes are
+0 or 1. Hence the neuron is driven by the spikes of the integers: at each spike that only one of the two sends, the
+membrane lies within V of the threshold.
 """
 
 from __future__ import annotations
@@ -160,6 +161,8 @@ class _ConstrainedNeurons:
         at_rest = refractory | (sent > 0) if n.reset == "zero" else refractory
         self.w, self.far_w = np.where(at_rest, 0.0, self.w), np.where(at_rest, 0.0, self.far_w)
         self.lost = self.lost & ~at_rest
+        if f.v_min is not None:
+            self.w, self.far_w = np.maximum(self.w, f.v_min), np.maximum(self.far_w, o.v_min)
 
     def _count(self, w: Array) -> Array:
         """Spikes of the real neuron at these membranes."""
@@ -195,6 +198,7 @@ class _RoundingError:
     theta: Array
     size: Array
     amount: Array
+    v_min: Array
 
     @classmethod
     def of(cls, p: FixedPopulation, f: FoldedPopulation) -> _RoundingError:
@@ -206,4 +210,5 @@ class _RoundingError:
             theta = np.abs(n.fires_above / scale - f.theta) + (1 / scale if n.max_spikes > 1 else 0.0)
             size = np.abs(n.spike_size / scale - f.theta) if n.max_spikes > 1 else size
         scaled = (x.reshape(p.shape) / scale for x in terms)
-        return cls(*scaled, theta=theta, size=size, amount=lost.amount.reshape(p.shape) / scale)
+        amount, v_min = (x.reshape(p.shape) / scale for x in (lost.amount, lost.v_min))
+        return cls(*scaled, theta=theta, size=size, amount=amount, v_min=v_min)

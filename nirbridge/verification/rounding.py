@@ -15,7 +15,8 @@ for values of the other side, the standard model ``fl(a op b) = (a op b)(1 + d),
 * decays and gains that are not the module's own numbers were computed in float32 from its parameters in at most four
   operations: they differ by ``COMPUTED``, absolute for decays (``1 - g``, ``exp(-x)``) and for gains that are one
   minus the decay, relative for other gains;
-* a reset to a value forgets the error of the neuron that fired; a subtraction keeps it and adds that of its amount.
+* a reset to a value forgets the error of the neuron that fired; a subtraction keeps it and adds that of its amount;
+* a floor leaves the larger of the membrane's error and its own (``relu(v - floor) + floor`` is rounded twice).
 
 The recursion is run beside the simulation with the values that were recorded, so the bound is one number for each
 neuron, sample and time step. It holds up to the first time step in which the spikes differ.
@@ -152,6 +153,9 @@ class _BoundUpdate:
             n.reset_amount
         )
         self.d_reset = (4 * unit + (0.0 if constants.holds(n.v_reset) else COMPUTED)) * np.abs(n.v_reset)
+        self.d_min = np.zeros(())
+        if n.v_min is not None:
+            self.d_min = (4 * unit + (0.0 if constants.holds(n.v_min) else COMPUTED)) * np.abs(n.v_min)
         self.rest = np.abs(n.bias) + np.abs(n.v_reset) + np.abs(n.reset_amount)
 
     def run(self, drive: Array, size: Array) -> tuple[Array, Array]:
@@ -168,9 +172,14 @@ class _BoundUpdate:
             d_u = a_mem * d_v + self.d_mem * v_before + g_mem * d_i + self.d_gain * i_now + self.d_bias
             d_u = d_u + round_off * (v_before + g_mem * i_now + self.rest)
             before[t] = d_u
-            after[t] = d_v = d_u if self.s is None else self._reset(d_u, self.s[t])
+            after[t] = d_v = d_u if self.s is None else self._floored(self._reset(d_u, self.s[t]), self.v[t])
             i_before, v_before = i_now, np.abs(self.v[t])
         return before, after
+
+    def _floored(self, d_v: Array, v: Array) -> Array:
+        if self.n.v_min is None:
+            return d_v
+        return np.maximum(d_v, self.d_min) + 2 * self.unit * (np.abs(v) + np.abs(self.n.v_min))
 
     def _reset(self, d_u: Array, spikes: Array) -> Array:
         if self.n.reset == "to-value":

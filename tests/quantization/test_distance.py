@@ -40,6 +40,7 @@ def cell(rng: np.random.Generator, shape: tuple[int, ...], *, fires: bool = True
             "theta": some(1.0, 4.0),
             "reset": str(rng.choice(["to-value", "to-value", "subtract"])),
             "refractory_steps": rng.integers(0, 3),
+            "v_min": some(-0.8, 0.1) if rng.random() < 0.3 else None,
         }
     )
     if not fires:

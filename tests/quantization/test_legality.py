@@ -61,6 +61,8 @@ ROWS: dict[str, tuple[Callable[[], Network], tuple[str | None, ...]]] = {
     "Threshold that subtracts": (lambda: threshold(reset="subtract"), (None, None, None)),
     "Threshold, at least": (lambda: threshold(compare=">="), (None, None, None)),
     "negative threshold": (lambda: threshold(theta=-0.5, bias=-1.0), ("a threshold below", None, None)),
+    "floor": (lambda: cells(v_min=-0.25), ("membrane floor", None, "membrane floor")),
+    "Threshold with a floor": (lambda: threshold(v_min=-0.5), (None, None, None)),
     "readout feeds": (read_out_that_feeds, ("membrane of a readout",) * 3),
     "current for ever": (lambda: cells(kind="CubaLIF", a_syn=1.0), ("never decays",) * 3),
     "negative decay": (lambda: cells(a_mem=-0.5), ("multiplied by -0.5",) * 3),

@@ -20,6 +20,7 @@ def most(monkeypatch: pytest.MonkeyPatch, declared: int = DECLARED, **changed: A
     fields = {
         "reset": "to-value", "reset_amount": np.array([1.0, 2.0]), "theta": np.array([1.0, 2.0]),
         "a_syn": np.array([0.0, 0.5]), "bias": np.array([0.5, 2.5]), "v_start": np.array([0.0, 0.25]),
+        "v_min": None,
     } | changed  # fmt: skip
     neuron = SimpleNamespace(reset=fields.pop("reset"), reset_amount=fields.pop("reset_amount"))
     folded: Any = SimpleNamespace(neuron=neuron, population=SimpleNamespace(size=2), **fields)
@@ -30,6 +31,8 @@ def test_membrane_and_drive_over_the_least_threshold(monkeypatch: pytest.MonkeyP
     carried, drive = 2.0, REACH / 0.5 + 2.5
     assert most(monkeypatch) == int(1.05 * (carried + drive) / 1.0) + 2 == 13
     assert most(monkeypatch, v_start=np.array([0.0, 40.0])) == int(1.05 * (40 + drive)) + 2 == 52
+    assert most(monkeypatch, v_min=np.array(40.0)) == 52
+    assert most(monkeypatch, v_min=np.array([-9.0, 1.0])) == 13
     assert most(monkeypatch, theta=np.array([3.0, 2.0]), reset_amount=np.full(2, 9.0)) == int(1.05 * 11.5 / 2) + 2 == 8
 
 

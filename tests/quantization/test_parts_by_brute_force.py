@@ -189,6 +189,10 @@ EARLY = (
             "need an initial state wider than the chip's numbers",
         ),
         ({"du": ints(4095), "u_init": ints([0, 512]), "u_bits": 10}, None),  # no memory: it starts at 0
+        ({"bias_mant": ints([0, 5]), "v_min": ints(-10)}, None),  # -15 before, -10 after the first time step
+        ({"bias_mant": ints([0, 5]), "v_min": ints([-30, -9])}, "need an initial state below its floor"),
+        ({"bias_mant": ints(-5), "v_min": ints([0, -1])}, None),  # 15, 10, 5, 0
+        ({"bias_mant": ints([0, 5]), "v_min": ints(-9), "dv": ints(4096), "v_init": ints(5)}, None),
     ],
 )
 def test_a_start_that_fires_or_is_too_wide_is_told(own: dict[str, Any], what: str | None) -> None:
@@ -205,6 +209,7 @@ def test_a_start_that_fires_or_is_too_wide_is_told(own: dict[str, Any], what: st
 @pytest.mark.parametrize("own", [
     {}, {"reset": "subtract"}, {"reset": "subtract", "refractory_steps": np.array([0, 1])},
     {"reset": "none"}, {"kind": "LI", "theta": None}, {"a_syn": 0.0, "kind": "LIF"},
+    {"v_min": np.array([-0.1, 0.6])}, {"v_min": 0.45, "reset": "subtract"},
 ])  # fmt: skip
 def test_a_folded_neuron_is_the_neuron_in_other_coordinates(own: dict[str, Any], latency: int) -> None:
     given: dict[str, Any] = {
@@ -223,6 +228,7 @@ def test_a_folded_neuron_is_the_neuron_in_other_coordinates(own: dict[str, Any],
     for _ in range(latency):
         i = n.a_syn * i + n.g_syn * drive  # the biases of projections flow before the first input too
         v = n.a_mem * v + n.g_mem * i + n.bias
+        v = v if n.v_min is None else np.maximum(v, n.v_min)
     c, w = f.i_start, f.v_start
     assert n.a_syn.any() or not c.any()
     assert np.allclose(w, v - off)
@@ -230,8 +236,10 @@ def test_a_folded_neuron_is_the_neuron_in_other_coordinates(own: dict[str, Any],
         x = rng.normal(size=2)
         i, v = n.a_syn * i + n.g_syn * (x + drive), v
         v = n.a_mem * v + n.g_mem * i + n.bias
+        v = v if n.v_min is None else np.maximum(v, n.v_min)
         c = f.a_syn * c + f.gain * x
         w = f.a_mem * w + c + f.bias
+        w = w if f.v_min is None else np.maximum(w, f.v_min)
         assert np.allclose(c, n.g_mem * (i - f.steady))
         assert np.allclose(w, v - off)
     assert (f.theta is None) == (n.theta is None)

@@ -2,8 +2,8 @@
 
 Time constants are in time steps: ``i = e_syn (i + x)`` (without tau_syn: x), ``v = e v + g i`` with
 ``e = exp(-1/tau)``, ``g = 1 - e`` (norm_input) or 1; a neuron fires ``trunc(v / threshold)`` times where that is 1 or
-more and subtracts as often. Source: ``sinabs/layers/functional/lif.py``, measured in
-``tests/importers/frameworks/test_sinabs.py``. The optional hardware packages are not imported.
+more and subtracts as often; ``min_v_mem`` is a floor of v after that. Source: ``sinabs/layers/functional/lif.py``,
+measured in ``tests/importers/frameworks/test_sinabs.py``. The optional hardware packages are not imported.
 """
 
 from __future__ import annotations
@@ -179,15 +179,15 @@ def _canonical(p: Parameters) -> Neuron:
     a_mem = p.fitted("tau_mem", decay)
     gain = p.fitted("tau_mem", 1 - decay) if module.norm_input else np.float64(1)
     a_syn = np.zeros(()) if syn is None else p.fitted("tau_syn", syn)
-    if module.min_v_mem is not None:
-        found = f"min_v_mem = {float(as_float64(module.min_v_mem).min()):g} keeps the potential above a floor"
-        hint = "set min_v_mem = None and check the accuracy again"
-        p.fault(found, "neither NIR nor a chip's neuron has one", hint)
     if syn is not None:  # e (i + x) is e times j = e j + x, to the last bit
         gain = gain * a_syn
     kind = "LIF" if syn is None and module.tau_mem_calculated is not None else "IF" if syn is None else "CubaLIF"
-    membrane = neuron(kind, a_mem=a_mem, g_mem=gain, a_syn=a_syn, compare=">=")
+    floor = None if module.min_v_mem is None else p.fitted("min_v_mem", module.min_v_mem)
+    membrane = neuron(kind, a_mem=a_mem, g_mem=gain, a_syn=a_syn, compare=">=", v_min=floor)
     if module.spike_fn is None:
+        if floor is not None:
+            found = f"min_v_mem = {float(np.min(floor)):g}, and it sends the potential before the floor"
+            p.fault(found, "only neurons that fire have a floor", "set min_v_mem = None")
         return replace(membrane, kind="LI", theta=None, reset="none", reset_amount=freeze(np.float64(0)), compare=">")
     return _firing(p, membrane)
 
@@ -209,7 +209,9 @@ def _firing(p: Parameters, membrane: Neuron) -> Neuron:
         if not bool(np.any(value != 0)):
             return firing
         # sinabs adds it in every time step, spike or not: a drive after the decay, missing in the first time step
-        return replace(firing, bias=compact(firing.a_mem * value), v_init=compact(firing.v_init - value))
+        v_min = None if firing.v_min is None else compact(firing.v_min - value)
+        bias, v_init = compact(firing.a_mem * value), compact(firing.v_init - value)
+        return replace(firing, bias=bias, v_init=v_init, v_min=v_min)
     limit = "MembraneSubtract and MembraneReset are supported"
     p.fault(f"reset_fn is {type(reset).__name__}", limit, "use one of the two")
     return firing

@@ -20,6 +20,7 @@ from nirbridge.network.nir.fields import NEURONS, kind_of, label
 from nirbridge.network.nir.timing import PREFIX, Metadata, ResolvedTiming, read_choice
 
 _LONGEST_KIND = 40
+_STORED = ("reset_amount", "v_init", "i_init", "v_min")
 CONSISTENT = 1e-6
 """Stored exact coefficients count as long as they agree with the plain parameters to this relative error."""
 TAU_IS_DT = float(np.finfo(np.float32).eps)
@@ -124,7 +125,7 @@ def _record(
     # a node without state, or that never fires, resets and compares only if its own metadata says so
     reset = timing.choice("reset", metadata, subject) if stateful else read_choice(metadata, "reset", subject) or "none"
     compare = timing.choice("compare", metadata, subject) if fires else read_choice(metadata, "compare", subject) or ">"
-    stored = {key: _stored_array(metadata, key, shape, subject) for key in ("reset_amount", "v_init", "i_init")}
+    stored = {key: _stored_array(metadata, key, shape, subject) for key in _STORED}
     default = {"reset_amount": values["theta"] if stateful else np.asarray(0.0)}
     return neuron(
         kind if stored_kind is None else _stored_kind(stored_kind, subject),

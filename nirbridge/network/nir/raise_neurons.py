@@ -143,8 +143,8 @@ def _metadata(node: Any, population: Population, network: Network, integrator: s
     plain = lower_neuron(population.name, node, population.shape, metadata, resolved_as_written(network))[0]
     for f in fields(Neuron):
         exact, read = getattr(record, f.name), getattr(plain, f.name)
-        if isinstance(exact, np.ndarray) and isinstance(read, np.ndarray):
-            if not same_array(exact, read):
+        if isinstance(exact, np.ndarray):
+            if not (isinstance(read, np.ndarray) and same_array(exact, read)):
                 metadata[PREFIX + f.name] = _stored(exact, population.shape)
         elif exact is not read and exact != read:
             metadata[PREFIX + f.name] = exact

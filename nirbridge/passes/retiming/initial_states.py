@@ -44,8 +44,8 @@ def initial_state_before(
 ) -> Neuron | None:
     """The neuron with the start from which ``steps`` steps without spikes lead to its own start; None: there is none.
 
-    There is none where the neuron would fire in these steps, or (a readout that is read early) send another value
-    than 0, or where the start is beyond ``LARGEST_START``. The steps are solved backwards in float64::
+    There is none where the neuron would fire or meet its floor in these steps, or (a readout that is read early) send
+    another value than 0, or where the start is beyond ``LARGEST_START``. The steps are solved backwards in float64::
 
         i[t-1] = (i[t] - g_syn * x) / a_syn,    v[t-1] = (v[t] - g_mem * i[t] - bias) / a_mem
 
@@ -63,7 +63,10 @@ def initial_state_before(
     with np.errstate(all="ignore"):
         start = _backwards(n, drive, steps)
         reached = _forwards(n, drive, start, steps, feeds_neurons=feeds_neurons)
-        if reached is None or not _within(n, drive, start):
+        free = _forwards(replace(n, v_min=None), drive, start, steps, feeds_neurons=feeds_neurons)
+        if reached is None or free is None or not _within(n, drive, start):
+            return None
+        if bool(np.any(reached.v != free.v)):  # the floor was met on the way
             return None
     return replace(n, v_init=compact(start.v), i_init=compact(start.i))
 
@@ -99,6 +102,7 @@ def _forwards(
             sent = v > n.theta if n.compare == ">" else v >= n.theta
         if bool(np.any(sent)) or not bool(np.all(np.isfinite(v))):
             return None
+        v = v if n.v_min is None else np.maximum(v, n.v_min)
     return InitialState(np.asarray(v), np.asarray(i))
 
 

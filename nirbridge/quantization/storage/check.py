@@ -22,7 +22,8 @@ _RANGES = {"du": (0, 4095), "dv": (0, 4096), "refractory_steps": (0, 2**31), "sp
 _DELAY_MAX = 2**20
 ELEMENTS_MAX = 2**28
 """Neurons, inputs and outputs, each with the spikes that are kept for its delays."""
-_WHOLE = ("du", "dv", "bias_mant", "fires_above", "reset_amount", "spike_size", "refractory_steps", "v_init", "u_init")
+_WHOLE = ("du", "dv", "bias_mant", "fires_above", "reset_amount", "spike_size", "refractory_steps", "v_init", "u_init",
+          "v_min")  # fmt: skip
 
 
 def diagnose_quantized(quantized: QuantizedNetwork) -> Iterator[Diagnostic]:
@@ -121,7 +122,7 @@ def _population(p: FixedPopulation) -> Iterator[Diagnostic]:
     n, subject = p.neuron, f"population {quoted(p.name)}"
     for field in _WHOLE:
         values = getattr(n, field)
-        if field != "fires_above" or values is not None:
+        if field not in ("fires_above", "v_min") or values is not None:
             yield from _array(f"{subject}, {field}", values, p.shape, *_RANGES.get(field, (-(2**47), 2**47)))
     for field in ("scale", "v_offset"):
         values = getattr(n, field)

@@ -17,7 +17,7 @@ import numpy as np
 
 from nirbridge.arrays import Array, freeze
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
-from nirbridge.quantization.model import QuantizedNetwork
+from nirbridge.quantization.model import FixedNeuron, QuantizedNetwork
 
 OPERATORS = {kind.__name__: kind for kind in (Identity, Scale, Dense, Sparse, Conv, SumPool, Reshape)}
 _ARRAY = "array"
@@ -51,7 +51,9 @@ class QuantizedEncoder:
         if is_dataclass(value):
             kind = {"kind": type(value).__name__} if isinstance(value, Operator) else {}
             names = sorted((f.name for f in fields(value)), key=lambda name: name == "operator")
-            return kind | {name: self.plain(getattr(value, name)) for name in names}
+            stored = {name: getattr(value, name) for name in names}
+            # files of networks without a floor stay as they were before there was one
+            return kind | {k: self.plain(v) for k, v in stored.items() if v is not None or k != "v_min"}
         return value
 
 
@@ -83,6 +85,7 @@ class QuantizedDecoder:
     def parts(self, kind: Any, record: Mapping[str, Any], **more: Any) -> Any:
         """A dataclass from its fields, all of them and no others."""
         hints = hints_of(kind)
+        more = {"v_min": None, **more} if kind is FixedNeuron and "v_min" not in record else more
         if not isinstance(record, Mapping) or set(record) | set(more) != set(hints):
             raise ValueError(f"{kind.__name__} has other fields")
         values = {**{k: self.value(v, hints[k]) for k, v in record.items() if k not in more}, **more}

@@ -50,7 +50,8 @@ class NeuronBuffers:
         self.neuron, self.layout, self.dtype = n, layout, dtype
         self.width = width or -(-layout.size // lanes) * lanes
         theta = np.full((), math.inf) if n.theta is None else n.theta
-        values = (n.a_mem, n.g_mem, n.bias, theta, n.a_syn, n.g_syn, n.v_reset, n.reset_amount)
+        v_min = np.full((), -math.inf) if n.v_min is None else n.v_min
+        values = (n.a_mem, n.g_mem, n.bias, theta, n.a_syn, n.g_syn, n.v_reset, n.reset_amount, v_min)
         rows = [layout.one(x.astype(dtype), math.inf if x is theta else 0.0) for x in values]
         self.is_shared = all(len(row) == 1 for row in rows)
         padded = [_padded(row, lanes) for row in rows]
@@ -157,6 +158,7 @@ def neuron_flags(n: Neuron, requested: frozenset[str]) -> tuple[int, ...]:
         int(n.fires),
         n.max_spikes,
         int(bool(np.any(n.refractory_steps > 0)) and n.fires),
+        int(n.v_min is not None),
         int("v" in requested or not n.fires),
         int("u" in requested),
         int("i" in requested),

@@ -55,9 +55,9 @@ def _after(y, k, reset, amount):
 
 @compiled
 def _update(a_in, u, v, waits, numbers, limits, sent, u_trace, v_trace):
-    """``numbers``: what du, dv keep of 4096, bias, fires_above, amount, size, hold of each neuron."""
+    """``numbers``: what du, dv keep of 4096, bias, fires_above, amount, size, hold, v_min of each neuron."""
     half, last, reset, most, fires = limits
-    keep_u, keep_v, bias, above, amount, size, hold = numbers
+    keep_u, keep_v, bias, above, amount, size, hold, v_min = numbers
     for t in range(a_in.shape[0]):
         for b in range(a_in.shape[1]):
             for n in range(a_in.shape[2]):
@@ -67,7 +67,7 @@ def _update(a_in, u, v, waits, numbers, limits, sent, u_trace, v_trace):
                 if fires:
                     k = _fired(y, waits[b, n], above[n], most, size[n])
                     waits[b, n] = hold[n] if k > 0 else max(waits[b, n] - 1, 0)
-                    y, k = _after(y, k, reset, amount[n]), max(k, 0)
+                    y, k = max(_after(y, k, reset, amount[n]), v_min[n]), max(k, 0)
                 u[b, n], v[b, n], sent[t, b, n] = x, y, k
                 if u_trace.shape[0]:
                     u_trace[t, b, n] = x
@@ -98,14 +98,15 @@ def _charge(a_in, u, v, keep_u, keep_v, bias, limits):
 
 
 @compiled
-def _fire(v, waits, above, taken, zero, holds, hold, sent):
-    """One row: spikes, and v after them: 0 where ``zero`` is 0, else less ``taken``."""
+def _fire(v, waits, above, taken, zero, v_min, holds, hold, sent):
+    """One row: spikes, and v after them: 0 where ``zero`` is 0, else less ``taken``; ``v_min`` at least."""
     for n in range(v.shape[0]):
         held = holds and waits[n] > 0
         k = (not held) and v[n] > above[n]
         left = np.int32(np.int32(v[n] - taken[n]) * zero)
         y = left if k else v[n]
-        v[n] = np.int32(0) if held else y
+        y = np.int32(0) if held else y
+        v[n] = y if y > v_min[n] else v_min[n]
         sent[n] = k
     if holds:
         for n in range(v.shape[0]):
@@ -116,11 +117,11 @@ def _fire(v, waits, above, taken, zero, holds, hold, sent):
 def _narrow(a_in, u, v, waits, numbers, firing, limits, sent, u_trace, v_trace):
     """Every step of ``_update`` where 32 bits do."""
     keep_u, keep_v, bias = numbers
-    above, taken, zero, holds, hold = firing
+    above, taken, zero, v_min, holds, hold = firing
     for t in range(a_in.shape[0]):
         for b in range(a_in.shape[1]):
             _charge(a_in[t, b], u[b], v[b], keep_u, keep_v, bias, limits)
-            _fire(v[b], waits[b], above, taken, zero, holds, hold, sent[t, b])
+            _fire(v[b], waits[b], above, taken, zero, v_min, holds, hold, sent[t, b])
             if u_trace.shape[0]:
                 u_trace[t, b] = u[b]
             if v_trace.shape[0]:
@@ -132,7 +133,11 @@ class FastFixedNeurons:
 
     def __init__(self, population: FixedPopulation, reach: int) -> None:
         n, flat = population.neuron, ReferenceFixedNeurons(population, reach).flat
-        rows = [4095 - flat["du"], 4096 - flat["dv"], *(flat[k] for k in ("bias", "above", "amount", "size", "hold"))]
+        rows = [
+            4095 - flat["du"],
+            4096 - flat["dv"],
+            *(flat[k] for k in ("bias", "above", "amount", "size", "hold", "v_min")),
+        ]
         self.numbers = tuple(np.ascontiguousarray(row, np.int64) for row in rows)
         last = (1 << (n.v_bits - 1)) - 1
         self.limits = (1 << (n.u_bits - 1), last, _RESETS[n.reset], n.max_spikes, n.fires_above is not None)
@@ -160,8 +165,8 @@ def _wide(state: FixedState) -> bool:
 
 def _narrowed(numbers: tuple[Array, ...], reset: str) -> tuple[tuple[Array, ...], tuple[Any, ...]]:
     """The arguments of ``_narrow``; thresholds beyond all states stay beyond them."""
-    keep_u, keep_v, bias, above, amount, _, hold = numbers
+    keep_u, keep_v, bias, above, amount, _, hold, v_min = numbers
     taken = amount if reset == "subtract" else np.zeros_like(amount)
     charge = tuple(x.astype(np.int32) for x in (keep_u, keep_v, bias))
-    clipped = np.clip(above, -_NARROW, _NARROW).astype(np.int32)
-    return charge, (clipped, taken.astype(np.int32), np.int32(reset != "zero"), bool(hold.any()), hold)
+    above, v_min = (np.clip(x, -_NARROW, _NARROW).astype(np.int32) for x in (above, v_min))
+    return charge, (above, taken.astype(np.int32), np.int32(reset != "zero"), v_min, bool(hold.any()), hold)

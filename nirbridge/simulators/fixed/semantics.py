@@ -69,6 +69,7 @@ class ReferenceFixedNeurons:
         flat = {"du": n.du, "dv": n.dv, "bias": n.bias, "amount": n.reset_amount, "size": n.spike_size}
         flat |= {
             "hold": n.refractory_steps,
+            "v_min": np.full((), -(1 << 62)) if n.v_min is None else n.v_min,
             "above": np.zeros((), np.int64) if n.fires_above is None else n.fires_above,
         }
         self.flat = {k: np.broadcast_to(x, population.shape).reshape(-1) for k, x in flat.items()}
@@ -96,7 +97,7 @@ class ReferenceFixedNeurons:
             v = v - spikes * f["amount"]
         elif n.reset == "zero":
             v = np.where(spikes > 0, 0, v)
-        return u, v, refractory, spikes
+        return u, np.maximum(v, f["v_min"]), refractory, spikes
 
     def _wrapped(self, u: Array) -> Array:
         half = 1 << (self.neuron.u_bits - 1)

@@ -44,6 +44,7 @@ class CoreNeurons:
         self.du, self.dv, self.bias, self.hold = own(n.du), own(n.dv), own(n.bias), own(n.refractory_steps)
         self.limit = None if n.fires_above is None else own(n.fires_above)
         self.amount, self.size = own(n.reset_amount), own(n.spike_size)
+        self.v_min = None if n.v_min is None else own(n.v_min)
         self.u, self.v, self.left = own(n.u_init), own(n.v_init), np.zeros(len(piece.neurons), np.int64)
 
     def step(self, arrived: Array) -> Array:
@@ -63,6 +64,8 @@ class CoreNeurons:
             self.v = np.where(sent > 0, 0, self.v)
         elif n.reset == "subtract":
             self.v = self.v - sent * self.amount
+        if self.v_min is not None:
+            self.v = np.maximum(self.v, self.v_min)
         return sent
 
     def _sent(self, fired: Array, n: FixedNeuron) -> Array:

@@ -11,6 +11,7 @@
 * k: ``u > theta`` (or ``>=``); with ``max_spikes`` above 1 ``floor(u / theta)`` where u passes theta,
   at most ``max_spikes``. Subtraction takes off ``k * reset_amount``, the product rounded.
 * A neuron in its refractory time has ``u = v = v_reset`` and sends nothing; its synaptic current goes on.
+* A floor comes last: ``v = max(v, v_min)``, after the reset; k and the trace of u are those before it.
 * Only the sign of a zero is open: a term that is 0 for all neurons may be left out.
 
 **The seam.** A faster backend gives ``Backend``, nothing else: ``accumulate(projection)`` makes the ``Accumulate`` of a
@@ -123,6 +124,7 @@ class ReferenceNeurons:
         self.a_syn, self.g_syn = space.coefficient(n.a_syn), space.coefficient(n.g_syn)
         self.theta = None if n.theta is None else space.coefficient(n.theta)
         self.v_reset, self.amount = space.array(n.v_reset), space.coefficient(n.reset_amount)
+        self.v_min = None if n.v_min is None else space.array(n.v_min)
         self.none, self.most = space.array(np.zeros(())), space.array(np.asarray(n.max_spikes))
         self.holds = bool(np.any(n.refractory_steps > 0))
         self.hold_steps = space.integers(n.refractory_steps)
@@ -163,7 +165,8 @@ class ReferenceNeurons:
             waits = xp.where(held, now["refractory"] - 1, now["refractory"])
             now["refractory"] = xp.where(fired, self.hold_steps, waits)
         sent = self._sent(u, fired)
-        now["v"] = self._reset(u, fired, sent)
+        v = self._reset(u, fired, sent)
+        now["v"] = v if self.v_min is None else xp.where(v < self.v_min, self.v_min, v)
         return sent, u
 
     def _sent(self, u: Any, fired: Any) -> Any:

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from nirbridge.arrays import Array
+from nirbridge.arrays import Array, freeze
 from nirbridge.chips.model import Chip
 from nirbridge.errors import DoesNotFit, ModelError
 from nirbridge.network import Network, from_nir
@@ -164,7 +164,16 @@ def several_ports() -> Network:
     return from_nir(graph_of(nodes, edges, dt=1e-4))
 
 
-@pytest.mark.parametrize("make", [residual, recurrent, soft_reset, per_neuron, several_ports])
+def floors() -> Network:
+    """Membranes with a floor, one for all and one for each neuron, under inhibition that reaches it."""
+    network, rng = per_neuron(), np.random.default_rng(5)
+    cuba, held = network.populations
+    cuba = replace(cuba, neuron=replace(cuba.neuron, v_min=freeze(rng.uniform(-0.2, 0.0, 7)), reset="subtract"))
+    held = replace(held, neuron=replace(held.neuron, v_min=freeze(np.float64(-0.05))))
+    return replace(network, populations=(cuba, held))
+
+
+@pytest.mark.parametrize("make", [residual, recurrent, soft_reset, per_neuron, floors, several_ports])
 def test_structures(make: Callable[[], Network], lava_python: Path) -> None:
     network = make()
     inputs = {p.name: drawn(p.shape, k) for k, p in enumerate(network.inputs)}

@@ -181,13 +181,14 @@ def test_loops_of_one_step(cell: Any, op: Operator, late: Any, target: Any, want
 
 
 @pytest.mark.parametrize(("own", "wanted", "flags"), [
-    ({}, (), (0, 0, 0, 1, 1, 0, 0, 0, 0)), ({"a_syn": 0.5}, (), (1, 0, 0, 1, 1, 0, 0, 0, 0)),
-    ({"a_syn": [0.0, 0.5]}, (), (1, 0, 0, 1, 1, 0, 0, 0, 0)), ({"g_syn": 0.5}, (), (1, 0, 0, 1, 1, 0, 0, 0, 0)),
-    ({"g_syn": [1.0, 2.0]}, ("v",), (1, 0, 0, 1, 1, 0, 1, 0, 0)),
-    ({"reset": "subtract", "compare": ">="}, ("u",), (0, 1, 1, 1, 1, 0, 0, 1, 0)),
-    ({"reset": "none", "max_spikes": 4}, ("i",), (0, 2, 0, 1, 4, 0, 0, 0, 1)),
-    ({"refractory_steps": [0, 2]}, (), (0, 0, 0, 1, 1, 1, 0, 0, 0)),
-    ({"theta": None, "refractory_steps": 2}, (), (0, 0, 0, 0, 1, 0, 1, 0, 0)),
+    ({}, (), (0, 0, 0, 1, 1, 0, 0, 0, 0, 0)), ({"a_syn": 0.5}, (), (1, 0, 0, 1, 1, 0, 0, 0, 0, 0)),
+    ({"a_syn": [0.0, 0.5]}, (), (1, 0, 0, 1, 1, 0, 0, 0, 0, 0)), ({"g_syn": 0.5}, (), (1, 0, 0, 1, 1, 0, 0, 0, 0, 0)),
+    ({"g_syn": [1.0, 2.0]}, ("v",), (1, 0, 0, 1, 1, 0, 0, 1, 0, 0)),
+    ({"reset": "subtract", "compare": ">="}, ("u",), (0, 1, 1, 1, 1, 0, 0, 0, 1, 0)),
+    ({"reset": "none", "max_spikes": 4}, ("i",), (0, 2, 0, 1, 4, 0, 0, 0, 0, 1)),
+    ({"refractory_steps": [0, 2]}, (), (0, 0, 0, 1, 1, 1, 0, 0, 0, 0)),
+    ({"theta": None, "refractory_steps": 2}, (), (0, 0, 0, 0, 1, 0, 0, 1, 0, 0)),
+    ({"v_min": -1.0}, (), (0, 0, 0, 1, 1, 0, 1, 0, 0, 0)),
 ])  # fmt: skip
 def test_what_a_step_does(own: Any, wanted: tuple[str, ...], flags: tuple[int, ...]) -> None:
     cell = neuron("CubaLIF", **{"a_mem": 0.5, "a_syn": 0.0, "g_syn": 1.0, **own})

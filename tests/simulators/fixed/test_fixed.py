@@ -53,6 +53,7 @@ def random_neuron(rng: np.random.Generator, shape: tuple[int, ...], *, fires: bo
         u_init=some(-(2**23) + 1, 2**23),
         scale=real(64.0),
         v_offset=real(0.5),
+        v_min=some(-(2**22), 2**12) if fires and rng.random() < 0.3 else None,
     )
 
 
@@ -68,15 +69,17 @@ def python_step(n: Any, u: int, v: int, wait: int, a_in: int, k: int) -> tuple[i
     u += 2**24 if u <= -(2**23) else 0
     v = python_dec(v, n("dv")[k]) + u + n("bias_mant")[k] * 2 ** n("bias_exp")[k]
     v = max(-(2**23) + 1, min(2**23 - 1, v))
+    least = -(2**30) if n("v_min") is None else n("v_min")[k]
     if wait > 0:
-        return u, 0, wait - 1, 0
+        return u, max(0, least), wait - 1, 0
     if v <= n("fires_above")[k]:
-        return u, v, 0, 0
+        return u, max(v, least), 0, 0
     most, reset = n("max_spikes")[k], n("reset")
     spikes = min(most, v // n("spike_size")[k]) if most > 1 else 1
     if reset == "subtract":
         v -= spikes * n("reset_amount")[k]
-    return u, 0 if reset == "zero" and spikes > 0 else v, n("refractory_steps")[k] if spikes > 0 else 0, spikes
+    after = max(least, 0 if reset == "zero" and spikes > 0 else v)
+    return u, after, n("refractory_steps")[k] if spikes > 0 else 0, spikes
 
 
 def python_input(p: FixedProjection, rows: list[list[int]], sent: list[list[int]], t: int) -> list[int]:
@@ -90,7 +93,11 @@ def python_input(p: FixedProjection, rows: list[list[int]], sent: list[list[int]
 def fields_of(p: FixedPopulation) -> Any:
     def field(name: str) -> Any:
         value = getattr(p.neuron, name)
-        return value if isinstance(value, str) else [int(x) for x in np.broadcast_to(value, p.shape).ravel()]
+        return (
+            value
+            if value is None or isinstance(value, str)
+            else [int(x) for x in np.broadcast_to(value, p.shape).ravel()]
+        )
 
     return field
 

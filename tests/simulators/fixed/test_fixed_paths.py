@@ -46,6 +46,7 @@ def cell(rng: np.random.Generator, size: int) -> FixedNeuron:
         u_init=some(-(2**23) + 1, 2**23),
         scale=freeze(np.float64(64)),
         v_offset=freeze(np.float64(0)),
+        v_min=some(-(2**20), 2**10) if rng.random() < 0.3 else None,
     )
 
 

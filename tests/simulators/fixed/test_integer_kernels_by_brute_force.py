@@ -143,6 +143,9 @@ CELLS: list[dict[str, Any]] = [
     {"max_spikes": 3, "reset": "subtract", "reset_amount": whole(64)}, {"max_spikes": 3, "spike_size": whole(0)},
     {"max_spikes": 2, "spike_size": whole(200), "refractory_steps": whole(2)}, {"fires_above": None},
     {"fires_above": whole(2**25)}, {"fires_above": whole(-(2**25)), "bias_mant": whole(-1)},
+    {"v_min": whole(-100)}, {"v_min": whole(70), "refractory_steps": whole(1)}, {"v_min": whole(-(2**23) + 1)},
+    {"v_min": whole(-64), "reset": "subtract", "reset_amount": whole(2**20), "dv": whole(9)},
+    {"v_min": whole(-3), "max_spikes": 3, "reset": "subtract", "reset_amount": whole(64), "spike_size": whole(60)},
 ]  # fmt: skip
 
 
@@ -157,15 +160,16 @@ def python_neuron(n: FixedNeuron, u: int, v: int, wait: int, a_in: int) -> tuple
     v = max(-(2**23) + 1, min(2**23 - 1, kept(v, 4096 - int(n.dv)) + u + int(n.bias)))
     if n.fires_above is None:
         return u, v, wait, v
+    least = -(2**30) if n.v_min is None else int(n.v_min)
     if wait > 0:
-        return u, 0, wait - 1, 0
+        return u, max(0, least), wait - 1, 0
     if v <= int(n.fires_above):
-        return u, v, 0, 0
+        return u, max(v, least), 0, 0
     spikes = 1 if n.max_spikes == 1 else min(n.max_spikes, v // max(1, int(n.spike_size)))
     if spikes <= 0:
         return u, v - spikes * int(n.reset_amount) if n.reset == "subtract" else v, 0, spikes
     after = {"zero": 0, "none": v, "subtract": v - spikes * int(n.reset_amount)}[n.reset]
-    return u, after, int(n.refractory_steps), spikes
+    return u, max(after, least), int(n.refractory_steps), spikes
 
 
 GRID = np.array(list(product(EDGES, EDGES, (0, 1, 3), (0, 1, -1, 2**17 - 1, -(2**17) + 1))))
@@ -213,14 +217,14 @@ def test_numbers_of_the_narrow_way() -> None:
         population = FixedPopulation("p", (2,), replace(n, reset=reset), "custom")  # type: ignore[arg-type]
         made = FastFixedNeurons(population, 1)
         assert made.narrow is not None
-        charge, (above, own, zero, holds, hold) = made.narrow
+        charge, (above, own, zero, v_min, holds, hold) = made.narrow
         assert [x.tolist() for x in charge] == [[0, 0], [4096, 4096], [0, 0]]
-        assert above.tolist() == [-(2**24), 2**24]
+        assert (above.tolist(), v_min.tolist()) == ([-(2**24), 2**24], [-(2**24)] * 2)
         assert (own.tolist(), int(zero), holds, hold.tolist()) == (taken, kept, True, [0, 2])
         assert made.limits == (2**23, 2**23 - 1, {"zero": 0, "subtract": 1, "none": 2}[reset], 1, True)
     still = FastFixedNeurons(FixedPopulation("p", (2,), cell(), "custom"), 1)
     assert still.narrow is not None
-    assert still.narrow[1][3] is False
+    assert still.narrow[1][4] is False
 
 
 def test_states_beyond_24_bits_are_wide() -> None:

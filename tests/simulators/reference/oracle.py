@@ -110,6 +110,8 @@ class Slow:
                 v = each["v_reset"][j]
             elif k and n.reset == "subtract":
                 v = u - k * amount[j]
+            if n.v_min is not None and v < self._each(p, n.v_min)[j]:
+                v = self._each(p, n.v_min)[j]
             self.i[p.name][j], self.v[p.name][j] = i, v
             for variable, value in (("s", u if theta is None else k), ("v", v), ("u", u), ("i", i)):
                 found[variable].append(value)

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 _READ_SYNAPSES_MAX = 50_000_000
 _SYNAPSES_MAX = 200_000_000
-_PER_NEURON = ("du", "dv", "bias_mant", "fires_above", "reset_amount", "spike_size", "refractory_steps", "v_init")
+_PER_NEURON = ("du", "dv", "bias_mant", "fires_above", "reset_amount", "spike_size", "refractory_steps", "v_init",
+               "v_min")  # fmt: skip
 _GRADED = "encode its values as spikes (nirbridge.simulators.encoders), or choose a chip with graded spikes (loihi2)"
 
 

@@ -119,6 +119,7 @@ def _layer(id: str, p: Population, network: Network) -> LavaLayer:
         "reset_amount": uniform_number(n.reset_amount),
         "max_spikes": n.max_spikes,
         "refractory_steps": uniform_number(n.refractory_steps),
+        **({} if n.v_min is None else {"v_min": uniform_number(n.v_min)}),
         "u": uniform_number(n.i_init),
         "v": uniform_number(n.v_init),
     }
@@ -132,7 +133,8 @@ def _is_plain(p: Population, drive: Array) -> bool:
         return False  # a constant input to a decaying current, which LIF has no entrance for
     ones = bool(np.all(n.g_mem == 1) and np.all(n.g_syn == 1))
     single = n.fires and all(a is not None and a.ndim == 0 for a in (n.a_mem, n.a_syn, n.theta))
-    reset = n.reset == "to-value" and not np.any(n.v_reset) and not np.any(n.refractory_steps)
+    reset = n.reset == "to-value" and not np.any(n.v_reset) and n.v_min is None
+    reset = reset and not np.any(n.refractory_steps)
     return ones and single and reset and n.compare == ">" and n.max_spikes == 1 and math.prod(p.shape) > 0
 
 

@@ -56,6 +56,7 @@ def lava_layer(id: str, population: FixedPopulation, v_max: int | None = None) -
         "max_spikes": n.max_spikes,
         "spike_size": uniform_number(n.spike_size),
         "refractory_steps": uniform_number(n.refractory_steps),
+        **({} if n.v_min is None else {"v_min": uniform_number(n.v_min)}),
         "u_bits": n.u_bits,
         "v_bits": n.v_bits,
         **state,
@@ -94,7 +95,7 @@ def register_problems(population: FixedPopulation) -> Iterator[Diagnostic]:
             found = f"{name} from {lowest:,} to {highest:,}"
             yield Diagnostic(subject, found, f"the register holds {low:,} to {high:,}", "quantize it again")
     if plain and not n.is_lava_lif:
-        limit = "one du, dv and vth, reset to zero, no refractory time"
+        limit = "one du, dv and vth, reset to zero, no refractory time, no floor"
         yield Diagnostic(subject, "is marked as a plain LIF, but is not one", limit, "mark it 'custom'")
 
 

@@ -19,6 +19,7 @@ from nirbridge.simulators.compiled.kernels.jit import (
     AT_LEAST,
     BIAS,
     FIRES,
+    FLOOR,
     G_MEM,
     HOLDS,
     KEEP_I,
@@ -165,6 +166,6 @@ def fire_rows(acc, shape, v, own, sent, out, coefficients, coef_offsets, flags, 
 @borrowing
 def is_usual(flags) -> bool:
     """True where ``fire_rows`` suffices, if all coefficients are shared."""
-    if flags[SYNAPSE] or flags[HOLDS] or flags[KEEP_V] or flags[KEEP_U] or flags[KEEP_I]:
+    if flags[SYNAPSE] or flags[HOLDS] or flags[FLOOR] or flags[KEEP_V] or flags[KEEP_U] or flags[KEEP_I]:
         return False
     return flags[FIRES] and flags[MOST] == 1 and flags[RESET] != 2

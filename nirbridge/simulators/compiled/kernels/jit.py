@@ -13,11 +13,11 @@ from typing import Any
 import numba  # pyright: ignore[reportMissingImports]
 import numpy as np
 
-SYNAPSE, RESET, AT_LEAST, FIRES, MOST, HOLDS, KEEP_V, KEEP_U, KEEP_I = range(9)
+SYNAPSE, RESET, AT_LEAST, FIRES, MOST, HOLDS, FLOOR, KEEP_V, KEEP_U, KEEP_I = range(10)
 """Places in the tuple of whole numbers that says what a population's step does."""
 RESETS = ("to-value", "subtract", "none")
-A_MEM, G_MEM, BIAS, THETA, A_SYN, G_SYN, V_RESET, AMOUNT = range(8)
-"""Rows of the coefficients ``[8, neurons]`` (``[8, 1]`` where all of them are shared)."""
+A_MEM, G_MEM, BIAS, THETA, A_SYN, G_SYN, V_RESET, AMOUNT, V_MIN = range(9)
+"""Rows of the coefficients ``[9, neurons]`` (``[9, 1]`` where all of them are shared)."""
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Any:

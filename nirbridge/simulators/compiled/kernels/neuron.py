@@ -5,7 +5,7 @@ Every multiplication and addition is rounded on its own, in the order of the neu
 vectors, so only the spikes need care at their end.
 
 Coefficients lie in one flat array: one vector where all neurons share a value, else a padded row. ``coef_offsets:
-int64[16]`` says for each of ``A_MEM`` to ``AMOUNT`` where it begins and whether it goes on (1) or stays (0) from neuron
+int64[18]`` says for each of ``A_MEM`` to ``V_MIN`` where it begins and whether it goes on (1) or stays (0) from neuron
 to neuron.
 """
 
@@ -24,6 +24,7 @@ from nirbridge.simulators.compiled.kernels.jit import (
     AT_LEAST,
     BIAS,
     FIRES,
+    FLOOR,
     G_MEM,
     G_SYN,
     HOLDS,
@@ -32,6 +33,7 @@ from nirbridge.simulators.compiled.kernels.jit import (
     RESET,
     SYNAPSE,
     THETA,
+    V_MIN,
     V_RESET,
     borrowing,
 )
@@ -175,7 +177,7 @@ def _value(coefficients, coef_offsets, row, j):
 
 @borrowing
 def fire_in_full(u, v, refractory_left, vat, sent, sat, n, coefficients, coef_offsets, first, steps, flags) -> None:
-    """Hold, threshold and reset with several spikes a step and refractory time; readouts, which send nothing."""
+    """Hold, threshold, reset, floor, several spikes a step and refractory time; readouts, which send nothing."""
     real = u.dtype.type  # whole numbers would turn float32 into float64
     for j in range(n):
         p, at, k = u[j], vat + j, real(0)
@@ -196,12 +198,14 @@ def fire_in_full(u, v, refractory_left, vat, sent, sat, n, coefficients, coef_of
         sent[sat + j] = k
         if flags[RESET] == 1:
             v[at] = p - _value(coefficients, coef_offsets, AMOUNT, first + j) * k
+        if flags[FLOOR]:
+            v[at] = max(v[at], _value(coefficients, coef_offsets, V_MIN, first + j))
 
 
 @borrowing
 def is_usual(flags) -> bool:
     """True where ``step`` suffices; else ``step_in_full`` is needed."""
-    return flags[FIRES] and not flags[HOLDS] and flags[MOST] == 1
+    return flags[FIRES] and not flags[HOLDS] and not flags[FLOOR] and flags[MOST] == 1
 
 
 @borrowing
