@@ -189,9 +189,7 @@ def random_neuron(maker: _Maker, shape: Shape) -> Any:
         return np.broadcast_to(values, shape).astype(np.float32 if maker.chance(0.3) else np.float64)
 
     parameters: dict[str, Array] = {
-        "tau": full(1, 16, 2 * DT),
-        "tau_mem": full(1, 16, 2 * DT),
-        "tau_syn": full(1, 16, 2 * DT),
+        **{name: full(1, 16, 2 * DT) for name in ("tau", "tau_mem", "tau_syn")},
         "r": full(1, 4, 1.0) if kind not in ("IF", "I") else full(1, 2, 1 / DT),
         "w_in": full(1, 4, 0.5),
         "v_leak": full(-1, 1, 0.25),
