@@ -28,6 +28,7 @@ from nirbridge.network.nir.flatten import FlatGraph, flatten_graph
 from nirbridge.network.nir.linear_step import LinearStep
 from nirbridge.network.nir.lower_linear import lower_linear
 from nirbridge.network.nir.lower_neurons import lower_neuron
+from nirbridge.network.nir.lower_sparse import merge_groups
 from nirbridge.network.nir.paths import MAX_PATHS, MAX_VISITS, LinearPath, Wiring, build_wiring, check_count, paths_into
 from nirbridge.network.nir.shapes import NodeShapes, infer_shapes
 from nirbridge.network.nir.timing import Metadata, ResolvedTiming, resolve_timing
@@ -165,7 +166,7 @@ def _steps(
 ) -> dict[str, LinearStep]:
     names = [name for name, node in flat.nodes.items() if kind_of(node) in LINEAR]
     steps = _all_lowered(lambda n: lower_linear(n, flat.nodes[n], shapes[n], metadata[n], dt), names)
-    return dict(zip(names, steps, strict=True))
+    return merge_groups(dict(zip(names, steps, strict=True)), flat.edges, metadata)
 
 
 def _check_constants(

@@ -107,7 +107,7 @@ def _stored_sparse(name: str, node: Any, shapes: NodeShapes, metadata: Metadata)
     indices = np.asarray(metadata.get(PREFIX + "indices", ()))
     weight = np.asarray(node.weight)
     post, pre = weight.shape
-    if not _is_pattern(indptr, indices, post, pre):
+    if not is_pattern(indptr, indices, post, pre):
         found = f"metadata {PREFIX}indptr and {PREFIX}indices are not the pattern of a [{post}, {pre}] matrix"
         raise ModelError.of(label(name, node), found, "", "remove them, or correct them", node=name)
     indptr, indices = indptr.astype(np.int64), indices.astype(np.int64)
@@ -115,7 +115,7 @@ def _stored_sparse(name: str, node: Any, shapes: NodeShapes, metadata: Metadata)
     return Sparse(freeze(indptr), freeze(indices), values, shapes.input_shape, shapes.output_shape)
 
 
-def _is_pattern(indptr: Array, indices: Array, rows: int, columns: int) -> bool:
+def is_pattern(indptr: Array, indices: Array, rows: int, columns: int) -> bool:
     """True for compressed rows with ascending columns."""
     if indptr.dtype.kind not in "iu" or indptr.shape != (rows + 1,) or indices.ndim != 1:
         return False

@@ -19,6 +19,7 @@ from nirbridge.network.apply import apply
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Projection
 from nirbridge.network.nir.delays import is_mixing
+from nirbridge.network.nir.raise_sparse import image_map_nodes, is_image_map
 from nirbridge.network.nir.timing import PREFIX
 from nirbridge.network.operators import Conv, Dense, Operator, Reshape, Scale, Sparse, SumPool
 
@@ -144,6 +145,9 @@ def _sparse(part: Sparse, bias: Array | None, subject: str) -> list[Any]:
     blocks = block_weight(part)
     if blocks is not None:
         return [_matrix(np.array(blocks), bias)]
+    group = image_map_nodes(part, bias) if is_image_map(part) else []
+    if group:
+        return group
     if len(part.output_shape) != 1:
         raise _cannot(subject, f"a sparse matrix onto neurons of shape {part.output_shape}", "flatten the neurons")
     rows, columns = part.output_shape[0], math.prod(part.input_shape)
@@ -243,10 +247,12 @@ def plain_bias(parts: Sequence[Operator], bias: Array | None) -> tuple[int, Arra
     if bias is None or place < 0:
         return -1, None
     part, rest = parts[place], parts[place + 1 :]
-    if isinstance(part, Sparse) and block_weight(part) is None and len(part.output_shape) != 1:
+    is_matrix = isinstance(part, Sparse) and block_weight(part) is None
+    is_map = isinstance(part, Sparse) and is_matrix and is_image_map(part)
+    if is_matrix and len(part.output_shape) != 1 and not is_map:
         return -1, None
     unit = _push(rest, np.ones(part.output_shape))
-    if isinstance(part, Conv):
+    if isinstance(part, Conv) or is_map:
         values = _per_channel(bias, unit, part.output_shape)
     elif bias.size == math.prod(part.output_shape):
         safe = np.where(unit == 0, 1.0, unit)

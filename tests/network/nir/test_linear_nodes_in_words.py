@@ -35,7 +35,7 @@ def test_every_small_pattern_is_one_or_none(columns: int) -> None:
     )
     for indptr in product(range(-1, 6), repeat=3):
         for indices in every:
-            found = lower_linear._is_pattern(np.array(indptr, np.int64), np.array(indices, np.int64), 2, columns)
+            found = lower_linear.is_pattern(np.array(indptr, np.int64), np.array(indices, np.int64), 2, columns)
             assert found is is_pattern(indptr, indices, 2, columns), (indptr, indices)
 
 
@@ -48,7 +48,7 @@ def test_every_small_pattern_is_one_or_none(columns: int) -> None:
     ],
 )  # fmt: skip
 def test_a_pattern_is_whole_numbers_of_the_shape(indptr: Any, indices: Any) -> None:
-    assert lower_linear._is_pattern(indptr, indices, 2, 2) is False
+    assert lower_linear.is_pattern(indptr, indices, 2, 2) is False
     node = with_field(nir.Linear(np.ones((2, 2))), metadata={"nirbridge:indptr": indptr, "nirbridge:indices": indices})
     assert told(lambda: from_nir(chain(port(2), node, lif(2), out(2)))) == [
         "node '0' (Linear): metadata nirbridge:indptr and nirbridge:indices are not the pattern of a [2, 2] matrix; remove them, or correct them"
@@ -56,8 +56,8 @@ def test_a_pattern_is_whole_numbers_of_the_shape(indptr: Any, indices: Any) -> N
 
 
 def test_a_pattern_of_nothing_needs_no_indices() -> None:
-    assert lower_linear._is_pattern(np.zeros(3, np.uint8), np.asarray(()), 2, 2) is True
-    assert lower_linear._is_pattern(np.array([0, 1, 3], np.uint8), np.array([1, 0, 1], np.uint8), 2, 2) is True
+    assert lower_linear.is_pattern(np.zeros(3, np.uint8), np.asarray(()), 2, 2) is True
+    assert lower_linear.is_pattern(np.array([0, 1, 3], np.uint8), np.array([1, 0, 1], np.uint8), 2, 2) is True
     node = with_field(
         nir.Linear(np.arange(6.0).reshape(2, 3)),
         metadata={"nirbridge:indptr": np.array([0, 2, 3]), "nirbridge:indices": np.array([0, 2, 1])},

@@ -159,7 +159,7 @@ def test_a_sparse_matrix_is_a_dense_one_with_its_pattern(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("operator", "problem"),
     [
-        (replace(SPARSE, output_shape=(2, 1)), "a sparse matrix onto neurons of shape (2, 1), NIR has no node for it; flatten the neurons"),
+        (replace(SPARSE, input_shape=(6,), output_shape=(2, 1)), "a sparse matrix onto neurons of shape (2, 1), NIR has no node for it; flatten the neurons"),
         (Reshape((6,), (2, 3)), "a reshape from (6,) to (2, 3), NIR has no node for it; only neighbouring axes can be merged (Flatten)"),
         (Conv(some(1, 1, 1, 1, 1), (1,) * 3, ((0, 0),) * 3, (1,) * 3, 1, (1, 2, 2, 2)), "a convolution along 3 axes, NIR has no node for it; use one or two"),
         (SumPool((2,), (2,), ((0, 0),), (2, 4)), "a pooling along 1 axes, NIR has no node for it; use two"),
@@ -232,7 +232,9 @@ def test_axes_are_merged_with_their_neighbours(before: Any, after: Any, groups: 
         ([DENSE, Scale(freeze([2.0, 0.0]))], [1.0, 0.0], 1 - 1, [0.5, 0.0]),
         ([DENSE, Scale(freeze([2.0, 0.0]))], [1.0, 1.0], -1, None),
         ([SPARSE], [1.0, 2.0], 0, [1.0, 2.0]),
-        ([replace(SPARSE, output_shape=(2, 1))], [[1.0], [2.0]], -1, None),
+        ([replace(SPARSE, input_shape=(6,), output_shape=(2, 1))], [[1.0], [2.0]], -1, None),
+        ([replace(SPARSE, output_shape=(2, 1))], [[1.0], [2.0]], 0, [[1.0], [2.0]]),
+        ([replace(SPARSE, output_shape=(1, 2))], [[1.0, 2.0]], -1, None),
         ([BLOCKS], [[1.0, 2.0], [3.0, 4.0]], 0, [[1.0, 2.0], [3.0, 4.0]]),
         ([CONV], [[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]], 0, [[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]]),
         ([CONV], [[1.0, 1.0, 1.0], [2.0, 2.0, 2.1]], -1, None),
