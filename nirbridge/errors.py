@@ -43,6 +43,12 @@ def did_you_mean(name: object, names: Iterable[object]) -> str:
     return f"did you mean {quoted(near[0])}?" if near else ""
 
 
+def type_text(value: object) -> str:
+    """The type of a value with its article: ``an int``, ``a list``."""
+    name = type(value).__name__
+    return f"{'an' if name[0].lower() in 'aeio' or name == 'ndarray' else 'a'} {name}"
+
+
 def counted(count: float, noun: str, plural: str = "") -> str:
     """A number with its noun: ``1 neuron``, ``2,000 neurons``, ``2 axes`` (with ``plural="axes"``)."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

@@ -205,12 +205,13 @@ def test_names_of_nirbridge_itself_are_found_in_the_same_way(kind: str) -> None:
     [
         (
             ["map", "--chip", "loihi1", "--method", "one"],
-            "error: partitioner 'one': unknown, known: cp-sat, one_each, p",
+            "error: partitioner 'one': unknown, known partitioners: cp-sat, one_each, p",
         ),
-        (["emit", "--to", "cvs", "-o", "x"], "error: emitter 'cvs': unknown, known: csv, lava"),
+        (["emit", "--to", "cvs", "-o", "x"], "error: emitter 'cvs': unknown, known emitters: csv, lava"),
         (
             ["simulate", "--input", "in.npy", "-o", "x.npz", "--backend", "tw"],
-            "error: simulator 'tw': unknown, known: auto, dense, event, fast, fixed, mapped, numpy, reference, twice",
+            "error: simulator 'tw': unknown, known simulators: auto, dense, event, fast, fixed, mapped, "
+            "numpy, reference, twice",
         ),
     ],
 )
@@ -232,9 +233,11 @@ def test_an_unknown_importer_is_said_before_the_code_runs(tmp_path: Path, capsys
     (tmp_path / "net.py").write_text("raise SystemExit(7)\n")
     out = str(tmp_path / "x.nir")
     assert run(["import", f"{tmp_path / 'net.py'}:net", "--from", "weight", "--sample-shape", "2", "-o", out]) == 2
-    assert capsys.readouterr().err.startswith("error: importer 'weight': unknown, known: norse, rockpool, sinabs, ")
+    assert capsys.readouterr().err.startswith(
+        "error: importer 'weight': unknown, known importers: norse, rockpool, sinabs, "
+    )
 
 
 def test_an_unknown_pass() -> None:
-    with pytest.raises(UsageError, match="^pass 'quieter': unknown, known: eliminate-dead, .*louder"):
+    with pytest.raises(UsageError, match="^pass 'quieter': unknown, known passes: eliminate-dead, .*louder"):
         registry.get("passes", "quieter")

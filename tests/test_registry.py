@@ -137,7 +137,7 @@ def test_a_broken_plugin_matters_only_for_unknown_names(package: Callable[[str],
 def test_what_is_no_plugin(package: Callable[[str], None]) -> None:
     package(GOOD)
     (loaded,) = registry.installed_plugins([entry_point("fake_plugin:NOT_A_PLUGIN", "fake-dist")])
-    assert loaded == LoadedPlugin("fake-dist", None, "fake_plugin:NOT_A_PLUGIN is a int, not a nirbridge Plugin")
+    assert loaded == LoadedPlugin("fake-dist", None, "fake_plugin:NOT_A_PLUGIN is an int, not a nirbridge Plugin")
 
 
 def test_unknown_names_without_trouble() -> None:
@@ -147,7 +147,8 @@ def test_unknown_names_without_trouble() -> None:
         registry.find_chip("my_chp", (LoadedPlugin("d", MINE),))
     with pytest.raises(
         UsageError,
-        match=r"^partitioner 'oter': unknown, known: cp-sat, other, packed, sequential; did you mean 'other'\?$",
+        match=r"^partitioner 'oter': unknown, known partitioners: cp-sat, other, packed, sequential; "
+        r"did you mean 'other'\?$",
     ):
         registry.get("partitioners", "oter", (LoadedPlugin("d", MINE),))
 
@@ -187,7 +188,9 @@ def test_a_plugin_whose_names_are_no_table_of_text_is_named_not_raised(table: An
     [found] = registry.installed_plugins([point])
     assert found.plugin is None
     assert "emitters are not names with text" in found.trouble
-    with pytest.raises(UsageError, match="emitter 'y': unknown, known: lava; plugins that cannot be loaded: p"):
+    with pytest.raises(
+        UsageError, match="emitter 'y': unknown, known emitters: lava; plugins that cannot be loaded: p"
+    ):
         registry.get("emitters", "y", (found,))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints
 
-from nirbridge.errors import Diagnostic, UsageError, counted, did_you_mean, quoted
+from nirbridge.errors import Diagnostic, UsageError, counted, did_you_mean, quoted, type_text
 
 Natural = Annotated[int, 0, 2**63 - 1]
 """An integer from 0; the numbers after the type are the least and the greatest value."""
@@ -25,6 +25,7 @@ R = TypeVar("R")
 SHOWN = 8
 _WORDS: Mapping[Any, str] = {
     type(None): "None",
+    object: "a value",
     bool: "True or False",
     int: "an integer",
     float: "a number",
@@ -58,8 +59,8 @@ def check_fields(subject: str, values: Mapping[str, object], kinds: Mapping[str,
 
 
 def kind_of(value: object) -> str:
-    """The type of a value in a message: ``a list``, ``None``."""
-    return "None" if value is None else f"a {type(value).__name__}"
+    """The type of a value in a message: ``a list``, ``an int``, ``None``."""
+    return "None" if value is None else type_text(value)
 
 
 def _call_problems(
@@ -109,7 +110,7 @@ def _binding_problems(
     args: Sequence[object],
     kwargs: Mapping[str, object],
 ) -> Iterator[Diagnostic]:
-    """Why a call does not bind: unknown names, too many values, a name given twice, missing ones."""
+    """Binding errors of a call: unknown names, too many values, a name given twice, missing arguments."""
     every = {**named, **(options or {})}
     places = [p.name for p in signature.parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
     if len(args) > len(places):
@@ -123,7 +124,9 @@ def _binding_problems(
     for p in signature.parameters.values():
         needed = p.default is p.empty and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
         if needed and p.name not in (*places[: len(args)], *kwargs):
-            yield Diagnostic(subject, f"no {quoted(p.name)}", f"it takes {_described(named[p.name])}", "give it")
+            yield Diagnostic(
+                subject, f"{quoted(p.name)} is missing", f"it takes {_described(named[p.name])}", "give it"
+            )
 
 
 def _unknown(subject: str, name: str, names: Mapping[str, Any]) -> Diagnostic:
@@ -141,7 +144,7 @@ def _wrong(subject: str, name: str, value: object, kind: Any) -> Diagnostic:
 
 
 def _described_value(value: object) -> str:
-    """The type of a value, and of the elements of a list or mapping, which may be what is wrong."""
+    """The type of a value, and of the elements of a list or mapping."""
     if isinstance(value, Mapping):
         inner = sorted({kind_of(v) for v in value.values()})
     elif isinstance(value, list | tuple):

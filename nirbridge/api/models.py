@@ -125,7 +125,7 @@ def _load(model: object, arguments: Mapping[str, Any]) -> Network:
 def _hint(model: object) -> str:
     name = type(model).__name__
     if name in ("MappedNetwork", "QuantizedNetwork", "Recording"):
-        return "give the network that it was made of"
+        return "give the network that it was made from"
     return "give an instance, not the class" if isinstance(model, type) else "give one of these"
 
 
@@ -169,7 +169,7 @@ def _from_module(module: object, arguments: Mapping[str, Any]) -> Network:
         limit = f"the module has neurons of {framework}, whose spikes are imported as they are"
         raise UsageError.of("argument 'convert'", "does not apply here", limit, "leave it out")
     if "sample" not in options:
-        limit = "its shapes come from an input, as the module takes it"
+        limit = "shapes are inferred from an input of the module"
         raise UsageError.of(f"module {quoted(type(module).__name__)}", "no sample", limit, "give sample=")
     options_known = _known(framework, options)
     graph = pipeline.import_module(framework, module, options_known.pop("sample"), **options_known)

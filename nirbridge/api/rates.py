@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from nirbridge import pipeline
+from nirbridge.api.arguments import kind_of
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import Diagnostic, UsageError, did_you_mean, quoted
 from nirbridge.mapping.rates import assumed_rates
@@ -55,7 +56,7 @@ def _fault(value: Any, shape: tuple[int, ...]) -> str:
     try:
         array = np.asarray(value, np.float64)
     except (TypeError, ValueError):
-        return f"a {type(value).__name__}"
+        return kind_of(value)
     if array.shape not in ((), shape):
         return f"an array of shape {array.shape}, its neurons have {shape}"
     return "" if np.all(np.isfinite(array)) and np.all(array >= 0) else "values that are not finite, or below 0"

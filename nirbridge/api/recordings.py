@@ -35,7 +35,9 @@ def recordings_of(a: Any, b: Any, node: str | None) -> tuple[Recording, Recordin
     if isinstance(second, Recording):
         key, array = _key_of(second, first, node)
         return _as_recording(array, second, key), _part(second, key)
-    raise UsageError.of("nirbridge.compare()", "two arrays", "one of the two is a Recording", "simulate the other")
+    raise UsageError.of(
+        "nirbridge.compare()", "two arrays", "at least one of the two must be a Recording", "simulate it"
+    )
 
 
 def _read(value: Any) -> Any:

@@ -290,7 +290,7 @@ def _own_options(target: str, options: object, *, floating: bool) -> object:
 
 
 def _emit_integers(model: Model, target: str, options: object, arguments: Sequence[str]) -> Artifact:
-    """The program of what is in integers already; nothing of it is chosen anew."""
+    """The program of a model that is already quantized, with unchanged integers."""
     if arguments:
         limit = f"{kind_of(model)} is in integers of its chip already"
         raise UsageError.of(f"argument {quoted(arguments[0])}", "does not apply here", limit, "leave it out")

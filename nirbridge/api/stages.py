@@ -10,7 +10,7 @@ from typing import Any, Literal, TypedDict, Unpack, get_type_hints
 
 from nirbridge import pipeline
 from nirbridge._types import Progress, no_progress
-from nirbridge.api.arguments import Count, Natural, Seed, check_fields, checked
+from nirbridge.api.arguments import Count, Natural, Seed, check_fields, checked, kind_of
 from nirbridge.api.models import ChipLike, network_of
 from nirbridge.api.models import chip as find_chip
 from nirbridge.api.rates import rates_of
@@ -59,7 +59,7 @@ def apply(model: object, passes: object, *, sample: object = None) -> Network:
     each = sequence if isinstance(sequence, Iterable) and not isinstance(sequence, str) else (sequence,)
     if not isinstance(sequence, str) and not all(callable(p) and hasattr(p, "pass_name") for p in each):
         limit = "a text such as eliminate-dead, a pass or a list of passes"
-        raise UsageError.of("nirbridge.apply(), passes", f"a {type(passes).__name__}", limit, "correct it")
+        raise UsageError.of("nirbridge.apply(), passes", kind_of(passes), limit, "correct it")
     network = network_of(model, sample)
     changed = pipeline.apply_passes(network, sequence)
     return changed if changed is network else replace(changed, file=None)  # no longer that of its file

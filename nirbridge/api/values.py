@@ -8,7 +8,7 @@ from typing import Any
 
 
 def plain_arrays(arrays: object) -> Any:
-    """The value with tensors of torch as numpy arrays, one alone or by name; all else stays as it is."""
+    """The value with tensors of torch as numpy arrays, one alone or by name; other values unchanged."""
     if isinstance(arrays, Mapping):
         return {name: plain_arrays(value) for name, value in arrays.items()}
     torch: Any = sys.modules.get("torch")

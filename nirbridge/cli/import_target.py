@@ -27,8 +27,8 @@ def module_of(target: str, *, of_torch: bool) -> Any:
     import torch
 
     if not isinstance(module, torch.nn.Module):
-        text = f"is no torch module but of type {type(module).__name__}"
-        raise UsageError.of(quoted(target), text, "", "name a torch.nn.Module, a class or a function that gives one")
+        text = f"is of type {type(module).__name__}, not a torch module"
+        raise UsageError.of(quoted(target), text, "", "name a torch.nn.Module, a class or a function that returns one")
     return module
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C: exit code 130 and one line, at whatever moment it comes, and never a traceback.
+"""Ctrl-C: exit code 130 and one line at any moment, never a traceback.
 
 ``nirbridge.cli`` sees to it from its first line on; before that, Python's own start (and the script that pip made)
 answers in its own way.

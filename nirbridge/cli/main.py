@@ -35,7 +35,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("import", "nirbridge.cli.commands.import_:command", "Import a trained module of a framework, exactly."),
     ("show", "nirbridge.cli.commands.show:command", "Show a saved map, quantized network or recording."),
     ("diff", "nirbridge.cli.commands.diff:command", "Show differences in meaning between two saved files."),
-    ("chips", "nirbridge.cli.commands.chips:command", "Show the chips, their limits and the sources of both."),
+    ("chips", "nirbridge.cli.commands.chips:command", "Show the chips, their limits, and the source of every number."),
     (
         "completion",
         "nirbridge.cli.commands.completion:command",
@@ -105,7 +105,8 @@ class LazyGroup(click.Group):
 @click.group(
     name="nirbridge",
     cls=LazyGroup,
-    help="Maps trained spiking networks (NIR files) onto neuromorphic chips, with a proved bound.",
+    help="Maps trained spiking networks (NIR files) onto neuromorphic chips, with a proved lower bound"
+    " on the number of cores.",
     epilog=EXAMPLE,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

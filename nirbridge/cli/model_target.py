@@ -49,17 +49,17 @@ def module_options(*, required: bool) -> Callable[[Callable[..., Any]], Callable
     """Decorator that adds the options of a module; ``required``: whether ``--sample-shape`` is."""
 
     def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
-        of = "" if required else "Of FILE.py:ATTR: "
+        only = "" if required else " Only with FILE.py:ATTR."
         for decorate in (
             click.option(
-                "--weights", metavar="STATE.pt", type=click.Path(), help=f"{of}state_dict saved by torch.save."
+                "--weights", metavar="STATE.pt", type=click.Path(), help=f"The state_dict saved by torch.save.{only}"
             ),
             click.option(
                 "--from",
                 "framework",
                 metavar=FRAMEWORKS,
                 type=RegisteredName("importers"),
-                help=f"{of}the importer (or a plugin's name); default: found from the module.",
+                help=f"The importer (or a plugin's name); default: found from the module.{only}",
             ),
             click.option(
                 "--sample-shape",
@@ -67,7 +67,7 @@ def module_options(*, required: bool) -> Callable[[Callable[..., Any]], Callable
                 required=required,
                 multiple=True,
                 metavar="1,34,34",
-                help=f"{of}shape of one time step or of a whole sequence; once per argument of the module.",
+                help=f"Shape of one time step or of a whole sequence; once per argument of the module.{only}",
             ),
         ):
             function = decorate(function)

@@ -23,7 +23,7 @@ class Choice(click.Choice):  # type: ignore[type-arg]
         except click.BadParameter:
             names = [str(choice) for choice in self.choices]
             hint = did_you_mean(value, names) or "choose one of them"
-            raise UsageError.of(_label(param), quoted(value), f"one of {', '.join(names)}", hint) from None
+            raise UsageError.of(_label(param), quoted(value), f"expected one of {', '.join(names)}", hint) from None
 
 
 class RegisteredName(click.ParamType):
@@ -53,7 +53,7 @@ def beginning_with(incomplete: str, names: Iterable[str]) -> list[CompletionItem
 
 
 def _label(param: click.Parameter | None) -> str:
-    """How a message names an option or argument."""
+    """The name of an option or argument in messages."""
     if param is None:
         return "value"
     return max(param.opts, key=len) if isinstance(param, click.Option) else param.human_readable_name

@@ -78,7 +78,7 @@ _CLIPPING = (
         type=Choice(["range", "percentile", "error"]),
         default="range",
         show_default=True,
-        help="Clipping of the weight range: none, a percentile, or the least error on the calibration data.",
+        help="Clipping of the weight range: none, a percentile, or the least error (on calibration data if given).",
     ),
     click.option(
         "--percentile",
@@ -179,7 +179,7 @@ DEFAULT_MAX_GIB = 2
 
 
 def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """How a model is read: the command gets ``timing: Timing``, ``max_bytes: int`` and ``repairs: tuple``.
+    """Options for reading a model; the command gets ``timing: Timing``, ``max_bytes: int`` and ``repairs: tuple``.
 
     It also gets ``rewrite``, see ``pass_options``. ``model`` is always a file: a module (FILE.py:ATTR) is imported
     first. Known faults of the exporter are reported on stderr; a JSON document contains them.

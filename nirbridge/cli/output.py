@@ -152,7 +152,7 @@ def _plain(value: Any) -> Any:
 
 
 def _jsonable(ids: Mapping[str, Any]) -> dict[str, Any]:
-    """Ids of a problem; what has no JSON form is given as text, since an error must always be shown."""
+    """Ids of a problem; values without a JSON form become text, because an error must always be shown."""
     plain: dict[str, Any] = {}
     for key, value in ids.items():
         try:

@@ -62,7 +62,7 @@ class ProgramFolder(click.Path):
 
 
 class Command(click.Command):
-    """A command whose results never replace what it reads, and are known to have a place before it starts."""
+    """A command whose results never replace its inputs, and whose output paths are checked before it starts."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         """Arguments as of click; ``--quiet`` is added."""

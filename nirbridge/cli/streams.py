@@ -94,7 +94,7 @@ def write_to_stderr(text: str) -> None:
 
 
 def abandon_failing_streams() -> None:
-    """Sends what stdout and stderr still hold, and do not take, to ``/dev/null``.
+    """Send output that stdout and stderr buffer but cannot write to ``/dev/null``.
 
     Python would fail again when it flushes them at exit, with a traceback and exit code 120.
     """

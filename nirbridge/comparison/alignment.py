@@ -99,7 +99,7 @@ def sample_and_neuron(recording: Recording, index: tuple[int, ...] | None) -> di
 def _whole(value: Any, subject: str, least: int | None) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and (least is None or value >= least):
         return value
-    limit = "whole steps" if least is None else f"whole steps, {least} or more"
+    limit = "whole time steps" if least is None else f"whole time steps, {least} or more"
     raise UsageError.of(subject, quoted(value), limit, "simulate it again")
 
 

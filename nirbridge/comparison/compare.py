@@ -78,7 +78,7 @@ def _unlike(a: Recording, b: Recording, common: Sequence[Key]) -> Iterator[Diagn
         yield Diagnostic("recordings", found, "nothing was recorded in both", "record the same nodes and variables")
     dt_a, dt_b = a.meta.get("dt"), b.meta.get("dt")
     if dt_a is not None and dt_b is not None and dt_a != dt_b:
-        found = f"dt {quoted(dt_a)} s in one and {quoted(dt_b)} s in the other"
+        found = f"dt {quoted(dt_a)[1:-1]} s in one and {quoted(dt_b)[1:-1]} s in the other"
         yield Diagnostic("recordings", found, "their time steps differ", "simulate both with the same --dt")
 
 
@@ -94,7 +94,7 @@ def _latency_problems(latency: Latency, nodes: set[str]) -> Iterator[Diagnostic]
         yield Diagnostic("latency", f"node {quoted(node)}", "not recorded in both", step)
     for value in by_node.values() if isinstance(latency, Mapping) else [latency]:
         if value != "auto" and (not isinstance(value, int) or isinstance(value, bool)):
-            yield Diagnostic("latency", quoted(value), "whole steps", "give a number of steps or 'auto'")
+            yield Diagnostic("latency", quoted(value), "whole time steps", "give one, or 'auto'")
 
 
 # -- one row -----------------------------------------------------------------------------------------------------

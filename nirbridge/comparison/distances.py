@@ -22,7 +22,7 @@ _PIECE = 1 << 21
 
 
 def is_counts(array: Array) -> bool:
-    """True if all values are whole and not negative, whatever the dtype: spikes, and not graded values."""
+    """True if all values are non-negative integers, of any dtype: spikes, not graded values."""
     if array.dtype.kind in "bu":
         return True
     flat = _steps_by_neurons(array)

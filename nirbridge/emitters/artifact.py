@@ -86,7 +86,7 @@ def check_folder(folder: str | Path) -> None:
         return
     own_files = known_files(existing)
     if own_files is None:
-        raise FileError.of(subject, "holds files, and no manifest of nirbridge", "", "name another folder, or empty it")
+        raise FileError.of(subject, "holds files, but no manifest of nirbridge", "", "name another folder, or empty it")
     files = (p.relative_to(existing).as_posix() for p in existing.rglob("*") if p.is_symlink() or not p.is_dir())
     strange = sorted(p for p in files if p not in own_files and "__pycache__" not in p)
     if strange:
@@ -126,7 +126,7 @@ def read_artifact(folder: str | Path) -> Artifact:
     subject = f"folder {quoted(place.name)}"
     digests = _manifest(place).get("files")
     if not isinstance(digests, dict):
-        raise FileError.of(subject, "is no program of nirbridge", "", "make one with nirbridge emit")
+        raise FileError.of(subject, "is not a program of nirbridge", "", "make one with nirbridge emit")
     files = {}
     for path, digest in digests.items():
         try:

@@ -58,7 +58,7 @@ NeuronReader = Callable[[Any, Shape, float], ImportedNeuron]
 
 @dataclass(frozen=True, slots=True)
 class NeuronSpec:
-    """How a neuron class is called and converted.
+    """Call and conversion of a neuron class.
 
     Its own forward is run while tracing (on a copy). The tensors that it returns are numbered in flat order (through
     tuples, lists and dicts): the first one holds its spikes, ``potential`` is the position of the membrane if it

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from nirbridge.errors import Diagnostic, FileError, quoted
+from nirbridge.errors import Diagnostic, FileError, quoted, type_text
 from nirbridge.files.regular import open_regular
 from nirbridge.importers.neuron_specs import quietly
 
@@ -48,7 +48,7 @@ def _read(path: str | Path, subject: str) -> Mapping[str, Any]:
         limit = "tensors and plain containers alone are read (weights_only=True), since other objects can run code"
         raise FileError.of(subject, f"cannot be read ({_first_line(error)})", limit, _SAVE) from error
     if not isinstance(state, Mapping):
-        raise FileError.of(subject, f"holds a {type(state).__name__}", "a dictionary of tensors by name", _SAVE)
+        raise FileError.of(subject, f"holds {type_text(state)}", "a dictionary of tensors by name", _SAVE)
     others = [name for name, value in state.items() if not isinstance(value, torch.Tensor)]
     if others:
         inner = next((name for name in _NESTED if isinstance(state.get(name), Mapping)), None)

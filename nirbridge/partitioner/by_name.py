@@ -13,7 +13,7 @@ from nirbridge.partitioner.partition import PartitionOptions, partition
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """``partition`` with one method, whatever method its options name."""
+    """``partition`` with one method, regardless of the method in its options."""
 
     name: str
 

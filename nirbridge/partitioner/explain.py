@@ -20,7 +20,7 @@ RESOURCE_NAMES = {
     "neurons": "neurons",
     "input_axons": "input axons",
     "output_axons": "output axons",
-    "synapse_words": "words of synapses",
+    "synapse_words": "words of synaptic memory",
     "decay_profiles": "decay profiles",
     "threshold_profiles": "threshold profiles",
 }
@@ -105,7 +105,7 @@ def fan_out_problems(sizes: CostModel) -> Iterator[Diagnostic]:
 
 
 def _neuron_text(population: Population, index: Iterable[object]) -> str:
-    neuron = "" if population.size == 1 else f", neuron [{', '.join(str(i) for i in index)}]"
+    neuron = "" if population.size == 1 else f", neuron ({', '.join(str(i) for i in index)})"
     return f"population {quoted(population.name)}{neuron}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import ClassVar, Literal, Protocol
 
-from nirbridge.errors import Bug, Diagnostic, NirbridgeError, instance_of, quoted
+from nirbridge.errors import Bug, Diagnostic, NirbridgeError, instance_of, quoted, type_text
 from nirbridge.network.check import check_network, diagnose_network
 from nirbridge.network.model import Network
 
@@ -77,9 +77,9 @@ def _verified(subject: str, rewrite: Pass, network: Network) -> Network:
 
 
 def checked_result(subject: str, changed: object) -> Network:
-    """What a pass returned, where it is a valid network. Raises Bug that names the pass."""
+    """The result of a pass, if it is a valid network. Raises a Bug that names the pass."""
     if not isinstance(changed, Network):
-        raise Bug.of(subject, f"it returned a {type(changed).__name__}", "a pass returns a Network", REPORT)
+        raise Bug.of(subject, f"it returned {type_text(changed)}", "a pass returns a Network", REPORT)
     problems = tuple(diagnose_network(changed))
     if problems:
         found = f"the network that it returned has {len(problems)} problem{'s' * (len(problems) > 1)}"

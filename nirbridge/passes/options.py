@@ -175,7 +175,7 @@ def _fits(value: object, kind: Any) -> bool:
 
 
 def _written(cls: type, option: Option, value: Any) -> Value:
-    """The value in words, bare where they are read back as it is, else with every string quoted."""
+    """The value as text, with strings unquoted if they are read back unchanged, else quoted."""
     for quote in (False, True):
         words = _words(value, quote=quote)
         if words is not None and read(words, option.types) == value:

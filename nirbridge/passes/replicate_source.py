@@ -10,7 +10,7 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
-from nirbridge.errors import ModelError, UsageError, did_you_mean, quoted
+from nirbridge.errors import ModelError, UsageError, counted, did_you_mean, quoted
 from nirbridge.network.compose import parts_of
 from nirbridge.network.masking import only_targets
 from nirbridge.network.model import Network, Population, Projection
@@ -90,7 +90,7 @@ def _check_ways(network: Network, name: str, ways: int) -> None:
             if largest > 1
             else "it feeds no population that can be cut"
         )
-        raise UsageError.of(subject, f"{ways} ways", limit, "choose another number or population")
+        raise UsageError.of(subject, counted(ways, "copy", "copies"), limit, "choose another number or population")
 
 
 def _split(p: Projection, name: str, names: list[str], shapes: dict[str, Shape]) -> Iterator[Projection]:

@@ -42,7 +42,7 @@ class CalibrationData:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationPlan:
-    """How to use data.
+    """Options for the use of calibration data.
 
     ``method``: which share of the weights' range to keep (``calibrate.clips``); ``tight``: room for the observed inputs
     only (not proved); ``memory_bits``: search widths by layer under this limit of synaptic memory.
@@ -102,9 +102,8 @@ def quantize_with_data(
         UsageError: a plan that needs data, without data.
     """
     if data is None and (plan.tight or plan.memory_bits is not None):
-        raise UsageError.of(
-            "quantize", "observed ranges and mixed precision need data", "", "give --calibrate DATA.npz"
-        )
+        found = "observed ranges (--tight) and mixed precision (--memory-kib) need calibration data"
+        raise UsageError.of("quantize", found, "", "give --calibrate DATA.npz")
     network: Network = getattr(retimed, "network", retimed)
     plan.progress("calibrate", None)
     calibration = observe_reference(network, data) if data is not None else None

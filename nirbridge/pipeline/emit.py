@@ -228,7 +228,7 @@ def write_program(program: Artifact, folder: str | Path) -> Mapping[str, Any]:
 
 
 def lava_status() -> LavaStatus:
-    """The isolated Lava environment as it is."""
+    """The current isolated Lava environment."""
     from nirbridge.emitters.lava.runtime import environment
 
     return environment.environment_status()

@@ -80,7 +80,7 @@ def _unsupported(network: Network, chip: Chip, weight_bits: int | None) -> list[
 
 def with_placement_hint(problem: Diagnostic) -> Diagnostic:
     """The problem of a network that the chip cannot run but could hold, with the option for that."""
-    way_out = "give --placement-only for a map that nothing runs"
+    way_out = "give --placement-only for a placement that cannot be executed"
     return replace(problem, hint=f"{problem.hint}, or {way_out}" if problem.hint else way_out)
 
 
@@ -99,7 +99,7 @@ def retime(
     splits: Mapping[str, int] | None = None,
     keep_early_spikes: bool = False,
 ) -> RetimedNetwork:
-    """The network with what the chip's fan-in needs, and with delays that hold the hops.
+    """The network with the relays that the chip's fan-in requires, and with delays for the hops.
 
     ``splits``: as of a map that this is run on. ``keep_early_spikes`` as of ``passes.Retime``. Raises ModelError, with
     all else that the chip cannot run.

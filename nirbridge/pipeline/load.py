@@ -27,7 +27,7 @@ FAULT = "exporter: "
 def timing(
     dt: float | None = None, integrator: Any = None, reset: Any = None, compare: Any = None, if_gain: Any = None
 ) -> Timing:
-    """How a model is read; what is None is left to its file."""
+    """Options for reading a model; None leaves an option to the file."""
     return Timing(dt, integrator, reset, compare, if_gain)
 
 

@@ -41,7 +41,7 @@ def map_network(network: Network, chip: Chip, options: MapOptions | None = None)
 
 
 def map_retimed(retimed: RetimedNetwork, chip: Chip, options: MapOptions | None = None) -> MappedNetwork:
-    """The map of a retimed network: what ``map_network`` makes of the network that was retimed. Raises DoesNotFit."""
+    """The map of a network that is already retimed, as in ``map_network``. Raises DoesNotFit."""
     settings = _checked(options)
     return _mapped(prepare_retimed(retimed, chip, settings), retimed.reference, chip, settings)
 
@@ -87,7 +87,7 @@ def place_partition(
     options: MapOptions | None = None,
     cores: tuple[CoreId, ...] | None = None,
 ) -> MappedNetwork:
-    """Place (unless ``cores`` says where each block sits), route and cost one partition; the checker is not asked.
+    """Place (unless ``cores`` says where each block sits), route and cost one partition, without the checker.
 
     Raises:
         DoesNotFit: more blocks than cores.
@@ -149,6 +149,11 @@ def _pinned(partition: Partition, chip: Chip, options: MapOptions) -> dict[int, 
                 f"{len(cores)} named",
                 "name as many: --pin NAME=3,4,5",
             )
+        beyond = [core for core in cores if core >= chip.mesh.cores * options.chips]
+        if beyond:
+            limit = f"cores of {options.chips} x {chip.name} are 0 to {chip.mesh.cores * options.chips - 1:,}"
+            subject = f"--pin {first_names(names)}"
+            raise UsageError.of(subject, f"core {beyond[0]:,}", limit, "choose one of these, or use more --chips")
         pins.update({block: _core(chip, core) for block, core in zip(blocks, cores, strict=False)})
     return pins
 

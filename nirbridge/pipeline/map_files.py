@@ -65,7 +65,7 @@ def check_map(
 
 
 def _other_delays(record: MapRecord, network: Network) -> tuple[Diagnostic, ...]:
-    """Why nothing runs a map with the delays of its model: there are none that hold the hops, or they are others."""
+    """Reason why a map with its model's delays cannot be executed: no delays hold the hops, or they differ."""
     relays, keep = any(p.relay for p in record.populations), bool(record.early_spikes)
     try:
         retimed = retime(network, chip_from_dict(record.chip), relays=relays, keep_early_spikes=keep)
@@ -84,7 +84,7 @@ def _other_delays(record: MapRecord, network: Network) -> tuple[Diagnostic, ...]
 
 
 def timing_of_map(path: str | Path, network: Network, asked: Timing) -> Timing:
-    """``asked``, and the timing requested when the map was made, where ``network`` was read with another."""
+    """The timing ``asked``, with the timing requested for the map where ``network`` was read with another."""
     from nirbridge.mapping.storage import file
     from nirbridge.mapping.storage.consistency import requested_timing
 
@@ -92,7 +92,7 @@ def timing_of_map(path: str | Path, network: Network, asked: Timing) -> Timing:
 
 
 def _as_mapped(record: MapRecord, network: Network) -> tuple[Network, Network]:
-    """The model with the copies and pools on relays that the map has, and what retiming makes of it."""
+    """The model with the map's copies and relays for pools, and its retimed form."""
     splits, relays = dict(record.splits), any(p.relay for p in record.populations)
     if record.latency is None and not relays:
         model = replicate_sources(network, splits)

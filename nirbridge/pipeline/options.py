@@ -16,7 +16,7 @@ RETIME = ("auto", "always", "never")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MapOptions(Value):
-    """How to map.
+    """Options of a mapping.
 
     ``pins``: population -> the cores it shall sit on, one per block of it; numbers run on over the chips of a board
     (core 3 of chip 1 of loihi1 is 131).

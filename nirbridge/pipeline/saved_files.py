@@ -58,7 +58,7 @@ def kind_of_file(path: str | Path) -> Kind:
         return _kind_of_archive(path, subject)
     if start.lstrip().startswith(b"{"):
         return "map"
-    raise FileError.of(subject, "is of no kind that nirbridge saves" if start else "is empty", _SHOWS, "check the path")
+    raise FileError.of(subject, "is not a file that nirbridge saves" if start else "is empty", _SHOWS, "check the path")
 
 
 def _start_of(path: str | Path, subject: str) -> bytes:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import is_dataclass
 from typing import Any
 
-from nirbridge.errors import Bug, NirbridgeError, UsageError
+from nirbridge.errors import Bug, NirbridgeError, UsageError, type_text
 
 HINT = "see docs/plugins.md"
 NEEDS: dict[str, tuple[str, ...]] = {
@@ -27,7 +27,7 @@ def check_form(kind: str, target: object, subject: str) -> None:
     if lacks:
         raise UsageError.of(subject, f"has no {', '.join(lacks)}", "its kind needs them", HINT)
     if kind == "passes" and not (isinstance(target, type) and is_dataclass(target)):
-        raise UsageError.of(subject, f"is a {type(target).__name__}", "a pass is a frozen dataclass", HINT)
+        raise UsageError.of(subject, f"is {type_text(target)}", "a pass is a frozen dataclass", HINT)
 
 
 def guarded(target: Any, subject: str) -> Any:

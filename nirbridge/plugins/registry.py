@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from nirbridge.chips.load import read_chip
 from nirbridge.chips.model import Chip
-from nirbridge.errors import Diagnostic, UsageError, did_you_mean, quoted
+from nirbridge.errors import Diagnostic, UsageError, did_you_mean, quoted, type_text
 from nirbridge.files.attributes import load_attribute
 from nirbridge.plugins.guard import check_form, guarded
 from nirbridge.plugins.record import KINDS, OWN, LoadedPlugin, Plugin
@@ -93,7 +93,7 @@ def unknown(kind: str, name: str, plugins: Plugins = None) -> UsageError:
     known_names = sorted(names(kind, searched))
     shown = ", ".join(quoted(known)[1:-1] for known in known_names)
     hints = [text for text in (did_you_mean(name, known_names), _troubles(searched)) if text]
-    return UsageError(Diagnostic(_subject(kind, name), "unknown", f"known: {shown}", "; ".join(hints)))
+    return UsageError(Diagnostic(_subject(kind, name), "unknown", f"known {kind}: {shown}", "; ".join(hints)))
 
 
 def _load(point: metadata.EntryPoint) -> LoadedPlugin:
@@ -103,7 +103,7 @@ def _load(point: metadata.EntryPoint) -> LoadedPlugin:
     except Exception as error:
         return LoadedPlugin(distribution, None, f"{type(error).__name__}: {error}")
     if not isinstance(plugin, Plugin):
-        return LoadedPlugin(distribution, None, f"{point.value} is a {type(plugin).__name__}, not a nirbridge Plugin")
+        return LoadedPlugin(distribution, None, f"{point.value} is {type_text(plugin)}, not a nirbridge Plugin")
     wrong = [kind for kind in KINDS if not _is_table(getattr(plugin, kind))]
     if wrong:
         return LoadedPlugin(

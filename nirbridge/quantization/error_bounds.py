@@ -144,7 +144,7 @@ def report_bound(
 
 
 def v_bounds(quantized: QuantizedNetwork, arrays: Arrays, *, eps: float = EPS) -> dict[str, Array]:
-    """The bound of ``|v - reference|`` of every population in every step of a run, from what the integers did.
+    """The bound of ``|v - reference|`` of every population in every time step of a run, from its integer states.
 
     Args:
         quantized: with the network that it came from.

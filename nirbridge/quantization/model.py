@@ -192,7 +192,7 @@ class AccumulatorBounds:
 
 @dataclass(frozen=True, slots=True)
 class VBound:
-    """Bound on what rounding adds to the distance of v from the reference per time step, in real units of v.
+    """Bound on the increase of v's distance from the reference per time step by rounding, in units of v.
 
     For the worst neuron, input and state of a population, while it and its sources fire as the reference does
     (quantization/error_bounds.py has the equation).

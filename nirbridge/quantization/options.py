@@ -15,7 +15,7 @@ from nirbridge.quantization.calibration import Calibration
 
 @dataclass(frozen=True, slots=True)
 class QuantizationOptions:
-    """How to quantize.
+    """Options of a quantization.
 
     ``weight_bits``: for all projections, or by target population or by ``'source -> target'`` (the rest: ``'*'``, else
     the chip's default). ``graded``: input -> (largest size, bits). ``run_steps``: choose scales with which v cannot

@@ -45,7 +45,7 @@ RESETS: dict[str, FixedReset] = {"to-value": "zero", "subtract": "subtract", "no
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QuantizedPopulation:
-    """A population in integers; ``problems``: what exceeds the chip's numbers."""
+    """A population in integers; ``problems``: values beyond the chip's number formats."""
 
     population: FixedPopulation
     projections: tuple[FixedProjection, ...]

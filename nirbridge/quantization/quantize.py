@@ -150,7 +150,7 @@ def quantization_problems(network: Network, chip: Chip, options: QuantizationOpt
 
 
 def _delay_problems(network: Network, chip: Chip) -> Iterator[Diagnostic]:
-    """Delays of a network that runs as it is: a hop takes one time step of every delay, the synapse the rest."""
+    """Delays of a network on the chip: a hop takes one time step of every delay, the synapse stores the others."""
     inside, longest = {p.name for p in network.populations}, chip.core.delay_steps
     for p in network.projections:
         if p.target not in inside:

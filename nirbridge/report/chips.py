@@ -73,7 +73,7 @@ def _cores(chip: Chip) -> str:
     mesh = chip.mesh
     dead = f", {len(chip.dead_cores):,} dead" if chip.dead_cores else ""
     tiles = f"{mesh.width_tiles} x {mesh.height_tiles} tiles of {mesh.cores_per_tile}"
-    return f"{counted(mesh.cores, 'core')} a chip ({tiles}){dead}"
+    return f"{counted(mesh.cores, 'core')} per chip ({tiles}){dead}"
 
 
 def _part(chip: Chip, part: str) -> RenderableType:

@@ -103,7 +103,7 @@ def _remarks(comparison: Comparison, *, notes: bool) -> Iterator[str]:
 
 
 def place_text(row: ComparisonRow) -> str:
-    """Where two recordings first differ: ``time step 0, sample 3, neuron (0, 3, 3)``; what there is of it."""
+    """Position of the first difference: ``time step 0, sample 3, neuron (0, 3, 3)``, as far as it exists."""
     step = [] if row.first_step is None else [f"time step {row.first_step:,}"]
     sample = [] if row.first_sample is None else [f"sample {row.first_sample:,}"]
     index = ", ".join(map(str, row.first_neuron or ()))

@@ -91,7 +91,7 @@ def record_rows(record: MapRecord) -> Rows:
 
 
 def _slice_rows(blocks: Iterable[tuple[dict[str, Any], Any]]) -> Rows:
-    """A row per slice: the place of its block, the slice, and what the whole block uses."""
+    """A row per slice: the core of its block, the slice, and the resources used by the whole block."""
     rows: Rows = []
     for place, block in blocks:
         used = {f"core_{name}": int(amount) for name, amount in block.used.items()}

@@ -59,7 +59,7 @@ def inspect_text(document: Mapping[str, Any], *, notes: bool = True) -> Renderab
 
 
 def name_text(name: str) -> str:
-    """A name as it is where it is plain, else quoted and escaped."""
+    """A name, quoted and escaped unless it is plain."""
     return name if name.isprintable() and name.strip() == name and len(name) <= 60 and name else quoted(name)
 
 

@@ -45,7 +45,7 @@ class ResourceRow:
 
 @dataclass(frozen=True, slots=True)
 class CoreRow:
-    """One used core: where it is, what it holds, resource -> (used, limit), and its fullest resource."""
+    """One used core: its position and slices, resource -> (used, limit), and its fullest resource."""
 
     core: CoreId
     name: str

@@ -188,13 +188,13 @@ def _chip(mapped: MappedNetwork, chip: int, shares: Mapping[CoreId, float], widt
     if columns < mesh.width_tiles or rows < mesh.height_tiles:
         hidden_text = f"{counted(len(hidden), 'core')} in use" if hidden else "none in use"
         lines.append(
-            f"({columns} x {rows} of {mesh.width_tiles} x {mesh.height_tiles} tiles; on the others: {hidden_text})"
+            f"({columns} x {rows} of {mesh.width_tiles} x {mesh.height_tiles} tiles; on other tiles: {hidden_text})"
         )
     return lines
 
 
 def _shown(tiles: int, room: int, last_used: int) -> int:
-    """How many columns or rows to show: all where there is room, else those in use, at most what there is room for."""
+    """Number of columns or rows to show: all if there is room, else those in use, as far as there is room."""
     return tiles if tiles <= room else max(min(last_used + 1, room), 1)
 
 

@@ -83,7 +83,7 @@ def plot_trace(
 
 
 def plot_rates(recording: Recording, node: str, *, sample: int = 0) -> Figure:
-    """How many neurons of a node have which rate: spikes per step kept, over all of the recording.
+    """Histogram of firing rates of a node: spikes per recorded time step, over the whole recording.
 
     Raises UsageError where the spikes of the node were not recorded, or are graded and have no rate.
     """

@@ -96,7 +96,7 @@ def _recording(recording: Recording) -> Iterator[RenderableType]:
 
 
 def _slices(rows: list[dict[str, Any]]) -> Iterator[RenderableType]:
-    """Slices with their cores and with the words of synapses of the whole core."""
+    """Slices with their cores and with the words of synaptic memory of the whole core."""
     words = {"core_synapse_words": "words of its core"}
     left_out = tuple(name for name in (rows[0] if rows else ()) if name.startswith("core_") and name not in words)
     yield from _cells([{words.get(k, k): v for k, v in row.items() if k not in left_out} for row in rows])

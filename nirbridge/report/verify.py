@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from nirbridge.comparison.types import ComparisonRow
-from nirbridge.errors import counted
+from nirbridge.errors import counted, quoted
 from nirbridge.report.compare import compare_document, place_text
 from nirbridge.report.inspect import name_text
 from nirbridge.report.map_facts import one_line
@@ -40,7 +40,7 @@ def verify_text(verification: Verification, *, notes: bool = True) -> Renderable
     length = f"{counted(verification.steps, 'time step')} on {name_text(verification.chip)}"
     lines = [f"{length}; input: {verification.input_said}"]
     lines += [
-        f"latency of output {name_text(n)}: {counted(steps, 'time step')}" for n, steps in verification.latency.items()
+        f"latency of output {quoted(n)}: {counted(steps, 'time step')}" for n, steps in verification.latency.items()
     ]
     near = "retimed" if verification.early_spikes else "reference"
     return Group(
@@ -59,7 +59,7 @@ def verify_text(verification: Verification, *, notes: bool = True) -> Renderable
 
 
 def _early(verification: Verification) -> list[str]:
-    """How a run with early spikes differs from the reference, in sentences."""
+    """Differences of a run with early spikes from the reference, in sentences."""
     counts = [f"{name_text(name)} {count:,}" for name, count in verification.early_spikes.items()]
     if not counts:
         return []

@@ -65,8 +65,9 @@ def _not_recorded(node: object, arrays: Mapping[Key, Array]) -> UsageError:
     name = node[0] if isinstance(node, tuple) and node else node
     variables = [variable for n, variable in arrays if n == name]
     if variables:
+        requested = f"variable {quoted(node[1])}" if isinstance(node, tuple) and len(node) > 1 else "the variable"
         limit = f"recorded of it: {', '.join(variables)}"
-        return UsageError.of(f"node {quoted(name)}", "another variable", limit, f"as in recording[{name!r}, ...]")
+        return UsageError.of(f"node {quoted(name)}", f"{requested} was not recorded", limit, "record it")
     nodes = list(dict.fromkeys(n for n, _ in arrays))
     limit = f"recorded: {', '.join(map(quoted, nodes[:8])) or 'nothing'}"
     hint = did_you_mean(name, nodes) or "record it"

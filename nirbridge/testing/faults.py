@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.errors import Bug, Diagnostic, NirbridgeError, NotConforming
+from nirbridge.errors import Bug, Diagnostic, NirbridgeError, NotConforming, type_text
 from nirbridge.simulators.types import Recording
 
 FAILED: Any = object()
@@ -26,7 +26,7 @@ class Faults:
         self._found: dict[tuple[str, str], Diagnostic] = {}
 
     def add(self, found: str, limit: str) -> None:
-        """One fault: what was found, and what the Protocol says."""
+        """One fault: the observation, and the requirement of the Protocol."""
         self._found.setdefault((found, limit), Diagnostic(self.subject, found, limit, HINT))
 
     def raise_if_any(self) -> None:
@@ -65,7 +65,7 @@ class Faults:
         if isinstance(value, kind):
             return True
         if value is not FAILED:
-            self.add(f"{action} returned a {type(value).__name__}", f"it returns a {kind.__name__}")
+            self.add(f"{action} returned {type_text(value)}", f"it returns a {kind.__name__}")
         return False
 
     def unchanged(self, argument: str, before: str, after: object) -> None:
@@ -96,7 +96,7 @@ def _difference(array: Array | None, expected: Array) -> str:
     if array is None:
         return ""
     if not isinstance(array, np.ndarray):
-        return f"is a {type(array).__name__}, not an array"
+        return f"is {type_text(array)}, not an array"
     if array.shape != expected.shape:
         return f"has shape {array.shape} instead of {expected.shape}"
     if array.dtype.kind not in "biuf":

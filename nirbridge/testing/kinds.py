@@ -37,7 +37,7 @@ def check_chip(faults: Faults, name: str, plugins: tuple[LoadedPlugin, ...] | No
 
 
 def check_importer(faults: Faults, importer: Importer, module: Any, sample: Any, options: Mapping[str, Any]) -> None:
-    """The same valid graph twice; the sample unchanged; ``dt`` honoured or refused; what is no module refused."""
+    """The same valid graph twice; the sample unchanged; ``dt`` honoured or refused; non-modules refused."""
     import nir
 
     before = fingerprint(sample)
@@ -171,7 +171,7 @@ def _others(takes: tuple[type, ...], networks: Sequence[Network]) -> list[Any]:
 
 
 def check_emitter(faults: Faults, emitter: Any, name: str, networks: Sequence[Network], *, run: bool) -> None:
-    """The same program twice, with a manifest and a README, that computes what the reference computes."""
+    """Two identical programs with a manifest and a README, whose results equal the reference."""
     from nirbridge.testing.programs import check_program
 
     options = emitter.options

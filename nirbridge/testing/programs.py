@@ -1,4 +1,4 @@
-"""Emitted programs held to their Protocol: files, manifest, digest, and what they compute."""
+"""Checks of emitted programs against their Protocol: files, manifest, digest, and results."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ KINDS = ("LIF", "IF", "CubaLIF", "LI", "CubaLI", "I", "Threshold")
 
 @dataclass(slots=True)
 class _Maker:
-    """A graph in the making; ``points`` are nodes that may feed others, with the shape of what they put out."""
+    """A graph under construction; ``points`` are nodes that may feed others, with their output shapes."""
 
     rng: np.random.Generator
     nodes: dict[str, Any] = field(default_factory=dict)

@@ -60,7 +60,7 @@ def _moves_with(usual: Array, turned: Array, other: Array, size: int) -> bool:
 
 
 def _has_the_same(usual: Array, turned: Array) -> bool:
-    """True if the neurons have the same membranes in each time step, in whatever order."""
+    """True if the neurons have the same membranes in each time step, in any order."""
     usual_sorted, turned_sorted = (np.sort(values.reshape(len(values), -1), axis=1) for values in (usual, turned))
     return np.allclose(usual_sorted, turned_sorted)
 

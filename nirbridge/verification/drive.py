@@ -49,7 +49,7 @@ class _ProjectionError:
 
 
 class PopulationDrive:
-    """The input of one population: real values, and a bound on what rounding weights and inputs changes."""
+    """The input of one population: real values, and a bound on the error from rounding weights and inputs."""
 
     def __init__(
         self,

@@ -117,7 +117,7 @@ def _options(name: str, tensor: Array, values: Array, bound: Array, batch: int) 
 
 
 def _sizes_before_time(shape: tuple[int, ...]) -> list[int]:
-    """How many values precede a time axis that comes after some of the axes ``shape``, for each place of it."""
+    """Number of values before a time axis placed after some of the axes ``shape``, for each position."""
     return sorted({*accumulate(shape, operator.mul)} - {1})
 
 

@@ -70,7 +70,7 @@ class Trials:
         self.gains: tuple[float, float] | None = None
 
     def why(self, notes: str = "") -> str:
-        """Why no reading could be judged, with the axes of each reason; those that the import's notes name first."""
+        """Reasons why no reading could be checked, with their axes; those named in the import's notes first."""
         reasons = {**self.failures, **self.unmatched}
         if not reasons:
             return "no reading of the sample's shape fits the network's inputs"

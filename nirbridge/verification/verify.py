@@ -169,7 +169,7 @@ def draw_inputs(
         spikes = (rng.random(shape) < rate).astype(np.uint8)
         arrays[port.name] = spikes * rng.uniform(-1, 1, shape) * sizes[port.name] if port.name in sizes else spikes
     kind = "random spikes" if not sizes else "random spikes and graded values"
-    return arrays, f"{kind}, {rate:g} per step and element, seed {seed}"
+    return arrays, f"{kind}, {rate:g} per time step and element, seed {seed}"
 
 
 def input_arrays(network: Network, inputs: Any, steps: int | None) -> tuple[dict[str, Array], int]:

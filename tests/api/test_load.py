@@ -100,7 +100,7 @@ def test_a_network_without_spikes_is_never_converted_by_itself() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, "no sample, its shapes come from an input"),
+        ({}, "no sample, shapes are inferred from an input"),
         ({"sample": SAMPLE, "framework": "snntorchh"}, "importer 'snntorchh'"),
         ({"sample": SAMPLE, "repairs": ["x"]}, "'repairs': does not apply here"),
         ({"sample": SAMPLE, "time_axes": 1}, "'time_axes': does not apply here.*time_axis"),
@@ -153,7 +153,7 @@ def test_a_class_of_modules_is_not_a_module() -> None:
 
 def test_results_are_not_models() -> None:
     network = network_of_shapes("4 dense3 lif")
-    with pytest.raises(nb.errors.UsageError, match="a MappedNetwork, .*give the network that it was made of"):
+    with pytest.raises(nb.errors.UsageError, match="a MappedNetwork, .*give the network that it was made from"):
         nb.map(nb.map(network, "loihi1"), "loihi1")  # pyright: ignore[reportArgumentType]
 
 

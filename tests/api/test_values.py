@@ -210,9 +210,9 @@ def test_a_recording_by_name() -> None:
     ("key", "said"),
     [
         ("2_liff", "node '2_liff': not recorded.*did you mean '2_lif'"),
-        (("2_lif", "u"), "node '2_lif': another variable, recorded of it: s"),
+        (("2_lif", "u"), "node '2_lif': variable 'u' was not recorded, recorded of it: s"),
         (3, "node '3': not recorded, recorded: '2_lif'"),
-        (("2_lif",), "another variable"),
+        (("2_lif",), "the variable was not recorded"),
         (slice(2), "not recorded"),
         ([], "not recorded"),
     ],

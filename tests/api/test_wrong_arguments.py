@@ -115,7 +115,7 @@ def test_unknown_and_missing_arguments_are_named(name: str) -> None:
     function: Callable[..., Any] = getattr(nb, name)
     needed = [p.name for p in inspect.signature(function).parameters.values() if p.default is p.empty and p.kind < 4]
     if needed:
-        with pytest.raises(nb.errors.UsageError, match=f"no '{needed[0]}', it takes"):
+        with pytest.raises(nb.errors.UsageError, match=f"'{needed[0]}' is missing, it takes"):
             function()
     with pytest.raises(nb.errors.UsageError):
         function(*range(40))

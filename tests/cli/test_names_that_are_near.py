@@ -42,7 +42,7 @@ def test_one_and_many() -> None:
         (["map", MODEL, "--chp", "loihi1"], "did you mean '--chip'?"),
         ([*MAP, "--method", "cp_sat"], "did you mean 'cp-sat'?"),
         ([*MAP, "--objective", "core"], "one of cores, traffic, latency; did you mean 'cores'?"),
-        ([*MAP, "--effort", "xyz"], "--effort: 'xyz', one of fast, default, max; choose one of them"),
+        ([*MAP, "--effort", "xyz"], "--effort: 'xyz', expected one of fast, default, max; choose one of them"),
         ([*MAP, "--integrator", "eular"], "did you mean 'euler'?"),
         ([*MAP, "--pin", "leaky1=3"], "did you mean 'leaky_1'?"),
         ([*MAP, "--split", "leaky1=2"], "did you mean 'leaky_1'?"),

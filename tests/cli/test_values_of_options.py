@@ -234,7 +234,7 @@ PLAIN |= {
 }
 BOTH = "--floating: given with --per-core or --map, cores hold the chip's integers; choose one of them"
 FLOATING = "--to 'x': given with --floating, only lava has floating-point models; leave it out"
-CHOSEN = "given with other options, its integers are chosen already, and it takes --to alone; leave them out"
+CHOSEN = "given with other options, its integers are fixed, so only --to applies; leave them out"
 
 
 @pytest.mark.parametrize(

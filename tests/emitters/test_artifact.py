@@ -64,7 +64,7 @@ def test_places_that_can_not_be_written(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="does not exist"):
         write_artifact(make_artifact({"a": b""}, {}), tmp_path / "nowhere" / "out")
     (tmp_path / "link").symlink_to(tmp_path)
-    with pytest.raises(FileError, match="holds files, and no manifest"):
+    with pytest.raises(FileError, match="holds files, but no manifest"):
         write_artifact(make_artifact({"a": b""}, {}), tmp_path / "link")
 
 

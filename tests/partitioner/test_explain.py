@@ -76,24 +76,24 @@ def far(stop: int, groups: int = 1) -> Conv:
     ("operator", "core", "words", "found"),
     [
         (dense(5, 9), {"input_axons": 9}, 9, []),
-        (dense(5, 9), {"input_axons": 8}, 9, [("p', neuron [2]", 9, "input_axons", 8)]),
-        (dense(5, 9), {"input_axons": 9}, 8, [("p', neuron [2]", 9, "synapse_words", 8)]),
+        (dense(5, 9), {"input_axons": 8}, 9, [("p', neuron (2)", 9, "input_axons", 8)]),
+        (dense(5, 9), {"input_axons": 9}, 8, [("p', neuron (2)", 9, "synapse_words", 8)]),
         (dense(5, 9), {"input_axons": None}, None, []),
         (dense(1, 2000), {"input_axons": 1999}, 1500,
          [("p'", 2000, "input_axons", 1999), ("p'", 2000, "synapse_words", 1500)]),
-        (rows([1, 2, 1, 1], 6, (2, 2)), {"input_axons": 1}, None, [("p', neuron [0, 1]", 2, "input_axons", 1)]),
-        (rows([1, 2, 2, 1], 6, (4,)), {"input_axons": 1}, None, [("p', neuron [2]", 2, "input_axons", 1)]),
-        (rows([3, 2, 2, 1], 6, (4,)), {"input_axons": 1}, None, [("p', neuron [2]", 2, "input_axons", 1)]),
-        (rows([3, 2, 2, 1], 6, (4,)), {"input_axons": 2}, None, [("p', neuron [0]", 3, "input_axons", 2)]),
-        (far(12), {"input_axons": 3}, None, [("p', neuron [0, 1]", 4, "input_axons", 3)]),
+        (rows([1, 2, 1, 1], 6, (2, 2)), {"input_axons": 1}, None, [("p', neuron (0, 1)", 2, "input_axons", 1)]),
+        (rows([1, 2, 2, 1], 6, (4,)), {"input_axons": 1}, None, [("p', neuron (2)", 2, "input_axons", 1)]),
+        (rows([3, 2, 2, 1], 6, (4,)), {"input_axons": 1}, None, [("p', neuron (2)", 2, "input_axons", 1)]),
+        (rows([3, 2, 2, 1], 6, (4,)), {"input_axons": 2}, None, [("p', neuron (0)", 3, "input_axons", 2)]),
+        (far(12), {"input_axons": 3}, None, [("p', neuron (0, 1)", 4, "input_axons", 3)]),
         (far(12), {"input_axons": 4}, None, []),
-        (far(12, 2), {"input_axons": 1}, None, [("p', neuron [0, 1]", 2, "input_axons", 1)]),
-        (far(0, 2), {"input_axons": 1}, None, [("p', neuron [1, 2]", 2, "input_axons", 1)]),
+        (far(12, 2), {"input_axons": 1}, None, [("p', neuron (0, 1)", 2, "input_axons", 1)]),
+        (far(0, 2), {"input_axons": 1}, None, [("p', neuron (1, 2)", 2, "input_axons", 1)]),
     ],
 )  # fmt: skip
 def test_a_neuron_that_is_too_much_for_a_core(operator: Operator, core: Any, words: Any, found: list[Any]) -> None:
     sizes = cost_model(one(operator), chip(core=core, words=words), 8)
-    names = {"input_axons": ("input axons", FEWER_INPUTS), "synapse_words": ("words of synapses", FEWER_BITS)}
+    names = {"input_axons": ("input axons", FEWER_INPUTS), "synapse_words": ("words of synaptic memory", FEWER_BITS)}
     assert said(explain.oversized_neurons(sizes)) == [
         (
             f"population '{place}: {n:,} {names[r][0]} for one neuron, a loihi1 core holds {most:,}; {names[r][1]}",
@@ -108,7 +108,7 @@ def test_words_of_the_widest_neuron_of_a_convolution() -> None:
     net = one(far(12))
     assert list(explain.oversized_neurons(cost_model(net, chip(words=12, word_bits=8), 8))) == []
     (problem,) = explain.oversized_neurons(cost_model(net, chip(words=11, word_bits=8), 8))
-    assert str(problem).startswith("population 'p', neuron [0, 1]: 12 words of synapses for one neuron")
+    assert str(problem).startswith("population 'p', neuron (0, 1): 12 words of synaptic memory for one neuron")
 
 
 def test_every_population_with_such_a_neuron_is_named() -> None:
@@ -136,16 +136,16 @@ WIDE = Sparse(np.array([0, 1, 2, 3]), np.array([1, 1, 0]), np.ones(3), (2,), (3,
     ("net", "core", "found"),
     [
         (fan((3,), ("q", dense(10, 3))), (4, 3), None),
-        (fan((3,), ("q", dense(10, 3))), (4, 2), ("p', neuron [0]", 10, 3)),
+        (fan((3,), ("q", dense(10, 3))), (4, 2), ("p', neuron (0)", 10, 3)),
         (fan((3,), ("q", dense(10, 3))), (5, 2), None),
         (fan((1,), ("q", dense(5000, 1))), (2, 2000), ("p'", 5000, 2500)),
-        (fan((2,), ("q", dense(6, 2)), ("r", dense(4, 2))), (2, 4), ("p', neuron [0]", 10, 5)),
-        (fan((2,), ("q", dense(3, 2)), ("q", WIDE)), (1, 2), ("p', neuron [0]", 3, 3)),
+        (fan((2,), ("q", dense(6, 2)), ("r", dense(4, 2))), (2, 4), ("p', neuron (0)", 10, 5)),
+        (fan((2,), ("q", dense(3, 2)), ("q", WIDE)), (1, 2), ("p', neuron (0)", 3, 3)),
         (fan((2,), ("q", dense(3, 2)), ("q", WIDE)), (1, 3), None),
-        (fan((2,), ("q", WIDE)), (1, 1), ("p', neuron [1]", 2, 2)),
+        (fan((2,), ("q", WIDE)), (1, 1), ("p', neuron (1)", 2, 2)),
         (fan((2,), ("q", WIDE)), (1, None), None),
         (fan((2,), ("q", WIDE)), (None, 0), None),
-        (fan((2,), ("q", WIDE)), (1, 0), ("p', neuron [1]", 2, 2)),
+        (fan((2,), ("q", WIDE)), (1, 0), ("p', neuron (1)", 2, 2)),
     ],
 )
 def test_a_neuron_that_reaches_more_cores_than_it_may(net: Network, core: Any, found: Any) -> None:
@@ -164,7 +164,7 @@ def test_the_place_in_an_image_of_a_neuron_with_many_targets() -> None:
     flat = Sparse(np.array([0, 1, 2]), np.array([4, 4]), np.ones(2), (2, 3), (2,))
     sizes = cost_model(fan((2, 3), ("q", flat)), chip(core={"neurons": 1, "output_axons": 1}), 8)
     (problem,) = explain.fan_out_problems(sizes)
-    assert problem.subject == "population 'p', neuron [1, 1]"
+    assert problem.subject == "population 'p', neuron (1, 1)"
 
 
 # -- the whole network --------------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ def test_more_cores_than_there_are(chips: int, available: int, cores: int, limit
     reasons = ("input_axons", "synapse_words")
     problem = explain.too_many_cores(NET, chip(), chips, available, cores, reasons, {"q": 1233, "p": 1234, "r": 1234})
     why = f"network of 5,000 neurons: at least {cores:,} cores in any map (population 'p' alone 1,234), proved by"
-    why += " the limit per core of 4,096 input axons and 16,384 words of synapses"
+    why += " the limit per core of 4,096 input axons and 16,384 words of synaptic memory"
     assert str(problem) == f"{why}, {limit}; {step}"
     ids = {"reasons": reasons, "found": cores, "limit": available, "population": "p"}
     assert dict(problem.ids) == ids

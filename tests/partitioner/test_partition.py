@@ -83,7 +83,7 @@ def test_a_single_neuron_too_heavy() -> None:
     with pytest.raises(DoesNotFit) as caught:
         partition(network_of("5000 dense10 lif"), LOIHI1)
     assert str(caught.value).startswith(
-        "population '2_lif', neuron [5]: 5,000 input axons for one neuron, a loihi1 core holds 4,096; give the layer"
+        "population '2_lif', neuron (5): 5,000 input axons for one neuron, a loihi1 core holds 4,096; give the layer"
     )
     assert caught.value.problems[0].ids["resource"] == "input_axons"
 

@@ -230,9 +230,9 @@ def test_each_copy_feeds_its_part_and_only_that() -> None:
     ("name", "ways", "words"),
     [
         ("nobody", 2, "^split: no population 'nobody', there are '2_lif', '4_lif'; name one$"),
-        ("2_lif", 1, r"^split of '2_lif': 1 ways, 2 to 10 \(neurons of its largest target\)"),
-        ("2_lif", 11, r"^split of '2_lif': 11 ways, 2 to 10 \(neurons of its largest target\)"),
-        ("4_lif", 2, "^split of '4_lif': 2 ways, it feeds no population that can be cut"),
+        ("2_lif", 1, r"^split of '2_lif': 1 copy, 2 to 10 \(neurons of its largest target\)"),
+        ("2_lif", 11, r"^split of '2_lif': 11 copies, 2 to 10 \(neurons of its largest target\)"),
+        ("4_lif", 2, "^split of '4_lif': 2 copies, it feeds no population that can be cut"),
     ],
 )
 def test_splits_that_make_no_sense(name: str, ways: int, words: str) -> None:
@@ -241,5 +241,5 @@ def test_splits_that_make_no_sense(name: str, ways: int, words: str) -> None:
 
 
 def test_a_split_of_what_feeds_one_neuron_is_told_so() -> None:
-    with pytest.raises(UsageError, match="^split of '2_lif': 2 ways, it feeds no population that can be cut"):
+    with pytest.raises(UsageError, match="^split of '2_lif': 2 copies, it feeds no population that can be cut"):
         ReplicateSource("2_lif", 2)(network_of("4 dense3 lif dense1 lif"))

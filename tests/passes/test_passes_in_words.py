@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from nirbridge.arrays import freeze
-from nirbridge.errors import ModelError, NirbridgeError
+from nirbridge.errors import ModelError, NirbridgeError, counted
 from nirbridge.network import neuron
 from nirbridge.network.apply import matrix
 from nirbridge.network.masking import only_sources, only_targets
@@ -110,13 +110,13 @@ def test_what_can_not_be_split_is_told() -> None:
     assert told(lambda: ReplicateSource("x", 2)(made)) == [f"split: no population 'x', {known}"]
     for ways in (1, 7):
         assert told(lambda w=ways: ReplicateSource("a", w)(made)) == [
-            f"split of 'a': {ways} ways, 2 to 6 (neurons of its largest target); choose another number or population"
+            f"split of 'a': {counted(ways, 'copy', 'copies')}, 2 to 6 (neurons of its largest target); choose another number or population"
         ]
     assert len(ReplicateSource("a", 6)(made).populations) == 8
     cannot = "it feeds no population that can be cut; choose another number or population"
-    assert told(lambda: ReplicateSource("b", 2)(made)) == [f"split of 'b': 2 ways, {cannot}"]
+    assert told(lambda: ReplicateSource("b", 2)(made)) == [f"split of 'b': 2 copies, {cannot}"]
     one = net({"a": (2,), "b": (1,)}, way("a", "b", Dense(some(1, 2))))
-    assert told(lambda: ReplicateSource("a", 1)(one)) == [f"split of 'a': 1 ways, {cannot}"]
+    assert told(lambda: ReplicateSource("a", 1)(one)) == [f"split of 'a': 1 copy, {cannot}"]
     many = net({f"p{k}": (1,) for k in range(10)})
     shown = ", ".join(f"'p{k}'" for k in range(8))
     assert told(lambda: ReplicateSource("x", 2)(many)) == [f"split: no population 'x', there are {shown}; name one"]

@@ -36,7 +36,7 @@ def test_three_reasons_are_shown(count: int, more: list[str]) -> None:
 
 
 def test_a_placement_is_offered_after_the_next_step() -> None:
-    way_out = "give --placement-only for a map that nothing runs"
+    way_out = "give --placement-only for a placement that cannot be executed"
     assert str(fit.with_placement_hint(Diagnostic("a", "b"))) == f"a: b; {way_out}"
     assert str(fit.with_placement_hint(Diagnostic("a", "b", "c", "d"))) == f"a: b, c; d, or {way_out}"
 

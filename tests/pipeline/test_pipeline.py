@@ -126,7 +126,7 @@ def test_splitting_a_source_is_tried_named_and_works(tmp_path: Path) -> None:
     with pytest.raises(DoesNotFit) as caught:
         map_network(network_of(text), chip)
     assert str(caught.value.problems[0]) == (
-        "population '2_lif', neuron [0]: 12 targets, which fill 3 cores and take as many output axons, a narrow core "
+        "population '2_lif', neuron (0): 12 targets, which fill 3 cores and take as many output axons, a narrow core "
         "holds 2; split the source (--split), or place its targets in fewer cores"
     )
     remedy = caught.value.problems[-1]

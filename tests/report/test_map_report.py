@@ -167,10 +167,10 @@ def test_the_mesh_shows_used_free_and_dead_cores() -> None:
 
 def test_a_large_mesh_is_cut_and_it_is_said() -> None:
     rows = mesh_text(made(chip=read_chip("crossbar256")), 40).split("\n")
-    assert rows[1] == "(3 x 1 of 64 x 64 tiles; on the others: none in use)"
+    assert rows[1] == "(3 x 1 of 64 x 64 tiles; on other tiles: none in use)"
     far = made(chip=read_chip("crossbar256"), cores=(CoreId(0, 0, 0, 0), CoreId(0, 63, 0, 0), CoreId(0, 0, 63, 0)))
     rows = mesh_text(far, 40).split("\n")
-    assert rows[16] == "(20 x 16 of 64 x 64 tiles; on the others: 2 cores in use)"
+    assert rows[16] == "(20 x 16 of 64 x 64 tiles; on other tiles: 2 cores in use)"
 
 
 def test_of_several_chips_those_in_use_are_shown() -> None:

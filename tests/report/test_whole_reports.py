@@ -225,8 +225,8 @@ def test_chips_from_the_fifth_on_are_counted(chips: int, more: str) -> None:
     ("width", "said"),
     [
         (39, None),  # eight tiles of four cores with seven gaps
-        (38, "(1 x 4 of 8 x 4 tiles; on the others: none in use)"),
-        (1, "(1 x 4 of 8 x 4 tiles; on the others: none in use)"),
+        (38, "(1 x 4 of 8 x 4 tiles; on other tiles: none in use)"),
+        (1, "(1 x 4 of 8 x 4 tiles; on other tiles: none in use)"),
     ],
 )
 def test_columns_are_left_out_where_there_is_no_room(width: int, said: str | None) -> None:
@@ -240,7 +240,7 @@ def test_columns_are_left_out_where_there_is_no_room(width: int, said: str | Non
 def test_rows_from_the_17th_on_are_left_out(rows: int) -> None:
     chip = replace(read_chip("loihi1"), mesh=Mesh(1, rows, 1, 1))
     lines = mesh_text(made(2, chip=chip, cores=(CoreId(0, 0, 0, 0), CoreId(0, 0, rows - 1, 0)))).split("\n")
-    hidden = ["(1 x 16 of 1 x 17 tiles; on the others: 1 core in use)"]
+    hidden = ["(1 x 16 of 1 x 17 tiles; on other tiles: 1 core in use)"]
     assert lines[16:-1] == (hidden if rows == 17 else [])
 
 

@@ -188,12 +188,14 @@ def test_a_latency_for_each_node() -> None:
 
 @pytest.mark.parametrize("latency", ["automatic", 1.5, True, {"fc": "1"}])
 def test_a_latency_is_whole_steps(latency: Any) -> None:
-    with pytest.raises(UsageError, match="^latency: .*, whole steps; give a number of steps or 'auto'$"):
+    with pytest.raises(UsageError, match="^latency: .*, whole time steps; give one, or 'auto'$"):
         compare(spikes(A), spikes(A), latency=latency)
 
 
 def test_a_stored_latency_must_be_whole_steps() -> None:
-    with pytest.raises(UsageError, match="^latency of 'fc' in the recording's meta: 'soon', whole steps; simulate"):
+    with pytest.raises(
+        UsageError, match="^latency of 'fc' in the recording's meta: 'soon', whole time steps; simulate"
+    ):
         compare(spikes(A, latency={"fc": "soon"}), spikes(A), latency="auto")
 
 
@@ -270,7 +272,9 @@ def test_a_run_that_starts_later_is_paired_by_its_steps() -> None:
 
 @pytest.mark.parametrize("meta", [{"every": {"fc/s": 0}}, {"every": {"fc/s": 1.5}}, {"first_step": -1}])
 def test_meta_that_is_no_number_of_steps(meta: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="in the recording's meta: '[-0-9.]+', whole steps, [01] or more; simulate"):
+    with pytest.raises(
+        UsageError, match="in the recording's meta: '[-0-9.]+', whole time steps, [01] or more; simulate"
+    ):
         compare(spikes(A, **meta), spikes(A))
 
 
@@ -290,7 +294,7 @@ def test_nothing_in_common_is_an_error_and_so_is_another_dt() -> None:
         compare(spikes(A, "x"), Recording({("y", "s"): A}, {"dt": 2e-3}))
     assert str(caught.value).splitlines() == [
         "recordings: one has 'x'/s, the other 'y'/s, nothing was recorded in both; record the same nodes and variables",
-        "recordings: dt '0.001' s in one and '0.002' s in the other, their time steps differ; "
+        "recordings: dt 0.001 s in one and 0.002 s in the other, their time steps differ; "
         "simulate both with the same --dt",
     ]
 

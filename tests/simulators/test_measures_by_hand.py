@@ -81,7 +81,9 @@ def test_what_is_observed_says_of_how_much_data() -> None:
 def test_plans_that_need_data(plan: CalibrationPlan) -> None:
     with pytest.raises(UsageError) as caught:
         quantize_with_data(NET, read_chip("loihi2"), QuantizationOptions(), None, plan)
-    said = "observed ranges and mixed precision need data; give --calibrate DATA.npz"
+    said = (
+        "observed ranges (--tight) and mixed precision (--memory-kib) need calibration data; give --calibrate DATA.npz"
+    )
     assert str(caught.value) == f"quantize: {said}"
 
 

@@ -197,8 +197,8 @@ def names(count: int) -> Any:
      "nothing was recorded in both; record the same nodes and variables"),
     (names(9), names(9), {"latency": {"n": 1}}, "latency: node 'n', not recorded in both; did you mean 'n8'?"),
     (names(9), names(9), {"latency": {"zz": 1, "n1": 2.5}}, "latency: node 'zz', not recorded in both; recorded: "
-     "'n0', 'n1', 'n2', 'n3', 'n4', 'n5', 'n6', 'n7'\nlatency: '2.5', whole steps; give a number of steps or 'auto'"),
-    (names(1), names(1), {"latency": False}, "latency: 'False', whole steps; give a number of steps or 'auto'"),
+     "'n0', 'n1', 'n2', 'n3', 'n4', 'n5', 'n6', 'n7'\nlatency: '2.5', whole time steps; give one, or 'auto'"),
+    (names(1), names(1), {"latency": False}, "latency: 'False', whole time steps; give one, or 'auto'"),
 ])  # fmt: skip
 def test_refusals_in_their_words(a: Any, b: Any, options: Any, said: str) -> None:
     with pytest.raises(UsageError) as caught:

@@ -44,13 +44,13 @@ def test_inputs_are_drawn_port_by_port_and_said() -> None:
     for name, shape in (("a", (50, 2)), ("b", (50, 3, 1))):
         assert drawn[name].dtype == np.uint8
         assert drawn[name].tolist() == (rng.random(shape) < 0.1).astype(int).tolist()
-    assert said == "random spikes, 0.1 per step and element, seed 7"
+    assert said == "random spikes, 0.1 per time step and element, seed 7"
     drawn, said = draw_inputs(TWO, 50, 7, 0.25, {"a": (2.5, 4)})
     rng = np.random.default_rng(7)
     a = (rng.random((50, 2)) < 0.25) * rng.uniform(-1, 1, (50, 2)) * 2.5
     assert drawn["a"].tolist() == a.tolist()
     assert drawn["b"].tolist() == (rng.random((50, 3, 1)) < 0.25).astype(int).tolist()
-    assert said == "random spikes and graded values, 0.25 per step and element, seed 7"
+    assert said == "random spikes and graded values, 0.25 per time step and element, seed 7"
 
 
 def test_inputs_by_name_are_cut_to_the_steps() -> None:

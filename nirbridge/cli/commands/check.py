@@ -75,7 +75,7 @@ def _network(model: str | None, shapes: str | None, timing: Timing, **reading: A
     if model is not None:
         return pipeline.load_network(model, timing, **reading)
     if reading["repairs"]:
-        raise UsageError.of("--shapes", "given with --repair or --drop-batch", "they mend a file", "leave them out")
+        raise UsageError.of("--shapes", "given with --repair or --drop-batch", "they repair a file", "leave them out")
     network = pipeline.network_of_shapes(shapes or "", timing)
     return network if reading["rewrite"] is None else reading["rewrite"](network)
 

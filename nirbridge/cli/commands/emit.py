@@ -95,7 +95,7 @@ def _of_integers(model: str, target: str, has_options: bool, max_bytes: int) -> 
     from nirbridge.pipeline import emit_quantized
 
     if has_options:
-        limit = "its integers are chosen already, and it takes --to alone"
+        limit = "its integers are fixed, so only --to applies"
         raise UsageError.of(f"model {quoted(model)}", "given with other options", limit, "leave them out")
     return emit_quantized(model, target=target, max_bytes=max_bytes)
 

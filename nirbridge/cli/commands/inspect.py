@@ -37,8 +37,8 @@ def command(
 ) -> None:
     """Show the content of a NIR file.
 
-    Nodes, neurons, synapses, timing (read or assumed), warnings, dead parts, and what the exporter of a framework is
-    known to get wrong in such files, with the name that --repair takes.
+    Nodes, neurons, synapses, timing (read or assumed), warnings, dead parts, and known faults of the exporter that
+    wrote the file, with the name that --repair takes.
     """
     from nirbridge.pipeline import load_network, portability_of
     from nirbridge.report.inspect import inspect_file, inspect_text

@@ -1,4 +1,4 @@
-"""``nirbridge show``: a file that nirbridge saved, whatever its kind."""
+"""``nirbridge show``: a saved file of any kind."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ TAKES = (QuantizedNetwork, MappedNetwork)
 
 @dataclass(frozen=True, slots=True)
 class LavaOptions:
-    """How a Lava program is emitted.
+    """Options for emitting a Lava program.
 
     ``floating``: Lava's floating-point models of the real network, for comparison; no chip computes so.
     """

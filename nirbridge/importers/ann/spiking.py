@@ -125,7 +125,7 @@ def _weighted(part: Weighted, scale: Array, *, output: bool) -> Operator | None:
 
 
 def _with_weights(part: Operator, change: Callable[[Array], Array]) -> Operator:
-    """The part with ``change`` made to its weights; as it is where it has none."""
+    """The part with ``change`` applied to its weights; unchanged if it has none."""
     if isinstance(part, Scale):
         return Scale(change(part.scale))
     if isinstance(part, Dense | Conv):
@@ -222,7 +222,7 @@ def _scaled(p: Projection, scales: Mapping[str, Array]) -> Projection:
 
 
 def sends_plainly(ann: Network, output: str) -> str | None:
-    """The population that an output shows as it is (in the same order), or None."""
+    """The population that an output passes on unchanged (in the same order), or None."""
     into = [p for p in ann.projections if p.target == output]
     populations = {p.name for p in ann.populations}
     if len(into) != 1 or into[0].bias is not None or into[0].source not in populations:

@@ -168,7 +168,7 @@ def read_box(p: Parameters) -> ImportedNeuron:
 
 @reader
 def read_iaf(p: Parameters) -> ImportedNeuron:
-    """IAFCell, IAF: adds its input, whatever its dt; starts at v_reset."""
+    """IAFCell, IAF: adds its input independently of dt; starts at v_reset."""
     firing = _firing(p, neuron("IF"), p.module.p)
     return ImportedNeuron(replace(firing, v_init=firing.v_reset))
 

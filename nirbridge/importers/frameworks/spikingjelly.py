@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array, compact, freeze
+from nirbridge.errors import type_text
 from nirbridge.importers.lowering.described_graph import module_to_graph
 from nirbridge.importers.neuron_specs import (
     ImportedNeuron,
@@ -161,7 +162,7 @@ def read_lif(p: Parameters) -> ImportedNeuron:
 
 @reader
 def read_cuba(p: Parameters) -> ImportedNeuron:
-    """CUBALIFNode: the current first; it rests at 0 whatever v_reset is."""
+    """CUBALIFNode: the current first; it rests at 0 for any v_reset."""
     return ImportedNeuron(_firing(p, neuron("CubaLIF", a_mem=p.module.v_decay, a_syn=p.module.c_decay, compare=">=")))
 
 
@@ -195,7 +196,7 @@ def _inner(p: Parameters) -> ImportedNeuron:
     form = neuron_spec_of(module, neuron_specs())
     if form is None or hasattr(module, "sub_module"):
         hint = "take the other layers out of the container"
-        p.fault(f"it holds a {type(module).__name__}", "a container of one neuron is supported", hint)
+        p.fault(f"it holds {type_text(module)}", "a container of one neuron is supported", hint)
         return ImportedNeuron(neuron("IF"))
     return form.read(module, p.shape, p.dt)
 

@@ -28,7 +28,7 @@ def place_message(call: Operation, subject: str) -> str:
 
 
 def scale_by(e: Expression, factor: Array | float | None, name: str) -> Expression:
-    """The expression times a factor; as it is where that is None or 1."""
+    """The expression times a factor; unchanged if that is None or 1."""
     if factor is None or bool(np.all(np.asarray(factor) == 1)):
         return e
     return scale_expression(e, factor, f"{name}_scale")
@@ -62,7 +62,7 @@ def given_start(call: Operation, reading: ImportedNeuron) -> Diagnostic | None:
 
 
 def unknown_operation(call: Operation) -> Diagnostic:
-    """The problem of a function that has no place in a network, with what to do instead."""
+    """The problem of a function that a network cannot contain, with a hint."""
     reason, advice = advice_on(call.arguments["function"])
     found = f"{call.arguments['function']}: {call.arguments.get('reason') or reason}"
     return Diagnostic(call.subject, found, "", call.arguments.get("hint") or advice)

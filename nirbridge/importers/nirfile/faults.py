@@ -69,7 +69,7 @@ class ExporterFinding:
 
 
 def fault_sentences(findings: Iterable[ExporterFinding]) -> tuple[str, ...]:
-    """One line for each kind of finding: its first node in full, the number of the others, and what to do."""
+    """One line for each kind of finding: its first node in full, the number of the others, and a hint."""
     kinds: dict[tuple[str, str], list[ExporterFinding]] = {}
     for finding in findings:
         kinds.setdefault((finding.name, finding.sure), []).append(finding)

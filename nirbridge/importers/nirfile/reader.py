@@ -77,7 +77,7 @@ def read_nir_as(path: Path, shown: str, limits: ScanLimits, *, drop_batch: bool 
             limit = f"at most {limits.max_bytes:,} are read"
             raise FileError.of(shown, f"it has {size:,} bytes", limit, "raise the limit with --max-bytes")
         if handle.read(len(_SIGNATURE)) != _SIGNATURE:
-            found = "it is no HDF5 file" if size else "it is empty"
+            found = "it is not an HDF5 file" if size else "it is empty"
             raise FileError.of(shown, found, "a .nir file is HDF5", way_out(path))
         fault = heap_fault(handle.fileno())
         if fault:

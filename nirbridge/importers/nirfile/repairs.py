@@ -66,8 +66,8 @@ def _check(names: Collection[str], frameworks: list[str], dt: float | None) -> N
     problems = [
         Diagnostic(
             f"repair {quoted(name)}",
-            "there is none of that name",
-            "one of " + ", ".join(known_names),
+            "unknown",
+            "known repairs: " + ", ".join(known_names),
             did_you_mean(name, known_names) or "choose one",
         )
         for name in names

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array, stored_part
-from nirbridge.errors import Diagnostic, FileError, ModelError, quoted
+from nirbridge.errors import Diagnostic, FileError, ModelError, quoted, type_text
 from nirbridge.files.atomic import atomic_write
 from nirbridge.importers.nirfile.faults import walk_nodes
 from nirbridge.importers.nirfile.hdf5.scan import MAX_NAME_BYTES, ScanLimits
@@ -71,7 +71,7 @@ def _unstorable(graph: Any, prefix: str) -> Iterator[Diagnostic]:
 
 
 def _name_fault(name: object) -> str:
-    """Why HDF5 would not keep a name; empty if it does."""
+    """Reason why HDF5 cannot store a name; empty if it can."""
     if not isinstance(name, str):
         return "is no text"
     try:
@@ -108,7 +108,7 @@ def _metadata_problems(metadata: Any, subject: str, inside: str = "metadata") ->
         elif isinstance(value, dict):
             yield from _metadata_problems(value, subject, where)
         elif not _is_storable(value):
-            found = f"its {where} is a {type(value).__name__}"
+            found = f"its {where} is {type_text(value)}"
             yield Diagnostic(subject, found, "text, numbers and arrays of them are stored", "convert or remove it")
 
 

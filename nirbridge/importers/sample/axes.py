@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from nirbridge._types import Shape
-from nirbridge.errors import UsageError, quoted
+from nirbridge.errors import UsageError, quoted, type_text
 
 Roles = tuple[str, ...]
 """A role for each axis of a tensor: ``batch``, ``time``, ``value``, or a word for both of the first (``merged``)."""
@@ -136,7 +136,7 @@ def check_axes(batched: Any, time_axis: Any, shapes: Sequence[Shape]) -> None:
         UsageError: they do not.
     """
     if batched not in (None, True, False):
-        raise UsageError.of("batched", f"a {type(batched).__name__}", "True, False or None", "")
+        raise UsageError.of("batched", type_text(batched), "True, False or None", "")
     if time_axis is None or time_axis == "none":
         return
     limit = "the axis of the sample that is time, from 0, or 'none' where the sample is one time step"
@@ -239,7 +239,7 @@ def roles_of(samples: Mapping[str, Any], reading: SampleReading) -> dict[str, Ro
 
 
 def fed_tensors(samples: Mapping[str, Any], reading: SampleReading, seed: int) -> dict[str, Any]:
-    """The tensors of one run: random spikes, others on the second run, to see what depends on them."""
+    """The tensors of one run: random spikes, different in the second run, to detect dependence on them."""
     import torch
 
     source = torch.Generator().manual_seed(seed)

@@ -19,7 +19,7 @@ Lead = tuple[str, ...]
 
 
 class CannotFollow(Exception):
-    """A call that has no place in a flow: why, and what to do."""
+    """A call that cannot be traced: reason and hint."""
 
     def __init__(self, why: str, advice: str = "") -> None:
         super().__init__(why)

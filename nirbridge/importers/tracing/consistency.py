@@ -175,7 +175,7 @@ def restarted_neurons(trace: ForwardTrace, is_sequence: Callable[[TracedCall], b
 
 
 def ends_early(flow: DataflowGraph) -> list[Diagnostic]:
-    """The problem of a loop over the first time steps only: a network that runs step by step hears all of them."""
+    """The problem of a loop over the first time steps only: a network processes every time step."""
     if not flow.loop.leaves_steps_out:
         return []
     found = (

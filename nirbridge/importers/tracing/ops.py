@@ -12,6 +12,7 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import freeze
+from nirbridge.errors import counted
 from nirbridge.importers.tracing.arguments import (
     CannotFollow,
     Find,
@@ -55,7 +56,11 @@ def _addmm(node: TracedCall, find: Find) -> LoweredOp:
 def _conv(node: TracedCall, find: Find) -> LoweredOp:
     x, axes = input_of(node, find), int(node.name[4])
     if axes > 2 or len(x.shape) != axes + 1:
-        limit = f"{axes} axes and channels are read" if axes <= 2 else "one and two axes are read"
+        limit = (
+            f"channels and {counted(axes, 'axis', 'axes')} are supported"
+            if axes <= 2
+            else "one and two axes are supported"
+        )
         raise CannotFollow(
             f"a convolution of values of shape {x.shape}; {limit}", "add the missing axis, or use Conv2d"
         )
@@ -99,7 +104,9 @@ def _pool(
 ) -> LoweredOp:
     x, axes = input_of(node, find), int(node.name[-2])
     if len(x.shape) != axes + 1:
-        raise CannotFollow(f"a pool of values of shape {x.shape}", f"it works on channels and {axes} axes")
+        raise CannotFollow(
+            f"a pool of values of shape {x.shape}", f"it works on channels and {counted(axes, 'axis', 'axes')}"
+        )
     kernel = per_axis(kernel, axes)
     stride = per_axis(stride, axes) if stride is not None and stride != () else kernel
     padding = tuple((p, p) for p in per_axis(padding, axes))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from nirbridge.errors import Diagnostic, ModelError, UsageError, quoted
+from nirbridge.errors import Diagnostic, ModelError, UsageError, quoted, type_text
 from nirbridge.importers.neuron_specs import NeuronSpecs, neuron_spec_of
 from nirbridge.importers.tracing.memory import TensorConstants, TooLarge, budget_of, release_memory
 from nirbridge.importers.tracing.recorder import ForwardRecorder, ForwardTrace
@@ -36,9 +36,9 @@ def check_module(module: Any, dt: Any = None) -> None:
     import torch
 
     if not isinstance(module, torch.nn.Module):
-        raise UsageError.of("module", f"a {type(module).__name__}", "a torch.nn.Module is needed", "give the module")
+        raise UsageError.of("module", type_text(module), "a torch.nn.Module is needed", "give the module")
     if dt is not None and not isinstance(dt, numbers.Real):
-        raise UsageError.of("dt", f"a {type(dt).__name__}", "seconds per time step, a number", "for example 1e-3")
+        raise UsageError.of("dt", type_text(dt), "seconds per time step, a number", "for example 1e-3")
     if isinstance(module, torch.jit.ScriptModule):
         advice = "give the module that it was compiled from"
         raise ModelError.of("module", "a TorchScript module, whose code cannot be traced", "", advice)
@@ -51,7 +51,7 @@ def check_module(module: Any, dt: Any = None) -> None:
 
 
 def _unfit(value: Any) -> tuple[str, str, str] | None:
-    """Why a parameter cannot be imported: found, limit, hint; None if it can."""
+    """Reason why a parameter cannot be imported: found, limit, hint; None if it can."""
     import torch
 
     if torch.nn.parameter.is_lazy(value):

@@ -236,9 +236,17 @@ def _slice_fault(s: SliceRecord, shapes: dict[str, Shape]) -> tuple[str, str, st
         return "is of a population that the model does not have", "", _AGAIN
     shape = shapes[s.population]
     if len(s.box) != len(shape):
-        return f"has {len(s.box)} axes", f"the population has shape {shape}", "give one [start, stop) per axis"
+        return (
+            f"has {counted(len(s.box), 'axis', 'axes')}",
+            f"the population has shape {shape}",
+            "give one [start, stop) per axis",
+        )
     if s.order is not None and sorted(s.order) != list(range(len(shape))):
-        return f"has order {s.order}", f"the population has {len(shape)} axes", "name each axis once, from the slowest"
+        return (
+            f"has order {s.order}",
+            f"the population has {counted(len(shape), 'axis', 'axes')}",
+            "name each axis once, from the slowest",
+        )
     for (start, stop), n in zip(s.box, shape, strict=True):
         if not 0 <= start < stop <= n:
             return f"[{start}, {stop}) is no range of it", f"the population has shape {shape}", "correct the box"

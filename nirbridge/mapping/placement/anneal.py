@@ -78,7 +78,7 @@ def pairwise_cost(board: PlacementBoard, pull: PairwisePulls, cost: Array) -> fl
 def swap_changes(
     board: PlacementBoard, pull: PairwisePulls, cost: Array, block: int, rng: np.random.Generator, width: int = WIDTH
 ) -> tuple[Array, Array]:
-    """Sites that ``block`` could go to and what that changes, a block there taking its place."""
+    """Candidate sites of ``block`` and the change in cost, swapping with a block already there."""
     length = pull_lengths(board, pull, block)
     sites = board.candidates(block, length, width, rng)
     here = int(board.site[block])

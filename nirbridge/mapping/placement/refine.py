@@ -126,7 +126,7 @@ def _moved(coordinate: Array, blocks: Array, of: Array, move: tuple[int, Array, 
 def refine(
     state: ExactCost, pull: PairwisePulls, rng: np.random.Generator, budget: int, *, heat: float, width: int = WIDTH
 ) -> ExactCost:
-    """The best position found from ``state`` within ``budget`` entries of trees (``state`` stays as it is).
+    """The best position found from ``state`` within ``budget`` entries of trees (``state`` is unchanged).
 
     ``width`` proposals per search step; ``heat`` scales the first temperature (1: the mean cost of a block), which
     falls to 0 at two thirds of the budget.

@@ -177,7 +177,7 @@ def timing_of(record: MapRecord) -> Timing:
 
 
 def requested_timing(record: MapRecord, network: Network, asked: Timing) -> Timing:
-    """``asked``, completed by the timing of the map where that differs from ``network``, which was read with ``asked``.
+    """The timing ``asked``, completed by the map's where that differs from ``network`` (read with ``asked``).
 
     Values that do not differ are left open, so that the metadata of single nodes still counts.
     """

@@ -14,7 +14,7 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array
-from nirbridge.errors import ModelError, NirbridgeError, quoted
+from nirbridge.errors import ModelError, NirbridgeError, counted, quoted
 from nirbridge.network.apply import apply
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Projection
@@ -167,7 +167,7 @@ def _conv(part: Conv, bias: Array | None, subject: str) -> Any:
 
     axes = len(part.kernel)
     if axes not in (1, 2):
-        raise _cannot(subject, f"a convolution along {axes} axes", "use one or two")
+        raise _cannot(subject, f"a convolution along {counted(axes, 'axis', 'axes')}", "use one or two")
     constants = np.zeros(part.weight.shape[0]) if bias is None else bias.reshape(len(bias), -1)[:, 0].copy()
     padding = _padding(part, subject)
     spatial = part.input_shape[1:]
@@ -192,7 +192,7 @@ def _pool(part: SumPool, subject: str) -> Any:
     import nir
 
     if len(part.kernel) != 2:
-        raise _cannot(subject, f"a pooling along {len(part.kernel)} axes", "use two")
+        raise _cannot(subject, f"a pooling along {counted(len(part.kernel), 'axis', 'axes')}", "use two")
     averages = part.factor == 1.0 / math.prod(part.kernel) and part.factor != 1.0
     kind = nir.AvgPool2d if averages else nir.SumPool2d
     node = kind(
@@ -220,7 +220,7 @@ def _flattens(part: Reshape, subject: str) -> list[Any]:
 
 
 def merged_axes(before: Shape, after: Shape) -> tuple[int, ...] | None:
-    """How many neighbouring axes of ``before`` make each axis of ``after``, or None if merging cannot."""
+    """Number of neighbouring axes of ``before`` merged into each axis of ``after``, or None if impossible."""
     groups: list[int] = []
     merged = 0
     for k, size in enumerate(after):

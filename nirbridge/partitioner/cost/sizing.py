@@ -215,7 +215,7 @@ class CostModel:
         return self._patterns[key]
 
     def range_kind(self, population: str, axis: int, piece: tuple[int, int]) -> object:
-        """Equal for ranges along an axis in which boxes of the population cost alike, whatever the other axes."""
+        """Equal for ranges along an axis with equal costs of the population's slices, for any other axes."""
         if self.count_decays or self.count_thresholds:
             return piece
         kind: list[object] = [piece[1] - piece[0]]

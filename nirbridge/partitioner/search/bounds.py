@@ -119,7 +119,7 @@ def _least_cores(sizes: CostModel, name: str, slots: int, cap: Array) -> int:
 
 
 def _pattern_bound(sizes: CostModel, slots: Mapping[str, int], cap: Array, seed: int, lower: int) -> int:
-    """The certificate of column generation over what n neurons of each population cost at least."""
+    """The certificate of column generation over the minimum cost of n neurons of each population."""
     table: ClassTable = {}
     sources_alone = _sources_of_one_target(sizes)
     layouts = tuple(_relaxed(sizes, name, slots[name], cap, table, sources_alone) for name in sorted(sizes.shapes))

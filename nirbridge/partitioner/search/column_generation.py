@@ -56,7 +56,7 @@ class SearchBudget:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GeneratedPatterns:
-    """Patterns ``[patterns, classes]`` and their use, the certificate, the LP value, what was spent.
+    """Patterns ``[patterns, classes]`` and their use, the certificate, the LP value, the work spent.
 
     ``spent`` is the deterministic time of CP-SAT, ``work`` that of the linear programs (``linear_work``).
     """
@@ -310,7 +310,7 @@ def price(
 
 
 def class_multiplicity(vectors: Array, cap: Array) -> Array:
-    """How often each class fits an empty core."""
+    """Number of times that each class fits an empty core."""
     times = np.where(vectors > 0, cap // np.maximum(vectors, 1), PIECES_MAX)
     return np.minimum(times.min(axis=1), PIECES_MAX)
 

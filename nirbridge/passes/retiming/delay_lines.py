@@ -92,7 +92,7 @@ def _check_count(network: Network, stages: Mapping[str, int], reach: int, model:
 
 
 def _stage(p: Projection, reach: int) -> int:
-    """How many relays the longest delay of a projection has in front of it."""
+    """Number of relays before the longest delay of a projection."""
     return -(-p.max_delay_steps // reach) - 1
 
 

@@ -118,7 +118,7 @@ class Retime:
 
 
 def early_notes(early: Sequence[str], latency: Mapping[str, int]) -> tuple[str, ...]:
-    """How a network with early spikes differs from its reference, population by population."""
+    """Differences of a network with early spikes from its reference, population by population."""
     return tuple(
         f"early spikes of {quoted(name)} are kept: it starts {latency[name]:,} time steps before its first input, in "
         "the first of the chip, so it is not in the state of the reference at that input"

@@ -1,4 +1,4 @@
-"""What sources send, between the parts of a projection, and the lists of events made of it."""
+"""Spikes of sources between the parts of a projection, and their lists of events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NO_VALUES = {np.dtype(name): np.zeros(1, name) for name in ("float32", "float64
 
 
 class Signal:
-    """What is sent: ``[items, *shape]``.
+    """The spikes or values sent: ``[items, *shape]``.
 
     Bytes are spikes, each 0 or 1, or (``counts``) whole numbers that ``factor`` still multiplies; other types are
     values as they are.

@@ -87,7 +87,7 @@ class SparseStage:
 
 
 class ConvStage:
-    """A plain convolution; what comes out lies channels-last in memory (a view in the usual order of axes)."""
+    """A plain convolution; its result is channels-last in memory (a view in the usual order of axes)."""
 
     def __init__(self, op: Conv, space: ArrayNamespace) -> None:
         self.dtype, self.shape = np.dtype(space.float_name), op.output_shape

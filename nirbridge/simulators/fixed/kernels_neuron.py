@@ -55,7 +55,7 @@ def _after(y, k, reset, amount):
 
 @compiled
 def _update(a_in, u, v, waits, numbers, limits, sent, u_trace, v_trace):
-    """``numbers``: what du, dv keep of 4096, bias, fires_above, amount, size, hold, v_min of each neuron."""
+    """``numbers``: parts of 4096 kept by du and dv, bias, fires_above, amount, size, hold, v_min of each neuron."""
     half, last, reset, most, fires = limits
     keep_u, keep_v, bias, above, amount, size, hold, v_min = numbers
     for t in range(a_in.shape[0]):

@@ -85,7 +85,7 @@ def _fill(history, depth, delays, first, here, block):
 
 @compiled
 def _sum_lanes(e, last, places, weights, block, room):
-    """The synapses ``e`` to ``last`` of one target, each multiplied by what its source sends in all steps."""
+    """The synapses ``e`` to ``last`` of one target, each multiplied by the spikes of its source in all time steps."""
     lanes = room.shape[0]
     for lane in range(lanes):
         room[lane] = 0

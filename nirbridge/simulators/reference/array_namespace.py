@@ -137,7 +137,10 @@ def _torch_device(device: str) -> Any:
     except (RuntimeError, AssertionError, ValueError) as error:
         message = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UsageError.of(
-            f"device {quoted(device)}", f"torch says {quoted(message)}", "", "choose 'cpu' or 'cuda'"
+            f"device {quoted(device)}",
+            f"torch says {quoted(message)}",
+            "",
+            "choose 'cpu', or install a torch with CUDA",
         ) from None
     return torch_device
 

@@ -218,7 +218,7 @@ class EngineRun:
     def _store(
         self, p: Population, output: LayerOutput, requested: Wanted, pieces: dict[tuple[str, str], list[Any]]
     ) -> None:
-        """Take over the state and the spikes of a population, and append what is recorded of it."""
+        """Take over the state and the spikes of a population, and append its recorded variables."""
         self.states[p.name] = dict(output.state)
         self.trails[p.name].add(output.sent)
         for variable, values in {"s": output.sent, **output.traces}.items():

@@ -76,7 +76,7 @@ def test_tables(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["--dt", "0"], 2, "error: timing option dt: 0.0, a finite number of seconds above 0; correct it\n"),
         (["--max-bytes", "10"], 2, "error: 'model.nir': it has"),
-        (["--reset", "soft"], 2, "error: --reset: 'soft', one of to-value, "),
+        (["--reset", "soft"], 2, "error: --reset: 'soft', expected one of to-value, "),
     ],
 )
 def test_wrong_usage(
@@ -171,4 +171,4 @@ def test_faults_are_shown_once_with_the_option_that_mends_them(
 
 def test_an_unknown_repair(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["inspect", model, "--repair", "nrse"]) == 2
-    assert capsys.readouterr().err.startswith("error: repair 'nrse': there is none of that name, one of batch-axis, ")
+    assert capsys.readouterr().err.startswith("error: repair 'nrse': unknown, known repairs: batch-axis, ")

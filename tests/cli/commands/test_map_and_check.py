@@ -102,7 +102,7 @@ def test_does_it_fit(capsys: pytest.CaptureFixture[str]) -> None:
     problems = json.loads(captured.out)["error"]["problems"]
     assert problems[0]["ids"]["population"] == "2_lif"
     assert problems[-1]["subject"] == "changes that fit"
-    assert captured.err.startswith("error: population '2_lif', neuron [5]: 5,000 input axons for one neuron, a loihi1")
+    assert captured.err.startswith("error: population '2_lif', neuron (5): 5,000 input axons for one neuron, a loihi1")
 
 
 def test_check_as_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -117,6 +117,10 @@ def test_check_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         (["map", MODEL, "--chip", "lohi1"], "error: chip 'lohi1': unknown"),
         (["map", "nowhere.nir", "--chip", "loihi1"], "nowhere.nir"),
         (["map", MODEL, "--chip", CHIP, "--pin", "leaky_1"], "error: --pin: 'leaky_1', a population and its core"),
+        (
+            ["map", MODEL, "--chip", CHIP, "--chips", "2", "--pin", "leaky_8=32"],
+            "error: --pin 'leaky_8': core 32, cores of 2 x my_chip are 0 to 31; choose",
+        ),
         (["map", MODEL, "--chip", CHIP, "--pin", "x=1"], "error: --pin: no population 'x', there are 'leaky_1'"),
         (["map", MODEL, "--chip", CHIP, "--without-cores", "a"], "error: --without-cores: 'a', core numbers"),
         (["map", MODEL, "--chip", CHIP, "--without-cores", "99"], "error: core 99: does not exist"),

@@ -149,4 +149,4 @@ def test_integers_that_are_chosen_already_take_no_passes(model: str, capsys: pyt
     saved = model.removesuffix(".nir") + ".q.npz"
     assert run(["quantize", model, "--chip", "loihi1", "-o", saved]) == 0
     assert run(["emit", saved, "--to", "lava", "-o", str(Path(model).parent / "p"), "--passes", "retime"]) == 2
-    assert "given with other options, its integers are chosen already" in told(capsys)
+    assert "given with other options, its integers are fixed" in told(capsys)

@@ -86,5 +86,5 @@ def test_a_map_of_a_repaired_model_is_checked_as_repaired(model: str, capsys: py
     capsys.readouterr()
     assert run(["check", "--shapes", "4 dense2 lif", "--chip", "loihi1", *options]) == 2
     assert capsys.readouterr().err == (
-        "error: --shapes: given with --repair or --drop-batch, they mend a file; leave them out\n"
+        "error: --shapes: given with --repair or --drop-batch, they repair a file; leave them out\n"
     )

@@ -92,7 +92,7 @@ def test_without_notes(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (b"", "is empty, "),
         (b"PK nothing", "is an archive without a readable 'meta'"),
-        (b"[1]", "is of no kind that nirbridge saves, "),
+        (b"[1]", "is not a file that nirbridge saves, "),
         (b"{", "not JSON at line 1"),
         (MODEL.read_bytes(), "is a NIR file, a map (.map.json), a quantized network (.q.npz) or a recording (.npz)"),
     ],

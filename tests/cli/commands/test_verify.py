@@ -31,8 +31,8 @@ def test_it_says_what_is_equal(model: str, capsys: pytest.CaptureFixture[str]) -
     assert run(["verify", model, "--chip", "loihi1", "--steps", "30", "--seed", "3"]) == 0
     shown = capsys.readouterr().out
     assert "fixed == mapped: every spike, u and v" in shown
-    assert "30 time steps on loihi1; input: random spikes, 0.1 per step and element, seed 3" in shown
-    assert "latency of output out: 2 time steps" in shown
+    assert "30 time steps on loihi1; input: random spikes, 0.1 per time step and element, seed 3" in shown
+    assert "latency of output 'out': 2 time steps" in shown
 
 
 def test_the_document_has_the_pairs(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

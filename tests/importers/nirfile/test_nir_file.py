@@ -98,7 +98,7 @@ def test_a_long_list_of_problems_is_cut(good: Path) -> None:
     ("content", "message"),
     [
         (b"", "^'model.nir': it is empty, a .nir file is HDF5; write the model with nir.write$"),
-        (b"import os", "^'model.nir': it is no HDF5 file"),
+        (b"import os", "^'model.nir': it is not an HDF5 file"),
         (b"\x89HDF\r\n\x1a\n", "it is damaged or cut off"),
         (b"\x89HDF\r\n\x1a\n" + bytes(4096), "it is damaged or cut off"),
         (b"\x89HDF\r\n\x1a\n" + b"\xff" * 4096, "it is damaged or cut off"),
@@ -372,7 +372,7 @@ def test_metadata_is_kept(tmp_path: Path) -> None:
         assert {k: v for k, v in found.items() if k != "nirbridge:dt"} == {k: v for k, v in kept.items() if k != "a"}
     assert read.metadata["nirbridge:dt"] == 1e-4
     graph.metadata = {"bad/key": 1, "object": object()}
-    with pytest.raises(FileError, match="a key of its metadata 'bad/key' holds a slash(.|\n)*'object' is a object"):
+    with pytest.raises(FileError, match="a key of its metadata 'bad/key' holds a slash(.|\n)*'object' is an object"):
         save_nir(graph, tmp_path / "m2.nir")
 
 

@@ -46,10 +46,10 @@ def test_every_wrong_request_is_named() -> None:
     assert (NORSE_DT, MOST_SPIKES) == (1e-3, 65536)
     with pytest.raises(UsageError) as caught:
         repair_graph(row(lif()), ["magic", "sinabs", "batch-axis", "norse", "odd"], dt=0.0)
-    known = "one of batch-axis, zero-dimensional, " + ", ".join(REPAIRS)
+    known = "known repairs: batch-axis, zero-dimensional, " + ", ".join(REPAIRS)
     assert [str(p) for p in caught.value.problems] == [
-        f"repair 'magic': there is none of that name, {known}; choose one",
-        f"repair 'odd': there is none of that name, {known}; choose one",
+        f"repair 'magic': unknown, {known}; choose one",
+        f"repair 'odd': unknown, {known}; choose one",
         "repairs: more than one framework: norse, sinabs, one wrote the file; choose one of them",
         "repair option dt: 0, a finite number of seconds above 0; correct it",
     ]

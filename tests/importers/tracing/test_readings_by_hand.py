@@ -119,7 +119,7 @@ AXIS = "the axis of the sample that is time, from 0, or 'none' where the sample 
     ("batched", "axis", "text"),
     [
         (None, None, ""), (True, "none", ""), (False, 1, ""), (None, -2, ""), (None, 0, ""),
-        (3, None, "batched: a int, True, False or None"),
+        (3, None, "batched: an int, True, False or None"),
         (None, True, f"time_axis: 'True', {AXIS}; for example time_axis=1 for [batch, time, ...]"),
         (None, 1.0, f"time_axis: '1.0', {AXIS}; for example time_axis=1 for [batch, time, ...]"),
         (None, 2, "time_axis: 2, the sample has shape (4, 5); count its axes from 0"),

@@ -150,19 +150,19 @@ def test_weights_of_products_are_laid_out_as_rows_of_outputs() -> None:
         ("addmm", (0, np.zeros(3), FLAT), {}, ADDMM, LINEAR),
         ("addmm", (0, FLAT, np.zeros((6, 2))), {"beta": 1}, ADDMM, LINEAR),
         (
-            "conv2d", (LINE, W2), {}, "a convolution of values of shape (3, 9); 2 axes and channels are read",
+            "conv2d", (LINE, W2), {}, "a convolution of values of shape (3, 9); channels and 2 axes are supported",
             "add the missing axis, or use Conv2d",
         ),
         (
-            "conv1d", (FLAT, W1), {}, "a convolution of values of shape (6,); 1 axes and channels are read",
+            "conv1d", (FLAT, W1), {}, "a convolution of values of shape (6,); channels and 1 axis are supported",
             "add the missing axis, or use Conv2d",
         ),
         (
-            "conv3d", (CUBE, W3), {}, "a convolution of values of shape (3, 4, 5, 6); one and two axes are read",
+            "conv3d", (CUBE, W3), {}, "a convolution of values of shape (3, 4, 5, 6); one and two axes are supported",
             "add the missing axis, or use Conv2d",
         ),
         ("avg_pool2d", (LINE, 2), {}, "a pool of values of shape (3, 9)", "it works on channels and 2 axes"),
-        ("max_pool1d", (IMAGE, 2), {}, "a pool of values of shape (3, 6, 8)", "it works on channels and 1 axes"),
+        ("max_pool1d", (IMAGE, 2), {}, "a pool of values of shape (3, 6, 8)", "it works on channels and 1 axis"),
         (
             "avg_pool2d", (IMAGE, 3, 2, (0, 1)), {"count_include_pad": False},
             "an average that leaves the padding out (count_include_pad=False)", "count it in",

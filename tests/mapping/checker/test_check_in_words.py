@@ -254,7 +254,7 @@ def test_an_order_that_does_not_name_each_axis_once(order: tuple[int, ...]) -> N
     record = record_of_map(dense_map())
     first = replace(record.blocks[0], slices=(SliceRecord("fc1", ((0, 3),), order),))
     found = [str(p) for p in diagnose_mapping(replace(record, blocks=(first, record.blocks[1])), dense_net())]
-    text = f"block 0, slice 'fc1' [0:3]: has order {order}, the population has 1 axes"
+    text = f"block 0, slice 'fc1' [0:3]: has order {order}, the population has 1 axis"
     assert found[0] == f"{text}; name each axis once, from the slowest"
 
 

@@ -162,7 +162,7 @@ def test_a_sparse_matrix_is_a_dense_one_with_its_pattern(monkeypatch: pytest.Mon
         (replace(SPARSE, input_shape=(6,), output_shape=(2, 1)), "a sparse matrix onto neurons of shape (2, 1), NIR has no node for it; flatten the neurons"),
         (Reshape((6,), (2, 3)), "a reshape from (6,) to (2, 3), NIR has no node for it; only neighbouring axes can be merged (Flatten)"),
         (Conv(some(1, 1, 1, 1, 1), (1,) * 3, ((0, 0),) * 3, (1,) * 3, 1, (1, 2, 2, 2)), "a convolution along 3 axes, NIR has no node for it; use one or two"),
-        (SumPool((2,), (2,), ((0, 0),), (2, 4)), "a pooling along 1 axes, NIR has no node for it; use two"),
+        (SumPool((2,), (2,), ((0, 0),), (2, 4)), "a pooling along 1 axis, NIR has no node for it; use two"),
         (replace(CONV, padding=((1, 0),)), "a window with padding ((1, 0),), NIR has no node for it; pad both sides alike"),
         (replace(CONV, padding=((0, 1),), stride=(2,)), "a window with padding ((0, 1),), NIR has no node for it; pad both sides alike"),
         (replace(POOL, padding=((0, 0), (0, 1))), "a window with padding ((0, 0), (0, 1)), NIR has no node for it; pad both sides alike"),

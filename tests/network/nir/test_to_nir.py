@@ -216,7 +216,7 @@ def test_a_decay_above_one_has_no_nir() -> None:
         (Reshape((6,), (2, 3)), r"a reshape from \(6,\) to \(2, 3\), NIR has no node for it; only neighbouring axes"),
         (Sparse(freeze([0, 1, 1]), freeze([0]), freeze([1.0]), (2,), (2, 1)), r"a sparse matrix onto neurons of shape"),
         (replace(POOL, padding=((0, 1), (0, 0))), r"a window with padding \(\(0, 1\), \(0, 0\)\), NIR has no node"),
-        (SumPool((2,), (2,), ((0, 0),), (2, 4)), r"a pooling along 1 axes, NIR has no node for it; use two"),
+        (SumPool((2,), (2,), ((0, 0),), (2, 4)), r"a pooling along 1 axis, NIR has no node for it; use two"),
     ],
 )
 def test_what_nir_can_not_say_is_refused(operator: Operator, message: str) -> None:

@@ -48,11 +48,13 @@ def test_clocks_of_every_first_step() -> None:
 
 
 @pytest.mark.parametrize(("meta", "said"), [
-    ({"every": {"n/s": True}}, "'every' of 'n/s' in the recording's meta: 'True', whole steps, 1 or more; simulate it "
-     "again"),
-    ({"every": {"n/s": 0}}, "'every' of 'n/s' in the recording's meta: '0', whole steps, 1 or more; simulate it again"),
-    ({"first_step": -1}, "'first_step' in the recording's meta: '-1', whole steps, 0 or more; simulate it again"),
-    ({"first_step": None}, "'first_step' in the recording's meta: 'None', whole steps, 0 or more; simulate it again"),
+    ({"every": {"n/s": True}}, "'every' of 'n/s' in the recording's meta: 'True', whole time steps, 1 or more; "
+     "simulate it again"),
+    ({"every": {"n/s": 0}}, "'every' of 'n/s' in the recording's meta: '0', whole time steps, 1 or more; "
+     "simulate it again"),
+    ({"first_step": -1}, "'first_step' in the recording's meta: '-1', whole time steps, 0 or more; simulate it again"),
+    ({"first_step": None}, "'first_step' in the recording's meta: 'None', whole time steps, 0 or more; "
+     "simulate it again"),
 ])  # fmt: skip
 def test_meta_that_is_no_clock(meta: Any, said: str) -> None:
     with pytest.raises(UsageError) as caught:
@@ -73,7 +75,9 @@ def test_what_recordings_state() -> None:
     assert node_latency(one, three, "m", {"m": 7}) == (7, "given")
     assert node_latency(one, three, "n", "auto") == (2, "stored")
     assert node_latency(one, three, "m", "auto") == (0, "estimated")
-    with pytest.raises(UsageError, match="^latency of 'n' in the recording's meta: 'True', whole steps; simulate it"):
+    with pytest.raises(
+        UsageError, match="^latency of 'n' in the recording's meta: 'True', whole time steps; simulate it"
+    ):
         both_stored(recording({}, latency={"n": True}), three, "n")
 
 

@@ -93,7 +93,7 @@ def _message_bits(quantized: QuantizedNetwork) -> dict[str, int]:
 
 
 def output_spec(name: str, shape: Shape, reads: tuple[Projection, ...]) -> OutputSpec:
-    """An output with what the host applies for it."""
+    """An output with the operations that the host applies."""
     return OutputSpec(name, shape, tuple(_read(p) for p in reads if p.target == name))
 
 

@@ -127,7 +127,7 @@ def _layer(id: str, p: Population, network: Network) -> LavaLayer:
 
 
 def _is_plain(p: Population, drive: Array) -> bool:
-    """What Lava's float LIF computes as it is: gains of 1, a reset to 0, one value of each decay and the threshold."""
+    """Whether Lava's float LIF computes a neuron: gains of 1, reset to 0, one value of each decay and the threshold."""
     n = p.neuron
     if np.any(drive) and np.any(n.a_syn):
         return False  # a constant input to a decaying current, which LIF has no entrance for

@@ -67,7 +67,7 @@ class LavaPopulation:
 
 @dataclass(frozen=True, slots=True)
 class Readout:
-    """A real matrix (compressed rows; None: the values as they are) that the host applies to what a node sends."""
+    """A real matrix (compressed rows; None: the values as they are) that the host applies to the spikes of a node."""
 
     source: str
     matrix: Mapping[str, Array] | None

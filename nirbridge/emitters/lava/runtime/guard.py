@@ -113,7 +113,7 @@ def remove_shared(prefix: str) -> None:
 
 
 def _watch(child: subprocess.Popen[bytes], orders: dict[str, Any]) -> str:
-    """Why the run is over: ended, parent, seconds or quiet."""
+    """Reason for the end of a run: ended, parent, seconds or quiet."""
     start = moved = time.monotonic()
     last_progress = b""
     while child.poll() is None:

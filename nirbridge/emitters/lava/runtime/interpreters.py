@@ -44,7 +44,7 @@ def _limit() -> str:
 
 
 def _candidates() -> Iterator[Path]:
-    """Where a Python 3.10 may be: on the path, and behind a pyenv shim that is not switched to it."""
+    """Possible locations of Python 3.10: on the path, and in pyenv versions that are not selected."""
     executable = shutil.which("python3.10")
     if executable is None:
         return

@@ -33,7 +33,7 @@ class Requested:
         return tuple(dict.fromkeys(f"{c.node}:{self._source(c)}" for c in self.channels or ()))
 
     def recording(self, recorded: Recording) -> Recording:
-        """What the program recorded, one time step in ``every`` and sums where these were requested."""
+        """The program's recording: every ``every``-th time step, and sums where requested."""
         if self.channels is None:
             return recorded
         arrays = {(c.node, c.variable): _taken(self._found(c, recorded), c) for c in self.channels}

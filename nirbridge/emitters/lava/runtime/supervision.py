@@ -117,7 +117,7 @@ def _has_proc() -> bool:
 
 
 def sweep_shared() -> None:
-    """Removes what runs left whose guard and caller were killed together: their process is gone."""
+    """Remove leftovers of runs whose guard and caller were both killed."""
     if not _has_proc():
         return
     namespace = f"nirb.{os.stat('/proc/self/ns/pid').st_ino}."

@@ -159,7 +159,7 @@ def _leaf(opened: Any, path: str, result: ScannedFile) -> Leaf | None:
 
 
 def _unreadable(opened: Any) -> tuple[str, str, str] | None:
-    """Why an object is no dataset of the file itself: found, limit, hint."""
+    """Reason why an object is not a dataset of the file itself: found, limit, hint."""
     h5 = hdf5()
     if not isinstance(opened, h5.h5d.DatasetID):
         return "it is a stored type", "only groups and datasets are read", "remove it"

@@ -19,7 +19,7 @@ _REFERENCE = struct.Struct("<IQI")
 
 @dataclass(slots=True)
 class StringHeaps:
-    """The heaps of one open file, each parsed once; ``parsed_bytes`` bounds what overlapping heaps can cost."""
+    """The heaps of one open file, each parsed once; ``parsed_bytes`` bounds the cost of overlapping heaps."""
 
     descriptor: int
     parsed_bytes: int = 0

@@ -19,7 +19,7 @@ ROOM = 8
 
 @vectorised
 def list_row(typingctx: Any, x: Any, start: Any, stop: Any, idx: Any, count: Any) -> Any:
-    """Writes the sources ``p - start`` of the bytes ``x[start:stop]`` that send behind ``idx[:count]``.
+    """Writes the sources ``p - start`` of the bytes ``x[start:stop]`` that send to ``idx``, after ``idx[:count]``.
 
     Returns how many ``idx`` holds now.
     """

@@ -45,7 +45,7 @@ def copy(to, values) -> None:
 
 @compiled
 def list_values(x, indptr, idx, val) -> None:
-    """As ``list_events`` for ``x: [rows, n]`` of any numbers: the sources that are not 0 and what they send."""
+    """As ``list_events`` for ``x: [rows, n]`` of any numbers: the sources that are not 0, and their values."""
     count = 0
     for r in range(x.shape[0]):
         indptr[r] = count

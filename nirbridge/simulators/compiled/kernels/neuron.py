@@ -177,7 +177,7 @@ def _value(coefficients, coef_offsets, row, j):
 
 @borrowing
 def fire_in_full(u, v, refractory_left, vat, sent, sat, n, coefficients, coef_offsets, first, steps, flags) -> None:
-    """Hold, threshold, reset, floor, several spikes a step and refractory time; readouts, which send nothing."""
+    """Hold, threshold, reset, floor, several spikes per time step and refractory time; readouts."""
     real = u.dtype.type  # whole numbers would turn float32 into float64
     for j in range(n):
         p, at, k = u[j], vat + j, real(0)
