@@ -65,7 +65,7 @@ def test_json(user_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ("name", "code", "text"),
     [
         ("nets", 2, "did you mean 'net'"),
-        ("number", 2, "no torch module"),
+        ("number", 2, "not a torch module"),
         ("broken", 2, "no weights"),
         ("bad", 1, "sigmoid"),
     ],

@@ -54,7 +54,7 @@ def test_json_with_data(model: Path, tmp_path: Path, capsys: Any) -> None:
         (("--chip", "loihi1", "--bits", "many"), 2, "is neither N nor LAYER=N"),
         (("--chip", "loihi1", "--bits", "x=4"), 1, "weight_bits of 'x'"),
         (("--chip", "loihi1", "--graded", "input=a"), 2, "not understood"),
-        (("--chip", "loihi1", "--tight"), 2, "need data"),
+        (("--chip", "loihi1", "--tight"), 2, "need calibration data"),
         (("--chip", "no_chip"), 2, "unknown"),
     ],
 )

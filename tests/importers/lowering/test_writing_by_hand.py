@@ -204,7 +204,7 @@ def test_functions_that_are_not_known_or_not_read() -> None:
         },
         {
             "function": "conv2d",
-            "reason": "a convolution of values of shape (4,); 2 axes and channels are read",
+            "reason": "a convolution of values of shape (4,); channels and 2 axes are supported",
             "hint": "add the missing axis, or use Conv2d",
         },
     ]
