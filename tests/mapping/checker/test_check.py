@@ -439,6 +439,7 @@ def test_any_network_on_one_core(network: Network) -> None:
         "checker/claims",
         "checker/recount",
         "synapses",
+        "neuron_cores",
         "storage/form",
         "storage/record",
         "storage/consistency",
@@ -454,4 +455,5 @@ def test_the_checker_uses_no_code_of_the_search(name: str) -> None:
     of_mapping = {module.rpartition(".")[2] for module in imported if module.startswith("nirbridge.mapping")}
     # check.py knows how a map is written and read; what it counts with does not
     readers = {"document", "file", "model"} if name == "checker/check" else set()
-    assert of_mapping <= {"abilities", "claims", "recount", "synapses", "form", "record", "consistency"} | readers
+    shared = {"abilities", "claims", "recount", "synapses", "neuron_cores", "form", "record", "consistency"}
+    assert of_mapping <= shared | readers
