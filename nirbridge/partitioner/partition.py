@@ -20,8 +20,10 @@ from nirbridge.partitioner.cost.usage import resource_use
 from nirbridge.partitioner.model import Block, BlockId, Partition, SolveReport, Status
 from nirbridge.partitioner.search import exact
 from nirbridge.partitioner.search.bounds import any_map_bounds, bounding_limits, least_cores, least_slots
+from nirbridge.partitioner.search.clusters import clustered
 from nirbridge.partitioner.search.methods import EFFORTS, SearchResult, fewest_cores, is_within, packed, sequential
 from nirbridge.partitioner.search.slicing import NoTiling, Tilings, capacity, shrunk_capacity
+from nirbridge.partitioner.search.streaming import streamed
 
 METHODS = ("sequential", "packed", "cp-sat")
 EXACT_TIME = 4.0
@@ -68,7 +70,7 @@ def partition(network: Network, chip: Chip, options: PartitionOptions | None = N
     if lower > min(available, network.neurons):
         raise DoesNotFit(_no_map(sizes, cap, settings, available, lower))
     settings.progress("first maps", None)
-    blocks, tilings = _heuristics(sizes, cap, settings)
+    blocks, tilings = _heuristics(sizes, cap, lower, settings)
     outcome = _improve(sizes, cap, blocks, tilings, bounds, available, settings)
     if outcome is None or len(outcome.blocks) > available:
         best = None if outcome is None else len(outcome.blocks)
@@ -99,14 +101,25 @@ def _checked_bits(chip: Chip, options: PartitionOptions) -> int:
     return bits
 
 
-def _heuristics(sizes: CostModel, cap: np.ndarray, options: PartitionOptions) -> tuple[Blocks | None, Tilings]:
+def _heuristics(
+    sizes: CostModel, cap: np.ndarray, lower: int, options: PartitionOptions
+) -> tuple[Blocks | None, Tilings]:
+    """The best of the quick methods; the next one is asked while the cores do not meet the bound."""
+    blocks: Blocks | None = None
     try:
         blocks, tilings = sequential(sizes, shrunk_capacity(cap, options.spread))
     except NoTiling:
-        return None, {}
-    if options.method == "sequential":
+        tilings = {}
+    if blocks is not None and options.method != "sequential":
+        blocks = packed(sizes, cap, tilings, options.groups)
+    if options.method != "cp-sat":
         return blocks, tilings
-    return packed(sizes, cap, tilings, options.groups), tilings
+    for search in (streamed, clustered):
+        if blocks is None or len(blocks) > lower:
+            other = search(sizes, cap, options.groups, lower)
+            if other is not None and (blocks is None or len(other) < len(blocks)) and is_within(sizes, other):
+                blocks = other
+    return blocks, tilings
 
 
 def _improve(
@@ -124,7 +137,7 @@ def _improve(
         return outcome
     if exact.is_tiny(sizes, available):
         return _exactly(sizes, outcome, bounds, available, options)
-    if blocks is None or options.groups:
+    if blocks is None or not tilings or options.groups:
         return outcome
     slots = least_slots(sizes, least_cores(sizes, cap))
     return fewest_cores(sizes, cap, blocks, tilings, slots, lower, options.effort, options.seed, options.progress)

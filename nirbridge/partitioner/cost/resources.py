@@ -8,7 +8,7 @@ runs so that the words are least (``chips.model.SynapseFormat`` has the rule of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import overload
 
@@ -49,6 +49,15 @@ def run_words(
     bits = synapse_bits(fmt, weight_bits, delayed=delayed, sparse=sparse)
     table = _run_table(bits, fmt.word_bits, fmt.run_header_bits, fmt.run_targets_max, fmt.run_free)
     return table.words(n_targets) if isinstance(n_targets, np.ndarray) else table.words_of(n_targets)
+
+
+def least_list_words(n_targets: Array, fmt: SynapseFormat, weight_bits: int, *, delayed: bool = False) -> Array:
+    """Fewest words of lists of ``n_targets`` targets, wherever these lie in however many cores.
+
+    Runs of any length, also on a chip that fills every run but the last of a list: a list that is cut, between cores or
+    where a slice ends, may take fewer words than one whose runs are full.
+    """
+    return run_words(n_targets, replace(fmt, run_free=True), weight_bits, delayed=delayed)
 
 
 def axon_list_words(
@@ -186,6 +195,7 @@ class Profiles:
     threshold_values: tuple[float, ...]
 
 
+@lru_cache(maxsize=256)
 def profile_ids(neuron: Neuron, shape: tuple[int, ...]) -> Profiles:
     """The profiles of a population of ``shape``: distinct float64 values, first by value ascending."""
     columns = [np.asarray(a, dtype=np.float64) for a in (neuron.a_syn, neuron.a_mem, neuron.refractory_steps)]

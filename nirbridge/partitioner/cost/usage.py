@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from types import MappingProxyType
 
 import numpy as np
 
+from nirbridge.arrays import Array
 from nirbridge.partitioner.cost.axons import HOST, Blocks, axon_entries
 from nirbridge.partitioner.cost.connectivity import AllToAll
 from nirbridge.partitioner.cost.resources import profile_counts, run_words
@@ -25,7 +26,7 @@ def resource_use(sizes: CostModel, blocks: Blocks) -> tuple[Mapping[str, int], .
     """Use of every resource, block by block (names of ``partitioner.model.RESOURCES``).
 
     Exact, but for words where a chip shares kernels between several slices of one population in a core: there it
-    is an upper bound, every slice being counted with its own copy.
+    is an upper bound: every slice is counted with its own copy, or every source with a list of its own.
     """
     inputs, outputs = np.zeros(len(blocks), np.int64), np.zeros(len(blocks), np.int64)
     for entry in axon_entries(sizes, blocks):
@@ -39,12 +40,21 @@ def resource_use(sizes: CostModel, blocks: Blocks) -> tuple[Mapping[str, int], .
             "neurons": sum(box_size(s.box) for s in slices),
             "input_axons": int(inputs[number]),
             "output_axons": int(outputs[number]),
-            "synapse_words": _words(sizes, slices),
+            "synapse_words": block_words(sizes, slices),
             "decay_profiles": decays,
             "threshold_profiles": thresholds,
         }
         result.append(MappingProxyType(used))
     return tuple(result)
+
+
+def block_sources(sizes: CostModel, slices: Sequence[Slice]) -> dict[str, Array]:
+    """The sources of a core that holds these slices: flat indices, ascending, by population or port."""
+    found: dict[str, list[Array]] = {}
+    for piece in slices:
+        for edge in sizes.incoming[piece.population]:
+            found.setdefault(edge.source, []).append(sizes.sources(piece.population, edge, piece.box)[0])
+    return {name: np.unique(np.concatenate(parts)) for name, parts in found.items()}
 
 
 def full_run_words(sizes: CostModel, blocks: Blocks) -> tuple[int, ...] | None:
@@ -57,18 +67,18 @@ def full_run_words(sizes: CostModel, blocks: Blocks) -> tuple[int, ...] | None:
         return None
     full = replace(sizes.chip, synapses=replace(fmt, run_free=False))
     other = cost_model(sizes.network, full, sizes.weight_bits)
-    return tuple(_words(other, slices) for slices in blocks)
+    return tuple(block_words(other, slices) for slices in blocks)
 
 
-def _words(sizes: CostModel, slices: tuple[Slice, ...]) -> int:
+def block_words(sizes: CostModel, slices: Sequence[Slice]) -> int:
+    """Words of the synapses of a core that holds these slices, in this order."""
     total = 0
     for population, group in groupby(slices, key=lambda s: s.population):
         members = tuple(group)
         for edge in sizes.incoming[population]:
             # the lists of a projection are stored whole, or all cut where a slice ends
             cut = sum(sizes.words(population, edge, s.box) for s in members)
-            alone = len(members) == 1 or edge.shares
-            total += cut if alone else min(cut, _joint_words(sizes, population, edge, members))
+            total += cut if len(members) == 1 else min(cut, _joint_words(sizes, population, edge, members))
     return total
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.partitioner.cost.connectivity import AllToAll
-from nirbridge.partitioner.cost.resources import run_words
+from nirbridge.partitioner.cost.resources import least_list_words
 from nirbridge.partitioner.cost.sizing import CostModel, total_out_degrees
 from nirbridge.partitioner.search.column_generation import SearchBudget, class_multiplicity, generate, master_problem
 from nirbridge.partitioner.search.layouts import ClassTable, Layout, LayoutArc, LayoutRow, class_number, class_vectors
@@ -66,7 +66,7 @@ def _ceil(a: int, b: int) -> int:
 def _least_words(sizes: CostModel) -> int:
     """Least words of all lists: every source's targets in one dense list without delays."""
     fmt, bits = sizes.chip.synapses, sizes.weight_bits
-    return sum(int(run_words(n, fmt, bits, delayed=False).sum()) for n in total_out_degrees(sizes).values())
+    return sum(int(least_list_words(n, fmt, bits).sum()) for n in total_out_degrees(sizes).values())
 
 
 def _dense_sources(sizes: CostModel, name: str) -> int:
@@ -82,8 +82,7 @@ def _dense_words(sizes: CostModel, name: str, n: Array) -> Array:
     """Least words of n neurons of a population in one core, from its dense projections (int64)."""
     if sizes.chip.synapses.words is None:
         return np.zeros(len(n), np.int64)
-    words = run_words(n, sizes.chip.synapses, sizes.weight_bits, delayed=False)
-    return _dense_sources(sizes, name) * words
+    return _dense_sources(sizes, name) * least_list_words(n, sizes.chip.synapses, sizes.weight_bits)
 
 
 def least_slots(sizes: CostModel, needed: Mapping[str, int]) -> dict[str, int]:

@@ -16,7 +16,7 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.partitioner.cost.axons import Blocks
 from nirbridge.partitioner.cost.connectivity import explicit, synapses
-from nirbridge.partitioner.cost.resources import limits, profile_ids, run_words
+from nirbridge.partitioner.cost.resources import least_list_words, limits, profile_ids
 from nirbridge.partitioner.cost.sizing import CostModel
 from nirbridge.partitioner.model import RESOURCES, Slice
 from nirbridge.partitioner.search.packing import in_core_order
@@ -155,6 +155,7 @@ def _outputs(
 def _words(model: CpModel, sizes: CostModel, lists: TinyNetwork, on: Grid, cores: int, most: Mapping[str, int]) -> None:
     if "synapse_words" not in most or sizes.chip.synapses.shared_kernels:
         return
+    fmt, bits = sizes.chip.synapses, sizes.weight_bits
     for c in range(cores):
         total = []
         for delayed, pairs in lists.pairs:
@@ -162,7 +163,7 @@ def _words(model: CpModel, sizes: CostModel, lists: TinyNetwork, on: Grid, cores
             for source, target in pairs:
                 by_source.setdefault(source, []).append(target)
             for targets in by_source.values():
-                table = run_words(np.arange(len(targets) + 1), sizes.chip.synapses, sizes.weight_bits, delayed=delayed)
+                table = least_list_words(np.arange(len(targets) + 1), fmt, bits, delayed=delayed)
                 words = model.new_int_var(0, int(table[-1]), "")
                 model.add_element(sum(on[t][c] for t in targets), table.tolist(), words)
                 total.append(words)

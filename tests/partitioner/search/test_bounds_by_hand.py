@@ -10,12 +10,14 @@ import pytest
 from nirbridge.network.model import Network, Projection
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Chain, Dense, Identity, Sparse
+from nirbridge.partitioner import partition
 from nirbridge.partitioner.cost.sizing import CostModel, cost_model
 from nirbridge.partitioner.search import bounds, exact, layouts
 from nirbridge.partitioner.search import methods as search
 from nirbridge.partitioner.search.bounds import any_map_bounds, least_cores, least_slots
 from nirbridge.partitioner.search.slicing import capacity
 from tests.partitioner.cases import chip, network, population
+from tests.partitioner.nets import network_of
 
 FREE = {"neurons": 8, "input_axons": None, "output_axons": 5}
 
@@ -236,3 +238,11 @@ def test_a_limit_rules_out_every_map_and_one_more_does_not(core: Any, words: Any
         assert exact.ruling_out_limits(sizes, cores, 0, 4.0) == reasons
         either = core == {"neurons": 2, "input_axons": 1}
         assert (exact.solve_exactly(sizes, cores, 0, 4.0, without=reasons).blocks is None) is either
+
+
+def test_lists_that_are_cut_may_take_fewer_words_than_full_runs() -> None:
+    # runs are filled to 8 targets, 74 bits of 64: 12 targets in one list take 2 + 1 words, in two cores 1 + 1
+    net = network_of("1 dense12 lif")
+    on = chip(words=1, run_free=False, run_targets_max=8)
+    report = partition(net, on).report
+    assert (report.cores, report.cores_lower_bound) == (2, 2)

@@ -134,11 +134,41 @@ def test_without_a_first_map_there_are_no_tilings(monkeypatch: pytest.MonkeyPatc
 
     sizes = sizes_of()
     cap = capacity(chip(core={"neurons": 4}))
-    found, tilings = MODULE._heuristics(sizes, cap, PartitionOptions(method="sequential", spread=2))
+    found, tilings = MODULE._heuristics(sizes, cap, 1, PartitionOptions(method="sequential", spread=2))
     assert tilings["p"] == (((0, 2),), ((2, 4),), ((4, 6),), ((6, 8),), ((8, 9),))
     assert found == tuple((Slice("p", box),) for box in tilings["p"])
     monkeypatch.setattr(MODULE, "sequential", unfit)
-    assert MODULE._heuristics(sizes, cap, PartitionOptions()) == (None, {})
+    assert MODULE._heuristics(sizes, cap, 1, PartitionOptions(method="packed")) == (None, {})
+    monkeypatch.setattr(MODULE, "streamed", lambda *_: None)
+    monkeypatch.setattr(MODULE, "clustered", lambda *_: None)
+    assert MODULE._heuristics(sizes, cap, 1, PartitionOptions()) == (None, {})
+
+
+def test_the_first_map_is_the_best_of_those_that_are_legal(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = sizes_of()
+    cap = capacity(sizes.chip)
+    first, tilings = MODULE._heuristics(sizes, cap, 1, PartitionOptions(method="packed"))
+    asked: list[int] = []
+
+    def search(blocks: Any) -> Any:
+        def one(own: CostModel, limits: Any, groups: Any, enough: int) -> Any:
+            asked.append(enough)
+            return blocks
+
+        return one
+
+    for streamed, clustered, legal, expected, calls in [
+        (None, None, True, first, 2),
+        ((), None, True, (), 1),
+        ((), None, False, first, 2),
+        (first * 2, (), True, (), 2),
+    ]:
+        asked.clear()
+        monkeypatch.setattr(MODULE, "streamed", search(streamed))
+        monkeypatch.setattr(MODULE, "clustered", search(clustered))
+        monkeypatch.setattr(MODULE, "is_within", lambda own, blocks, legal=legal: legal)
+        assert MODULE._heuristics(sizes, cap, 0, PartitionOptions()) == (expected, tilings)
+        assert asked == [0] * calls
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,280 @@
+"""Streaming next-fit: neurons in a fixed order, each core filled to the last neuron that fits by its exact use.
+
+A stretch of a population in the order of numbering (row, column, channel), or in another order of its axes, is at most
+five boxes: an end of a pixel, an end of a row, whole rows, and the same at the other end. Cores filled this way waste
+nothing where neurons bind, which boxes of one kind cannot reach on deep networks. Populations whose neurons take many
+words and those whose neurons take few are filled together from both ends of their order by words per neuron.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from nirbridge._types import Box, Shape
+from nirbridge.arrays import Array
+from nirbridge.partitioner.cost.axons import Blocks
+from nirbridge.partitioner.cost.resources import profile_counts
+from nirbridge.partitioner.cost.sizing import CostModel, box_size, numbering_axes
+from nirbridge.partitioner.cost.usage import block_sources, block_words
+from nirbridge.partitioner.model import Slice
+from nirbridge.partitioner.search.packing import in_core_order
+from nirbridge.partitioner.search.slicing import UNLIMITED
+
+ROUNDS = 5
+"""Rounds in which the output axons of one filling are charged to the neurons of the next one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """How neurons follow each other.
+
+    ``backwards``: from the last population to the first, so that the output axons of a source are known when its core
+    is filled. ``columns``: column by column, not row by row. ``whole_pixels``: never cut the channels of one place.
+    ``both_ends``: most words per neuron and fewest words per neuron in turn, so that both limits are met.
+    """
+
+    backwards: bool = True
+    columns: bool = False
+    whole_pixels: bool = False
+    both_ends: bool = False
+
+
+ORDERS = (
+    Order(),
+    Order(backwards=False),
+    Order(whole_pixels=True),
+    Order(columns=True),
+    Order(both_ends=True),
+    Order(both_ends=True, whole_pixels=True, columns=True),
+)
+
+
+def streamed(
+    sizes: CostModel, cap: Array, groups: Mapping[str, int], enough: int, orders: Sequence[Order] = ORDERS
+) -> Blocks | None:
+    """The best filling over ``orders``, the first of equals; stops at ``enough`` cores. None: no filling is legal."""
+    best: Blocks | None = None
+    for order in orders:
+        found = _fill_legally(sizes, cap, groups, order)
+        if found is not None and (best is None or len(found) < len(best)):
+            best = found
+        if best is not None and len(best) <= enough:
+            break
+    return best
+
+
+def interval_boxes(lengths: Shape, start: int, stop: int) -> Iterator[Box]:
+    """The boxes, in order, of places ``start`` to ``stop`` of a row-major grid of ``lengths``."""
+    if len(lengths) == 1:
+        yield ((start, stop),)
+        return
+    inner = math.prod(lengths[1:])
+    (first, head), (last, tail) = divmod(start, inner), divmod(stop, inner)
+    if first == last:
+        yield from (((first, first + 1), *rest) for rest in interval_boxes(lengths[1:], head, tail))
+        return
+    if head:
+        yield from (((first, first + 1), *rest) for rest in interval_boxes(lengths[1:], head, inner))
+        first += 1
+    if first < last:
+        yield ((first, last), *tuple((0, n) for n in lengths[1:]))
+    if tail:
+        yield from (((last, last + 1), *rest) for rest in interval_boxes(lengths[1:], 0, tail))
+
+
+@dataclass(slots=True, eq=False)
+class _Queue:
+    """The neurons of one population that are left: places ``start`` to ``stop`` of its order of axes."""
+
+    population: str
+    axes: tuple[int, ...]
+    lengths: Shape
+    grain: int
+    group: int
+    words: float
+    start: int
+    stop: int
+
+    def slices(self, count: int, *, backwards: bool) -> tuple[Slice, ...]:
+        """The slices of the next ``count`` neurons."""
+        a, b = (self.stop - count, self.stop) if backwards else (self.start, self.start + count)
+        found = []
+        for box in interval_boxes(self.lengths, a, b):
+            by_axis = dict(zip(self.axes, box, strict=True))
+            found.append(Slice(self.population, tuple(by_axis[axis] for axis in sorted(by_axis))))
+        return tuple(found)
+
+    def counts(self, most: int, grain: int, *, backwards: bool) -> list[int]:
+        """How many of the next neurons may be taken, up to ``most``: cuts lie at multiples of ``grain``."""
+        first = (self.stop % grain or grain) if backwards else grain - self.start % grain
+        left = self.stop - self.start
+        return [*range(first, min(most, left - 1) + 1, grain), *([left] if 0 < left <= most else [])]
+
+    def drop(self, count: int, *, backwards: bool) -> None:
+        """Take the next ``count`` neurons out."""
+        if backwards:
+            self.stop -= count
+        else:
+            self.start += count
+
+
+@dataclass(slots=True, eq=False)
+class _Filling:
+    """A filling in progress. ``slots``: output axons of each neuron, by population, to the cores that are filled.
+
+    ``charged`` is what a core pays for its neurons: ``slots`` themselves while they grow, or those of a filling before.
+    """
+
+    sizes: CostModel
+    cap: Array
+    order: Order
+    queues: list[_Queue]
+    slots: dict[str, Array]
+    charged: dict[str, Array]
+    cores: list[tuple[Slice, ...]] = field(default_factory=list)
+
+
+def _fill_legally(sizes: CostModel, cap: Array, groups: Mapping[str, int], order: Order) -> Blocks | None:
+    """Fill; where output axons are over the limit, fill again with those of the filling before, some rounds."""
+    charged: dict[str, Array] | None = None
+    for _ in range(ROUNDS):
+        slots = {name: np.zeros(shape, np.int64) for name, shape in sizes.shapes.items()}
+        filling = _Filling(sizes, cap, order, _queues(sizes, groups, order), slots, charged or slots)
+        if not _fill(filling):
+            return None
+        if cap[5] >= UNLIMITED or max(_charge(slots, core) for core in filling.cores) <= int(cap[5]):
+            return tuple(filling.cores)
+        # never less than before, so that the rounds settle
+        charged = slots if charged is None else {name: np.maximum(charged[name], n) for name, n in slots.items()}
+    return None
+
+
+def _queues(sizes: CostModel, groups: Mapping[str, int], order: Order) -> list[_Queue]:
+    """The populations in the order in which they are filled."""
+    queues = []
+    for name, shape in sizes.shapes.items():
+        axes = numbering_axes(shape)
+        if order.columns and len(shape) == 3:
+            axes = (axes[1], axes[0], axes[2])
+        grain = shape[0] if order.whole_pixels and len(shape) > 1 else 1
+        lengths = tuple(shape[a] for a in axes)
+        words = _words_per_neuron(sizes, name) if order.both_ends else 0.0
+        queues.append(_Queue(name, axes, lengths, grain, groups.get(name, 0), words, 0, math.prod(shape)))
+    if order.backwards:
+        queues.reverse()
+    return sorted(queues, key=lambda q: (q.group, -q.words))
+
+
+def _words_per_neuron(sizes: CostModel, population: str) -> float:
+    """About what a neuron takes: the words of a middle row (or of all of a flat population), per neuron."""
+    shape = sizes.shapes[population]
+    box = tuple((0, n) for n in shape)
+    if len(shape) > 1:
+        box = (box[0], (shape[1] // 2, shape[1] // 2 + 1), *box[2:])
+    cost = sizes.cost(population, box)
+    return cost.synapse_words / cost.neurons
+
+
+def _fill(filling: _Filling) -> bool:
+    """Fill cores until nothing is left; False: a neuron fits no core."""
+    queues = filling.queues
+    while queues:
+        group, content = queues[0].group, ()
+        mixed = _share_of_heavy(filling)
+        if mixed:
+            content = _take(filling, queues[0], mixed, content)
+            content = _take_all(filling, -1, group, content)
+        content = _take_all(filling, 0, group, content)
+        if not content:
+            return False
+        names = tuple(filling.sizes.shapes)
+        filling.cores.append(in_core_order(list(content), names))
+        if filling.cap[5] < UNLIMITED:
+            for name, index in block_sources(filling.sizes, filling.cores[-1]).items():
+                if name in filling.slots:
+                    filling.slots[name].reshape(-1)[index] += 1
+    return True
+
+
+def _share_of_heavy(filling: _Filling) -> int:
+    """How many neurons of the first queue meet both limits together with neurons of the last one; 0: none."""
+    first, last = filling.queues[0], filling.queues[-1]
+    neurons, words = int(filling.cap[0]), int(filling.cap[2])
+    if first.group != last.group or not first.words * neurons > words > last.words * neurons:
+        return 0
+    return max(int((words - last.words * neurons) / (first.words - last.words)), 1)
+
+
+def _take_all(filling: _Filling, at: int, group: int, content: tuple[Slice, ...]) -> tuple[Slice, ...]:
+    """The content with all that fits from the queues at one end; queues that are used up leave the filling."""
+    queues = filling.queues
+    while queues and queues[at].group == group:
+        content = _take(filling, queues[at], UNLIMITED, content)
+        if queues[at].start < queues[at].stop:
+            break
+        queues.pop(at)
+    return content
+
+
+def _take(filling: _Filling, queue: _Queue, most: int, content: tuple[Slice, ...]) -> tuple[Slice, ...]:
+    """The content with as many of the next neurons of a queue as fit, up to ``most``."""
+    backwards = filling.order.backwards
+    room = min(most, int(filling.cap[0]) - sum(box_size(s.box) for s in content))
+
+    def misfits(count: int) -> bool:
+        return not _fits(filling, (*content, *queue.slices(count, backwards=backwards)))
+
+    for grain in dict.fromkeys((queue.grain, 1)):
+        counts = queue.counts(room, grain, backwards=backwards)
+        fitting = len(counts) if counts and not misfits(counts[-1]) else bisect_left(counts[:-1], True, key=misfits)
+        if fitting:
+            content = (*content, *queue.slices(counts[fitting - 1], backwards=backwards))
+            queue.drop(counts[fitting - 1], backwards=backwards)
+            break
+        if content:
+            break  # an empty core is filled neuron by neuron where whole pixels are too large
+    return content
+
+
+def _fits(filling: _Filling, content: tuple[Slice, ...]) -> bool:
+    """True if a core can hold the slices: sums first, and what they share only where the sums are over."""
+    sizes, cap = filling.sizes, filling.cap
+    slices = in_core_order(list(content), tuple(sizes.shapes))
+    cost = np.sum([sizes.cost(s.population, s.box) for s in slices], axis=0)
+    if cost[0] > cap[0]:
+        return False
+    if np.any(cost[3:] > cap[3:5]):
+        profiles = profile_counts(sizes.network, ((s.population, s.box) for s in slices))
+        if np.any(np.array(profiles) > cap[3:5]):
+            return False
+    if cap[5] < UNLIMITED:
+        out = _charge(filling.charged, slices)
+        if out > cap[5] or (out + cost[0] > cap[5] and out + _own_axons(filling, slices) > cap[5]):
+            return False
+    if cost[1] > cap[1] and sum(map(len, block_sources(sizes, slices).values())) > cap[1]:
+        return False
+    return bool(cost[2] <= cap[2] or block_words(sizes, slices) <= cap[2])
+
+
+def _charge(slots: Mapping[str, Array], slices: Sequence[Slice]) -> int:
+    return sum(int(slots[s.population][tuple(slice(a, b) for a, b in s.box)].sum()) for s in slices)
+
+
+def _own_axons(filling: _Filling, slices: Sequence[Slice]) -> int:
+    """Output axons of the slices to their own core; 0 where what is charged has them already."""
+    if filling.charged is not filling.slots:
+        return 0
+    total = 0
+    for name, index in block_sources(filling.sizes, slices).items():
+        if name in filling.sizes.shapes:
+            held = np.zeros(filling.sizes.shapes[name], bool)
+            for s in slices:
+                if s.population == name:
+                    held[tuple(slice(a, b) for a, b in s.box)] = True
+            total += int(held.reshape(-1)[index].sum())
+    return total
