@@ -122,7 +122,7 @@ def _inputs(ctx: click.Context) -> Iterator[Any]:
         if isinstance(kind, ChipFile) and not (path.endswith(".toml") or "/" in path or "\\" in path):
             continue
         for each in _files_of(kind, path):
-            yield CommandInput(name, each)
+            yield CommandInput("MODEL" if "|" in name else name, each)
 
 
 def _files_of(kind: click.Path, path: str) -> Iterable[str]:

@@ -96,6 +96,7 @@ def test_no_result_replaces_an_input(
     assert captured.err.startswith("error: ")
     wanted = "is not a folder" if name == "emit" else "which this command reads"
     assert wanted in captured.err
+    assert "|" not in captured.err  # the model is called MODEL, not by its whole metavar
     assert content() == before
 
 

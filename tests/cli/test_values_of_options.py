@@ -157,7 +157,8 @@ def test_numbers_of_cores(text: str, numbers: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("text", ["a", "3,a", "-1", "1.5", "1000000000", "٣", "3,²"])
 def test_one_number_of_a_core_that_is_none(text: str) -> None:
     assert (
-        refused(map_command._numbers, "--x", text) == f"--x: '{text}', core numbers separated by commas; as in --x 3,17"
+        refused(map_command._numbers, "--x", text)
+        == f"--x: '{text}', expected core numbers separated by commas; as in --x 3,17"
     )
 
 
@@ -166,10 +167,10 @@ def test_pins_and_copies() -> None:
     assert map_command._split("a=b=2") == ("a=b", 2)
     assert map_command._split("a=999999999") == ("a", 999_999_999)
     for text in ("a", "a=", "=3", "3", "a= "):
-        limit = "a population and its core; as in --pin fc1=12 or --pin fc1=12,13"
+        limit = "expected a population and its core; as in --pin fc1=12 or --pin fc1=12,13"
         assert refused(map_command._pin, text) == f"--pin: '{text}', {limit}"
     for text in ("a", "2", "=2", "a=", "a=x", "a=-2", "a=1000000000", "a=٣", "a=²"):
-        limit = "a population and a number of copies; as in --split fc1=2"
+        limit = "expected a population and a number of copies; as in --split fc1=2"
         assert refused(map_command._split, text) == f"--split: '{text}', {limit}"
 
 

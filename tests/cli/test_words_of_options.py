@@ -17,8 +17,8 @@ from nirbridge.errors import UsageError
 
 MIB = 2**20
 LIFT = "raise the limit, or lift it: ulimit -v unlimited"
-SPLIT = "a population and a number of copies; as in --split fc1=2"
-PIN = "a population and its core; as in --pin fc1=12 or --pin fc1=12,13"
+SPLIT = "expected a population and a number of copies; as in --split fc1=2"
+PIN = "expected a population and its core; as in --pin fc1=12 or --pin fc1=12,13"
 AXIS = "the axis of the sample that is time, a whole number, or none; for example --time-axis 1"
 PERCENTILE = "least-error, max or a number above 0 and up to 100; 99.9 is a usual one"
 

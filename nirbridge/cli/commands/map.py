@@ -160,7 +160,7 @@ def _with_rates(options: MapOptions, rates: str | None, network: Network) -> Map
 def _numbers(option: str, text: str) -> tuple[int, ...]:
     parts = [p.strip() for p in text.split(",") if p.strip()]
     if not all(p.isascii() and p.isdigit() and len(p) < 10 for p in parts):
-        raise UsageError.of(option, quoted(text), "core numbers separated by commas", f"as in {option} 3,17")
+        raise UsageError.of(option, quoted(text), "expected core numbers separated by commas", f"as in {option} 3,17")
     return tuple(sorted({int(p) for p in parts}))
 
 
@@ -168,14 +168,18 @@ def _pin(text: str) -> tuple[str, tuple[int, ...]]:
     name, equals, cores = text.rpartition("=")
     numbers = _numbers("--pin", cores) if equals else ()
     if not name or not numbers:
-        raise UsageError.of("--pin", quoted(text), "a population and its core", "as in --pin fc1=12 or --pin fc1=12,13")
+        raise UsageError.of(
+            "--pin", quoted(text), "expected a population and its core", "as in --pin fc1=12 or --pin fc1=12,13"
+        )
     return name, numbers
 
 
 def _split(text: str) -> tuple[str, int]:
     name, equals, ways = text.rpartition("=")
     if not equals or not name or not (ways.isascii() and ways.isdigit() and len(ways) < 10):
-        raise UsageError.of("--split", quoted(text), "a population and a number of copies", "as in --split fc1=2")
+        raise UsageError.of(
+            "--split", quoted(text), "expected a population and a number of copies", "as in --split fc1=2"
+        )
     return name, int(ways)
 
 

@@ -116,13 +116,16 @@ def test_check_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["map", MODEL, "--chip", "lohi1"], "error: chip 'lohi1': unknown"),
         (["map", "nowhere.nir", "--chip", "loihi1"], "nowhere.nir"),
-        (["map", MODEL, "--chip", CHIP, "--pin", "leaky_1"], "error: --pin: 'leaky_1', a population and its core"),
+        (
+            ["map", MODEL, "--chip", CHIP, "--pin", "leaky_1"],
+            "error: --pin: 'leaky_1', expected a population and its core",
+        ),
         (
             ["map", MODEL, "--chip", CHIP, "--chips", "2", "--pin", "leaky_8=32"],
             "error: --pin 'leaky_8': core 32, cores of 2 x my_chip are 0 to 31; choose",
         ),
         (["map", MODEL, "--chip", CHIP, "--pin", "x=1"], "error: --pin: no population 'x', there are 'leaky_1'"),
-        (["map", MODEL, "--chip", CHIP, "--without-cores", "a"], "error: --without-cores: 'a', core numbers"),
+        (["map", MODEL, "--chip", CHIP, "--without-cores", "a"], "error: --without-cores: 'a', expected core numbers"),
         (["map", MODEL, "--chip", CHIP, "--without-cores", "99"], "error: core 99: does not exist"),
         (["map", MODEL, "--chip", CHIP, "--rates", "nowhere.npz"], "nowhere.npz"),
         (
