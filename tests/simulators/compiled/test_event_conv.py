@@ -86,6 +86,8 @@ def cells(draw: st.DrawFn, shape: tuple[int, ...], rng: np.random.Generator) -> 
     if kind == "CubaLIF":
         options |= {"a_syn": value(0.1, 0.9), "g_syn": value(0.5, 1.0)}
     options |= {"reset": draw(st.sampled_from(["to-value", "subtract", "none"])), "v_init": value(-0.5, 0.5)}
+    if options["theta"] is not None and draw(st.booleans()):
+        options["v_min"] = value(-0.5, 0.2)
     return neuron(kind, compare=draw(st.sampled_from([">", ">="])), **options)
 
 
@@ -141,16 +143,18 @@ def test_a_window_may_lie_in_the_padding_alone_and_windows_may_overlap() -> None
 
 
 @pytest.mark.parametrize("compare", [">", ">="])
+@pytest.mark.parametrize("v_min", [None, -0.25, 0.5, 0.75])
 @pytest.mark.parametrize("v_reset", [-0.25, 0.0, 0.5, 0.75])
 @pytest.mark.parametrize("reset", ["to-value", "subtract"])
 def test_neurons_without_input_are_passed_over_only_where_they_do_nothing(
-    reset: str, v_reset: float, compare: str
+    reset: str, v_reset: float, v_min: float | None, compare: str
 ) -> None:
-    """Half of them start at or above the threshold of 0.5; a reset to it or above it fires in every step."""
+    """Half of them start at or above the threshold of 0.5; a reset or floor at or above it fires in every time step."""
     rng = np.random.default_rng(4)
     conv = Conv(freeze(rng.normal(size=(16, 2, 3, 3))), (1, 1), ((1, 1), (1, 1)), (1, 1), 1, (2, 9, 17))
     options: dict[str, Any] = {"theta": 0.5, "v_reset": v_reset, "reset": reset, "compare": compare}
     options["v_init"] = rng.choice([0.0, 0.25, 0.5, 2.0], (16, 9, 17))
+    options["v_min"] = v_min
     values = np.zeros((12, 2, 2, 9, 17), np.uint8)
     values[2::3, :, :, 1:4, 6:8] = 1
     same(network_of((2, 9, 17), [(conv, neuron("IF", **options), None)]), values)

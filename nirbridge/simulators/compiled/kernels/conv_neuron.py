@@ -19,7 +19,6 @@ from nirbridge.simulators.compiled.kernels.jit import (
     AT_LEAST,
     BIAS,
     FIRES,
-    FLOOR,
     G_MEM,
     HOLDS,
     KEEP_I,
@@ -29,6 +28,7 @@ from nirbridge.simulators.compiled.kernels.jit import (
     RESET,
     SYNAPSE,
     THETA,
+    V_MIN,
     V_RESET,
     borrowing,
 )
@@ -42,7 +42,7 @@ def _firing(lanes: int) -> Any:
     The sums are 0 afterwards.
 
     ``packs``: one bit per spike, in the bytes from ``sent[k / 8]`` on; ``c``: a_mem, g_mem, bias, theta, v_reset,
-    amount; ``least``: ``>=`` and not ``>``; ``value``: reset to v_reset.
+    amount, v_min (-inf: no floor); ``least``: ``>=`` and not ``>``; ``value``: reset to v_reset.
     """
 
     @vectorised
@@ -55,14 +55,16 @@ def _firing(lanes: int) -> Any:
             potentials = address(context, builder, signature.args[2], args[2], args[3], lanes)
             total, old = builder.load(sums, align=size), builder.load(potentials, align=size)
             builder.store(ir.Constant(total.type, [0.0] * lanes), sums, align=size)
-            a, g, b, th, vr, am = (
+            a, g, b, th, vr, am, least_v = (
                 spread(builder, builder.extract_value(args[7], i), lanes) for i in range(signature.args[7].count)
             )
             u = builder.fadd(builder.fadd(builder.fmul(a, old), builder.fmul(g, total)), b)
             above, reached = builder.fcmp_ordered(">", u, th), builder.fcmp_ordered(">=", u, th)
             fires = builder.select(args[8], reached, above)
             after = builder.select(args[9], vr, builder.fsub(u, am))
-            builder.store(builder.select(fires, after, u), potentials, align=size)
+            settled = builder.select(fires, after, u)
+            floored = builder.select(builder.fcmp_ordered("<", settled, least_v), least_v, settled)
+            builder.store(floored, potentials, align=size)
             _send(context, builder, signature.args[4], args[4:7], fires)
             return context.get_dummy_value()
 
@@ -123,12 +125,11 @@ def passed_over(typingctx: Any, x: Any, at: Any, sent: Any, k: Any, packs: Any) 
 def is_idle_stable(coefficients, coef_offsets, flags) -> bool:
     """True for neurons that do nothing in a step without input, once they have made one: no decay, no bias.
 
-    What they are reset to lies below the threshold.
+    What they are reset to lies below the threshold, and so does their floor.
     """
     keeps = coefficients[coef_offsets[2 * A_MEM]] == 1 and coefficients[coef_offsets[2 * BIAS]] == 0
-    return (
-        keeps and flags[RESET] == 0 and coefficients[coef_offsets[2 * V_RESET]] < coefficients[coef_offsets[2 * THETA]]
-    )
+    top = max(coefficients[coef_offsets[2 * V_RESET]], coefficients[coef_offsets[2 * V_MIN]])
+    return keeps and flags[RESET] == 0 and top < coefficients[coef_offsets[2 * THETA]]
 
 
 @borrowing
@@ -146,6 +147,7 @@ def fire_rows(acc, shape, v, own, sent, out, coefficients, coef_offsets, flags, 
         coefficients[coef_offsets[2 * THETA]],
         coefficients[coef_offsets[2 * V_RESET]],
         coefficients[coef_offsets[2 * AMOUNT]],
+        coefficients[coef_offsets[2 * V_MIN]],
     )
     least, value = flags[AT_LEAST] == 1, flags[RESET] == 0
     width, j, k, many = np.uint64(shape[3]), np.uint64(own), np.uint64(out), np.uint64(GROUP * WIDE)
@@ -166,6 +168,6 @@ def fire_rows(acc, shape, v, own, sent, out, coefficients, coef_offsets, flags, 
 @borrowing
 def is_usual(flags) -> bool:
     """True where ``fire_rows`` suffices, if all coefficients are shared."""
-    if flags[SYNAPSE] or flags[HOLDS] or flags[FLOOR] or flags[KEEP_V] or flags[KEEP_U] or flags[KEEP_I]:
+    if flags[SYNAPSE] or flags[HOLDS] or flags[KEEP_V] or flags[KEEP_U] or flags[KEEP_I]:
         return False
     return flags[FIRES] and flags[MOST] == 1 and flags[RESET] != 2

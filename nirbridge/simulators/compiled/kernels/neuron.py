@@ -61,7 +61,7 @@ class _NeuronStep:
         self.code = code
         self.x, self.xat, self.adds, self.at, self.u, self.v, self.i_syn, self.vat, self.sent, self.sat = args[:10]
         self.n, coefficients, coef_offsets, self.first, self.flags = args[10:]
-        rows = A_MEM, G_MEM, BIAS, A_SYN, G_SYN, THETA, V_RESET, AMOUNT
+        rows = A_MEM, G_MEM, BIAS, A_SYN, G_SYN, THETA, V_RESET, AMOUNT, V_MIN
         self.of = _coefficients(code, coefficients, coef_offsets, self.first, rows)
 
     def flag(self, name: int) -> Any:
@@ -102,7 +102,7 @@ class _NeuronStep:
         return out
 
     def fire(self, potential: Any, j: Any) -> None:
-        """Threshold and reset of neurons that send 0 or 1 and do not rest; ``u`` is written where it is kept."""
+        """Threshold, reset and floor of neurons that send 0 or 1 and do not rest; ``u`` is written where it is kept."""
         code, b, of = self.code, self.code.b, self.of
         with b.if_then(code.flag(self.flag(KEEP_U))):
             code.store(potential, self.u, j)
@@ -111,7 +111,9 @@ class _NeuronStep:
         subtracts = b.icmp_signed("==", self.flag(RESET), INT(1))
         resets = code.spread(b.icmp_signed("!=", self.flag(RESET), INT(2)))
         after = b.select(subtracts, b.fsub(potential, of(AMOUNT, j)), of(V_RESET, j))
-        code.store(b.select(b.and_(fired, resets), after, potential), self.v, b.add(self.vat, j))
+        settled, floor = b.select(b.and_(fired, resets), after, potential), of(V_MIN, j)
+        settled = b.select(b.fcmp_ordered("<", settled, floor), floor, settled)
+        code.store(settled, self.v, b.add(self.vat, j))
         _send(code, fired, self.sent, b.add(self.sat, j), b.sub(self.n, j))
 
 
@@ -205,7 +207,7 @@ def fire_in_full(u, v, refractory_left, vat, sent, sat, n, coefficients, coef_of
 @borrowing
 def is_usual(flags) -> bool:
     """True where ``step`` suffices; else ``step_in_full`` is needed."""
-    return flags[FIRES] and not flags[HOLDS] and not flags[FLOOR] and flags[MOST] == 1
+    return flags[FIRES] and not flags[HOLDS] and flags[MOST] == 1
 
 
 @borrowing
