@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -14,7 +13,7 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.importers.neuron_specs import NeuronSpec, NeuronSpecs, neuron_spec_of
 from nirbridge.importers.tracing.consistency import state_arguments
-from nirbridge.importers.tracing.run import computed_tensors_memo, handed_over_arguments, one_thread
+from nirbridge.importers.tracing.run import handed_over_arguments, one_thread
 from nirbridge.importers.tracing.structures import tensors_of
 
 _RESETS = ("reset_mem", "reset_states", "reset_state", "reset")
@@ -99,25 +98,6 @@ def run_original(
                 raise
         private = _prepared(private_copy(), wide=wide)  # its results do not fit its arguments
         return _called(private, forms, arguments, (), wide=wide, stops=stops_at_loops)
-
-
-def deep_copy(module: Any) -> Any:
-    """A copy that shares nothing with the module, tensors with a history included.
-
-    Raises:
-        RuntimeError: the module copies itself in a way of its own, and the copy shares parts with it.
-    """
-    copied = copy.deepcopy(module, computed_tensors_memo(module))
-    originals = {id(part) for part in _parts(module)}
-    if any(id(part) in originals for part in _parts(copied)):
-        raise RuntimeError("its copy shares parts with it, and a check would change them")
-    return copied
-
-
-def _parts(module: Any) -> Iterator[Any]:
-    for inner in module.modules():
-        yield inner
-        yield from (part for part in (*inner._parameters.values(), *inner._buffers.values()) if part is not None)
 
 
 def _prepared(private: Any, *, wide: bool) -> Any:

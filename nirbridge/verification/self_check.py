@@ -17,7 +17,7 @@ from typing import Any
 from nirbridge.errors import Diagnostic, UnequalImport
 from nirbridge.importers.neuron_specs import NeuronSpecs
 from nirbridge.importers.tracing.memory import VARIABLE, limit_of_user
-from nirbridge.importers.tracing.run import preserved_module
+from nirbridge.importers.tracing.run import deep_copy, preserved_module
 from nirbridge.network.model import Network
 from nirbridge.network.nir.from_nir import from_nir
 from nirbridge.network.nir.timing import PREFIX
@@ -29,7 +29,6 @@ from nirbridge.verification.module_facts import (
     parameter_count,
     trial_bytes,
 )
-from nirbridge.verification.original_runs import deep_copy
 from nirbridge.verification.random_inputs import finite_samples
 from nirbridge.verification.sample_axes import EFFORTS, TrialEffort, TrialReading, trial_readings
 from nirbridge.verification.trials import Trial, Trials

@@ -11,8 +11,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch import nn  # noqa: E402
 
+from nirbridge.importers.tracing.run import deep_copy  # noqa: E402
 from nirbridge.verification.module_facts import has_active_dropout, leaf_modules, module_tensors, parameter_count  # noqa: E402
-from nirbridge.verification.original_runs import _reset, deep_copy  # noqa: E402
+from nirbridge.verification.original_runs import _reset  # noqa: E402
 
 
 def test_a_copy_that_shares_a_part_is_refused() -> None:

@@ -37,8 +37,9 @@ from nirbridge.importers.deviations import check_accepted
 from nirbridge.importers.frameworks import FRAMEWORKS
 from nirbridge.importers.lowering.build import build_network
 from nirbridge.importers.lowering.described_graph import APPROXIMATE, KEY, to_graph
+from nirbridge.importers.module_checks import check_module
 from nirbridge.importers.neuron_specs import NeuronSpec
-from nirbridge.importers.tracing.run import check_module, copied, one_thread
+from nirbridge.importers.tracing.run import copied, one_thread
 from nirbridge.importers.tracing.trace import trace_module
 from nirbridge.network.model import Network, Port
 

@@ -17,6 +17,7 @@ import numpy as np
 from nirbridge.arrays import compact, freeze
 from nirbridge.importers.dataflow import DataflowGraph
 from nirbridge.importers.lowering.described_graph import module_to_graph
+from nirbridge.importers.module_checks import check_module
 from nirbridge.importers.neuron_specs import (
     ImportedNeuron,
     NeuronSpec,
@@ -29,7 +30,7 @@ from nirbridge.importers.neuron_specs import (
     refusals,
 )
 from nirbridge.importers.sample.axes import TimeAxis
-from nirbridge.importers.tracing.run import check_module, copied
+from nirbridge.importers.tracing.run import copied
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Dense
 

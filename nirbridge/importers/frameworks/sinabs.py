@@ -19,6 +19,7 @@ import numpy as np
 from nirbridge.arrays import Array, compact, freeze
 from nirbridge.importers.lowering.analysis import LEFT_OVER, leftover_states
 from nirbridge.importers.lowering.described_graph import module_to_graph
+from nirbridge.importers.module_checks import check_module
 from nirbridge.importers.neuron_specs import (
     ImportedNeuron,
     NeuronSpec,
@@ -30,7 +31,7 @@ from nirbridge.importers.neuron_specs import (
     refusals,
 )
 from nirbridge.importers.sample.axes import TimeAxis
-from nirbridge.importers.tracing.run import check_module, computed_tensors_memo
+from nirbridge.importers.tracing.run import computed_tensors_memo
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Dense
 

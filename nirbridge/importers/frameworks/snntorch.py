@@ -19,6 +19,7 @@ from nirbridge.arrays import Array, freeze
 from nirbridge.importers.deviations import EARLY_SUBTRACTION
 from nirbridge.importers.lowering.described_graph import module_to_graph
 from nirbridge.importers.lowering.linear_layers import per_channel_values
+from nirbridge.importers.module_checks import check_module
 from nirbridge.importers.neuron_specs import (
     ImportedNeuron,
     NeuronSpec,
@@ -30,7 +31,6 @@ from nirbridge.importers.neuron_specs import (
     refusals,
 )
 from nirbridge.importers.sample.axes import TimeAxis
-from nirbridge.importers.tracing.run import check_module
 from nirbridge.network.neurons import Reset, neuron
 from nirbridge.network.operators import Conv, Dense, Operator, Scale
 

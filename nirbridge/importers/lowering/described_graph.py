@@ -14,8 +14,9 @@ from nirbridge.importers.dataflow import DataflowGraph
 from nirbridge.importers.deviations import accepted_in, check_accepted
 from nirbridge.importers.lowering.build import build_network
 from nirbridge.importers.neuron_specs import NeuronSpecs
+from nirbridge.importers.own_states import trace_after_reset
 from nirbridge.importers.sample.axes import TimeAxis
-from nirbridge.importers.tracing.trace import trace_module
+from nirbridge.importers.tracing.run import deep_copy
 from nirbridge.network import Network, to_nir
 from nirbridge.network.nir.portability import export_warnings
 from nirbridge.network.nir.timing import PREFIX
@@ -59,10 +60,20 @@ def module_to_graph(
     """
     names = check_accepted(accept)
     source, traced_forms = traced or (module, forms)
-    flow = edit(trace_module(source, sample, traced_forms, batched=batched, time_axis=time_axis))
+    flow, reset = trace_after_reset(source, sample, traced_forms, batched=batched, time_axis=time_axis)
+    flow = edit(flow)
     graph = to_graph(build_network(flow, traced_forms, dt, accept=names), f"{package} {version(package)}")
     is_given = batched is not None or time_axis is not None
-    return with_self_check(graph, module, sample, forms, check, private=private, accept=names, are_axes_given=is_given)
+    return with_self_check(
+        graph,
+        module,
+        sample,
+        forms,
+        check,
+        private=lambda original: reset((private or deep_copy)(original)),
+        accept=names,
+        are_axes_given=is_given,
+    )
 
 
 def to_graph(network: Network, source: str) -> Any:

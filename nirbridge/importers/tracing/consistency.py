@@ -9,8 +9,10 @@ calls are read as the iterations of a loop: neuron outputs of the previous time 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from nirbridge._types import Shape
@@ -18,6 +20,7 @@ from nirbridge.errors import Diagnostic, quoted
 from nirbridge.importers.dataflow import DataflowGraph, place_label
 from nirbridge.importers.deviations import FULL_PRECISION, KEPT_STATES, Deviation
 from nirbridge.importers.sample.axes import STEPS, WAY_OUT, SampleReading
+from nirbridge.importers.tracing.reads import Reads, decide_nothing
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue, values_of
 from nirbridge.importers.tracing.structures import match
 from nirbridge.importers.tracing.values import first_input, is_zero, same_constant, states, uncopied
@@ -71,6 +74,53 @@ def data_dependence(first: ForwardTrace, second: ForwardTrace) -> list[Diagnosti
             found = f"its output {quoted(name)} depends on data in a way that cannot be traced"
             return [Diagnostic("the module's forward", found, "", _DATA)]
     return []
+
+
+def settle_reads(trace: ForwardTrace, rerun: Callable[[Reads], ForwardTrace]) -> None:
+    """Turn the problems of reads of values into a note, where the values decide nothing that is computed."""
+    is_same = partial(_is_same_computation, trace)
+    if not trace.reads or not decide_nothing(trace.reads, rerun, is_same, len(trace.nodes)):
+        return
+    settled = {str(read.problem): read.problem for read in trace.reads.values() if read.problem}
+    trace.problems = [problem for problem in trace.problems if str(problem) not in settled]
+    subjects = ", ".join(dict.fromkeys(problem.subject for problem in settled.values()))
+    trace.notes.append(f"{subjects}: values of tensors are read, but nothing that is computed depends on them")
+
+
+def _is_same_computation(first: ForwardTrace, second: ForwardTrace) -> bool:
+    """True if neurons and outputs get the same in both; what is computed beside them (for a log) may differ."""
+    one, other = _live_nodes(first), _live_nodes(second)
+
+    def is_same(x: Any, y: Any) -> bool:
+        if isinstance(x, TracedValue) and isinstance(y, TracedValue):
+            return (one[x.node.index], x.output) == (other[y.node.index], y.output)
+        return type(x) is type(y) and same_constant(x, y)
+
+    def facts(trace: ForwardTrace, places: Mapping[int, int]) -> Any:
+        calls = [bisect_right(trace.starts, index) for index in places]
+        return calls, [index in trace.resets for index in places], [index in trace.stateless for index in places]
+
+    return (
+        facts(first, one) == facts(second, other)
+        and match(tuple(map(tuple, first.returned)), tuple(map(tuple, second.returned)), is_same)
+        and all(
+            _same_call(a, b) and match((a.args, dict(a.kwargs)), (b.args, dict(b.kwargs)), is_same)
+            for a, b in zip((first.nodes[k] for k in one), (second.nodes[k] for k in other), strict=True)
+        )
+    )
+
+
+def _live_nodes(trace: ForwardTrace) -> dict[int, int]:
+    """Inputs, neurons and all that they and the outputs depend on: index -> number among them, in order."""
+    waiting = [node for node in trace.nodes if node.kind in ("input", "neuron")]
+    waiting += [value.node for value in values_of(trace.returned)]
+    indices: set[int] = set()
+    while waiting:
+        node = waiting.pop()
+        if node.index not in indices:
+            indices.add(node.index)
+            waiting += [value.node for value in values_of((node.args, dict(node.kwargs)))]
+    return {index: number for number, index in enumerate(sorted(indices))}
 
 
 def is_steady(trace: ForwardTrace) -> bool:

@@ -48,7 +48,7 @@ class GraphBuilder:
         self.iterations.time_size = next((n for n, role in axes if role == "time"), 0)
         self.calls: list[Operation] = []
         self.problems: list[Diagnostic] = []
-        self.notes: list[str] = []
+        self.notes: list[str] = [*recording.notes]
         self.deviations: list[Deviation] = []
         self.done: dict[tuple[int, int], FlowValue] = {}
         self.names: dict[int, str] = {}

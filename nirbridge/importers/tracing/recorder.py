@@ -2,7 +2,8 @@
 
 Neuron modules (those with a form) are one record each; below that, every torch function that meets a traced value is
 one, called by a layer, a function or code of the user. So any Python is followed, and shapes come for free. What
-asks a traced value for its number (``if x.sum() > 0``) is written down as a problem.
+asks a traced value for its number (``if x.sum() > 0``) is written down as a problem, unless it decides nothing (see
+``reads``).
 """
 
 from __future__ import annotations
@@ -17,29 +18,13 @@ from nirbridge.errors import Diagnostic
 from nirbridge.importers.dataflow import place_label
 from nirbridge.importers.neuron_specs import NeuronSpecs
 from nirbridge.importers.tracing.memory import MemoryBudget, TensorConstants, TensorIdentities, noted, same_tensors
+from nirbridge.importers.tracing.reads import NUMBERS, Place, ReadPlace, Reads, plain
 from nirbridge.importers.tracing.structures import RandomResults, by_position, instances_of, tensors_of, torch_tensor
 
 UseOf = Callable[[str, tuple[tuple[Any, ...], Mapping[str, Any]], int, bool], str]
 """(path of a module, its arguments, number of the call of forward, whether they are all of its state) -> path of the
 use: see ``trace_uses``."""
 
-_NUMBERS = frozenset(
-    {
-        "item",
-        "tolist",
-        "__bool__",
-        "__float__",
-        "__int__",
-        "__index__",
-        "__complex__",
-        "__contains__",
-        "__array__",
-        "numpy",
-        "equal",
-        "allclose",
-        "is_nonzero",
-    }
-)
 _SHAPE_ONLY = frozenset(
     {
         "zeros_like",
@@ -93,7 +78,7 @@ class ForwardTrace:
     each. ``handed``: arguments of a later call that took outputs of the previous one. ``failure``: why a later call
     failed, if one did. ``resets``: neurons' calls in front of which something else than the neuron set its state;
     ``stateless``: those of neurons that keep no state and were given none. ``halves``: (path, function, number format)
-    of what gave values of 16 bits.
+    of what gave values of 16 bits. ``reads``: where forward reads values; ``notes``: remarks for the user.
     """
 
     nodes: list[TracedCall] = field(default_factory=list)
@@ -107,6 +92,8 @@ class ForwardTrace:
     resets: list[int] = field(default_factory=list)
     stateless: list[int] = field(default_factory=list)
     halves: list[tuple[str, str, str]] = field(default_factory=list)
+    reads: Mapping[Place, ReadPlace] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     def neurons(self, call: int = 0) -> dict[str, list[TracedCall]]:
         """Calls of neurons from call ``call`` of forward on, in order, by path."""
@@ -135,9 +122,11 @@ class ForwardRecorder:
         self.stack: list[str] = []
         self.is_paused = False
         self.left: dict[str, dict[str, Any]] = {}
+        self.reads = Reads()
 
     def close(self) -> None:
         """Lets go of everything but the recording."""
+        self.recording.reads, self.reads.is_open = self.reads.places, False
         self.values, self.stand_ins = TensorIdentities(), RandomResults()
         self.constants = TensorConstants(MemoryBudget(0))
 
@@ -158,6 +147,7 @@ class ForwardRecorder:
         use: str | None = None,
     ) -> TracedCall:
         """Record a call and bind its outputs; ``use``: the recorded path, if it differs from the module's."""
+        self.reads.check(len(self.recording.nodes) + 1)
         path = self.stack[-1] if self.stack else ""
         shapes = tuple(tuple(t.shape) for t in tensors)
         halves = {str(t.dtype) for t in tensors if str(t.dtype) in _HALVES}
@@ -180,7 +170,7 @@ class ForwardRecorder:
             return tuple(self.seen(v) for v in structure)
         if is_dataclass(structure) and not isinstance(structure, type):
             return {f.name: self.seen(getattr(structure, f.name)) for f in fields(structure)}
-        return structure
+        return plain(structure)
 
     def function(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A torch function was called."""
@@ -191,12 +181,12 @@ class ForwardRecorder:
             return self.constants.budget.counted(func(*args, **kwargs).zero_())
         if name in _SHAPE_ONLY or all(self.values.get(tensor) is None for _, tensor in tensors_of((args, kwargs))):
             return self.constants.budget.counted(func(*args, **kwargs), args)
-        if name not in _NUMBERS and not name.startswith("__"):
+        if name not in NUMBERS and not name.startswith("__"):
             self.constants.budget.check_result(func, args, kwargs)
         shown, named = by_position(self.seen(args), self.seen(kwargs))
-        if name in _NUMBERS:
-            self._number(name)
         result = self.stand_ins.result(func, name, args, kwargs)
+        if name in NUMBERS:
+            return self._read(name, result)
         if name == "__setitem__":
             self.add("function", name, shown, named, [args[0]])
             return result
@@ -235,12 +225,13 @@ class ForwardRecorder:
         self.add("neuron", use, shown, named, tensors, use=use)
         return result
 
-    def _number(self, name: str) -> None:
+    def _read(self, name: str, value: Any) -> Any:
         path = self.stack[-1] if self.stack else ""
         found = f"it reads the value of a tensor ({name.strip('_')}): data-dependent control flow"
         problem = Diagnostic(place_label(path), found, "", "compute with tensors, or leave that part out of forward")
         if str(problem) not in map(str, self.recording.problems):
             self.recording.problems.append(problem)
+        return self.reads.answer(name, value, problem)
 
 
 def is_all_state(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], *, keeps: bool) -> bool:

@@ -1,4 +1,4 @@
-"""Checks of a module before it is run, copies that leave the user's module unchanged, and the run itself.
+"""Copies that leave the user's module unchanged, and the run of a copy.
 
 The copy is called once or several times in a row, and every operation is recorded.
 """
@@ -6,74 +6,48 @@ The copy is called once or several times in a row, and every operation is record
 from __future__ import annotations
 
 import copy
-import functools
-import numbers
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
-from nirbridge.errors import Diagnostic, ModelError, UsageError, quoted, type_text
-from nirbridge.importers.neuron_specs import NeuronSpecs, neuron_spec_of
+from nirbridge.errors import ModelError
+from nirbridge.importers.neuron_specs import NeuronSpecs, neuron_spec_of, quietly
+from nirbridge.importers.sample.axes import SampleReading, fed_tensors
 from nirbridge.importers.tracing.memory import TensorConstants, TooLarge, budget_of, release_memory
+from nirbridge.importers.tracing.reads import Reads
 from nirbridge.importers.tracing.recorder import ForwardRecorder, ForwardTrace
-from nirbridge.importers.tracing.structures import tensors_of
+from nirbridge.importers.tracing.structures import fill_with_spikes, tensors_of
 from nirbridge.importers.tracing.values import ModuleUses
 
-ROUNDED = "its float64 parameters are rounded to float32"
 _REGISTRY = "_ModuleBase__registered_attributes"
 """Where rockpool keeps the tensors that parameters were made of: nothing computes with them."""
 _CODE = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 
 
-def check_module(module: Any, dt: Any = None) -> None:
-    """Nothing, where ``module`` is one that can be run and read.
-
-    Raises:
-        UsageError: no torch module, or a ``dt`` that is no number (None: the importer's own).
-        ModelError: parameters without values, or of a number format that rounds otherwise; every one.
-    """
-    import torch
-
-    if not isinstance(module, torch.nn.Module):
-        raise UsageError.of("module", type_text(module), "a torch.nn.Module is needed", "give the module")
-    if dt is not None and not isinstance(dt, numbers.Real):
-        raise UsageError.of("dt", type_text(dt), "seconds per time step, a number", "for example 1e-3")
-    if isinstance(module, torch.jit.ScriptModule):
-        advice = "give the module that it was compiled from"
-        raise ModelError.of("module", "a TorchScript module, whose code cannot be traced", "", advice)
-    places: dict[tuple[str, str, str], list[str]] = {}
-    for name, value in torch.nn.Module.named_parameters(module):
-        reason = _unfit(value)
-        if reason:
-            places.setdefault(reason, []).append(quoted(name))
-    ModelError.raise_all(Diagnostic(f"parameters {', '.join(names)}", *reason) for reason, names in places.items())
-
-
-def _unfit(value: Any) -> tuple[str, str, str] | None:
-    """Reason why a parameter cannot be imported: found, limit, hint; None if it can."""
-    import torch
-
-    if torch.nn.parameter.is_lazy(value):
-        return "they have no values yet (lazy layers)", "", "run the module once, or load its weights"
-    if value.is_meta:
-        return "they have no values (device 'meta')", "", "load the weights on the CPU"
-    if value.is_floating_point() and value.dtype not in (torch.float32, torch.float64):
-        limit = "networks compute in float32, which rounds differently"
-        return f"their numbers are {value.dtype}", limit, "call module.float() and check its outputs again"
-    return None
-
-
-def has_float64(module: Any) -> bool:
-    """True if a parameter is in float64."""
-    import torch
-
-    return any(value.dtype == torch.float64 for _, value in torch.nn.Module.named_parameters(module))
-
-
 def copied(module: Any) -> Any:
     """A deep copy of a module, of the computed tensors that it keeps too, which torch itself does not copy."""
     return copy.deepcopy(module, computed_tensors_memo(module))
+
+
+def deep_copy(module: Any) -> Any:
+    """A copy that shares nothing with the module, tensors with a history included.
+
+    Raises:
+        RuntimeError: the module copies itself in a way of its own, and the copy shares parts with it.
+    """
+    copied = copy.deepcopy(module, computed_tensors_memo(module))
+    originals = {id(part) for part in _parts(module)}
+    if any(id(part) in originals for part in _parts(copied)):
+        raise RuntimeError("its copy shares parts with it, and a check would change them")
+    return copied
+
+
+def _parts(module: Any) -> Iterator[Any]:
+    for inner in module.modules():
+        yield inner
+        yield from (part for part in (*inner._parameters.values(), *inner._buffers.values()) if part is not None)
 
 
 def computed_tensors_memo(module: Any) -> dict[int, Any]:
@@ -101,7 +75,7 @@ def _held(subject: Any) -> list[Any]:
         return list(subject.values())
     if isinstance(subject, list | tuple | set | frozenset):
         return list(subject)
-    if isinstance(subject, functools.partial):
+    if isinstance(subject, partial):
         return [subject.func, *subject.args, *subject.keywords.values()]
     return list(getattr(subject, "__dict__", {}).values())
 
@@ -153,6 +127,29 @@ def preserved_module(module: Any) -> Iterator[None]:
                 inner._buffers.update(buffers)
 
 
+def run_copy(
+    module: Any,
+    samples: Mapping[str, Any],
+    reading: SampleReading,
+    forms: NeuronSpecs,
+    seed: int,
+    calls: int = 1,
+    handed: Sequence[str] = (),
+    **options: Any,
+) -> ForwardTrace:
+    """Trace of a copy of the module, called ``calls`` times in a row on random inputs; see ``record_forward``."""
+    import torch
+
+    source = torch.Generator().manual_seed(seed)
+    originals = dict(module.named_modules())
+    fed = [fed_tensors(samples, reading, seed + 2 * call) for call in range(calls)]
+    clone = copy_in_eval_mode(module)
+    with preserved_module(module), registered_neurons(clone), quietly():  # the user has seen the warnings
+        torch.manual_seed(seed)  # what depends on chance differs between runs
+        noise = partial(fill_with_spikes, source=source)
+        return record_forward(clone, originals, forms, fed, noise, handed, **options)
+
+
 def record_forward(
     module: Any,
     originals: Mapping[str, Any],
@@ -160,6 +157,8 @@ def record_forward(
     samples: Sequence[Mapping[str, Any]],
     noise: Callable[[Any], None] | None = None,
     handed: Sequence[str] = (),
+    reads: Reads | None = None,
+    at_end: Callable[[Any, ForwardRecorder], None] | None = None,
 ) -> ForwardTrace:
     """Run ``module`` (a copy, not usable afterwards) on each of ``samples`` in turn and return the trace.
 
@@ -170,6 +169,8 @@ def record_forward(
         samples: for each call: argument name -> tensor, in order. Of a module that loops over time, two calls are made.
         noise: fills a tensor that a neuron returned with something else.
         handed: arguments of a later call that take the outputs of the previous call after its first.
+        reads: what reads of values are answered (None: the values).
+        at_end: is given the copy and the recorder after the last call.
 
     Raises:
         TooLarge: its values would take more memory than they may.
@@ -180,6 +181,7 @@ def record_forward(
 
     constants = TensorConstants(budget_of(module), {id(p): p for p in module.parameters()})
     recorder = ForwardRecorder(forms, originals, noise, ModuleUses().path, constants)
+    recorder.reads = reads or recorder.reads
 
     class Mode(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -189,6 +191,8 @@ def record_forward(
     try:
         with one_thread(), torch.no_grad(), Mode():
             _call_all(module, recorder, samples, handed)
+        if at_end is not None:
+            at_end(module, recorder)
         return recorder.recording
     finally:
         recorder.close()

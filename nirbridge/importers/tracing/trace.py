@@ -10,14 +10,14 @@ from typing import Any
 from nirbridge.errors import Diagnostic, ModelError, NirbridgeError
 from nirbridge.importers.dataflow import DataflowGraph, graph_multiplications
 from nirbridge.importers.deviations import KEPT_STATES
-from nirbridge.importers.neuron_specs import NeuronSpecs, neuron_spec_of, quietly
+from nirbridge.importers.module_checks import ROUNDED, check_module, has_float64
+from nirbridge.importers.neuron_specs import NeuronSpecs, neuron_spec_of
 from nirbridge.importers.sample.axes import (
     STEPS,
     WAY_OUT,
     SampleReading,
     TimeAxis,
     check_axes,
-    fed_tensors,
     named_samples,
     roles_of,
     sample_readings,
@@ -35,6 +35,7 @@ from nirbridge.importers.tracing.consistency import (
     loops_once,
     reset_in,
     restarted_neurons,
+    settle_reads,
     state_arguments,
     with_unreached,
 )
@@ -43,17 +44,10 @@ from nirbridge.importers.tracing.graph_builder import GraphBuilder, layout_of
 from nirbridge.importers.tracing.memory import TooLarge
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall
 from nirbridge.importers.tracing.run import (
-    ROUNDED,
-    check_module,
     copied,
-    copy_in_eval_mode,
-    has_float64,
     is_loop,
-    preserved_module,
-    record_forward,
-    registered_neurons,
+    run_copy,
 )
-from nirbridge.importers.tracing.structures import fill_with_spikes
 from nirbridge.importers.tracing.values import never_handed_on
 
 _MANY_STEPS, _MANY_CALLS = 128, 32
@@ -181,7 +175,7 @@ def _attempt(
     runs: list[ForwardTrace] = []
     for seed in (1, 2):
         try:
-            runs.append(_run(module, samples, reading, forms, seed))
+            runs.append(run_copy(module, samples, reading, forms, seed))
         except TooLarge as error:
             failures.append(error.with_traceback(None))  # its frames hold the tensors
             return None
@@ -190,19 +184,34 @@ def _attempt(
         except Exception as error:  # whatever the user's code raises
             failures.append(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
             return None
+    dependence = data_dependence(*runs)
+    if not dependence:
+        settle_reads(runs[0], lambda reads: run_copy(module, samples, reading, forms, 1, reads=reads))
     flow = GraphBuilder(runs[0], forms, roles_of(samples, reading)).flow()
-    flow = replace(flow, problems=(*flow.problems, *data_dependence(*runs)))
+    flow = replace(flow, problems=(*flow.problems, *dependence))
     return with_unreached(flow, runs[0], module)
+
+
+def _several(
+    module: Any, samples: Mapping[str, Any], reading: SampleReading, forms: NeuronSpecs, calls: int
+) -> ForwardTrace:
+    """Trace of calls in a row, with outputs handed over to arguments that are None by default where that works."""
+    handed = state_arguments(module, len(samples))
+    options: dict[str, Any] = {"calls": calls, "handed": handed}
+    trace = run_copy(module, samples, reading, forms, 1, **options)
+    if trace.failure and handed:
+        options = {"calls": calls}
+        trace = run_copy(module, samples, reading, forms, 1, **options)
+    if not trace.failure:
+        settle_reads(trace, lambda reads: run_copy(module, samples, reading, forms, 1, reads=reads, **options))
+    return trace
 
 
 def _called_again(
     flow: DataflowGraph, module: Any, samples: Mapping[str, Any], reading: SampleReading, forms: NeuronSpecs
 ) -> DataflowGraph:
     """The flow, or that of several calls in a row where the module keeps something from one to the next."""
-    handed = state_arguments(module, len(samples))
-    trace = _run(module, samples, reading, forms, 1, CALLS, handed)
-    if trace.failure and trace.handed:
-        trace = _run(module, samples, reading, forms, 1, CALLS)
+    trace = _several(module, samples, reading, forms, CALLS)
     if trace.failure:
         return replace(flow, problems=(*flow.problems, failed_again(trace)))
     flow = replace(flow, problems=(*flow.problems, *never_handed_on(trace)))
@@ -246,40 +255,16 @@ def _later_problems(
             return ()
         flow = _attempt(module, samples, replace(reading, steps=_MANY_STEPS), forms, [])
         return (*flow.problems, *left_out(flow, [tuple(s.shape) for s in samples.values()], reading)) if flow else ()
-    handed = state_arguments(module, len(samples))
-    trace = _run(module, samples, reading, forms, 1, _MANY_CALLS, handed)
-    if trace.failure and handed:
-        trace = _run(module, samples, reading, forms, 1, _MANY_CALLS)
+    trace = _several(module, samples, reading, forms, _MANY_CALLS)
     if trace.failure:
         return (failed_again(trace),)
     if len(trace.returned) < _MANY_CALLS:
         return ()
     if is_steady(trace) or reset_in(trace)[1]:
-        return reset_in(trace)[1]
+        return (*trace.problems, *reset_in(trace)[1])
     return GraphBuilder(trace, forms, roles_of(samples, reading), calls=_MANY_CALLS).flow().problems
 
 
 def _is_sequence(node: TracedCall, forms: NeuronSpecs) -> bool:
     form = neuron_spec_of(node.module, forms)
     return form is not None and layout_of(form, node.module) is not None
-
-
-def _run(
-    module: Any,
-    samples: Mapping[str, Any],
-    reading: SampleReading,
-    forms: NeuronSpecs,
-    seed: int,
-    calls: int = 1,
-    handed: Sequence[str] = (),
-) -> ForwardTrace:
-    """Trace of a copy of the module, called ``calls`` times in a row on random inputs."""
-    import torch
-
-    source = torch.Generator().manual_seed(seed)
-    originals = dict(module.named_modules())
-    fed = [fed_tensors(samples, reading, seed + 2 * call) for call in range(calls)]
-    clone = copy_in_eval_mode(module)
-    with preserved_module(module), registered_neurons(clone), quietly():  # the user has seen the warnings
-        torch.manual_seed(seed)  # what depends on chance differs between runs
-        return record_forward(clone, originals, forms, fed, lambda tensor: fill_with_spikes(tensor, source), handed)
