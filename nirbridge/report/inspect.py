@@ -90,7 +90,7 @@ def populations_table(populations: Sequence[Mapping[str, Any]]) -> RenderableTyp
             _spread_text(p["threshold"]),
             ", ".join(_spread_text(decay) for decay in (p["membrane_decay"], p["synaptic_decay"]) if decay),
             f"v {p['compare']} threshold" if p["compare"] else "none (readout)",
-            p["reset"] or "",
+            (p["reset"] or "") + (f", floor {_spread_text(p['v_min'])}" if "v_min" in p else ""),
         )
         for p in populations[:ROWS_SHOWN]
     ]

@@ -172,3 +172,14 @@ def test_faults_are_shown_once_with_the_option_that_mends_them(
 def test_an_unknown_repair(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["inspect", model, "--repair", "nrse"]) == 2
     assert capsys.readouterr().err.startswith("error: repair 'nrse': unknown, known repairs: batch-axis, ")
+
+
+def test_a_floor_of_the_membrane_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    node = nir.IF(r=np.full(3, 1e4), v_threshold=np.ones(3))
+    node.metadata = {"nirbridge:v_min": np.array([-1.0, -0.5, -0.5]), "nirbridge:reset": "subtract"}
+    nodes = {"in": port(3), "cell": node, "out": out(3)}
+    save_nir(graph_of(nodes, [("in", "cell"), ("cell", "out")], dt=1e-4), tmp_path / "floor.nir")
+    assert run(["inspect", str(tmp_path / "floor.nir")]) == 0
+    assert "subtract, floor -1 to -0.5" in " ".join(capsys.readouterr().out.split())
+    assert run(["inspect", "--json", str(tmp_path / "floor.nir")]) == 0
+    assert json.loads(capsys.readouterr().out)["populations"][0]["v_min"] == [-1.0, -0.5]
