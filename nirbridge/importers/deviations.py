@@ -10,12 +10,15 @@ from typing import Any
 from nirbridge.errors import Diagnostic, UsageError, did_you_mean, quoted
 
 EARLY_SUBTRACTION, KEPT_STATES, FULL_PRECISION = "early-subtraction", "kept-states", "full-precision"
+REPLACED_MAXPOOL = "replaced-maxpool"
 DEVIATIONS: Mapping[str, str] = MappingProxyType(
     {
         EARLY_SUBTRACTION: "the threshold is subtracted once per spike, also where the rest stays above the threshold "
         "(the module spikes less there)",
         KEPT_STATES: "states of neurons are kept from time step to time step, although forward resets them",
         FULL_PRECISION: "layers compute in float32, although the module rounds their values to 16 bits",
+        REPLACED_MAXPOOL: "a maximum of currents in front of neurons becomes one of their spikes: each neuron of a "
+        "window integrates its own current, not the largest",
     }
 )
 """Name -> description of the deviation."""

@@ -27,7 +27,8 @@ _HALF = 0.5
 class MatchedValues:
     """One output or population of both sides, ``[steps, batch, values]``; ``bound``: that of rounding errors.
 
-    ``over_time`` says how a returned value relates to the time steps; one that has none has ``steps`` 1.
+    ``over_time`` says how a returned value relates to the time steps; one that has none has ``steps`` 1. ``way``: where
+    the value was found and in what order, to find it in another run.
     """
 
     name: str
@@ -35,6 +36,7 @@ class MatchedValues:
     original: Array
     imported: Array
     bound: Array
+    way: tuple[str, ...] = ()
 
     @property
     def differs(self) -> Array:
@@ -49,27 +51,33 @@ class MatchedValues:
 
 
 def matched_outputs(
-    run: OriginalRun, samples: int, network: Network, imported: Mapping[tuple[str, str], Array], bounds: RoundingBounds
+    run: OriginalRun,
+    samples: int,
+    network: Network,
+    imported: Mapping[tuple[str, str], Array],
+    bounds: RoundingBounds,
+    ways: Mapping[str, tuple[str, ...]] | None = None,
 ) -> list[MatchedValues]:
     """Values that the module returned, each with an output of the network: one entry per output.
 
     An output that no returned value fits has no entry. Of several that fit (spikes and membranes) the one that
     agrees best is taken: an importer leaves out the states that come with spikes. Where a module returns nothing but
     the membrane of neurons that fire, the output of the network has their spikes, and their membrane is compared.
+    ``ways``: those of another run of the same module, by output; no other is tried.
     """
     matched: list[MatchedValues] = []
     for port in network.outputs:
         sent = imported[port.name, "s"].astype(np.float64)
         fitting = [
-            option
+            replace(option, way=(name, str(variable), *option.way))
             for name, tensor in _returned(run)
             if len(network.outputs) == 1 or port.name.startswith(f"output_{name}")
-            for values, bound in (
-                (sent, bounds.outputs[port.name]),
-                *_membranes_before(port.name, network, imported, bounds),
+            for variable, (values, bound) in enumerate(
+                ((sent, bounds.outputs[port.name]), *_membranes_before(port.name, network, imported, bounds))
             )
             for option in _options(port.name, tensor, values, bound, samples)
         ]
+        fitting = fitting if ways is None else [m for m in fitting if m.way == ways.get(port.name)]
         matched += [max(fitting, key=lambda m: m.share_equal)] if fitting else []
     return matched
 
@@ -101,19 +109,21 @@ def _options(name: str, tensor: Array, values: Array, bound: Array, batch: int) 
     steps, size = len(values), math.prod(values.shape[2:])
     flat, spread = values.reshape(steps, batch, size), np.broadcast_to(bound, values.shape).reshape(steps, batch, size)
     if tensor.size == flat.size:
-        yield MatchedValues(name, STEPWISE, tensor.reshape(flat.shape), flat, spread)
+        yield MatchedValues(name, STEPWISE, tensor.reshape(flat.shape), flat, spread, (STEPWISE,))
         if steps > 1 and batch > 1:
             swapped = np.swapaxes(tensor.reshape(batch, steps, size), 0, 1)
-            yield MatchedValues(name, STEPWISE, swapped, flat, spread)
+            yield MatchedValues(name, STEPWISE, swapped, flat, spread, (STEPWISE, "batch first"))
         for before in _sizes_before_time(values.shape[2:]) if steps > 1 else ():
             time_later = np.moveaxis(tensor.reshape(batch, before, steps, size // before), 2, 0)
-            yield MatchedValues(name, STEPWISE, time_later.reshape(flat.shape), flat, spread)
+            way = (STEPWISE, f"time after {before}")
+            yield MatchedValues(name, STEPWISE, time_later.reshape(flat.shape), flat, spread, way)
     if steps > 1 and tensor.size == batch * size:
         alone, total = tensor.reshape(1, batch, size), spread.sum(axis=0, keepdims=True)
         rounding = 2.0**-50 * np.abs(flat).sum(axis=0, keepdims=True)
-        yield MatchedValues(name, LAST, alone, flat[-1:], spread[-1:])
-        yield MatchedValues(name, SUM, alone, flat.sum(axis=0, keepdims=True), total + rounding)
-        yield MatchedValues(name, MEAN, alone, flat.mean(axis=0, keepdims=True), (total + rounding) / steps)
+        mean = flat.mean(axis=0, keepdims=True)
+        yield MatchedValues(name, LAST, alone, flat[-1:], spread[-1:], (LAST,))
+        yield MatchedValues(name, SUM, alone, flat.sum(axis=0, keepdims=True), total + rounding, (SUM,))
+        yield MatchedValues(name, MEAN, alone, mean, (total + rounding) / steps, (MEAN,))
 
 
 def _sizes_before_time(shape: tuple[int, ...]) -> list[int]:
@@ -174,10 +184,14 @@ def _in_time(calls: Sequence[Array], probe: NeuronObservation, values: Array) ->
 def matched_membranes(
     run: OriginalRun, network: Network, imported: Mapping[tuple[str, str], Array], bounds: RoundingBounds
 ) -> list[MatchedValues]:
-    """Membranes of every population whose module shows them, before or after the reset: whichever agrees better."""
+    """Membranes of every population whose module shows them, before or after the reset: whichever agrees better.
+
+    A threshold without memory that has a module's name is a maximum behind its neuron: it has no such membrane.
+    """
     matched: list[MatchedValues] = []
+    memoryless = {p.name for p in network.populations if p.neuron.kind == "Threshold"}
     for name, probe in _observed(run, network):
-        if not probe.membranes or any(membrane is None for membrane in probe.membranes):
+        if name in memoryless or not probe.membranes or any(membrane is None for membrane in probe.membranes):
             continue
         options = [
             option

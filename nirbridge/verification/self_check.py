@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from nirbridge.errors import Diagnostic, UnequalImport
+from nirbridge.errors import Diagnostic, UnequalImport, UsageError
+from nirbridge.importers.labelled_data import LabelledData
 from nirbridge.importers.neuron_specs import NeuronSpecs
 from nirbridge.importers.tracing.memory import VARIABLE, limit_of_user
 from nirbridge.importers.tracing.run import deep_copy, preserved_module
@@ -22,6 +23,7 @@ from nirbridge.network.model import Network
 from nirbridge.network.nir.from_nir import from_nir
 from nirbridge.network.nir.timing import PREFIX
 from nirbridge.verification.copied_axes import copied_axis
+from nirbridge.verification.measured import Measurement, measure_import
 from nirbridge.verification.module_facts import (
     has_active_dropout,
     leaf_modules,
@@ -31,6 +33,7 @@ from nirbridge.verification.module_facts import (
 )
 from nirbridge.verification.random_inputs import finite_samples
 from nirbridge.verification.sample_axes import EFFORTS, TrialEffort, TrialReading, trial_readings
+from nirbridge.verification.spike_differences import SpikeDifference, added, differences_text
 from nirbridge.verification.trials import Trial, Trials
 
 INPUTS = 2
@@ -48,7 +51,8 @@ _RISK = "report the module as a fault of the importer, or import with check=0 (-
 class SelfCheck:
     """``outcome``: ``identical``, ``accepted`` (deviations that the user accepts), ``noise``, ``skipped``, ``not-run``.
 
-    ``outputs``: values compared; ``ties``: samples whose first difference rounding decides, in words.
+    ``outputs``: values compared; ``ties``: samples whose first difference rounding decides, in words; ``populations``:
+    spikes of both, with accepted deviations; ``measured``: both on the user's data.
     """
 
     outcome: str
@@ -56,10 +60,15 @@ class SelfCheck:
     outputs: int = 0
     inputs: int = 0
     ties: tuple[str, ...] = ()
+    populations: tuple[SpikeDifference, ...] = ()
+    measured: Measurement | None = None
 
     def document(self) -> dict[str, Any]:
-        """The outcome as plain JSON."""
-        return {**asdict(self), "ties": list(self.ties)}
+        """The outcome as plain JSON; spikes by population and a measurement where there are any."""
+        more: dict[str, Any] = {"populations": [one.document() for one in self.populations]}
+        more["measured"] = None if self.measured is None else self.measured.document()
+        values = {**asdict(self), "ties": list(self.ties), **more}
+        return {name: value for name, value in values.items() if name not in more or value}
 
 
 def self_check(
@@ -72,6 +81,7 @@ def self_check(
     private: Callable[[Any], Any] | None = None,
     accepted: Sequence[str] = (),
     are_axes_given: bool = False,
+    measure: LabelledData | None = None,
 ) -> dict[str, Any]:
     """Compare ``graph`` with the module that it was imported from.
 
@@ -85,36 +95,39 @@ def self_check(
         private: makes a copy of the module that may be run (default: a deep copy).
         accepted: deviations that the user accepted; then a difference is stated and not raised.
         are_axes_given: the user stated which axes are batch and time.
+        measure: labelled data on which both are run too; then the check is made whatever it costs.
 
     Returns:
         The outcome, as ``SelfCheck.document`` gives it.
 
     Raises:
         UnequalImport: the two differ by more than rounding.
+        UsageError: data that do not fit, or no check that could find their axes.
     """
     number_of_inputs = INPUTS if inputs is None else inputs
-    if inputs is None and parameter_count(module) * (number_of_inputs + 1) * EFFORTS[-1].steps > AFFORDABLE:
+    is_default = inputs is None and measure is None
+    if is_default and parameter_count(module) * (number_of_inputs + 1) * EFFORTS[-1].steps > AFFORDABLE:
         return _skipped(f"{parameter_count(module):,} parameters").document()
     network = from_nir(graph)
     samples = finite_samples(tuple(sample) if isinstance(sample, tuple | list) else (sample,))
     shapes, ports = [s.shape for s in samples], [p.shape for p in network.inputs]
     efforts = [e for e in EFFORTS if _fits(network, module, _natural(shapes, ports, e))]
     if not efforts:
-        return _out_of_room(network, module, _natural(shapes, ports, EFFORTS[-1])).document()
+        return _out_of_room(network, module, _natural(shapes, ports, EFFORTS[-1]), measure).document()
     effort, cost = _effort(network, module, shapes, ports, number_of_inputs, efforts)
-    if inputs is None and cost > AFFORDABLE:
+    if is_default and cost > AFFORDABLE:
         return _skipped(f"about {cost:.1e} multiplications").document()
     options = [r for r in trial_readings(shapes, ports, effort) if _fits(network, module, [r])]
     with preserved_module(module):
         trials = Trials(network, forms, samples, lambda: (private or deep_copy)(module), module)
         notes = str(graph.metadata.get(f"{PREFIX}notes", ""))
         outcome = _outcome(trials, options, number_of_inputs, accepted, notes)
+        measured = None if measure is None else measure_import(trials, module, measure, limit_of_user() or ROOM)
     axis = None if are_axes_given else copied_axis(network)
     if axis is not None and outcome.outcome == "identical":
         raise UnequalImport(_copies(network, axis))
-    return replace(
-        outcome, text=outcome.text + "; dropout is off" if has_active_dropout(module) else outcome.text
-    ).document()
+    text = outcome.text + "; dropout is off" if has_active_dropout(module) else outcome.text
+    return replace(outcome, text=text, measured=measured).document()
 
 
 def _skipped(why: str) -> SelfCheck:
@@ -132,10 +145,15 @@ def _fits(network: Network, module: Any, options: Sequence[TrialReading]) -> boo
     return all(trial_bytes(network, module, r.steps, r.samples) <= limit for r in options)
 
 
-def _out_of_room(network: Network, module: Any, options: Sequence[TrialReading]) -> SelfCheck:
+def _out_of_room(
+    network: Network, module: Any, options: Sequence[TrialReading], measure: LabelledData | None
+) -> SelfCheck:
     size = max(trial_bytes(network, module, r.steps, r.samples) for r in options)
     limit = f"it may take {limit_of_user() or ROOM:,}; set {VARIABLE}={size} for more"
-    return SelfCheck("skipped", f"skipped: the check would take about {size:,} bytes of memory, {limit}")
+    found = f"the check would take about {size:,} bytes of memory"
+    if measure is not None:
+        raise UsageError.of("measure", f"no self-check finds the axes of the data: {found}", limit, "or measure a part")
+    return SelfCheck("skipped", f"skipped: {found}, {limit}")
 
 
 def _effort(
@@ -175,7 +193,9 @@ def _outcome(
     if accepted:
         share = min(trial.verdict.share_equal for trial in tried)
         text = f"{share:.2%} of the outputs are equal, with the deviations accepted: {', '.join(accepted)}"
-        return SelfCheck("accepted", text, sum(t.verdict.outputs for t in tried), inputs)
+        spikes = added(trial.verdict.spikes for trial in tried[:inputs])
+        text += f"; {differences_text(spikes)}" if spikes else ""
+        return SelfCheck("accepted", text, sum(t.verdict.outputs for t in tried), inputs, populations=spikes)
     raise UnequalImport(_unequal(unequal))
 
 

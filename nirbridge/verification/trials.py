@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -37,12 +37,16 @@ class Trial:
 
     ``form``: ``steps``; ``static``: a loop inside forward has the same input in each iteration; ``merged``: the
     batch axis of the reading holds time and batch, which forward takes apart. ``size``: time steps times samples.
+    ``ways``: where each output was found among the values that the module returns. ``is_exact``: one time step has the
+    shapes of the network's inputs.
     """
 
     reading: TrialReading
     form: str
     verdict: Verdict
     size: int
+    ways: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    is_exact: bool = True
 
     @property
     def is_equal(self) -> bool:
@@ -51,7 +55,7 @@ class Trial:
 
 
 class Trials:
-    """The module, the network, and how the two are run; ``wide``: in float64."""
+    """The module, the network, and how the two are run; ``wide``: in float64; ``chosen``: what ``best`` found."""
 
     def __init__(
         self,
@@ -68,6 +72,7 @@ class Trials:
         self.unmatched: dict[str, str] = {}
         self.wide = True
         self.gains: tuple[float, float] | None = None
+        self.chosen: Trial | None = None
 
     def why(self, notes: str = "") -> str:
         """Reasons why no reading could be checked, with their axes; those named in the import's notes first."""
@@ -82,6 +87,10 @@ class Trials:
 
     def best(self, options: Sequence[TrialReading]) -> Trial | None:
         """The first reading with which all that fires is compared and equal, else that with the best agreement."""
+        self.chosen = self._best(options)
+        return self.chosen
+
+    def _best(self, options: Sequence[TrialReading]) -> Trial | None:
         firing = sum(p.neuron.fires and p.neuron.kind != "Threshold" for p in self.network.populations)  # has a module
         for wide in (True, False):
             self.wide = wide
@@ -199,7 +208,9 @@ class Trials:
             membranes = matched_membranes(run, self.network, values, limits)
             shown = (outputs, spikes, membranes)
             evidence = RunEvidence(self.network, values, limits, self.constants, *shown, samples, self.shapes)
-            yield Trial(reading, form, evidence.verdict(), len(arrays[0]) * samples)
+            ways = {m.name: m.way for m in outputs}
+            is_exact = list(reading.step_shapes) == [port.shape for port in self.network.inputs]
+            yield Trial(reading, form, evidence.verdict(), len(arrays[0]) * samples, ways, is_exact)
         else:
             shapes = list(dict.fromkeys(str(tensor.shape) for _, tensor in run.returned[0]))
             found = f"it returns values of shape {' and '.join(shapes[:_SHOWN])}" if shapes else "it returns nothing"
@@ -209,11 +220,16 @@ class Trials:
 
 
 def _best(tried: Sequence[Trial]) -> Trial:
-    """The best agreement: equal ones come first, those that a larger one contradicts last."""
+    """The best agreement: equal ones come first, those that a larger one contradicts last.
 
-    def rank(trial: Trial) -> tuple[int, tuple[int, float, int], int]:
+    Of unequal ones, which an accepted deviation leaves, those with the network's own shapes come first: few time steps
+    of another reading may agree better.
+    """
+
+    def rank(trial: Trial) -> tuple[int, int, bool, float, int, int]:
         order = 0 if _is_equal_on_little(trial, tried) else 2 if trial.is_equal else 1
-        return order, trial.verdict.agreement[1:], trial.size
+        _, populations, overlap, busy = trial.verdict.agreement
+        return order, populations, order < 2 and trial.is_exact, overlap, busy, trial.size
 
     return max(tried, key=rank)
 

@@ -12,6 +12,7 @@ from nirbridge.errors import quoted
 from nirbridge.network.model import Network, Population
 from nirbridge.verification.matching import STEPWISE, MatchedValues
 from nirbridge.verification.rounding import COMPUTED, ModuleConstants, RoundingBounds
+from nirbridge.verification.spike_differences import SpikeDifference, spike_differences
 
 _TELLING = 10
 """Nonzero values from which on equal outputs are evidence."""
@@ -38,7 +39,7 @@ class Verdict:
     """The outcome of one run: ``outputs`` is how many values were compared, ``share_equal`` of how many are equal.
 
     ``populations``: how many could be compared; ``busy``: values that are not 0 on one of the sides, ``overlap``: the
-    share of them that is equal. ``fired``: neurons that fired, of all that can.
+    share of them that is equal. ``fired``: neurons that fired, of all that can. ``spikes``: those of each population.
     """
 
     outputs: int
@@ -51,6 +52,7 @@ class Verdict:
     ties: Sequence[ValueDifference] = ()
     difference: ValueDifference | None = None
     first_population: ValueDifference | None = None
+    spikes: Sequence[SpikeDifference] = ()
 
     @property
     def agreement(self) -> tuple[bool, int, float, int]:
@@ -101,6 +103,7 @@ class RunEvidence:
             sum(p.size for p in firing),
             ties,
             *first,
+            spike_differences(self.spikes),
         )
 
     def _overlap(self) -> tuple[float, int]:

@@ -100,7 +100,26 @@ def test_options_of_a_sample_that_were_given() -> None:
 
     wrapped(batched=None, time_axis=None, accept=())
     wrapped(batched=False, time_axis="0", accept=("a", "b"))
-    assert seen == [{}, {"batched": False, "time_axis": "0", "accept": ("a", "b")}]
+    wrapped(replace_maxpool=True, accept=("a", "replaced-maxpool"), measure="d.npz")
+    wrapped(replace_maxpool=True, accept=())
+    assert seen == [
+        {},
+        {"batched": False, "time_axis": "0", "accept": ("a", "b")},
+        {"accept": ("a", "replaced-maxpool"), "measure": "d.npz"},
+        {"accept": ("replaced-maxpool",)},
+    ]
+
+
+def test_labelled_data_of_a_file(tmp_path: Path) -> None:
+    path, step = tmp_path / "d.npz", "save them with numpy.savez('data.npz', inputs=x, labels=y)"
+    np.savez(path, x=np.zeros((2, 3)), labels=np.arange(2))
+    found = sample_options._labelled(str(path))
+    assert (sorted(found), found["labels"].tolist()) == (["labels", "x"], [0, 1])
+    np.savez(path, x=np.zeros((2, 3)), y=np.arange(2))
+    needed = f"it needs the inputs and 'labels'; {step}"
+    assert refused(sample_options._labelled, str(path)) == f"--measure '{path}': arrays 'x', 'y', {needed}"
+    np.save(tmp_path / "d.npy", np.zeros(3))
+    assert refused(sample_options._labelled, str(tmp_path / "d.npy")).endswith(f": one array, {needed}")
 
 
 def test_options_of_a_conversion_that_were_given() -> None:

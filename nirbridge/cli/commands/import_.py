@@ -148,6 +148,7 @@ def _lines(output: str, graph: Any, network: Network, is_assumed: bool, *, porta
     lines += [] if report is None else report_lines(report)
     outcome = self_check_of(graph)
     lines += [] if outcome is None else [f"self-check: {outcome['text']}"]
+    lines += [f"measured: {outcome['measured']['text']}"] if outcome and "measured" in outcome else []
     lines += noted("note", _texts(graph, "notes"))
     differences = _texts(graph, "warnings")
     if portability:

@@ -33,11 +33,11 @@ def calibration_arrays(data: Any, inputs: Sequence[Port]) -> dict[str, Array]:
     Raises:
         UsageError: missing inputs, wrong shapes, numbers of samples that differ, values that are not finite; all of it.
     """
-    by_name = _by_name(data, inputs)
+    by_name = arrays_by_input(data, inputs, "calibration data")
     problems: list[Diagnostic] = []
     arrays: dict[str, Array] = {}
     for port in inputs:
-        array = _array(by_name[port.name])
+        array = by_name[port.name]
         problem = _wrong(array, port)
         if problem:
             problems.append(Diagnostic(f"calibration data of input {quoted(port.name)}", *problem))
@@ -52,7 +52,12 @@ def calibration_arrays(data: Any, inputs: Sequence[Port]) -> dict[str, Array]:
     return {name: np.ascontiguousarray(a, np.float32) for name, a in arrays.items()}
 
 
-def _by_name(data: Any, inputs: Sequence[Port]) -> Mapping[str, Any]:
+def arrays_by_input(data: Any, inputs: Sequence[Port], subject: str) -> dict[str, Array]:
+    """The user's data as one array per input; ``subject`` names the data in messages. Raises UsageError."""
+    return {name: _array(values) for name, values in _by_name(data, inputs, subject).items()}
+
+
+def _by_name(data: Any, inputs: Sequence[Port], subject: str) -> Mapping[str, Any]:
     names = [p.name for p in inputs]
     if isinstance(data, Mapping):
         if len(data) == 1 and len(names) == 1:
@@ -69,7 +74,7 @@ def _by_name(data: Any, inputs: Sequence[Port]) -> Mapping[str, Any]:
         found = f"{counted(len(values), 'array')}"
     limit = "the module has the inputs " + ", ".join(quoted(n) for n in names)
     step = "give one array per input: [samples, *shape]; concatenate batches with torch.cat"
-    raise UsageError.of("calibration data", found, limit, step)
+    raise UsageError.of(subject, found, limit, step)
 
 
 def _are_batches(values: Sequence[Any], port: Port) -> bool:
@@ -81,20 +86,26 @@ def _array(values: Any) -> Array:
     return values.detach().cpu().numpy() if hasattr(values, "detach") else np.asarray(values)
 
 
-def _wrong(array: Array, port: Port) -> tuple[str, str, str] | None:
+def value_problem(array: Array) -> tuple[str, str, str] | None:
+    """Why an array holds no data, in three parts of a message; None where it does."""
     if array.dtype == object:
         step = "concatenate some of its batches, without labels: torch.cat([x for x, _ in loader])"
         return "no array", "the samples are read several times: give one array or tensor", step
     if array.dtype.kind not in "biuf":
         return f"values of type {array.dtype}", "numbers are needed", "convert them"
-    if array.shape[1:] != port.shape or array.ndim != len(port.shape) + 1:
-        limit = f"[samples, {', '.join(map(str, port.shape))}] is needed"
-        return f"shape {array.shape}", limit, "reshape it, with the samples along the first axis"
-    if not len(array):
+    if array.ndim and not len(array):
         return "no samples", "at least one is needed, some hundreds are better", "give the network's typical inputs"
     if not bool(np.all(np.isfinite(array))):
         return "values that are not finite", "", "remove those samples"
     return None
+
+
+def _wrong(array: Array, port: Port) -> tuple[str, str, str] | None:
+    is_shaped = array.shape[1:] == port.shape and array.ndim == len(port.shape) + 1
+    if array.dtype.kind in "biuf" and not is_shaped:
+        limit = f"[samples, {', '.join(map(str, port.shape))}] is needed"
+        return f"shape {array.shape}", limit, "reshape it, with the samples along the first axis"
+    return value_problem(array)
 
 
 def module_outputs(module: Any, data: Mapping[str, Array], outputs: Sequence[Port]) -> dict[str, Array]:

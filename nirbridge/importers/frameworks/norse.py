@@ -69,6 +69,7 @@ def from_norse(
     time_axis: TimeAxis = None,
     accept: Sequence[str] = (),
     check: int | None = None,
+    measure: Any = None,
 ) -> Any:
     """A module of Norse cells as a ``nir.NIRGraph`` with the module's meaning.
 
@@ -82,6 +83,7 @@ def from_norse(
         time_axis: the axis of the sample that is time, "none" if it is one time step (None: inferred).
         accept: names of known deviations to accept (``deviations.DEVIATIONS``); all others are refused.
         check: number of random inputs on which the import is compared with the module (0: none; None: 2, if cheap).
+        measure: labelled data ``(inputs, labels)``: the accuracy of the module and of the import on them is stated.
 
     Raises:
         ModelError: every operation that cannot be traced or represented.
@@ -100,6 +102,7 @@ def from_norse(
         time_axis=time_axis,
         accept=accept,
         check=check,
+        measure=measure,
         traced=without_lifts(module, specs),
         edit=without_states,
     )

@@ -53,6 +53,7 @@ def from_rockpool(
     time_axis: TimeAxis = None,
     accept: Sequence[str] = (),
     check: int | None = None,
+    measure: Any = None,
 ) -> Any:
     """A rockpool module (torch backend) as a ``nir.NIRGraph`` with the module's meaning.
 
@@ -65,6 +66,7 @@ def from_rockpool(
         time_axis: the axis of the sample that is time, "none" if it is one time step (None: inferred).
         accept: names of known deviations to accept (``deviations.DEVIATIONS``); all others are refused.
         check: number of random inputs on which the import is compared with the module (0: none; None: 2, if cheap).
+        measure: labelled data ``(inputs, labels)``: the accuracy of the module and of the import on them is stated.
 
     Raises:
         ModelError: every operation that cannot be traced or represented.
@@ -85,6 +87,7 @@ def from_rockpool(
         time_axis=time_axis,
         accept=accept,
         check=check,
+        measure=measure,
     )
 
 

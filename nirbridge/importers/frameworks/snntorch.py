@@ -61,6 +61,7 @@ def from_snntorch(
     time_axis: TimeAxis = None,
     accept: Sequence[str] = (),
     check: int | None = None,
+    measure: Any = None,
 ) -> Any:
     """A trained snnTorch module as a ``nir.NIRGraph`` that computes the same in every time step.
 
@@ -73,6 +74,7 @@ def from_snntorch(
         time_axis: the axis of the sample that is time, "none" if it is one time step (None: inferred).
         accept: names of known deviations to accept (``deviations.DEVIATIONS``); all others are refused.
         check: number of random inputs on which the import is compared with the module (0: none; None: 2, if cheap).
+        measure: labelled data ``(inputs, labels)``: the accuracy of the module and of the import on them is stated.
 
     Returns:
         The graph; its metadata holds notes and warnings (``nirbridge:notes``, ``nirbridge:warnings``).
@@ -93,6 +95,7 @@ def from_snntorch(
         time_axis=time_axis,
         accept=accept,
         check=check,
+        measure=measure,
     )
 
 

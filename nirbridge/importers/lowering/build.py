@@ -44,6 +44,7 @@ from nirbridge.importers.lowering.linear_layers import (
     merge_selections,
     scale_expression,
 )
+from nirbridge.importers.lowering.replaced_pools import with_replaced_pools
 from nirbridge.importers.lowering.spike_logic import KINDS, Logic, logic_of, logic_problem
 from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec, NeuronSpecs, is_refused, neuron_spec_of
 from nirbridge.network import Network, Population, Port, Projection, check_network
@@ -63,7 +64,7 @@ def build_network(flow: DataflowGraph, forms: NeuronSpecs, dt: float, accept: Se
     Raises:
         ModelError: every operation that cannot be represented.
     """
-    return _NetworkBuilder(flow, forms, dt, accept).network()
+    return _NetworkBuilder(with_replaced_pools(flow, forms, dt, accept), forms, dt, accept).network()
 
 
 class _NetworkBuilder:

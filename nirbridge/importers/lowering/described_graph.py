@@ -12,6 +12,7 @@ from nirbridge.errors import UsageError
 from nirbridge.files.attributes import load_attribute
 from nirbridge.importers.dataflow import DataflowGraph
 from nirbridge.importers.deviations import accepted_in, check_accepted
+from nirbridge.importers.labelled_data import LabelledData, labelled_data
 from nirbridge.importers.lowering.build import build_network
 from nirbridge.importers.neuron_specs import NeuronSpecs
 from nirbridge.importers.own_states import trace_after_reset
@@ -33,6 +34,7 @@ def module_to_graph(
     time_axis: TimeAxis,
     accept: Sequence[str],
     check: int | None,
+    measure: Any = None,
     traced: tuple[Any, NeuronSpecs] | None = None,
     edit: Callable[[DataflowGraph], DataflowGraph] = lambda flow: flow,
     private: Callable[[Any], Any] | None = None,
@@ -49,6 +51,7 @@ def module_to_graph(
         time_axis: the axis of the sample that is time.
         accept: names of accepted deviations.
         check: random inputs to run the module and the import on.
+        measure: labelled data, ``(inputs, labels)`` or a mapping with ``labels``, on which both are measured.
         traced: the module to trace in place of the user's, and its neuron classes.
         edit: changes the data flow before it is built.
         private: makes a copy of the module for the check (default: a deep copy).
@@ -58,22 +61,14 @@ def module_to_graph(
         UnequalImport: the import does not compute the same as the module.
         UsageError: an invalid argument.
     """
-    names = check_accepted(accept)
+    names, data = check_accepted(accept), labelled_data(measure, check)
     source, traced_forms = traced or (module, forms)
     flow, reset = trace_after_reset(source, sample, traced_forms, batched=batched, time_axis=time_axis)
     flow = edit(flow)
     graph = to_graph(build_network(flow, traced_forms, dt, accept=names), f"{package} {version(package)}")
     is_given = batched is not None or time_axis is not None
-    return with_self_check(
-        graph,
-        module,
-        sample,
-        forms,
-        check,
-        private=lambda original: reset((private or deep_copy)(original)),
-        accept=names,
-        are_axes_given=is_given,
-    )
+    own: dict[str, Any] = {"private": lambda original: reset((private or deep_copy)(original)), "accept": names}
+    return with_self_check(graph, module, sample, forms, check, are_axes_given=is_given, measure=data, **own)
 
 
 def to_graph(network: Network, source: str) -> Any:
@@ -114,6 +109,7 @@ def with_self_check(
     private: Callable[[Any], Any] | None = None,
     are_axes_given: bool = False,
     accept: Sequence[str] = (),
+    measure: LabelledData | None = None,
 ) -> Any:
     """Compare ``graph`` with the module on random inputs, and store the outcome in its metadata.
 
@@ -126,6 +122,7 @@ def with_self_check(
         private: makes a copy of the module that may be run (default: a deep copy).
         are_axes_given: the user stated which axes of the sample are batch and time.
         accept: names of accepted deviations; if the graph has one, a difference is stated, not raised.
+        measure: labelled data on which both are measured; then the check is made whatever it costs.
 
     Raises:
         UnequalImport: the two differ by more than rounding.
@@ -136,7 +133,8 @@ def with_self_check(
     if inputs == 0:
         return graph
     deviates = bool(accept) and accepted_in(str(graph.metadata.get(PREFIX + "notes", "")))
-    more = {"private": private, "accepted": tuple(accept) if deviates else (), "are_axes_given": are_axes_given}
+    more: dict[str, Any] = {"private": private, "accepted": tuple(accept) if deviates else ()}
+    more |= {"are_axes_given": are_axes_given} | ({} if measure is None else {"measure": measure})
     outcome = load_attribute(CHECKER)(module, sample, graph, forms, inputs, **more)
     graph.metadata[KEY] = json.dumps(outcome, sort_keys=True)
     return graph

@@ -205,3 +205,43 @@ def test_a_conversion_needs_data(tmp_path: Path, capsys: pytest.CaptureFixture[s
     err = capsys.readouterr().err
     assert "--calibrate: is missing" in err
     assert "[samples, *shape]" in err
+
+
+POOLED = """
+import warnings
+warnings.simplefilter("ignore")
+import torch, snntorch as snn
+torch.manual_seed(0)
+lifs = [snn.Leaky(beta=0.5, threshold=0.3, init_hidden=True) for _ in range(2)]
+net = torch.nn.Sequential(
+    torch.nn.Conv2d(1, 3, 3), torch.nn.MaxPool2d(2), lifs[0], torch.nn.Flatten(), torch.nn.Linear(27, 4), lifs[1]
+)
+"""
+
+
+def test_a_replaced_maximum_is_measured_on_labelled_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "pooled.py").write_text(POOLED)
+    source = np.random.default_rng(0)
+    data, output = tmp_path / "data.npz", tmp_path / "m.nir"
+    np.savez(data, images=source.random((6, 30, 1, 8, 8)), labels=np.arange(30) % 4)
+    command = ["import", f"{tmp_path / 'pooled.py'}:net", "--sample-shape", "1,1,8,8", "-o", str(output)]
+    assert run(command) == 1
+    assert "a maximum of currents is not linear" in capsys.readouterr().err
+    assert run([*command, "--replace-maxpool"]) == 0
+    out = capsys.readouterr().out
+    assert "self-check: " in out
+    assert "with the deviations accepted: replaced-maxpool; spikes of the module and of the import" in out
+    assert "measured" not in out
+    assert run([*command, "--replace-maxpool", "--measure", str(data), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)["self_check"]
+    measured = document["measured"]
+    assert (measured["samples"], measured["steps"]) == (30, 6)
+    assert 0 < measured["outputs_differ"] < 1
+    assert [p["name"] for p in measured["populations"]] == ["2", "5"]
+    assert run([*command, "--accept", "replaced-maxpool", "--measure", str(data)]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("measured: "))
+    assert line == f"measured: {measured['text']}"
+    assert f"accuracy {measured['module_accuracy']:.1%} (module) and {measured['import_accuracy']:.1%} (import)" in line
+    assert run([*command, "--replace-maxpool", "--measure", str(tmp_path / "none.npz")]) == 2
+    assert run(["import", *command[1:], "--from", "torch", "--calibrate", "x.npy", "--measure", str(data)]) == 2
+    assert "--measure: does not apply here" in capsys.readouterr().err
