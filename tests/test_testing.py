@@ -66,12 +66,12 @@ def network(seed: int, other: int) -> Network:
 
 
 SAME: dict[str, tuple[Callable[[], Iterator[Any]], str]] = {
-    "graphs": (lambda: (graph(seed) for seed in range(200)), "b7b99284ee367fdd"),
-    "small graphs": (lambda: (graph(seed, inputs=1, layers=1, outputs=1) for seed in range(100)), "237a31688c24402c"),
-    "flat graphs": (lambda: (graph(seed, nested=False) for seed in range(20)), "d82f0a2a61a13b96"),
+    "graphs": (lambda: (graph(seed) for seed in range(200)), "f4530603562e9418"),
+    "small graphs": (lambda: (graph(seed, inputs=1, layers=1, outputs=1) for seed in range(100)), "cfd2b9811618463d"),
+    "flat graphs": (lambda: (graph(seed, nested=False) for seed in range(20)), "24c162b33989a914"),
     "networks": (
         lambda: ((n.populations, n.projections) for n in (network(s, s + 1) for s in range(60))),
-        "d8da96b5a9675d74",
+        "07009169c97352d1",
     ),
 }
 
@@ -97,10 +97,10 @@ def test_counts_are_drawn_from_their_ranges() -> None:
 
 
 GRAPHS = {
-    **{"Input": 800, "Output": 800, "NIRGraph": 315, "Linear": 1601, "Affine": 432, "Scale": 249, "Delay": 644},
-    **{"Flatten": 432, "Conv1d": 285, "Conv2d": 162, "SumPool2d": 50, "AvgPool2d": 62},
-    **{"LIF": 630, "IF": 110, "CubaLIF": 118, "LI": 105, "CubaLI": 99, "I": 110, "Threshold": 113},
-    **{"options": 206, "own loop": 163, "read twice": 144, "time step": 326},
+    **{"Input": 800, "Output": 800, "NIRGraph": 316, "Linear": 1524, "Affine": 432, "Scale": 237, "Delay": 605},
+    **{"Flatten": 437, "Conv1d": 287, "Conv2d": 153, "SumPool2d": 34, "AvgPool2d": 57},
+    **{"LIF": 619, "IF": 104, "CubaLIF": 115, "LI": 99, "CubaLI": 104, "I": 108, "Threshold": 135},
+    **{"options": 207, "floor": 71, "own loop": 161, "read twice": 121, "time step": 329},
 }
 
 
@@ -115,6 +115,7 @@ def test_the_graphs_hold_every_kind_of_node_and_way() -> None:
         kinds["own loop"] += any(a == b for a, b in made.edges)
         kinds["time step"] += "nirbridge:dt" in made.metadata
         kinds["options"] += any(any(key.startswith("nirbridge:") for key in n.metadata) for n in made.nodes.values())
+        kinds["floor"] += any("nirbridge:v_min" in n.metadata for n in made.nodes.values())
     assert kinds == GRAPHS
 
 
@@ -126,7 +127,8 @@ def test_the_networks_hold_what_no_graph_has() -> None:
         kinds["negative decay"] += any((p.neuron.a_mem < 0).any() for p in made.populations)
         kinds["synapse"] += any(p.neuron.has_synapse for p in made.populations)
         kinds["uneven delays"] += any(p.delay_steps.size > 1 and np.ptp(p.delay_steps) > 0 for p in made.projections)
-    assert kinds == {"sparse": 53, "negative decay": 69, "synapse": 74, "uneven delays": 96}
+        kinds["floor"] += any(p.neuron.v_min is not None for p in made.populations)
+    assert kinds == {"sparse": 48, "negative decay": 67, "synapse": 77, "uneven delays": 97, "floor": 49}
 
 
 UNLIMITED = "just('unlimited')"

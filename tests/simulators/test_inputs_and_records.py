@@ -113,8 +113,14 @@ NAN[17, 2] = np.nan
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (INPUT[:, :3], r"^input 'in': an array of shape \(30, 3\), it takes \[steps, 4\] or \[steps, batch, 4\]$"),
-        (INPUT[:, 0], r"^input 'in': an array of shape \(30,\), it takes \[steps, 4\] or \[steps, batch, 4\]$"),
+        (
+            INPUT[:, :3],
+            r"^input 'in': an array of shape \(30, 3\), it takes \[steps, 4\] or \[steps, batch, 4\]; put time steps first",
+        ),
+        (
+            INPUT[:, 0],
+            r"^input 'in': an array of shape \(30,\), it takes \[steps, 4\] or \[steps, batch, 4\]; put time steps first",
+        ),
         (NAN, r"^input 'in': NaN at time step 17 \(1 such value\), inputs are finite numbers of float32; remove them$"),
         (INPUT * 1e300, r"^input 'in': 1e\+300 at time step "),
         (INPUT + 1j, r"^input 'in': an array of type complex128, inputs are real numbers; convert it$"),
