@@ -115,11 +115,11 @@ NAN[17, 2] = np.nan
     [
         (
             INPUT[:, :3],
-            r"^input 'in': an array of shape \(30, 3\), it takes \[steps, 4\] or \[steps, batch, 4\]; put time steps first",
+            r"^input 'in': an array of shape \(30, 3\), it takes \[steps, 4\] or \[steps, batch, 4\]; put",
         ),
         (
             INPUT[:, 0],
-            r"^input 'in': an array of shape \(30,\), it takes \[steps, 4\] or \[steps, batch, 4\]; put time steps first",
+            r"^input 'in': an array of shape \(30,\), it takes \[steps, 4\] or \[steps, batch, 4\]; put",
         ),
         (NAN, r"^input 'in': NaN at time step 17 \(1 such value\), inputs are finite numbers of float32; remove them$"),
         (INPUT * 1e300, r"^input 'in': 1e\+300 at time step "),
