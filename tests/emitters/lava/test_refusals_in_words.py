@@ -28,7 +28,10 @@ def told(n: Any, process: str = "custom") -> list[str]:
     return [line.removeprefix("population 'p': ") for line in found]
 
 
-NO_LIF = "is marked as a plain LIF, but is not one, one du, dv and vth, reset to zero, no refractory time, no floor; mark it 'custom'"
+NO_LIF = (
+    "is marked as a plain LIF, but is not one, one du, dv and vth, reset to zero, no refractory time, no floor; "
+    "mark it 'custom'"
+)
 REGISTERS: list[tuple[str, int, int, str]] = [
     ("du", 0, 4_095, "custom"),
     ("dv", 0, 4_096, "custom"),
