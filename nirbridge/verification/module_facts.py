@@ -13,15 +13,18 @@ from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network
 from nirbridge.network.operators import Conv, Dense, Sparse
 
+_GRADIENTS_ONLY = frozenset({"learning_window"})
+"""Attributes of neurons (rockpool) that no forward uses: a decay of the same value is not theirs."""
+
 
 def module_tensors(module: Any) -> list[Array]:
-    """Every tensor and number that the module holds, in float64."""
+    """Every tensor and number that the module computes with, in float64."""
     import torch
 
     numbers: list[Array] = []
     for inner in module.modules():
-        values = [*vars(inner).values(), *inner._parameters.values(), *inner._buffers.values()]
-        for value in values:
+        values = {**vars(inner), **inner._parameters, **inner._buffers}
+        for value in (value for name, value in values.items() if name not in _GRADIENTS_ONLY):
             if isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel():
                 numbers.append(value.detach().to("cpu", torch.float64).numpy())
             elif isinstance(value, int | float) and not isinstance(value, bool):

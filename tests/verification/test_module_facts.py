@@ -53,6 +53,7 @@ def test_all_numbers_of_a_module() -> None:
     module.register_buffer("empty", torch.zeros(0))
     module.beta, module.steps, module.flag, module.name, module.plain = 0.5, 7, True, "n", torch.tensor([6.0])
     inner.in_features, inner.out_features = 8, 9
+    module.learning_window = torch.tensor([10.0])  # of surrogate gradients alone
     found = [a.ravel().tolist() for a in module_tensors(module)]
     assert sorted(found) == [[0.5], [1.0, 2.0], [3.0], [4.0], [6.0], [7.0], [8.0], [9.0]]
     assert all(a.dtype == np.float64 for a in module_tensors(module))

@@ -8,6 +8,7 @@ to the last bit) with ``A = exp(-dt / tau_mem)``, ``B = exp(-dt / tau_syn)``; a 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -74,9 +75,10 @@ def from_rockpool(
         UsageError: an invalid argument.
     """
     check_module(module, dt)
-    specs, as_torch = neuron_specs(), copied(module)
-    if hasattr(as_torch, "to_torch"):  # parameters() and modules() of rockpool differ from those of torch
-        as_torch = as_torch.to_torch()
+    specs, as_torch = neuron_specs(), _as_torch(copied(module))
+    traced, potentials, notes = _with_potentials(copied(module))
+    for name in notes:
+        as_torch.get_submodule(name)._record = True  # else only its evolve finds potentials
     return module_to_graph(
         as_torch,
         sample,
@@ -88,7 +90,56 @@ def from_rockpool(
         accept=accept,
         check=check,
         measure=measure,
+        traced=(_as_torch(traced), {**potentials, **specs}) if notes else None,
+        edit=lambda flow: replace(flow, notes=(*flow.notes, *notes.values())),
     )
+
+
+def _as_torch(module: Any) -> Any:
+    """The module with parameters() and modules() of torch, from which those of rockpool differ."""
+    return module.to_torch() if hasattr(module, "to_torch") else module
+
+
+def _with_potentials(module: Any) -> tuple[Any, Mapping[type, NeuronSpec], Mapping[str, str]]:
+    """The module, a copy, where SynNets with ``output="vmem"`` end in neurons that return their potential.
+
+    Returns:
+        The module, the class of these neurons, and a note for the path of each SynNet.
+    """
+    import torch
+
+    networks = sys.modules.get("rockpool.nn.networks.synnet")  # whoever has a SynNet has imported it
+    if networks is None:
+        return module, {}, {}
+    lif, potential = _lif_and_potential()
+    notes: dict[str, str] = {}
+    parts: Any = torch.nn.Module.named_modules(module)
+    for path, inner in parts:
+        if getattr(type(inner), "forward", None) is not networks.SynNet.forward or inner.output != "vmem":
+            continue
+        last = getattr(inner.seq, inner.label_last_LIF)
+        if type(last) is lif:
+            last.__class__, inner.output = potential, "spikes"
+            threshold = float(np.min(as_float64(last.threshold)))
+            place = ".".join(filter(None, (path, "seq", inner.label_last_LIF)))
+            notes[path] = (
+                f"{place}: its potential is the output, exact while it stays below its threshold {threshold:g}"
+            )
+    return module, {potential: NeuronSpec(read_potential, layout=_BATCH_FIRST, has_dt=True)}, notes
+
+
+def _lif_and_potential() -> tuple[Any, Any]:
+    """LIFTorch, and a subclass that returns its potential."""
+    with quietly():
+        from rockpool.nn.modules.torch import LIFTorch
+
+    class Potential(LIFTorch):
+        def forward(self, input_data: Any) -> Any:
+            self._record = True
+            super().forward(input_data)
+            return self._record_dict["vmem"]
+
+    return LIFTorch, Potential
 
 
 def neuron_specs() -> Mapping[type, NeuronSpec]:
@@ -106,8 +157,7 @@ def neuron_specs() -> Mapping[type, NeuronSpec]:
     }
 
 
-@reader
-def read_lif(p: Parameters) -> ImportedNeuron:
+def _lif(p: Parameters) -> ImportedNeuron:
     """LIFTorch and LIFBitshiftTorch, recurrent or not, with one synapse per neuron."""
     module = p.module
     p.check_dt()
@@ -123,6 +173,19 @@ def read_lif(p: Parameters) -> ImportedNeuron:
         return ImportedNeuron(firing)
     p.check_square("w_rec", weight)
     return ImportedNeuron(firing, (Recurrence(Dense(freeze(weight.astype(np.float32)))),))
+
+
+read_lif = reader(_lif)
+
+
+@reader
+def read_potential(p: Parameters) -> ImportedNeuron:
+    """LIFTorch whose potential stays below its threshold: a readout."""
+    lif = _lif(p).neuron
+    readout = neuron(
+        "CubaLI", a_mem=lif.a_mem, g_mem=lif.g_mem, a_syn=lif.a_syn, bias=lif.bias, theta=None, reset="none"
+    )
+    return ImportedNeuron(readout)
 
 
 @reader

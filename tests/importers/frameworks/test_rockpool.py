@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import warnings
 from collections.abc import Callable
@@ -13,7 +14,9 @@ import pytest
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError
 from nirbridge.importers.frameworks import rockpool as reader
-from nirbridge.importers.neuron_specs import neuron_spec_of
+from nirbridge.importers.neuron_specs import neuron_spec_of, quietly
+from nirbridge.network.nir.from_nir import from_nir
+from nirbridge.simulators.simulate import simulate
 from tests.importers.lowering.one_population import NEURONS, is_lively, measure
 from tests.simulators.reference.frameworks import grid_weights
 
@@ -113,3 +116,54 @@ def test_several_synapses_and_noise_are_refused() -> None:
 def test_hardware_parts_are_not_imported() -> None:
     reader.neuron_specs()
     assert "samna" not in sys.modules
+
+
+# -- SynNet ----------------------------------------------------------------------------------------------------------
+
+
+def synnet(output: str, **options: Any) -> Any:
+    networks = pytest.importorskip("rockpool.nn.networks.synnet")
+    torch.manual_seed(0)
+    sizes = {"size_hidden_layers": [12, 8], "time_constants_per_layer": [2, 4]}
+    with quietly():
+        net = networks.SynNet(n_channels=8, n_classes=3, output=output, **sizes, **options)
+    for layer in (net.seq[0], net.seq[2], net.seq[4]):
+        layer.weight.data = torch.round(layer.weight.data * 8192) / 1024
+    net.seq[4].weight.data.abs_()
+    return net
+
+
+def drive(steps: int = 20) -> Any:
+    return (torch.rand((2, steps, 8), generator=torch.Generator().manual_seed(1)) < 0.4).float()
+
+
+def of_import(graph: Any, x: Any) -> Array:
+    network = from_nir(graph)
+    return np.swapaxes(simulate(network, np.swapaxes(x.numpy(), 0, 1)).recording["output"], 0, 1)
+
+
+@pytest.mark.parametrize("output", ["spikes", "vmem"])
+def test_a_synnet_gives_spikes_or_potentials(output: str) -> None:
+    net, x = synnet(output), drive()
+    graph = reader.from_rockpool(net, x, check=2)
+    assert json.loads(graph.metadata["nirbridge:self_check"])["outcome"] == "identical"
+    wanted = net.evolve(x)[0].detach().numpy()
+    assert np.ptp(wanted) >= 1
+    np.testing.assert_allclose(of_import(graph, x), wanted, rtol=0, atol=1e-5)
+    note = "seq.out_neurons: its potential is the output, exact while it stays below its threshold 32767"
+    assert (note in graph.metadata["nirbridge:notes"]) == (output == "vmem")
+    assert net.output == output
+    assert type(net.seq.out_neurons) is modules.LIFTorch
+
+
+def test_a_synnet_inside_another_module_gives_potentials() -> None:
+    net, x = torch.nn.Sequential(synnet("vmem").to_torch()), drive()
+    net[0]._record = True
+    graph = reader.from_rockpool(net, x, check=2)
+    assert json.loads(graph.metadata["nirbridge:self_check"])["outcome"] == "identical"
+    assert "0.seq.out_neurons: its potential" in graph.metadata["nirbridge:notes"]
+
+
+def test_a_potential_with_noise_is_refused() -> None:
+    with pytest.raises(ModelError, match="noise_std is not 0"):
+        reader.from_rockpool(synnet("vmem", neuron_kwargs={"noise_std": torch.tensor(0.1)}), drive())
