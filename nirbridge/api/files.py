@@ -5,19 +5,30 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from nirbridge import pipeline
 from nirbridge.api.arguments import Count, checked, kind_of
 from nirbridge.api.models import ChipLike, FilePath, chip, is_graph, network_of
 from nirbridge.emitters.artifact import Artifact
-from nirbridge.errors import IllegalMapping, UsageError
+from nirbridge.errors import IllegalMapping, UsageError, quoted
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.mapping.storage.file import read_map, write_map
 from nirbridge.mapping.storage.record import MapRecord
 from nirbridge.network.model import ModelFile, Network
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.simulators.types import Recording
+
+SUFFIXES = MappingProxyType(
+    {
+        "a quantized network": ".q.npz",
+        "a map": ".map.json",
+        "a network": ".nir",
+        "a recording": ".npz",
+    }
+)
+"""Saved value -> how the name of its file ends; longer ones before those that they end in."""
 
 
 @checked
@@ -69,23 +80,41 @@ def save(value: object, path: FilePath) -> None:
     tools would run differently gives an ``ExportWarning``.
 
     Raises:
-        UsageError: a value without a file format.
+        UsageError: a value without a file format, or a file name with another suffix than that of its format.
         FileError: the place cannot be written.
         ModelError: a network that NIR cannot express.
     """
     if isinstance(value, Network) or is_graph(value):
+        _check_suffix("a network", path)
         _save_graph(value, path)
     elif isinstance(value, MappedNetwork):
+        _check_suffix("a map", path)
         _save_map(value, path)
     elif isinstance(value, QuantizedNetwork):
+        _check_suffix("a quantized network", path)
         pipeline.save_quantized(value, Path(path))
     elif isinstance(value, Recording):
+        _check_suffix("a recording", path)
         pipeline.save_recording(value, Path(path))
     elif isinstance(value, Artifact):
+        _check_suffix("a program", path)
         pipeline.write_program(value, Path(path))
     else:
         limit = "a Network, NIRGraph, MappedNetwork, QuantizedNetwork, Recording or Artifact is saved"
         raise UsageError.of("nirbridge.save()", kind_of(value), limit, "give one of these")
+
+
+def _check_suffix(kind: str, path: FilePath) -> None:
+    """Raises UsageError for a file name with another suffix than that of its kind, a folder name with any of them."""
+    name = os.path.basename(os.fspath(path))
+    expected = SUFFIXES.get(kind, "")
+    suffix = next((each for each in SUFFIXES.values() if name.endswith(each)), "")
+    if suffix == expected:
+        return
+    found = f"{kind} is saved as {expected or 'a folder'}"
+    limit = f"the suffixes are {', '.join(f'{end} ({owner})' for owner, end in sorted(SUFFIXES.items()))}"
+    stem = name.removesuffix(suffix) if suffix else os.path.splitext(name)[0]
+    raise UsageError.of(f"path {quoted(name)}", found, limit, f"did you mean {quoted(stem + expected)}?")
 
 
 def model_file(network: Network, path: str) -> ModelFile:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import nirbridge as nb
+from nirbridge.network import to_nir
 from nirbridge.pipeline import network_of_shapes
 
 HOSTILE = "<b>\n\x1b[31m'\"&"
@@ -332,6 +334,35 @@ def test_every_value_with_a_format_is_written_and_read(values: dict[str, Any], t
     assert (tmp_path / "program" / "manifest.json").is_file()
     with pytest.raises(nb.errors.UsageError, match="a Chip, a Network, NIRGraph"):
         nb.save(values["chip"], tmp_path / "c")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "meant"),
+    [
+        ("network", "x.json", "x.nir"),
+        ("graph", "x.npz", "x.nir"),
+        ("network", "x", "x.nir"),
+        ("mapped", "x.json", "x.map.json"),
+        ("mapped", "x.nir", "x.map.json"),
+        ("quantized", "x.npz", "x.q.npz"),
+        ("recording", "x.q.npz", "x.npz"),
+        ("recording", "x.map.json", "x.npz"),
+        ("artifact", "x.nir", "x"),
+    ],
+)
+def test_a_file_is_named_as_its_kind_is(
+    values: dict[str, Any], kind: str, name: str, meant: str, tmp_path: Path
+) -> None:
+    value = to_nir(values["network"]) if kind == "graph" else values[kind]
+    with pytest.raises(nb.errors.UsageError) as raised:
+        nb.save(value, tmp_path / name)
+    (problem,) = raised.value.problems
+    assert (problem.subject, problem.hint) == (f"path '{name}'", f"did you mean '{meant}'?")
+    assert all(f"{end} (" in problem.limit for end in (".nir", ".map.json", ".q.npz", ".npz"))
+    assert not list(tmp_path.iterdir())
+    with warnings.catch_warnings(action="ignore"):
+        nb.save(value, tmp_path / meant)
+    assert [path.name for path in tmp_path.iterdir()] == [meant]
 
 
 def test_saving_a_network_names_the_tools_that_would_run_it_differently(tmp_path: Path) -> None:

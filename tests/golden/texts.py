@@ -91,7 +91,7 @@ def _archive(value: Any) -> str:
 
     digest = hashlib.sha256()
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "value.npz"
+        path = Path(folder) / ("value.q.npz" if isinstance(value, nb.QuantizedNetwork) else "value.npz")
         nb.save(value, path)
         with zipfile.ZipFile(path) as archive:
             for member in archive.namelist():
