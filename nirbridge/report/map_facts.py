@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from nirbridge.chips.model import CoreId
@@ -13,6 +13,7 @@ from nirbridge.partitioner.cost.resources import limits
 from nirbridge.partitioner.model import RESOURCES, Block, Slice
 
 _CHIP_KEYS = {name: f"core.{name}" for name in RESOURCES} | {"synapse_words": "synapses.words"}
+APPROXIMATE_HEADING = "approximate (~)"
 _PREFIXES = (
     ("G", 1e9),
     ("M", 1e6),
@@ -106,7 +107,7 @@ def resource_rows(mapped: MappedNetwork) -> list[ResourceRow]:
         used = [int(block.used.get(name, 0)) for block in blocks]
         maximum = max(used, default=0)
         fullest_core = core_name(mapped.cores[used.index(maximum)], mapped) if used else "-"
-        rough = _CHIP_KEYS[name] in mapped.chip.approximate
+        rough = is_approximate_limit(mapped.chip.approximate, name)
         rows.append(ResourceRow(name, sum(used), maximum, fullest_core, limit[name], rough))
     return rows
 
@@ -162,15 +163,19 @@ def summary_line(mapped: MappedNetwork) -> str:
         f" ({report.status}, at least {report.cores_lower_bound:,})",
         f"{counted(mapped.network.neurons, 'neuron')} in {counted(len(mapped.network.populations), 'population')}",
         f"{rate_text(costs.multicast_hops_per_step)} multicast hops",
-        *(f"{figure_with_prefix(value, unit)}" for value, unit in _known_totals(costs)),
+        *_known_totals(costs, mapped.chip.approximate),
     ]
     marks = ["placement only"] if mapped.placement_only else []
     return ", ".join([*marks, *parts]) + " per time step"
 
 
-def _known_totals(costs: MapCosts) -> list[tuple[float, str]]:
-    totals = ((costs.energy_per_step_j, "J"), (costs.time_per_step_s, "s"))
-    return [(value, unit) for value, unit in totals if value is not None]
+def _known_totals(costs: MapCosts, approximate: Collection[str]) -> list[str]:
+    totals = ((costs.energy_per_step_j, "J", "energy"), (costs.time_per_step_s, "s", "time"))
+    return [
+        figure_with_prefix(value, unit, approximate=is_approximate_table(approximate, table))
+        for value, unit, table in totals
+        if value is not None
+    ]
 
 
 def proof_text(mapped: MappedNetwork) -> list[str]:
@@ -194,9 +199,20 @@ def _words(name: str) -> str:
     return one_line(name).replace("_", " ")
 
 
-def is_approximate_table(mapped: MappedNetwork, table: str) -> bool:
-    """True if a figure of that table of the chip file is approximate."""
-    return any(key.startswith(f"{table}.") for key in mapped.chip.approximate)
+def is_approximate_table(approximate: Collection[str], table: str) -> bool:
+    """True if a figure of that table of a chip file is among its ``approximate`` keys."""
+    return any(key.startswith(f"{table}.") for key in approximate)
+
+
+def is_approximate_limit(approximate: Collection[str], resource: str) -> bool:
+    """True if the limit of a core on one of ``RESOURCES`` is among the ``approximate`` keys of a chip file."""
+    return _CHIP_KEYS[resource] in approximate
+
+
+def approximate_lines(chip: str, approximate: Collection[str]) -> list[str]:
+    """The remark under a report with ``~``: the approximate keys of the chip; empty where there is none."""
+    keys = ", ".join(map(one_line, approximate))
+    return [f"limits and figures of {one_line(chip)} that are not public: {keys}"] if keys else []
 
 
 def map_facts(mapped: MappedNetwork) -> list[tuple[str, list[str]]]:
@@ -243,20 +259,18 @@ def _total(value: float | None, unit: str, mapped: MappedNetwork, table: str) ->
     if value is None:
         return f"unknown: the chip file has no data for {table}"
     without = f" (partial: no data for {', '.join(missing)})" if missing else ""
-    return f"{figure_with_prefix(value, unit, approximate=is_approximate_table(mapped, table))} per time step{without}"
+    rough = is_approximate_table(mapped.chip.approximate, table)
+    return f"{figure_with_prefix(value, unit, approximate=rough)} per time step{without}"
 
 
 def remarks(mapped: MappedNetwork) -> list[tuple[str, list[str]]]:
     """Assumptions, notes, relays, and approximate figures: heading and sentences; empty ones left out."""
     network, chip = mapped.network, mapped.chip
     relays = [p for p in network.populations if p.neuron.kind.lower() == "relay"]
-    rough = [
-        f"limits and figures of {one_line(chip.name)} that are not public: {', '.join(map(one_line, chip.approximate))}"
-    ]
     sections = [
         ("assumed", [one_line(text) for text in network.assumed]),
         ("notes", [one_line(text) for text in network.notes]),
         ("relays", [f"{quoted(p.name, 40)}: {counted(p.size, 'relay neuron')} added to the model" for p in relays]),
-        ("approximate (~)", rough if chip.approximate else []),
+        (APPROXIMATE_HEADING, approximate_lines(chip.name, chip.approximate)),
     ]
     return [(heading, lines) for heading, lines in sections if lines]

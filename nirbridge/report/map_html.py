@@ -40,7 +40,7 @@ td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space:
 
 def map_html(mapped: MappedNetwork, *, title: str = "") -> str:
     """The report of a map as an HTML document; ``title`` (the model's name) is escaped like every name."""
-    name = one_line(title) or "nirbridge map"
+    name, keys = one_line(title) or "nirbridge map", mapped.chip.approximate
     parts = [
         f"<h1>{escape(name)}</h1>",
         _facts(mapped),
@@ -53,10 +53,10 @@ def map_html(mapped: MappedNetwork, *, title: str = "") -> str:
         "<h2>Cores</h2>",
         _cores(core_rows(mapped)),
         *_breakdown(
-            "Energy per time step", mapped.costs.energy_breakdown_j, "J", rough=is_approximate_table(mapped, "energy")
+            "Energy per time step", mapped.costs.energy_breakdown_j, "J", rough=is_approximate_table(keys, "energy")
         ),
         *_breakdown(
-            "Duration of a time step", mapped.costs.time_breakdown_s, "s", rough=is_approximate_table(mapped, "time")
+            "Duration of a time step", mapped.costs.time_breakdown_s, "s", rough=is_approximate_table(keys, "time")
         ),
         *(_remark(heading, lines) for heading, lines in remarks(mapped)),
     ]

@@ -64,6 +64,7 @@ def map_text(mapped: MappedNetwork, width: int = 100, *, title: str = "", color:
 
 def map_renderable(mapped: MappedNetwork, width: int = 100, *, title: str = "", notes: bool = True) -> RenderableType:
     """The same report for a given ``rich`` console; without assumptions and notes where ``notes`` is false."""
+    keys = mapped.chip.approximate
     parts: list[RenderableType] = [Text(one_line(title), style="bold")] if title else []
     facts = facts_table((label, "\n".join(lines)) for label, lines in map_facts(mapped))
     parts += [facts, heading("resources"), _resources(mapped)]
@@ -75,10 +76,10 @@ def map_renderable(mapped: MappedNetwork, width: int = 100, *, title: str = "", 
         parts += [heading("populations"), _populations(mapped), heading("fullest cores"), _cores(fullest)]
     parts += [heading("mesh"), Text(mesh_text(mapped, width))]
     parts += _breakdown(
-        "energy per time step", mapped.costs.energy_breakdown_j, "J", rough=is_approximate_table(mapped, "energy")
+        "energy per time step", mapped.costs.energy_breakdown_j, "J", rough=is_approximate_table(keys, "energy")
     )
     parts += _breakdown(
-        "duration of a time step", mapped.costs.time_breakdown_s, "s", rough=is_approximate_table(mapped, "time")
+        "duration of a time step", mapped.costs.time_breakdown_s, "s", rough=is_approximate_table(keys, "time")
     )
     for title, lines in remarks(mapped) if notes else []:
         parts += listed(title, lines)

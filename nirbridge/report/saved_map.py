@@ -11,7 +11,15 @@ from rich.table import Table
 from nirbridge.errors import counted, quoted
 from nirbridge.mapping.storage.record import MapRecord
 from nirbridge.partitioner.model import RESOURCES
-from nirbridge.report.map_facts import figure_with_prefix, one_line, rate_text
+from nirbridge.report.map_facts import (
+    APPROXIMATE_HEADING,
+    approximate_lines,
+    figure_with_prefix,
+    is_approximate_limit,
+    is_approximate_table,
+    one_line,
+    rate_text,
+)
 from nirbridge.report.tables import facts_table, heading, listed, table
 
 _LEFT_OUT = ("schema", "chip", "blocks", "routes", "projections", "populations")
@@ -39,6 +47,7 @@ def saved_map_text(record: MapRecord, *, notes: bool = True) -> RenderableType:
     parts += [heading("populations"), _populations(record)]
     for title in ("assumed", "notes") if notes else ():
         parts += listed(title, map(one_line, record.raw.get(title) or ()))
+    parts += listed(APPROXIMATE_HEADING, approximate_lines(record.chip["name"], _approximate(record)) if notes else ())
     return Group(*parts)
 
 
@@ -60,8 +69,14 @@ def _lines(record: MapRecord) -> Iterator[tuple[str, str]]:
     yield "traffic", f"{rate_text(totals['multicast_hops'])} multicast hops per time step"
     for label, key, unit in (("energy", "energy_per_step_j", "J"), ("time", "time_per_step_s", "s")):
         value = totals.get(key)
-        yield label, "unknown" if value is None else f"{figure_with_prefix(value, unit)} per time step"
+        rough = is_approximate_table(_approximate(record), label)
+        figure = "unknown" if value is None else f"{figure_with_prefix(value, unit, approximate=rough)} per time step"
+        yield label, figure
     yield "rates", one_line(record.raw["rates"])
+
+
+def _approximate(record: MapRecord) -> tuple[str, ...]:
+    return tuple(record.raw["approximate"])
 
 
 def _resources(record: MapRecord) -> Table:
@@ -69,7 +84,8 @@ def _resources(record: MapRecord) -> Table:
     for name in RESOURCES:
         row = record.totals[name]
         limit = "not limited" if row.get("limit") is None else f"{row['limit']:,}"
-        rows.append((name.replace("_", " "), f"{row['used']:,}", f"{row['max']:,}", limit))
+        mark = "~" if is_approximate_limit(_approximate(record), name) else ""
+        rows.append((name.replace("_", " "), f"{row['used']:,}", f"{row['max']:,}", mark + limit))
     return table(("resource", "all cores", "fullest core", "limit"), "LR", rows)
 
 

@@ -16,12 +16,14 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
+from nirbridge import map as map_network
 from nirbridge import pipeline
 from nirbridge.cli.ascii import encodable, is_ascii_locale
 from nirbridge.cli.main import COMMANDS, run
 from nirbridge.cli.output import print_warning
 from nirbridge.cli.paths import Command
 from nirbridge.cli.progress import progress_on_stderr
+from nirbridge.network import to_nir
 from nirbridge.report.layout import fitted
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -241,3 +243,28 @@ def test_a_summary_is_one_line(here: Path, monkeypatch: pytest.MonkeyPatch, caps
     )
     assert lines[0].endswith(f", {totals['time_per_step_s'] * 1e6:.3g} us per time step")
     assert f"{sum(p['neurons'] for p in record['populations']):,} neurons in " in lines[0]
+
+
+@pytest.mark.parametrize(("chip", "mark"), [("loihi1", ""), ("loihi2", "~")])
+def test_figures_that_are_not_public_are_marked_in_every_text(
+    chip: str, mark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The summary in one line, the report, the saved map and ``summary()`` in Python: one rule."""
+    monkeypatch.chdir(tmp_path)
+    network = pipeline.network_of_shapes("8 dense6 lif dense2 lif")
+    pipeline.save_graph(to_nir(network), "n.nir", warn=False)
+    mapping = ["map", "n.nir", "--chip", chip]
+    texts = {"summary()": map_network(network, chip).summary()}
+    for name, words in {"line": [*mapping, "--summary", "-o", "n.map.json"], "report": mapping}.items():
+        assert run(words) == 0
+        texts[name] = capsys.readouterr().out
+    assert run(["show", "n.map.json"]) == 0
+    texts["show"] = capsys.readouterr().out
+    totals = json.loads(Path("n.map.json").read_text())["totals"]
+    energy, duration = f"{totals['energy_per_step_j'] * 1e12:.3g} pJ", f"{totals['time_per_step_s'] * 1e6:.3g} us"
+    for name, text in texts.items():
+        shown = re.findall(rf"(?<=[ ])\S?{energy}", text), re.findall(rf"(?<=[ ])\S?{duration} per time step", text)
+        assert shown == ([mark + energy], [f"{mark}{duration} per time step"]), name
+        assert ("approximate (~)" in text, "~8,192" in text) == (
+            (False, False) if name == "line" else (True, bool(mark))
+        )
