@@ -152,7 +152,7 @@ def _population(rng: np.random.Generator, name: str, shape: Shape) -> Population
             mixed = rng.integers(kinds, size=math.prod(shape))
             mixed = mixed if rng.random() < 0.7 else np.sort(mixed)
             values[key] = (0.5 + mixed / 32.0).reshape(shape)
-    return Population(name, shape, neuron("LIF", **values))
+    return Population(name, shape, neuron("LIF", a_mem=values["a_mem"], theta=values["theta"]))
 
 
 # -- chips ---------------------------------------------------------------------------------------------------------

@@ -22,6 +22,8 @@ from nirbridge.arrays import Array
 from nirbridge.errors import ModelError
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
 
+PLACE_LEVEL = 2**20
+"""Level of the numbers of the first axis: no chain has as many parts."""
 EXPLICIT_SYNAPSES_MAX = 30_000_000
 """Above this an operator that has neither closed form is refused rather than listed."""
 
@@ -274,9 +276,15 @@ def _made_matrix(axis: Axis) -> sparse.csr_array:
     return sparse.csc_array((axis.taps, axis.outs, axis.indptr), shape=(axis.n_out, axis.n_in)).tocsr()
 
 
-def axis_rows(axis: Axis, start: int, stop: int) -> sparse.csr_array:
-    """[stop - start, n_in] with a one for every output of the range and an input that reaches it."""
-    return _ones(_axis_matrix(axis)[start:stop])
+def axis_rows(axis: Axis, start: int, stop: int, place: int) -> sparse.csr_array:
+    """[stop - start, n_in]: a number for every output of the range and an input that reaches it.
+
+    Products of the numbers over all axes are equal for equal kernel weights. ``place`` is that of the axis: weights of
+    different output channels (place 0) are different, and row 0, column 1 of a kernel is not row 1, column 0.
+    """
+    rows = sparse.csr_array(_axis_matrix(axis)[start:stop])
+    taps = rows.data if place else np.repeat(np.arange(start, stop), np.diff(rows.indptr))
+    return sparse.csr_array((_tap_numbers(taps, PLACE_LEVEL + place), rows.indices, rows.indptr), shape=rows.shape)
 
 
 def explicit(form: Connectivity, subject: str) -> Explicit:

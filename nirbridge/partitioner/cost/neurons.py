@@ -8,13 +8,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
+from scipy import sparse
 
 from nirbridge.arrays import Array
-from nirbridge.partitioner.cost.connectivity import explicit, synapses
-from nirbridge.partitioner.cost.resources import axon_list_words, least_list_words, profile_ids, run_words
-from nirbridge.partitioner.cost.sizing import CostModel, flat_indices
+from nirbridge.partitioner.cost.connectivity import Separable, axis_rows, explicit, synapses
+from nirbridge.partitioner.cost.resources import (
+    axon_list_words,
+    least_list_words,
+    profile_ids,
+    run_words,
+    shared_list_words,
+)
+from nirbridge.partitioner.cost.sizing import CostModel, IncomingProjection, flat_indices
 from nirbridge.partitioner.model import Slice
 
 
@@ -38,10 +46,15 @@ class Lists:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NeuronEdge:
-    """One projection: ``lists`` has a row of sources for each neuron of the network (empty where it is no target)."""
+    """One projection: ``lists`` has a row of sources for each neuron of the network (empty where it is no target).
+
+    Where like kernels are stored once, ``taps`` has the number of each entry's weight, ``channel`` its input channel.
+    """
 
     lists: Lists
     delayed: bool
+    taps: Array | None
+    channel: Array | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,10 +82,7 @@ class NeuronLists:
         return len(self.decay)
 
     def words(self, members: Array) -> int:
-        """Words of a core that holds ``members`` (ascending), every source's list stored whole.
-
-        An upper bound where the chip stores like kernels once.
-        """
+        """Words of a core that holds ``members`` (ascending), every source's list stored whole."""
         fmt, bits = self.sizes.chip.synapses, self.sizes.weight_bits
         total = 0
         for edge in self.edges:
@@ -80,8 +90,12 @@ class NeuronLists:
             if len(index):
                 source = edge.lists.values[index]
                 order = np.argsort(source, kind="stable")
-                words = axon_list_words(source[order], place[order], fmt, bits, delayed=edge.delayed)[1]
-                total += int(words.sum())
+                source, place, index = source[order], place[order], index[order]
+                if edge.taps is None or edge.channel is None:
+                    total += int(axon_list_words(source, place, fmt, bits, delayed=edge.delayed)[1].sum())
+                    continue
+                taps, channel = edge.taps[index], edge.channel[index]
+                total += shared_list_words(source, place, taps, channel, fmt, bits, delayed=edge.delayed)
         return total
 
     def word_tables(self, longest: int) -> list[tuple[Array, Array]]:
@@ -94,7 +108,7 @@ class NeuronLists:
             most = counts * int(least[1]) if longest else least
             if fmt.index_bits is not None:
                 most = np.minimum(most, run_words(counts, fmt, bits, delayed=edge.delayed, sparse=True))
-            tables.append((least, most))
+            tables.append((least if edge.taps is None else np.zeros_like(least), most))
         return tables
 
 
@@ -117,10 +131,7 @@ def neuron_lists(sizes: CostModel) -> NeuronLists:
     edges = []
     for name, shape in sizes.shapes.items():
         for edge in sizes.incoming[name]:
-            form = explicit(edge.form, f"projection onto {name!r}")
-            target = np.repeat(numbers[name], np.diff(form.indptr))
-            lists = _lists(target, numbers[edge.source][form.sources], network.neurons)
-            edges.append(NeuronEdge(lists, edge.delayed))
+            edges.append(_neuron_edge(edge, numbers[name], numbers[edge.source], network.neurons))
         assert math.prod(shape) == len(numbers[name])
     pairs = [
         np.zeros(0, np.int64),
@@ -130,6 +141,20 @@ def neuron_lists(sizes: CostModel) -> NeuronLists:
     decay, threshold = _profiles(sizes, numbers)
     fed, feeds = _lists(target, source, network.neurons), _lists(source, target, points)
     return NeuronLists(sizes, points, first, tuple(edges), fed, feeds, np.diff(fed.start), decay, threshold)
+
+
+def _neuron_edge(edge: IncomingProjection, targets: Array, sources: Array, neurons: int) -> NeuronEdge:
+    """One projection; ``targets`` and ``sources`` are the numbers of the flat indices of both sides."""
+    form = explicit(edge.form, f"projection from {edge.source!r}")
+    target, source = np.repeat(targets, np.diff(form.indptr)), sources[form.sources]
+    lists = _lists(target, source, neurons)
+    if not edge.shares or not isinstance(edge.form, Separable):
+        return NeuronEdge(lists, edge.delayed, None, None)
+    tapped = [axis_rows(axis, 0, axis.n_out, place) for place, axis in enumerate(edge.form.axes)]
+    rows = sparse.coo_array(reduce(lambda a, b: sparse.kron(a, b, format="csr"), tapped))
+    order = np.lexsort((sources[rows.col], targets[rows.row]))
+    channel = rows.col[order] // math.prod(edge.form.source_shape[1:])
+    return NeuronEdge(lists, edge.delayed, rows.data[order].astype(np.int64), channel.astype(np.int64))
 
 
 def _lists(row: Array, value: Array, rows: int) -> Lists:

@@ -155,6 +155,33 @@ class _RunTable:
 _run_table = lru_cache(maxsize=256)(_RunTable)
 
 
+def shared_list_words(
+    axon_ids: Array,
+    positions: Array,
+    taps: Array,
+    channels: Array,
+    fmt: SynapseFormat,
+    weight_bits: int,
+    *,
+    delayed: bool,
+) -> int:
+    """Words of target lists where those of one input channel that are alike are stored once.
+
+    Alike are lists whose positions, less the first one, and ``taps`` (int64) are equal, but for a chance of 2**-64.
+    ``channels`` has the input channel of each entry; all are sorted as in ``axon_list_words``.
+    """
+    if len(axon_ids) == 0:
+        return 0
+    words = axon_list_words(axon_ids, positions, fmt, weight_bits, delayed=delayed)[1]
+    first = np.flatnonzero(np.concatenate(([True], axon_ids[1:] != axon_ids[:-1])))
+    distance = positions - np.repeat(positions[first], np.diff(np.append(first, len(positions))))
+    draws = np.random.default_rng(0x5EED).integers(0, 2**64, size=int(distance.max()) + 1, dtype=np.uint64)
+    mixed = taps.view(np.uint64) ^ (taps.view(np.uint64) >> np.uint64(29))
+    mark = np.add.reduceat((draws[distance] | np.uint64(1)) * (mixed * np.uint64(0x9FB21C651E98DF25)), first)
+    alike = np.stack([channels[first], mark.view(np.int64)], axis=1)
+    return int(words[np.unique(alike, axis=0, return_index=True)[1]].sum())
+
+
 # -- limits ------------------------------------------------------------------------------------------------------
 
 

@@ -14,7 +14,6 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from nirbridge._types import Box, Shape
 from nirbridge.arrays import Array
@@ -27,11 +26,11 @@ from nirbridge.partitioner.cost.connectivity import (
     Connectivity,
     Explicit,
     Separable,
-    axis_rows,
     connectivity,
     out_degrees,
     sources_of,
 )
+from nirbridge.partitioner.cost.listing import box_lists, flat_indices, numbering_axes
 from nirbridge.partitioner.cost.patterns import AxisLists, Patterns, axis_lists, range_patterns
 from nirbridge.partitioner.cost.resources import (
     axon_list_words,
@@ -39,6 +38,7 @@ from nirbridge.partitioner.cost.resources import (
     profile_counts,
     profile_ids,
     run_words,
+    shared_list_words,
 )
 
 
@@ -66,17 +66,6 @@ class IncomingProjection:
 def box_size(box: Box) -> int:
     """Number of neurons of a box."""
     return math.prod(b - a for a, b in box)
-
-
-def numbering_axes(shape: Shape) -> tuple[int, ...]:
-    """Axes from the slowest to the fastest in the numbering of a slice: channels (axis 0) last."""
-    return (*range(1, len(shape)), 0) if shape else ()
-
-
-def flat_indices(shape: Shape, box: Box) -> Array:
-    """Row-major flat indices of the neurons of a box, in the order in which a slice numbers them."""
-    grids = np.ravel_multi_index(np.ix_(*[np.arange(a, b) for a, b in box]), shape)
-    return np.transpose(grids, numbering_axes(shape)).ravel()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,15 +141,19 @@ class CostModel:
         """Words of one projection into boxes numbered one after the other in a core, synapse by synapse."""
         shape, form = self.shapes[population], edge.form
         assert not isinstance(form, AllToAll), "runs of a dense projection are counted in closed form"
-        sources, positions, start = [], [], 0
+        sources, positions, taps, start = [], [], [], 0
         for box in boxes:
-            source, position = box_lists(form, box, flat_indices(shape, box))
+            source, position, tap = box_lists(form, box, flat_indices(shape, box))
             sources.append(source)
             positions.append(position + start)
+            taps.append(tap)
             start += box_size(box)
-        source, position = np.concatenate(sources), np.concatenate(positions)
+        source, position, tap = np.concatenate(sources), np.concatenate(positions), np.concatenate(taps)
         order = np.lexsort((position, source))
         fmt, bits = self.chip.synapses, self.weight_bits
+        if edge.shares and isinstance(form, Separable):
+            source, channel = source[order], source[order] % form.axes[0].n_in
+            return shared_list_words(source, position[order], tap[order], channel, fmt, bits, delayed=edge.delayed)
         return int(axon_list_words(source[order], position[order], fmt, bits, delayed=edge.delayed)[1].sum())
 
     def _separable_words(self, edge: IncomingProjection, form: Separable, box: Box) -> int:
@@ -233,20 +226,6 @@ class CostModel:
             return 0, 0
         decays, thresholds = profile_counts(self.network, ((population, box),))
         return decays if self.count_decays else 0, thresholds if self.count_thresholds else 0
-
-
-def box_lists(form: Separable | Explicit, box: Box, rows: Array) -> tuple[Array, Array]:
-    """(source, position in the box) of every synapse into a box whose targets are ``rows``, in numbering order.
-
-    A source is an opaque number here, the same in every box of one form.
-    """
-    if isinstance(form, Explicit):
-        lengths = form.indptr[rows + 1] - form.indptr[rows]
-        offset = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        return form.sources[np.repeat(form.indptr[rows], lengths) + offset], np.repeat(np.arange(len(rows)), lengths)
-    parts = [axis_rows(form.axes[a], *box[a]) for a in numbering_axes(form.target_shape)]
-    joint = sparse.coo_array(reduce(lambda a, b: sparse.kron(a, b, format="csr"), parts))
-    return joint.col.astype(np.int64), joint.row.astype(np.int64)
 
 
 def shares_kernels(projection: Projection, form: Connectivity, fmt: SynapseFormat) -> bool:

@@ -25,8 +25,7 @@ from nirbridge.partitioner.model import Slice
 def resource_use(sizes: CostModel, blocks: Blocks) -> tuple[Mapping[str, int], ...]:
     """Use of every resource, block by block (names of ``partitioner.model.RESOURCES``).
 
-    Exact, but for words where a chip shares kernels between several slices of one population in a core: there it
-    is an upper bound: every slice is counted with its own copy, or every source with a list of its own.
+    Exact, that of the checker.
     """
     inputs, outputs = np.zeros(len(blocks), np.int64), np.zeros(len(blocks), np.int64)
     for entry in axon_entries(sizes, blocks):

@@ -10,21 +10,26 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from nirbridge._types import Box, Shape
 from nirbridge.arrays import Array
 from nirbridge.partitioner.cost.axons import Blocks
 from nirbridge.partitioner.cost.resources import profile_counts
 from nirbridge.partitioner.cost.sizing import CostModel, box_size, numbering_axes
 from nirbridge.partitioner.cost.usage import block_sources, block_words
 from nirbridge.partitioner.model import Slice
+from nirbridge.partitioner.search.cores import Work
 from nirbridge.partitioner.search.packing import in_core_order
 from nirbridge.partitioner.search.slicing import UNLIMITED
+from nirbridge.partitioner.search.stretches import Queue
 
+WORD_SYNAPSES = 4
+"""About the synapses of a word."""
+WORK_MAX = 60_000_000
+"""Synapses that are listed for exact words; afterwards a core is full where the sums of its slices are."""
 ROUNDS = 5
 """Rounds in which the output axons of one filling are charged to the neurons of the next one."""
 
@@ -46,10 +51,10 @@ class Order:
 
 ORDERS = (
     Order(),
-    Order(backwards=False),
-    Order(whole_pixels=True),
-    Order(columns=True),
     Order(both_ends=True),
+    Order(backwards=False),
+    Order(columns=True),
+    Order(whole_pixels=True),
     Order(both_ends=True, whole_pixels=True, columns=True),
 )
 
@@ -59,68 +64,14 @@ def streamed(
 ) -> Blocks | None:
     """The best filling over ``orders``, the first of equals; stops at ``enough`` cores. None: no filling is legal."""
     best: Blocks | None = None
+    work = Work(WORK_MAX)
     for order in orders:
-        found = _fill_legally(sizes, cap, groups, order)
+        found = _fill_legally(sizes, cap, groups, order, work)
         if found is not None and (best is None or len(found) < len(best)):
             best = found
         if best is not None and len(best) <= enough:
             break
     return best
-
-
-def interval_boxes(lengths: Shape, start: int, stop: int) -> Iterator[Box]:
-    """The boxes, in order, of places ``start`` to ``stop`` of a row-major grid of ``lengths``."""
-    if len(lengths) == 1:
-        yield ((start, stop),)
-        return
-    inner = math.prod(lengths[1:])
-    (first, head), (last, tail) = divmod(start, inner), divmod(stop, inner)
-    if first == last:
-        yield from (((first, first + 1), *rest) for rest in interval_boxes(lengths[1:], head, tail))
-        return
-    if head:
-        yield from (((first, first + 1), *rest) for rest in interval_boxes(lengths[1:], head, inner))
-        first += 1
-    if first < last:
-        yield ((first, last), *tuple((0, n) for n in lengths[1:]))
-    if tail:
-        yield from (((last, last + 1), *rest) for rest in interval_boxes(lengths[1:], 0, tail))
-
-
-@dataclass(slots=True, eq=False)
-class _Queue:
-    """The neurons of one population that are left: places ``start`` to ``stop`` of its order of axes."""
-
-    population: str
-    axes: tuple[int, ...]
-    lengths: Shape
-    grain: int
-    group: int
-    words: float
-    start: int
-    stop: int
-
-    def slices(self, count: int, *, backwards: bool) -> tuple[Slice, ...]:
-        """The slices of the next ``count`` neurons."""
-        a, b = (self.stop - count, self.stop) if backwards else (self.start, self.start + count)
-        found = []
-        for box in interval_boxes(self.lengths, a, b):
-            by_axis = dict(zip(self.axes, box, strict=True))
-            found.append(Slice(self.population, tuple(by_axis[axis] for axis in sorted(by_axis))))
-        return tuple(found)
-
-    def counts(self, most: int, grain: int, *, backwards: bool) -> list[int]:
-        """How many of the next neurons may be taken, up to ``most``: cuts lie at multiples of ``grain``."""
-        first = (self.stop % grain or grain) if backwards else grain - self.start % grain
-        left = self.stop - self.start
-        return [*range(first, min(most, left - 1) + 1, grain), *([left] if 0 < left <= most else [])]
-
-    def drop(self, count: int, *, backwards: bool) -> None:
-        """Take the next ``count`` neurons out."""
-        if backwards:
-            self.stop -= count
-        else:
-            self.start += count
 
 
 @dataclass(slots=True, eq=False)
@@ -133,18 +84,19 @@ class _Filling:
     sizes: CostModel
     cap: Array
     order: Order
-    queues: list[_Queue]
+    work: Work
+    queues: list[Queue]
     slots: dict[str, Array]
     charged: dict[str, Array]
     cores: list[tuple[Slice, ...]] = field(default_factory=list)
 
 
-def _fill_legally(sizes: CostModel, cap: Array, groups: Mapping[str, int], order: Order) -> Blocks | None:
+def _fill_legally(sizes: CostModel, cap: Array, groups: Mapping[str, int], order: Order, work: Work) -> Blocks | None:
     """Fill; where output axons are over the limit, fill again with those of the filling before, some rounds."""
     charged: dict[str, Array] | None = None
     for _ in range(ROUNDS):
         slots = {name: np.zeros(shape, np.int64) for name, shape in sizes.shapes.items()}
-        filling = _Filling(sizes, cap, order, _queues(sizes, groups, order), slots, charged or slots)
+        filling = _Filling(sizes, cap, order, work, _queues(sizes, groups, order), slots, charged or slots)
         if not _fill(filling):
             return None
         if cap[5] >= UNLIMITED or max(_charge(slots, core) for core in filling.cores) <= int(cap[5]):
@@ -154,7 +106,7 @@ def _fill_legally(sizes: CostModel, cap: Array, groups: Mapping[str, int], order
     return None
 
 
-def _queues(sizes: CostModel, groups: Mapping[str, int], order: Order) -> list[_Queue]:
+def _queues(sizes: CostModel, groups: Mapping[str, int], order: Order) -> list[Queue]:
     """The populations in the order in which they are filled."""
     queues = []
     for name, shape in sizes.shapes.items():
@@ -164,7 +116,7 @@ def _queues(sizes: CostModel, groups: Mapping[str, int], order: Order) -> list[_
         grain = shape[0] if order.whole_pixels and len(shape) > 1 else 1
         lengths = tuple(shape[a] for a in axes)
         words = _words_per_neuron(sizes, name) if order.both_ends else 0.0
-        queues.append(_Queue(name, axes, lengths, grain, groups.get(name, 0), words, 0, math.prod(shape)))
+        queues.append(Queue(name, axes, lengths, grain, groups.get(name, 0), words, 0, math.prod(shape)))
     if order.backwards:
         queues.reverse()
     return sorted(queues, key=lambda q: (q.group, -q.words))
@@ -221,17 +173,18 @@ def _take_all(filling: _Filling, at: int, group: int, content: tuple[Slice, ...]
     return content
 
 
-def _take(filling: _Filling, queue: _Queue, most: int, content: tuple[Slice, ...]) -> tuple[Slice, ...]:
+def _take(filling: _Filling, queue: Queue, most: int, content: tuple[Slice, ...]) -> tuple[Slice, ...]:
     """The content with as many of the next neurons of a queue as fit, up to ``most``."""
     backwards = filling.order.backwards
     room = min(most, int(filling.cap[0]) - sum(box_size(s.box) for s in content))
 
-    def misfits(count: int) -> bool:
-        return not _fits(filling, (*content, *queue.slices(count, backwards=backwards)))
+    def misfits(count: int, *, exact: bool = False) -> bool:
+        return not _fits(filling, (*content, *queue.slices(count, backwards=backwards)), exact=exact)
 
     for grain in dict.fromkeys((queue.grain, 1)):
         counts = queue.counts(room, grain, backwards=backwards)
         fitting = len(counts) if counts and not misfits(counts[-1]) else bisect_left(counts[:-1], True, key=misfits)
+        fitting = _exactly(counts, fitting, lambda count: misfits(count, exact=True))
         if fitting:
             content = (*content, *queue.slices(counts[fitting - 1], backwards=backwards))
             queue.drop(counts[fitting - 1], backwards=backwards)
@@ -241,8 +194,21 @@ def _take(filling: _Filling, queue: _Queue, most: int, content: tuple[Slice, ...
     return content
 
 
-def _fits(filling: _Filling, content: tuple[Slice, ...]) -> bool:
-    """True if a core can hold the slices: sums first, and what they share only where the sums are over."""
+def _exactly(counts: list[int], fitting: int, misfits: Callable[[int], bool]) -> int:
+    """How many of ``counts`` fit by the exact words: a few more than ``fitting``, which fit by sums."""
+    step = 1
+    while fitting < len(counts) and not misfits(counts[min(fitting + step, len(counts)) - 1]):
+        fitting, step = min(fitting + step, len(counts)), 2 * step
+    return (
+        bisect_left(range(fitting, min(fitting + step, len(counts))), True, key=lambda i: misfits(counts[i])) + fitting
+    )
+
+
+def _fits(filling: _Filling, content: tuple[Slice, ...], *, exact: bool) -> bool:
+    """True if a core can hold the slices: sums first, and what they share only where the sums are over.
+
+    Lists of several slices are short where these lie side by side, but to count them takes long: ``exact`` asks it.
+    """
     sizes, cap = filling.sizes, filling.cap
     slices = in_core_order(list(content), tuple(sizes.shapes))
     cost = np.sum([sizes.cost(s.population, s.box) for s in slices], axis=0)
@@ -258,7 +224,12 @@ def _fits(filling: _Filling, content: tuple[Slice, ...]) -> bool:
             return False
     if cost[1] > cap[1] and sum(map(len, block_sources(sizes, slices).values())) > cap[1]:
         return False
-    return bool(cost[2] <= cap[2] or block_words(sizes, slices) <= cap[2])
+    if cost[2] <= cap[2]:
+        return True
+    if not exact or filling.work.left <= 0:
+        return False
+    filling.work.left -= int(cost[2]) * WORD_SYNAPSES
+    return block_words(sizes, slices) <= int(cap[2])
 
 
 def _charge(slots: Mapping[str, Array], slices: Sequence[Slice]) -> int:

@@ -171,7 +171,7 @@ def test_lists_of_a_box(seed: int) -> None:
     if isinstance(edge.form, AllToAll):
         return
     box = random_box(rng, operator.output_shape)
-    source, where = box_lists(edge.form, box, flat_indices(operator.output_shape, box))
+    source, where, _ = box_lists(edge.form, box, flat_indices(operator.output_shape, box))
     place = positions(operator.output_shape, [Slice("p", box)], "p")
     expected = lists_of(one(operator).projections[0], place)
     found: dict[int, list[int]] = {}

@@ -20,7 +20,17 @@ from nirbridge.partitioner.search.clusters import clustered
 from nirbridge.partitioner.search.cores import Cores, Work
 from nirbridge.partitioner.search.methods import is_within
 from nirbridge.partitioner.search.slicing import capacity
-from tests.partitioner.cases import LOIHI, axons, chip, network, population, positions, random_network, words
+from tests.partitioner.cases import (
+    LOIHI,
+    axons,
+    chip,
+    network,
+    population,
+    positions,
+    random_network,
+    shared_words,
+    words,
+)
 from tests.partitioner.search.test_streaming import covers
 
 FREE = Work(10**9)
@@ -59,7 +69,7 @@ def test_the_use_of_a_set_is_that_of_its_slices_and_of_brute_force(seed: int, on
     for p in net.populations:
         sources |= axons(net, p.name, positions(p.shape, slices, p.name))
     used = resource_use(sizes, (slices,))[0]
-    fed = {int(s) for n in members for s in lists.fed.row(n)}
+    fed = {int(s) for n in members.tolist() for s in lists.fed.row(n)}
     assert len(fed) == len(sources) == used["input_axons"]
     assert used["synapse_words"] <= by_hand
 
@@ -84,6 +94,24 @@ def test_counts_kept_are_those_of_a_recount(seed: int) -> None:
     for core, used in enumerate(resource_use(sizes, blocks)):
         assert (cores.axons(core), cores.out[core]) == (used["input_axons"], used["output_axons"])
         assert cores.least_words[core] <= lists.words(np.flatnonzero(where == core)) <= cores.most_words[core]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_like_kernels_of_a_set_are_stored_once(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    net = random_network(rng, windows=True)
+    on = chip(shared_kernels=True)
+    sizes = cost_model(net, on, 8)
+    lists = neuron_lists(sizes)
+    members = np.flatnonzero(rng.random(lists.neurons) < 0.6)
+    slices = slices_of(lists, members)
+    shares = {edge.index: edge.shares for edges in sizes.incoming.values() for edge in edges}
+    assert any(shares.values())
+    expected = 0
+    for index, p in enumerate(net.projections):
+        place = positions(net.population(p.target).shape, slices, p.target)
+        expected += (shared_words if shares[index] else words)(p, place, on, 8)
+    assert lists.words(members) == expected
 
 
 def test_slices_of_an_image_keep_the_order_of_numbering() -> None:

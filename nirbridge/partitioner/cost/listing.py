@@ -1,0 +1,39 @@
+"""Neurons of a box in the order of numbering, and every synapse into them."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import numpy as np
+from scipy import sparse
+
+from nirbridge._types import Box, Shape
+from nirbridge.arrays import Array
+from nirbridge.partitioner.cost.connectivity import Explicit, Separable, axis_rows
+
+
+def numbering_axes(shape: Shape) -> tuple[int, ...]:
+    """Axes from the slowest to the fastest in the numbering of a slice: channels (axis 0) last."""
+    return (*range(1, len(shape)), 0) if shape else ()
+
+
+def flat_indices(shape: Shape, box: Box) -> Array:
+    """Row-major flat indices of the neurons of a box, in the order in which a slice numbers them."""
+    grids = np.ravel_multi_index(np.ix_(*[np.arange(a, b) for a, b in box]), shape)
+    return np.transpose(grids, numbering_axes(shape)).ravel()
+
+
+def box_lists(form: Separable | Explicit, box: Box, rows: Array) -> tuple[Array, Array, Array]:
+    """(source, position in the box, tap) of every synapse into a box of targets ``rows``, in numbering order.
+
+    A source is an opaque number here, the same in every box of one form; of several axes, channels last. Taps of
+    index lists are 0.
+    """
+    if isinstance(form, Explicit):
+        lengths = form.indptr[rows + 1] - form.indptr[rows]
+        offset = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        source = form.sources[np.repeat(form.indptr[rows], lengths) + offset]
+        return source, np.repeat(np.arange(len(rows)), lengths), np.zeros(len(source), np.int64)
+    parts = [axis_rows(form.axes[a], *box[a], a) for a in numbering_axes(form.target_shape)]
+    joint = sparse.coo_array(reduce(lambda a, b: sparse.kron(a, b, format="csr"), parts))
+    return joint.col.astype(np.int64), joint.row.astype(np.int64), joint.data.astype(np.int64)

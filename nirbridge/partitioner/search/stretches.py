@@ -1,0 +1,65 @@
+"""Stretches of a population in an order of its axes, as boxes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nirbridge._types import Box, Shape
+from nirbridge.partitioner.model import Slice
+
+
+def interval_boxes(lengths: Shape, start: int, stop: int) -> Iterator[Box]:
+    """The boxes, in order, of places ``start`` to ``stop`` of a row-major grid of ``lengths``."""
+    if len(lengths) == 1:
+        yield ((start, stop),)
+        return
+    inner = math.prod(lengths[1:])
+    (first, head), (last, tail) = divmod(start, inner), divmod(stop, inner)
+    if first == last:
+        yield from (((first, first + 1), *rest) for rest in interval_boxes(lengths[1:], head, tail))
+        return
+    if head:
+        yield from (((first, first + 1), *rest) for rest in interval_boxes(lengths[1:], head, inner))
+        first += 1
+    if first < last:
+        yield ((first, last), *tuple((0, n) for n in lengths[1:]))
+    if tail:
+        yield from (((last, last + 1), *rest) for rest in interval_boxes(lengths[1:], 0, tail))
+
+
+@dataclass(slots=True, eq=False)
+class Queue:
+    """The neurons of one population that are left: places ``start`` to ``stop`` of its order of axes."""
+
+    population: str
+    axes: tuple[int, ...]
+    lengths: Shape
+    grain: int
+    group: int
+    words: float
+    start: int
+    stop: int
+
+    def slices(self, count: int, *, backwards: bool) -> tuple[Slice, ...]:
+        """The slices of the next ``count`` neurons."""
+        a, b = (self.stop - count, self.stop) if backwards else (self.start, self.start + count)
+        found = []
+        for box in interval_boxes(self.lengths, a, b):
+            by_axis = dict(zip(self.axes, box, strict=True))
+            found.append(Slice(self.population, tuple(by_axis[axis] for axis in sorted(by_axis))))
+        return tuple(found)
+
+    def counts(self, most: int, grain: int, *, backwards: bool) -> list[int]:
+        """How many of the next neurons may be taken, up to ``most``: cuts lie at multiples of ``grain``."""
+        first = (self.stop % grain or grain) if backwards else grain - self.start % grain
+        left = self.stop - self.start
+        return [*range(first, min(most, left - 1) + 1, grain), *([left] if 0 < left <= most else [])]
+
+    def drop(self, count: int, *, backwards: bool) -> None:
+        """Take the next ``count`` neurons out."""
+        if backwards:
+            self.stop -= count
+        else:
+            self.start += count
