@@ -24,7 +24,7 @@ def committed(model: str) -> nir.NIRGraph:
     return nir.read(EXAMPLES / "models" / f"digits_{model}.nir")
 
 
-def chain(graph: nir.NIRGraph) -> list[nir.NIRNode]:
+def chain(graph: nir.NIRGraph) -> list[Any]:
     """The nodes of a graph without branches, in order."""
     following = dict(graph.edges)
     name, nodes = "input", []

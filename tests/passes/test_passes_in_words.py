@@ -37,7 +37,7 @@ def some(*shape: int) -> Any:
 
 
 def way(source: str, target: str, operator: Any, **own: Any) -> Projection:
-    arrays = {
+    arrays: dict[str, Any] = {
         k: freeze(np.asarray(v, np.int64 if "steps" in k else float))
         if k in ("delay_steps", "target_delay_steps", "bias")
         else v

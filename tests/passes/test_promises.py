@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from nirbridge.simulators.simulate import simulate
 from nirbridge.testing import networks
 from tests.passes.retimed import on_grid
 
+ROOT = Path(__file__).resolve().parents[2]
 STEPS = 6
 NAMES = plugins.names("passes", ())
 
@@ -49,8 +52,8 @@ def rewritten(rewrite: Pass, network: Network) -> Network:
 def test_every_pass_keeps_its_promise(name: str, data: Any) -> None:
     seed = data.draw(st.integers(0, 2**16))
     network = on_grid(data.draw(networks()), seed)
-    kind = plugins.get("passes", name)
-    rewrite: Pass | None = kind.example(network) if hasattr(kind, "example") else kind()
+    kind: Any = plugins.get("passes", name)
+    rewrite: Any = kind.example(network) if hasattr(kind, "example") else kind()
     assume(rewrite is not None)
     changed = rewritten(rewrite, network)
     assert (changed.inputs, changed.outputs) == (network.inputs, network.outputs)
@@ -64,3 +67,14 @@ def test_every_pass_keeps_its_promise(name: str, data: Any) -> None:
     before, after = outputs(network, STEPS, seed), outputs(changed, STEPS + max(late.values()), seed)
     for node, array in before.items():
         assert np.array_equal(array, after[node][late[node] : late[node] + STEPS])
+
+
+@pytest.mark.parametrize("file", ["docs/passes.md", "tests/plugin/nirbridge_example_plugin/weights.py"])
+def test_examples_declare_their_promise_as_built_in_passes_do(file: str) -> None:
+    """Authors copy them; type checkers reject a class variable where the ``Pass`` Protocol has a property."""
+    form = r"^    promise: (.*)$"
+    built_in = re.findall(form, (ROOT / "nirbridge/passes/eliminate_dead.py").read_text("utf-8"), re.M)
+    declared = re.findall(form, (ROOT / file).read_text("utf-8"), re.M)
+    assert [re.sub('"(same|later|changed)"', "", text) for text in declared] == [
+        text.replace('"same"', "") for text in built_in
+    ]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import pytest
@@ -23,7 +23,7 @@ class Calls:
     """A pass that does what its option does."""
 
     pass_name: ClassVar[str] = "calls"
-    promise: ClassVar[Promise] = "changed"
+    promise: Promise = field(default="changed", init=False, repr=False)
     function: Callable[[Network], Any]
 
     def __call__(self, network: Network) -> Any:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import pytest
@@ -26,7 +26,7 @@ class Odd:
     """Options of every type that has a form in text."""
 
     pass_name: ClassVar[str] = "odd"
-    promise: ClassVar[Promise] = "same"
+    promise: Promise = field(default="same", init=False, repr=False)
     a: str
     b: int | str | None = None
     c: float | None = 0.5
@@ -217,7 +217,7 @@ def test_values_of_another_type_are_refused_when_a_pass_is_made(make: Any, words
 @dataclass(frozen=True)
 class Table:
     pass_name: ClassVar[str] = "table"
-    promise: ClassVar[Promise] = "same"
+    promise: Promise = field(default="same", init=False, repr=False)
     rows: dict[str, int]
 
     def __call__(self, network: Network) -> Network:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -114,7 +114,7 @@ class Rewrite:
     """A pass that changes nothing but what a subclass does."""
 
     pass_name: ClassVar[str] = "broken"
-    promise: ClassVar[Promise] = "same"
+    promise: Promise = field(default="same", init=False, repr=False)
 
     def __call__(self, network: Any) -> Any:
         check_argument(self, network)
@@ -127,7 +127,7 @@ class Rewrite:
 @dataclass
 class CanBeChanged:
     pass_name: ClassVar[str] = "broken"
-    promise: ClassVar[Promise] = "same"
+    promise: Promise = field(default="same", init=False, repr=False)
 
     def __call__(self, network: Any) -> Any:
         check_argument(self, network)
@@ -262,8 +262,8 @@ def graph(module: Any, sample: Any, dt: float = 1e-3) -> Any:
     weight = instance_of(module, np.ndarray, "module")
     shape = instance_of(sample, np.ndarray, "sample").shape
     ones = np.ones(len(weight))
-    nodes = (nir.Input(np.array(shape)), nir.Linear(weight), nir.LIF(2 * dt * ones, ones, 0 * ones, ones))
-    made = nir.NIRGraph.from_list(*nodes, nir.Output(np.array([len(weight)])))
+    nodes = (nir.Input({"input": np.array(shape)}), nir.Linear(weight), nir.LIF(2 * dt * ones, ones, 0 * ones, ones))
+    made = nir.NIRGraph.from_list(*nodes, nir.Output({"output": np.array([len(weight)])}))
     made.metadata["nirbridge:dt"] = dt
     return made
 

@@ -62,9 +62,8 @@ class Twice:
         progress: Progress = no_progress,
     ) -> Recording:
         network = instance_of(model, Network, "model of simulator 'twice'")
-        for _ in range(2):
-            found = simulate(network, inputs, steps=steps, record=record, progress=progress)
-        return found.recording
+        simulate(network, inputs, steps=steps, record=record, progress=progress)
+        return simulate(network, inputs, steps=steps, record=record, progress=progress).recording
 
 
 CSV, TWICE = Table(), Twice()

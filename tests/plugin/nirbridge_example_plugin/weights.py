@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import nir
@@ -17,11 +17,11 @@ def from_weights(module: Any, sample: Any, *, dt: float = 1e-3) -> Any:
     """The graph of a list of matrices."""
     weights = instance_of(module, list, "module of importer 'weights'", "give a list of matrices")
     shape = instance_of(sample, np.ndarray, "sample of importer 'weights'", "give an array").shape
-    nodes: list[Any] = [nir.Input(np.array(shape))]
+    nodes: list[Any] = [nir.Input({"input": np.array(shape)})]
     for weight in weights:
         ones = np.ones(len(weight))
         nodes += [nir.Linear(np.array(weight, float)), nir.LIF(10 * dt * ones, ones, 0 * ones, ones)]
-    graph = nir.NIRGraph.from_list(*nodes, nir.Output(np.array([len(weights[-1])])))
+    graph = nir.NIRGraph.from_list(*nodes, nir.Output({"output": np.array([len(weights[-1])])}))
     graph.metadata["nirbridge:dt"] = dt
     return graph
 
@@ -31,7 +31,7 @@ class Louder:
     """A pass: notes ``word``, ``times`` times."""
 
     pass_name: ClassVar[str] = "louder"
-    promise: ClassVar[Promise] = "same"
+    promise: Promise = field(default="same", init=False, repr=False)
     word: str = "louder"
     times: int = 1
 
