@@ -254,7 +254,7 @@ def cost_model(network: Network, chip: Chip, weight_bits: int) -> CostModel:
         incoming[projection.target].append(edge)
         if projection.source in shapes:
             outgoing[projection.source].append((projection.target, edge))
-    decays, thresholds = _distinct_profiles(network)
+    decays, thresholds = distinct_profiles(network)
     return CostModel(
         network,
         chip,
@@ -267,7 +267,7 @@ def cost_model(network: Network, chip: Chip, weight_bits: int) -> CostModel:
     )
 
 
-def _distinct_profiles(network: Network) -> tuple[int, int]:
+def distinct_profiles(network: Network) -> tuple[int, int]:
     """Distinct decay and threshold profiles of the network: where they fit one core they limit nothing."""
     decays: set[tuple[float, ...]] = set()
     thresholds: set[float] = set()

@@ -4,7 +4,9 @@
 all its targets wherever they lie, since splitting a list over cores is a special case of splitting it into runs.
 ``population``: cores that one population alone must occupy. ``patterns``: dense layers, where any n
 neurons cost ``sources * W(n)`` words, so the best fillings of a core can be enumerated by pricing; the
-certificate of ``master`` is then a bound over all maps. (Partitioning text, sections 2 and 4.)
+certificate of ``master`` is then a bound over all maps. ``decay_profiles``, ``threshold_profiles``: every profile lies
+in some core. ``conflicts``: neurons of which no two have few enough sources for one core. (Partitioning text, sections
+2 and 4.)
 """
 
 from __future__ import annotations
@@ -21,10 +23,20 @@ from nirbridge.partitioner.cost.connectivity import AllToAll
 from nirbridge.partitioner.cost.resources import least_list_words
 from nirbridge.partitioner.cost.sizing import CostModel, total_out_degrees
 from nirbridge.partitioner.search.column_generation import SearchBudget, class_multiplicity, generate, master_problem
+from nirbridge.partitioner.search.conflicts import conflict_bound, profile_bounds
 from nirbridge.partitioner.search.layouts import ClassTable, Layout, LayoutArc, LayoutRow, class_number, class_vectors
 from nirbridge.partitioner.search.slicing import UNLIMITED
 
-COLUMNS = MappingProxyType({"input_axons": 1, "output_axons": 5, "neurons": 0, "synapse_words": 2})
+COLUMNS = MappingProxyType(
+    {
+        "decay_profiles": 3,
+        "threshold_profiles": 4,
+        "input_axons": 1,
+        "output_axons": 5,
+        "neurons": 0,
+        "synapse_words": 2,
+    }
+)
 """Limits that bounds rest on, and their columns in a packing vector, in the order in which they are left out."""
 BREAKS_MAX = 400
 """Lengths enumerated per dense population; above, its neurons are counted one by one without words."""
@@ -43,6 +55,10 @@ def any_map_bounds(sizes: CostModel, cap: Array, seed: int) -> dict[str, int]:
         bounds["synapse_words"] = _ceil(_least_words(sizes), int(cap[2]))
     if max(bounds.values()) > 1 and any(_dense_sources(sizes, name) for name in sizes.shapes):
         bounds["patterns"] = _pattern_bound(sizes, slots, cap, seed, max(bounds.values()))
+    bounds |= profile_bounds(sizes, cap)
+    conflicts = conflict_bound(sizes, int(cap[1]))
+    if conflicts > max(bounds.values()):
+        bounds["conflicts"] = conflicts
     return {name: max(value, 1) for name, value in bounds.items()}
 
 
