@@ -178,17 +178,28 @@ def _effort(
 def _outcome(
     trials: Trials, options: Sequence[TrialReading], inputs: int, accepted: Sequence[str], notes: str
 ) -> SelfCheck:
-    first_trial = trials.best(options)
-    if first_trial is None:
+    first: list[Trial] = []
+    for candidate in trials.candidates(options):
+        tried = _on_every_input(trials, candidate, inputs)
+        refuting = [trial for trial in tried if trial.verdict.difference is not None]
+        if not refuting:
+            return _identical(tried, inputs)
+        trials.refuted += refuting
+        first = first or tried
+    if not first:
         found = "the module and the import could not be compared on any random input"
         return SelfCheck("not-run", f"not run: {found} ({trials.why(notes)})")
-    done = [first_trial, *(trials.again(first_trial, number) for number in range(1, inputs))]
-    done += [trials.in_own_precision(first_trial)] if trials.wide else []
-    tried = [trial for trial in done if trial is not None]
-    unequal = next((trial for trial in tried if trial.verdict.difference is not None), None)
-    if unequal is None:
-        return _identical(tried, inputs)
-    if trials.is_noisy(first_trial):
+    return _differing(trials, first, inputs, accepted)
+
+
+def _on_every_input(trials: Trials, candidate: Trial, inputs: int) -> list[Trial]:
+    done = [candidate, *(trials.again(candidate, number) for number in range(1, inputs))]
+    done += [trials.in_own_precision(candidate)] if trials.wide else []
+    return [trial for trial in done if trial is not None]
+
+
+def _differing(trials: Trials, tried: Sequence[Trial], inputs: int, accepted: Sequence[str]) -> SelfCheck:
+    if trials.is_noisy(tried[0]):
         return SelfCheck("noise", "not compared: the module itself gives different outputs for the same input")
     if accepted:
         share = min(trial.verdict.share_equal for trial in tried)
@@ -196,7 +207,7 @@ def _outcome(
         spikes = added(trial.verdict.spikes for trial in tried[:inputs])
         text += f"; {differences_text(spikes)}" if spikes else ""
         return SelfCheck("accepted", text, sum(t.verdict.outputs for t in tried), inputs, populations=spikes)
-    raise UnequalImport(_unequal(unequal))
+    raise UnequalImport(_unequal(next(trial for trial in tried if trial.verdict.difference is not None)))
 
 
 def _identical(trials: Sequence[Trial], inputs: int) -> SelfCheck:

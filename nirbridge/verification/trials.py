@@ -70,6 +70,7 @@ class Trials:
         self.shapes = {n.name: n.shape for n in (*network.populations, *network.outputs)}
         self.failures: dict[str, str] = {}
         self.unmatched: dict[str, str] = {}
+        self.refuted: list[Trial] = []
         self.wide = True
         self.gains: tuple[float, float] | None = None
         self.chosen: Trial | None = None
@@ -85,24 +86,25 @@ class Trials:
         more = len(ordered) - _SHOWN
         return f"{shown}; and {counted(more, 'other reading')}" if more > 0 else shown
 
-    def best(self, options: Sequence[TrialReading]) -> Trial | None:
-        """The first reading with which all that fires is compared and equal, else that with the best agreement."""
-        self.chosen = self._best(options)
-        return self.chosen
+    def candidates(self, options: Sequence[TrialReading]) -> Iterator[Trial]:
+        """The readings with which all that fires is compared and equal; if there are none, the best agreement alone.
 
-    def _best(self, options: Sequence[TrialReading]) -> Trial | None:
+        A reading that is not the module's may be equal on one input. Another input refutes it, and the next candidate
+        counts; trials in ``refuted`` also count against candidates that are equal on little.
+        """
         firing = sum(p.neuron.fires and p.neuron.kind != "Threshold" for p in self.network.populations)  # has a module
         for wide in (True, False):
-            self.wide = wide
+            self.wide, is_found = wide, False
             tried: list[Trial] = []
             for trial in (trial for reading in options for trial in self._tried(reading, 0)):
                 tried.append(trial)
                 is_full = trial.verdict.difference is None and 0 < firing == trial.verdict.populations
-                if is_full and not _is_equal_on_little(trial, tried):
-                    return trial
+                if is_full and not _is_equal_on_little(trial, [*tried, *self.refuted]):
+                    is_found = True
+                    yield trial
             if tried:
-                return _best(tried)
-        return None
+                yield from () if is_found else (_best(tried),)
+                return
 
     def again(self, trial: Trial, number: int) -> Trial | None:
         """The same reading on another input."""

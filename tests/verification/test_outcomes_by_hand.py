@@ -50,13 +50,14 @@ class Runs:
     def __init__(self, *results: Any, own: Any = None, noisy: bool = False, wide: bool = True) -> None:
         self.results, self.own, self.noisy, self.wide = results, own, noisy, wide
         self.asked: list[Any] = []
+        self.refuted: list[Any] = []
 
     def why(self, notes: str) -> str:
         return f"because of {notes}"
 
-    def best(self, options: Any) -> Any:
+    def candidates(self, options: Any) -> Any:
         assert options == "readings"
-        return self.results[0]
+        yield from self.results[:1] if self.results[0] is not None else ()
 
     def again(self, chosen: Any, number: int) -> Any:
         assert chosen is self.results[0]
@@ -127,6 +128,29 @@ def test_a_difference_in_any_run_is_an_error_with_the_place(place: str) -> None:
         f"the import must compute the same as the module (random input, {WORDS}); "
         "report the module as a fault of the importer, or import with check=0 (--no-check) at your own risk"
     )
+
+
+class TwoReadings(Runs):
+    """Two candidates: the results, and ``other`` on every input."""
+
+    def __init__(self, *results: Any, other: Any) -> None:
+        super().__init__(*results, wide=False)
+        self.other = other
+
+    def candidates(self, options: Any) -> Any:
+        yield self.results[0]
+        assert self.refuted == [result for result in self.results if result.verdict.difference is not None]
+        yield self.other
+
+    def again(self, chosen: Any, number: int) -> Any:
+        return self.other if chosen is self.other else super().again(chosen, number)
+
+
+def test_a_reading_that_another_input_refutes_gives_way_to_one_that_is_equal_on_every_input() -> None:
+    right, wrong = trial(7), trial(difference=PLACE, first_population=FIRST, share_equal=0.25)
+    assert outcome(TwoReadings(trial(), wrong, other=right)).outputs == 14
+    with pytest.raises(UnequalImport, match=r"25.00% of the outputs are equal; the first population"):
+        outcome(TwoReadings(trial(), wrong, other=trial(difference=PLACE, share_equal=0.5)))
 
 
 @pytest.mark.parametrize("population", [None, PLACE])

@@ -75,26 +75,40 @@ def readings(*steps: int) -> list[TrialReading]:
     return [TrialReading(None, 0, ((3,),), n, 4) for n in steps]
 
 
+def chosen(made: Trials, options: list[TrialReading]) -> Trial | None:
+    return next(made.candidates(options), None)
+
+
 def test_the_first_reading_that_compares_all_that_fires_is_chosen() -> None:
     full, later, part, wrong = trial(populations=2), trial(populations=2), trial(), trial(equal=False, populations=2)
-    assert tried({(True, 1): [wrong, part], (True, 2): [full, later]}).best(readings(1, 2)) is full
-    assert tried({(True, 1): [part], (True, 2): [wrong]}).best(readings(1, 2)) is part
-    assert tried({(True, 1): [wrong]}).best(readings(1, 2)) is wrong
-    assert tried({}).best(readings(1, 2)) is None
+    assert chosen(tried({(True, 1): [wrong, part], (True, 2): [full, later]}), readings(1, 2)) is full
+    assert chosen(tried({(True, 1): [part], (True, 2): [wrong]}), readings(1, 2)) is part
+    assert chosen(tried({(True, 1): [wrong]}), readings(1, 2)) is wrong
+    assert chosen(tried({}), readings(1, 2)) is None
     large = trial(equal=False, populations=2, size=1000)
-    assert tried({(True, 1): [large], (True, 2): [full]}).best(readings(1, 2)) is large
+    assert chosen(tried({(True, 1): [large], (True, 2): [full]}), readings(1, 2)) is large
     nothing = trials(firing="")
     nothing._tried = lambda reading, number: iter([part, full])  # type: ignore[method-assign]
-    assert nothing.best(readings(1)) is full, "where nothing fires all readings are tried"
+    assert chosen(nothing, readings(1)) is full, "where nothing fires all readings are tried"
+
+
+def test_after_a_reading_that_is_refuted_the_next_one_that_is_equal_counts() -> None:
+    full, later, wrong = trial(populations=2), trial(populations=2), trial(equal=False, populations=2)
+    made = tried({(True, 1): [full, wrong], (True, 2): [later], (False, 1): [trial(populations=2)]})
+    assert list(made.candidates(readings(1, 2))) == [full, later]
+    candidates = made.candidates(readings(1, 2))
+    assert next(candidates) is full
+    made.refuted.append(trial(equal=False, populations=2, size=1000))
+    assert next(candidates, None) is None, "it is equal on little, and a larger trial differs"
 
 
 def test_a_module_that_does_not_run_in_float64_runs_as_it_is() -> None:
     narrow = trial(populations=2)
     made = tried({(False, 1): [narrow]})
-    assert made.best(readings(1)) is narrow
+    assert chosen(made, readings(1)) is narrow
     assert made.wide is False
     made = tried({(True, 1): [narrow], (False, 1): [trial()]})
-    assert made.best(readings(1)) is narrow
+    assert chosen(made, readings(1)) is narrow
     assert made.wide is True
 
 

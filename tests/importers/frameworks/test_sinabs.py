@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from nirbridge.arrays import Array
-from nirbridge.errors import ModelError
+from nirbridge.errors import ModelError, UnequalImport
 from nirbridge.importers.frameworks import sinabs as reader
 from nirbridge.importers.neuron_specs import neuron_spec_of
+from nirbridge.verification.self_check import self_check
 from tests.importers.lowering.one_population import BATCH, NEURONS, STEPS, is_lively, measure
 from tests.simulators.reference.frameworks import grid_weights
 
@@ -149,3 +150,15 @@ def test_adaptive_thresholds_are_refused() -> None:
 def test_hardware_parts_are_not_imported() -> None:
     reader.neuron_specs()
     assert "samna" not in sys.modules
+
+
+def test_a_bare_layer_of_ambiguous_axes_is_equal_and_a_wrong_one_still_refused() -> None:
+    """On the first input, 20 time steps of 4 neurons cannot be told from some others; on the second they can."""
+    module, sample = layers.IAF(), torch.zeros(1, 20, 4)
+    graph = reader.from_sinabs(module, sample)
+    assert '"outcome": "identical"' in graph.metadata["nirbridge:self_check"]
+    for name in graph.nodes:
+        if hasattr(graph.nodes[name], "v_threshold"):
+            graph.nodes[name].v_threshold = graph.nodes[name].v_threshold * 2
+    with pytest.raises(UnequalImport):
+        self_check(module, sample, graph, reader.neuron_specs(), 2)
