@@ -15,7 +15,11 @@ Kinds of calls and their arguments (arrays are numpy, read-only):
 * ``max_pool``: kernel, stride, dilation (one number per axis), padding ((before, after), …).
 * ``batch_norm``: mean, variance, weight, bias (each [channels], weight and bias may be None), epsilon.
 * ``reshape``: no arguments; the shape of the call says it.
-* ``gather``: indices [*shape]: flat (row-major) positions in the input (slices, permutations, flips).
+* ``gather``: indices [*shape]: flat (row-major) positions in the input (slices, permutations, flips); -1: zero.
+* ``pad``: indices as of ``gather``, constant [*shape] that is added.
+* ``matrix``: rows, columns, values of a matrix on flat values (rows ascending), shape of its result, factor: a number
+  or an array that broadcasts to that shape (sums and means over axes or windows, resampling).
+* ``conv_transpose``: weight [cin, cout // groups, *kernel], bias, stride, padding, output_padding, dilation, groups.
 * ``concat``: axis, of the shapes without batch.
 * ``add``: two inputs of equal shape; signs: a factor for each (1 where absent).
 * ``scale``: factor: a number or an array that broadcasts to the shape.

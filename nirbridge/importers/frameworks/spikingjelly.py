@@ -53,7 +53,8 @@ _REFUSED = (
 
 _REFUSED_LAYERS = (
     ("a maximum over three axes", "use MaxPool2d over spikes", ("MaxPool3d",)),
-    ("a filter over time outside a neuron", "use CUBALIFNode, whose current does that", ("SynapseFilter",)),
+    ("a current that decays in time steps without a spike only: a product of input and state",
+     "use CUBALIFNode, whose current always decays", ("SynapseFilter",)),
     ("a layer that works on all steps at once", "import the network without it",
      ("SpikeCountToBinary", "TemporalBinSum", "TLastMultiStepContainer", "TLastSeqToANNContainer")),
 )  # fmt: skip

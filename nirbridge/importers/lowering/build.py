@@ -24,6 +24,7 @@ from nirbridge.importers.lowering.analysis import (
     unknown_operation,
     without_spikes,
 )
+from nirbridge.importers.lowering.fixed_maps import ALL_LAYERS
 from nirbridge.importers.lowering.inputs import (
     input_notes,
     input_shapes,
@@ -34,17 +35,16 @@ from nirbridge.importers.lowering.inputs import (
 )
 from nirbridge.importers.lowering.levels import LevelsOf
 from nirbridge.importers.lowering.linear_layers import (
-    LAYERS,
     Expression,
     Term,
     add_constant,
     apply_operator,
     concatenate,
     limit_terms,
-    merge_selections,
     scale_expression,
 )
 from nirbridge.importers.lowering.replaced_pools import with_replaced_pools
+from nirbridge.importers.lowering.selections import merge_selections
 from nirbridge.importers.lowering.spike_logic import KINDS, Logic, logic_of, logic_problem
 from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec, NeuronSpecs, is_refused, neuron_spec_of
 from nirbridge.network import Network, Population, Port, Projection, check_network
@@ -211,7 +211,7 @@ class _NetworkBuilder:
             for e in signed[1:]:
                 total = add_constant(replace(total, terms=(*total.terms, *e.terms)), e.constant)
             return limit_terms(call, total)
-        outcome = LAYERS[call.kind](call, inputs[0])
+        outcome = ALL_LAYERS[call.kind](call, inputs[0])
         if call.kind == "batch_norm":
             self.notes.append(f"{call.subject}: {folding_text(inputs[0], call, outcome)}")
         return outcome

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import ModelError
 from nirbridge.importers.dataflow import Operation
+from nirbridge.importers.lowering.selections import selection_operator
 from nirbridge.network.apply import apply
 from nirbridge.network.operators import Conv, Dense, Operator, Reshape, Scale, Sparse, SumPool
 
@@ -147,20 +147,16 @@ def _reshape(call: Operation, e: Expression) -> Expression:
     return apply_operator(e, Reshape(e.shape, call.shape), call.name)
 
 
-def selection_operator(rows: Array, columns: Array, source: Shape, target: Shape) -> Sparse:
-    """Element ``columns[k]`` of the source goes to element ``rows[k]`` (ascending) of the target; 0 elsewhere."""
-    counts = np.bincount(rows, minlength=math.prod(target))
-    indptr = np.concatenate([[0], np.cumsum(counts)])
-    return Sparse(
-        freeze(indptr, np.int64), freeze(columns, np.int64), freeze(np.ones(len(rows), np.float32)), source, target
-    )
-
-
 def _gather(call: Operation, e: Expression) -> Expression:
     indices = np.asarray(call.arguments["indices"]).reshape(-1)
     if np.array_equal(indices, np.arange(math.prod(e.shape))):
         return _reshape(call, e)
-    return apply_operator(e, selection_operator(np.arange(len(indices)), indices, e.shape, call.shape), call.name)
+    rows = np.flatnonzero(indices >= 0)
+    return apply_operator(e, selection_operator(rows, indices[rows], e.shape, call.shape), call.name)
+
+
+def _pad(call: Operation, e: Expression) -> Expression:
+    return add_constant(_gather(call, e), call.arguments["constant"])
 
 
 def concatenate(call: Operation, parts: tuple[Expression, ...]) -> Expression:
@@ -189,88 +185,6 @@ LAYERS: Mapping[str, Callable[[Operation, Expression], Expression]] = {
     "shift": _shift,
     "reshape": _reshape,
     "gather": _gather,
+    "pad": _pad,
 }
 """Kind of an operation with one input -> its effect on an expression."""
-
-
-def merge_selections(
-    parts: tuple[Operator, ...], names: tuple[str, ...]
-) -> tuple[tuple[Operator, ...], tuple[str, ...]]:
-    """Selections merged into the weights that follow them (exact: weights are moved, or meet zeros only)."""
-    merged: list[tuple[Operator, str]] = []
-    for part, name in zip(parts, names, strict=True):
-        before = merged[-1][0] if merged else None
-        joint = _merge(before, part) if isinstance(before, Sparse) else None
-        if joint is None:
-            merged.append((part, name))
-        else:
-            merged[-1] = (joint, name)
-    if len(merged) == 1 and isinstance(merged[0][0], Sparse):
-        merged[0] = (_as_conv(merged[0][0]) or merged[0][0], merged[0][1])
-    return tuple(p for p, _ in merged), tuple(n for _, n in merged)
-
-
-def _is_selection(part: Sparse) -> bool:
-    return bool(np.all(part.data == 1)) and int(np.max(np.diff(part.indptr), initial=0)) <= 1
-
-
-def _merge(before: Sparse, part: Any) -> Operator | None:
-    if not _is_selection(before):
-        return None
-    rows = np.flatnonzero(np.diff(before.indptr))
-    if isinstance(part, Reshape):
-        return replace(before, output_shape=part.output_shape)
-    if isinstance(part, Sparse) and _is_selection(part):
-        return _merged_selections(before, part)
-    if isinstance(part, Dense) and len(before.input_shape) == 1:
-        weight = np.zeros((part.weight.shape[0], *before.input_shape), part.weight.dtype)
-        np.add.at(weight.T, before.indices, part.weight.T[rows])
-        return Dense(freeze(weight))
-    if isinstance(part, Conv) and part.groups == 1:
-        return _merged_conv(before, part)
-    return None
-
-
-def _merged_selections(before: Sparse, part: Sparse) -> Sparse:
-    """A selection of a selection."""
-    origin = np.full(math.prod(before.output_shape), -1)
-    origin[np.flatnonzero(np.diff(before.indptr))] = before.indices
-    rows, columns = np.flatnonzero(np.diff(part.indptr)), origin[part.indices]
-    is_selected = columns >= 0
-    return selection_operator(rows[is_selected], columns[is_selected], before.input_shape, part.output_shape)
-
-
-def channel_map(part: Sparse) -> tuple[Array, Array] | None:
-    """(target channels, source channels) of a selection of whole channels at the same positions, else None."""
-    source, target = part.input_shape, part.output_shape
-    if len(source) < 2 or source[1:] != target[1:] or not _is_selection(part):
-        return None
-    size = math.prod(source[1:])
-    rows = np.flatnonzero(np.diff(part.indptr))
-    if len(rows) % size:
-        return None
-    targets, origin = rows.reshape(-1, size), part.indices.reshape(-1, size)
-    same = (targets % size == np.arange(size)).all() and (origin % size == np.arange(size)).all()
-    aligned = (targets // size == targets[:, :1] // size).all() and (origin // size == origin[:, :1] // size).all()
-    return (targets[:, 0] // size, origin[:, 0] // size) if same and aligned else None
-
-
-def _merged_conv(before: Sparse, part: Conv) -> Conv | None:
-    mapping = channel_map(before)
-    if mapping is None:
-        return None
-    weight = np.zeros((part.weight.shape[0], before.input_shape[0], *part.kernel), part.weight.dtype)
-    for target, source in zip(*mapping, strict=True):
-        weight[:, source] += part.weight[:, target]
-    return replace(part, weight=freeze(weight), input_shape=before.input_shape)
-
-
-def _as_conv(part: Sparse) -> Conv | None:
-    """A selection of channels as a convolution with a kernel of one pixel, which NIR can say."""
-    mapping = channel_map(part)
-    if mapping is None or len(part.input_shape) not in (2, 3):
-        return None
-    axes = len(part.input_shape) - 1
-    weight = np.zeros((part.output_shape[0], part.input_shape[0], *(1,) * axes), np.float32)
-    weight[mapping[0], mapping[1]] = 1
-    return Conv(freeze(weight), (1,) * axes, ((0, 0),) * axes, (1,) * axes, 1, part.input_shape)

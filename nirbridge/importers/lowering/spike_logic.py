@@ -22,6 +22,7 @@ import numpy as np
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import Diagnostic, counted
 from nirbridge.importers.dataflow import Operation
+from nirbridge.importers.lowering.fixed_maps import matrix_sums, padded
 from nirbridge.importers.lowering.levels import Levels, LevelsOf, levels_of, total
 from nirbridge.importers.lowering.linear_layers import Expression, add_constant, apply_operator, scale_expression
 from nirbridge.importers.neuron_specs import ImportedNeuron
@@ -234,8 +235,12 @@ def _pooled(call: Operation, x: Levels) -> Logic | None:
 def window_sums(call: Operation, e: Expression) -> Expression:
     """The sum over each window of a pool; its padding counts as 0."""
     a = call.arguments
+    if "rows" in a:
+        return matrix_sums(call, e)
     kernel, stride, padding, dilation = (tuple(a[key]) for key in ("kernel", "stride", "padding", "dilation"))
-    if len(kernel) == 2 and dilation == (1, 1) and all(before == after for before, after in padding):
+    if any(before != after for before, after in padding):  # NIR pads both sides alike
+        e, padding = padded(e, list(padding), call.name), ((0, 0),) * len(padding)
+    if len(kernel) == 2 and dilation == (1, 1):
         return apply_operator(e, SumPool(kernel, stride, padding, e.shape, 1.0), call.name)
     ones = freeze(np.ones((e.shape[0], 1, *kernel), np.float32))
     return apply_operator(e, Conv(ones, stride, padding, dilation, e.shape[0], e.shape), call.name)

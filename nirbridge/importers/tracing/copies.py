@@ -57,6 +57,7 @@ def badness(flow: DataflowGraph, reading: SampleReading) -> tuple[int, int]:
     shapes = {c.name: c.shape for c in flow.calls}
     unknown = sum(c.kind == "unknown" for c in flow.calls)
     odd = sum(c.kind == "linear" and len(shapes.get(c.inputs[0].call, ())) != 1 for c in flow.calls)
+    odd += sum(c.kind == "matrix" for c in flow.calls)  # a sum over other axes than all positions is rare
     absurd = sum(c.kind == "linear" and shapes.get(c.inputs[0].call) == () for c in flow.calls)
     if any(p.limit == FORWARD for p in flow.problems):
         return 1, odd
@@ -109,6 +110,8 @@ def _neuron(call: Operation, place: int, shape: Shape) -> int:
 
 
 def _pool(call: Operation, place: int, shape: Shape) -> int:
+    if "rows" in call.arguments:
+        return _matrix(call, place, shape)
     return 0 if place == 0 and len(call.shape) == len(shape) else _MIXED
 
 
@@ -133,9 +136,17 @@ def _gather(call: Operation, place: int, shape: Shape) -> int:
     positions = indices // math.prod(shape[place + 1 :]) % shape[place]
     for k, n in enumerate(call.shape):
         expected = np.arange(n).reshape(-1, *(1,) * (len(call.shape) - k - 1))
-        if n == shape[place] and bool(np.all(positions == expected)):
+        if n == shape[place] and bool(np.all((positions == expected) | (indices < 0))):
             return k
     return _MIXED
+
+
+def _matrix(call: Operation, place: int, shape: Shape) -> int:
+    """An axis along which every value stays at its place."""
+    n, stride = shape[place], math.prod(shape[place + 1 :])
+    positions: Any = call.arguments["columns"] // stride % n
+    axes = ((k, math.prod(call.shape[k + 1 :])) for k, size in enumerate(call.shape) if size == n)
+    return next((k for k, step in axes if np.array_equal(call.arguments["rows"] // step % n, positions)), _MIXED)
 
 
 _AFTER: Mapping[str, Callable[[Operation, int, Shape], int]] = {
@@ -145,6 +156,8 @@ _AFTER: Mapping[str, Callable[[Operation, int, Shape], int]] = {
     "max_pool": _pool,
     "reshape": _reshape,
     "gather": _gather,
+    "pad": _gather,
+    "matrix": _matrix,
     "concat": lambda call, place, shape: place if place != call.arguments["axis"] else _MIXED,
     "scale": _factor("factor"),
     "shift": _factor("constant"),

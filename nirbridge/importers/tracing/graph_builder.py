@@ -42,7 +42,10 @@ class GraphBuilder:
         """``roles``: those of the axes of each input, by its name."""
         self.recording, self.forms, self.roles = recording, forms, roles
         self.lead = next((lead_of(inputs) for inputs in roles.values()), ())
-        self.iterations = TimeLoop(recording, calls)
+        neurons = {path: nodes[0].module for path, nodes in recording.neurons().items()}
+        specs = {path: neuron_spec_of(module, forms) for path, module in neurons.items()}
+        sequences = {path for path, spec in specs.items() if spec and layout_of(spec, neurons[path])}
+        self.iterations = TimeLoop(recording, calls, sequences)
         inputs = [n for n in recording.nodes if n.kind == "input"]
         axes = [(n, role) for node in inputs for n, role in zip(node.shapes[0], roles[node.name], strict=True)]
         self.iterations.time_size = next((n for n, role in axes if role == "time"), 0)
@@ -219,7 +222,7 @@ class GraphBuilder:
             ref = self._append(
                 node, word.kind, tuple(t.ref for t in word.inputs), word.arguments, shape, value.output > 0
             )
-        is_pooled = word.kind in ("avg_pool", "max_pool")
+        is_pooled = word.kind in ("avg_pool", "max_pool", "matrix")
         if is_pooled and node.name in REDUCES and not node.kwargs.get("keepdim", False):
             ref = self._append(node, "reshape", (ref,), {}, shape, is_more=True)
         summed = word.kind == "summed" or any(t.is_summed for t in word.inputs)

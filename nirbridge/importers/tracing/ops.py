@@ -24,6 +24,7 @@ from nirbridge.importers.tracing.arguments import (
     input_of,
     per_axis,
 )
+from nirbridge.importers.tracing.fixed_maps import MAP_HANDLERS, uneven_pool
 from nirbridge.importers.tracing.pointwise import LOGIC_HANDLERS, of_each_value, pair, pointwise
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
 from nirbridge.importers.tracing.values import COPIES
@@ -143,7 +144,7 @@ def _adaptive(node: TracedCall, find: Find) -> LoweredOp:
     sizes = [size] * axes if isinstance(size, int) or size is None else list(size)
     sizes = [n if w is None else int(w) for w, n in zip(sizes, spatial, strict=True)]
     if any(n % w for n, w in zip(spatial, sizes, strict=True)):
-        raise CannotFollow(f"an adaptive pool from {spatial} to {tuple(sizes)}: its windows differ", "use AvgPool2d")
+        return uneven_pool(x, tuple(sizes))
     kernel = tuple(n // w for n, w in zip(spatial, sizes, strict=True))
     return _pool(node, find, kernel, kernel, 0)
 
@@ -164,7 +165,7 @@ def _max_pool(node: TracedCall, find: Find) -> LoweredOp:
 
 def _adaptive_max(node: TracedCall, find: Find) -> LoweredOp:
     word = _adaptive(node, find)
-    return LoweredOp("max_pool", {**word.arguments, "dilation": (1,) * len(word.arguments["kernel"])}, word.inputs)
+    return LoweredOp("max_pool", {**word.arguments, "dilation": (1,) * int(node.name[-2])}, word.inputs)
 
 
 def _batch_norm(node: TracedCall, find: Find) -> LoweredOp:
@@ -294,5 +295,6 @@ OP_HANDLERS: Mapping[str, Handler] = {
     **dict.fromkeys(("cat", "concat", "concatenate"), _cat),
     **dict.fromkeys(COPIES, partial(_unary, kind="same")),
     **LOGIC_HANDLERS,
+    **MAP_HANDLERS,
 }
 """Function name -> its handler. Rearrangements are in ``shape_ops``."""

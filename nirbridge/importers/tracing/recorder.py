@@ -17,6 +17,7 @@ from nirbridge._types import Shape
 from nirbridge.errors import Diagnostic
 from nirbridge.importers.dataflow import place_label
 from nirbridge.importers.neuron_specs import NeuronSpecs
+from nirbridge.importers.tracing.in_place import index_in, is_in_place, overwrites
 from nirbridge.importers.tracing.memory import MemoryBudget, TensorConstants, TensorIdentities, noted, same_tensors
 from nirbridge.importers.tracing.reads import NUMBERS, Place, ReadPlace, Reads, plain
 from nirbridge.importers.tracing.structures import RandomResults, by_position, instances_of, tensors_of, torch_tensor
@@ -24,6 +25,8 @@ from nirbridge.importers.tracing.structures import RandomResults, by_position, i
 UseOf = Callable[[str, tuple[tuple[Any, ...], Mapping[str, Any]], int, bool], str]
 """(path of a module, its arguments, number of the call of forward, whether they are all of its state) -> path of the
 use: see ``trace_uses``."""
+ReadBack = Callable[[Any, Any], tuple[Any, ...]]
+"""(value, index) -> what stands there, of a tensor that was written into: see ``values.read_back``."""
 
 _SHAPE_ONLY = frozenset(
     {
@@ -114,9 +117,11 @@ class ForwardRecorder:
         originals: Mapping[str, Any],
         noise: Callable[[Any], None] | None,
         use_of: UseOf,
+        read_back: ReadBack,
         constants: TensorConstants,
     ) -> None:
-        self.forms, self.originals, self.noise, self.use_of = forms, originals, noise, use_of
+        self.forms, self.originals, self.noise = forms, originals, noise
+        self.use_of, self.read_back = use_of, read_back
         self.recording = ForwardTrace()
         self.constants, self.values, self.stand_ins = constants, TensorIdentities(), RandomResults()
         self.stack: list[str] = []
@@ -184,20 +189,42 @@ class ForwardRecorder:
         if name not in NUMBERS and not name.startswith("__"):
             self.constants.budget.check_result(func, args, kwargs)
         shown, named = by_position(self.seen(args), self.seen(kwargs))
+        place = self._place_of(args[0]) if args and is_in_place(name) else None
         result = self.stand_ins.result(func, name, args, kwargs)
         if name in NUMBERS:
             return self._read(name, result)
         if name == "__setitem__":
             self.add("function", name, shown, named, [args[0]])
             return result
-        is_write = name == "copy_" or getattr(func, "__name__", "") == "__set__"  # a.copy_(b), a.data = b
-        if is_write and isinstance(shown[1], TracedValue) and shown[1].shape == tuple(args[0].shape):
+        if name == "__getitem__" and self._is_read_back(result, shown):
+            return result
+        if overwrites(func, name) and isinstance(shown[1], TracedValue) and shown[1].shape == tuple(args[0].shape):
             self.bind(args[0], shown[1])
+            self._write_through(place, args[0])
             return result
         tensors = [t for _, t in tensors_of(result)]
         if tensors:
             self.add("function", name, shown, named, tensors, func)
+        self._write_through(place, args[0] if args else None)
         return result
+
+    def _is_read_back(self, result: Any, shown: tuple[Any, ...]) -> bool:
+        """True if ``result`` is a slice that was written before, or one that was not: then it is what it was."""
+        stored = self.read_back(*shown)
+        if stored and isinstance(stored[0], TracedValue):
+            self.bind(result, stored[0])
+        return bool(stored)
+
+    def _place_of(self, part: Any) -> tuple[Any, Any, tuple[Any, ...]] | None:
+        """(Tensor, what it is by now, index) of a tensor that is a slice of another; None of any other."""
+        whole = getattr(part, "_base", None)
+        index = None if whole is None else index_in(whole, part)
+        return None if index is None else (whole, self.seen(whole), index)
+
+    def _write_through(self, place: tuple[Any, Any, tuple[Any, ...]] | None, part: Any) -> None:
+        """A slice of a tensor was overwritten: so was that part of the tensor."""
+        if place is not None:
+            self.add("function", "__setitem__", (place[1], place[2], self.seen(part)), {}, [place[0]])
 
     def neuron(self, path: str, module: Any, forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A neuron module was called; its own forward gives the shapes."""

@@ -19,7 +19,7 @@ from nirbridge.importers.tracing.memory import TensorConstants, TooLarge, budget
 from nirbridge.importers.tracing.reads import Reads
 from nirbridge.importers.tracing.recorder import ForwardRecorder, ForwardTrace
 from nirbridge.importers.tracing.structures import fill_with_spikes, tensors_of
-from nirbridge.importers.tracing.values import ModuleUses
+from nirbridge.importers.tracing.values import ModuleUses, read_back
 
 _REGISTRY = "_ModuleBase__registered_attributes"
 """Where rockpool keeps the tensors that parameters were made of: nothing computes with them."""
@@ -180,7 +180,7 @@ def record_forward(
     from torch.overrides import TorchFunctionMode
 
     constants = TensorConstants(budget_of(module), {id(p): p for p in module.parameters()})
-    recorder = ForwardRecorder(forms, originals, noise, ModuleUses().path, constants)
+    recorder = ForwardRecorder(forms, originals, noise, ModuleUses().path, read_back, constants)
     recorder.reads = reads or recorder.reads
 
     class Mode(TorchFunctionMode):

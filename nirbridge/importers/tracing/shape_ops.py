@@ -13,6 +13,7 @@ from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
 from nirbridge.importers.sample.axes import WAY_OUT
 from nirbridge.importers.tracing.arguments import CannotFollow, FlowValue, Lead, LoweredOp, call_argument
+from nirbridge.importers.tracing.fixed_maps import sum_over
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue, values_of
 from nirbridge.importers.tracing.structures import torch_tensor
 from nirbridge.importers.tracing.time_loop import STATIC, TimeLoop
@@ -138,6 +139,8 @@ def lower_reduction(node: TracedCall, x: FlowValue) -> LoweredOp:
     dims = _dims(node, len(x.whole))
     keeps_axes = bool(node.kwargs.get("keepdim", False))
     over = [k for k in dims if k < len(x.lead)]
+    if over and "chunk" in x.lead:
+        raise CannotFollow(f"a {node.name} over chunks of time steps", "return every time step, and sum the outputs")
     is_over_time = len(dims) == len(over) == 1 and x.lead[over[0]] == "time"
     if is_over_time and not keeps_axes and node.name not in MAXIMA:
         lead = tuple(word for k, word in enumerate(x.lead) if k != over[0])
@@ -145,9 +148,10 @@ def lower_reduction(node: TracedCall, x: FlowValue) -> LoweredOp:
     spatial = tuple(range(len(x.lead) + 1, len(x.whole)))
     if dims == spatial and len(spatial) in (1, 2):
         return _over_positions(node, x)
-    raise CannotFollow(
-        f"a {node.name} over values", "use torch.nn.Linear with fixed weights, or sum the outputs yourself"
-    )
+    if over:
+        raise CannotFollow(f"a {node.name} over the batch or time, and values", "sum values first, and time last")
+    summed = sum_over(x, [k - len(x.lead) for k in dims], mean=node.name == "mean")
+    return replace(summed, kind="max_pool") if node.name in MAXIMA else summed
 
 
 def _over_positions(node: TracedCall, x: FlowValue) -> LoweredOp:

@@ -8,6 +8,7 @@ stands there. Values that depend on no neuron are computed once, or sliced by th
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Container
 from typing import Any
 
 from nirbridge.errors import Diagnostic, quoted
@@ -32,13 +33,18 @@ ADDS = frozenset({"add", "add_", "__add__", "__radd__", "__iadd__"})
 class TimeLoop:
     """The iterations of a recording's loop, and how its values compare."""
 
-    def __init__(self, recording: ForwardTrace, calls: int = 1) -> None:
-        """``calls`` above 1: the iterations are that many calls of forward, not a loop in it."""
+    def __init__(self, recording: ForwardTrace, calls: int = 1, sequences: Container[str] = ()) -> None:
+        """``calls`` above 1: the iterations are that many calls of forward, not a loop in it.
+
+        ``sequences``: paths of neurons that take whole sequences; beside a loop, one call is all iterations at once.
+        """
         self.nodes, self.returned = recording.nodes, recording.returned
         self.is_called = calls > 1
         self.calls = recording.neurons()
         self.iterations = calls if self.is_called else max(map(len, self.calls.values()), default=1)
         self.last = self.iterations - 1
+        is_beside = self.iterations > 1 and not self.is_called
+        self.at_once = {p for p, c in self.calls.items() if is_beside and len(c) == 1 and p in sequences}
         self.stepped: set[int] = set()
         self.follows_time = False  # a slice of the time axis moves with the iterations
         self.time_steps = 0  # the size of that axis
@@ -47,12 +53,14 @@ class TimeLoop:
         self.memo: dict[tuple[Any, ...], bool] = {}
         self.ages: dict[int, int] = {}
         self.series: dict[int, ItemSeries] = {}
+        self.runs: dict[int, ItemSeries] = {}
         self.sums: dict[int, tuple[Any, ...]] = {}
         self.terms: dict[int, tuple[Any, ...]] = {}
         self.resets = frozenset() if self.is_called else frozenset(recording.resets)
         self.turn_of = {n.index: k for c in self.calls.values() for k, n in enumerate(c)}
         if self.is_called:
             self.turn_of = {n.index: bisect_right(recording.starts, n.index) - 1 for n in self.nodes}
+        self.turn_of |= {self.calls[path][0].index: self.last for path in self.at_once}
         for node in self.nodes:
             self.ages[node.index] = self._age(node)
 
@@ -79,19 +87,22 @@ class TimeLoop:
             if taken is None:
                 return value
             series = self.series.get(taken.parent.node.index)
-            if series is None or (taken.axis, taken.is_kept) != (series.axis, series.is_joined):
+            if series is None or series.chunks or (taken.axis, taken.is_kept) != (series.axis, series.is_joined):
                 return value
             value = series.items[taken.index]
 
     def _age(self, node: TracedCall) -> int:
         if node.kind == "neuron" or (node.kind == "input" and self.is_called):
-            return self.turn_of[node.index]
+            return SERIES if node.path in self.at_once else self.turn_of[node.index]
         if node.kind == "input":
             return STATIC
-        series = series_of(node)
-        if series and self.is_series(series.items):
+        assembled = series_of(node, self.runs)
+        series = next((s for s in assembled if self.is_series(s.items)), None)
+        if series:
             self.series[node.index] = series
             return SERIES
+        if assembled:
+            self.runs[node.index] = assembled[-1]
         if node.name in ADDS and self.iterations > 1 and self.is_series(self._terms(node)):
             self.sums[node.index] = self.terms[node.index]
             return SERIES
@@ -150,7 +161,7 @@ class TimeLoop:
         if b.node.kind == "neuron":
             return torch.zeros(b.shape) if self.age(b) == self.last - 1 else None
         parts = [self._silent(v) for v in values_of((b.node.args, b.node.kwargs))]
-        if not parts or any(p is None for p in parts):  # an input has none
+        if not parts or b.node.func is None or any(p is None for p in parts):  # an input has none
             return None
         with torch.no_grad():
             return b.node.func(*(self._silent(a) for a in b.node.args), **b.node.kwargs)
@@ -191,7 +202,7 @@ class TimeLoop:
     def problems(self) -> list[Diagnostic]:
         """Why the iterations are not one time step, neuron by neuron; empty where they are."""
         faults: list[Diagnostic] = []
-        for path, calls in self.calls.items():
+        for path, calls in ((p, c) for p, c in self.calls.items() if p not in self.at_once):
             if len(calls) != self.iterations:
                 text = f"called {len(calls)} times, others are called {self.iterations} times"
                 text = f"called {len(calls)} times in {self.iterations} calls of forward" if self.is_called else text

@@ -50,7 +50,7 @@ from nirbridge.importers.tracing.run import (
 )
 from nirbridge.importers.tracing.values import never_handed_on
 
-_MANY_STEPS, _MANY_CALLS = 128, 32
+_MANY_STEPS, _MANY_CALLS = 120, 32
 """Time steps and calls of a longer second trace of cheap modules, to catch behaviour of every 20th time step."""
 _CHEAP = 3_000_000
 """Multiplications of one step up to which a module is cheap."""

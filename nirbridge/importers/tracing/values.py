@@ -20,6 +20,8 @@ from nirbridge.importers.tracing.structures import instances_of, torch_tensor
 
 COPIES = frozenset({"detach", "detach_", "clone", "contiguous", "cpu", "float", "data", "requires_grad_", "alias"})
 """Functions that return their input unchanged."""
+WRITES = frozenset({"__setitem__", "select_scatter", "index_copy", "index_copy_"})
+"""Functions that write into part of a tensor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,35 @@ def item_slice(parent: Any, index: Any) -> AxisSlice | None:
         return _at(parent, axis, part) if shape[axis] else None
     start, stop, step = part.indices(shape[axis])
     return AxisSlice(parent, axis, start, is_kept=True) if (stop - start, step) == (1, 1) else None
+
+
+def write_of(node: TracedCall) -> tuple[Any, AxisSlice | None, Any]:
+    """(Tensor, the slice of it that is written, what is written) of a call that writes; a slice of None: any other."""
+    buffer = node.args[0]
+    if node.name == "__setitem__":
+        return buffer, item_slice(buffer, node.args[1]), node.args[2]
+    if node.name == "select_scatter":
+        place = _at(buffer, call_argument(node, 2, "dim", None), call_argument(node, 3, "index", None))
+        return buffer, place, call_argument(node, 1, "src")
+    index = call_argument(node, 2, "index", None)
+    index = int(index) if isinstance(index, torch_tensor()) and index.numel() == 1 else None
+    place = _at(buffer, call_argument(node, 1, "dim", None), index, is_kept=True)
+    return buffer, place, call_argument(node, 3, "source")
+
+
+def read_back(buffer: TracedValue, index: Any) -> tuple[Any, ...]:
+    """The value last written into a slice of a tensor, or the slice as it was at first; empty if that is not known."""
+    place = item_slice(buffer, index)
+    now: Any = buffer
+    while place is not None and isinstance(now, TracedValue) and now.node.name in WRITES:
+        inner, written, item = write_of(now.node)
+        if written is None or (written.axis, written.is_kept) != (place.axis, place.is_kept):
+            return ()
+        if written.index == place.index:
+            return (item,)
+        now = inner
+    start: Any = now
+    return (start[index],) if place is not None and isinstance(start, torch_tensor()) else ()
 
 
 def _at(parent: TracedValue, axis: Any, index: Any, *, is_kept: bool = False) -> AxisSlice | None:

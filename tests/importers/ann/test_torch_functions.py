@@ -154,7 +154,6 @@ REFUSED: dict[str, tuple[Callable[..., Any], tuple[int, ...], str]] = {
     "average without padding": (lambda m, x: F.avg_pool2d(x, 2, 2, 1, False, False), IMAGE, "leaves the padding out"),
     "cut window": (lambda m, x: F.avg_pool2d(x, 4, 4, 0, True), IMAGE, "ceil_mode"),
     "power average": (lambda m, x: F.lp_pool2d(x, 2.0, 2), IMAGE, "a power-average pool"),
-    "uneven windows": (lambda m, x: F.adaptive_avg_pool2d(x, 4), IMAGE, "its windows differ"),
     "batch statistics": (lambda m, x: F.batch_norm(x, None, None, training=True), IMAGE, "those of the batch"),
     "half": (lambda m, x: x.to(torch.float16).float(), FLAT, "number format to torch.float16"),
     "clamp from above": (lambda m, x: x.clamp(0, 1) + x.clamp(max=0.5), FLAT, "a spike rate is at least 0"),

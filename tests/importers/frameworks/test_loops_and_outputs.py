@@ -94,7 +94,7 @@ def test_a_fixed_number_of_time_steps_is_read_from_one_time_step(steps: int) -> 
 
 def test_twelve_time_steps_of_more_are_seen_in_a_longer_trace() -> None:
     """Twelve is the length that forward is tried with."""
-    with pytest.raises(ModelError, match="the first 12 of 128 time steps"):
+    with pytest.raises(ModelError, match="the first 12 of 120 time steps"):
         from_snntorch(Loop(lambda x: [x[t] for t in range(12)]), torch.zeros(40, 4, 6), check=0)
 
 

@@ -7,20 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.importers.lowering import linear_layers
+from nirbridge.importers.lowering import selections
 from nirbridge.importers.lowering.linear_layers import (
     LAYERS,
     Expression,
     Term,
     add_constant,
     apply_operator,
-    channel_map,
     concatenate,
-    merge_selections,
     per_channel_values,
     scale_expression,
-    selection_operator,
 )
+from nirbridge.importers.lowering.selections import channel_map, merge_selections, selection_operator
 from nirbridge.network.apply import apply
 from nirbridge.network.operators import Conv, Dense, Identity, Reshape, Scale, Sparse, SumPool
 from tests.importers.lowering.test_linear_layers_by_hand import call
@@ -203,13 +201,15 @@ DENSE = Dense(RNG.standard_normal((2, 3)).astype(np.float32))
 DOUBLE = Sparse(PICK.indptr, PICK.indices, narrow([1.0, 2.0]), (2,), (3,))
 SUMS = Sparse(np.array([0, 2, 2, 2]), np.array([0, 1]), np.ones(2, np.float32), (2,), (3,))
 GRID = selection_operator(np.array([0, 2]), np.array([1, 0]), (2, 1), (3,))
+TWICE = selection_operator(np.array([0, 1]), np.array([1, 1]), (2,), (2,))
 UNMERGED: list[tuple[str, tuple[Any, ...]]] = [
     ("a factor after it", (PICK, Scale(np.ones(3)))),
     ("a factor in it", (DOUBLE, DENSE)),
     ("sums", (SUMS, DENSE)),
     ("a grid before a matrix", (GRID, DENSE)),
     ("weights before it", (DENSE, selection_operator(np.array([0]), np.array([1]), (2,), (2,)))),
-    ("rows with factors after it", (PICK, Sparse(DOUBLE.indptr, np.array([0, 2]), DOUBLE.data, (3,), (3,)))),
+    ("rows with factors before it", (Sparse(DOUBLE.indptr, np.array([0, 2]), DOUBLE.data, (3,), (3,)), PICK)),
+    ("a value that a row meets twice", (TWICE, Sparse(np.array([0, 2]), np.array([0, 1]), np.ones(2), (2,), (1,)))),
 ]
 
 
@@ -218,6 +218,14 @@ def test_what_is_not_merged_stays_as_it_is(case: Any) -> None:
     _, parts = case
     found, names = merge_selections(parts, ("a", "b"))
     assert (found, names) == (parts, ("a", "b"))
+
+
+def test_rows_of_a_matrix_after_a_selection_are_sorted_again() -> None:
+    swapped = selection_operator(np.arange(3), np.array([2, 0, 1]), (3,), (3,))
+    matrix = Sparse(np.array([0, 2, 2, 3]), np.array([0, 1, 2]), narrow([5.0, 6.0, 7.0]), (3,), (3,))
+    (found,), _ = merge_selections((swapped, matrix), ("a", "b"))
+    assert isinstance(found, Sparse)
+    assert [list(a) for a in (found.indptr, found.indices, found.data)] == [[0, 2, 2, 3], [0, 2, 1], [6.0, 5.0, 7.0]]
 
 
 def test_merged_parts_of_a_long_path() -> None:
@@ -289,6 +297,6 @@ def test_which_selections_are_of_whole_channels() -> None:
     assert channel_map(shifted) is None
     moved = selection_operator(np.array([0, 1]), np.array([1, 2]), (2, 2), (2, 2))
     assert channel_map(moved) is None
-    assert linear_layers._is_selection(factor)
+    assert selections._is_selection(factor)
     empty = selection_operator(np.zeros(0, int), np.zeros(0, int), (2, 2), (2, 2))
-    assert linear_layers._is_selection(empty)
+    assert selections._is_selection(empty)

@@ -128,8 +128,7 @@ def test_sums_that_have_a_meaning(lead: Any, call: TracedCall, kind: str, argume
         (TB, node("sum", None, 1)),
         (TB, node("sum", None, (0, 1))),
         (TB, node("sum", None, 0, keepdim=True)),
-        (B, node("sum", None, 1)),
-        (B, node("sum", None, 3)),
+        (TB, node("sum", None, (0, 2))),
         (B, node("sum", None)),
     ],
 )
@@ -137,9 +136,36 @@ def test_sums_that_have_none(lead: Any, call: TracedCall) -> None:
     with pytest.raises(CannotFollow) as caught:
         lower_reduction(call, FlowValue(REF, lead, (2, 3, 4, 5)))
     assert (caught.value.why, caught.value.advice) == (
-        "a sum over values",
-        "use torch.nn.Linear with fixed weights, or sum the outputs yourself",
+        "a sum over the batch or time, and values",
+        "sum values first, and time last",
     )
+
+
+@pytest.mark.parametrize("word", ["sum", "mean"])
+def test_chunks_of_steps_are_not_summed(word: str) -> None:
+    with pytest.raises(CannotFollow, match=rf"^a {word} over chunks of time steps$"):
+        lower_reduction(node(word, None, 1), FlowValue(REF, ("chunk", *TB), (2, 3, 4, 5)))
+
+
+@pytest.mark.parametrize(
+    ("call", "shape", "left", "factor"),
+    [
+        (node("sum", None, 1), (3, 4, 5), (1, 4, 5), 1.0),
+        (node("mean", None, 1), (3, 4, 5), (1, 4, 5), 1 / 3),
+        (node("mean", None, (1, 3)), (3, 4, 5), (1, 4, 1), 1 / 15),
+        (node("mean", None, (3, 5)), (2, 2, 3, 2, 3), (2, 2, 2), 1 / 9),
+        (node("sum", None, -1, keepdim=True), (3, 4, 5), (3, 4, 1), 1.0),
+    ],
+)
+def test_sums_over_any_axes_of_values_are_a_matrix(call: Any, shape: Any, left: Any, factor: float) -> None:
+    found = lower_reduction(call, FlowValue(REF, B, (2, *shape)))
+    a = found.arguments
+    assert (found.kind, a["shape"], float(a["factor"])) == ("matrix", left, factor)
+    x = np.arange(np.prod(shape), dtype=np.float64).reshape(shape)
+    total = np.zeros(int(np.prod(left)))
+    np.add.at(total, a["rows"], x.reshape(-1)[a["columns"]] * a["values"])
+    dims = call.args[1] if isinstance(call.args[1], tuple) else (call.args[1],)
+    np.testing.assert_array_equal(total, x.sum(tuple(d - 1 if d > 0 else d for d in dims)).reshape(-1))
 
 
 def test_positions_are_fixed() -> None:

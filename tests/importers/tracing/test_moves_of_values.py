@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 
 from nirbridge.importers.tracing.arguments import CannotFollow, FlowValue
-from nirbridge.importers.tracing.shape_ops import lower_reduction
-from tests.importers.tracing.tape import Tape
 from tests.importers.tracing.test_readings_by_hand import BT, STILL, TB, B, T, X, moved
 
 torch = pytest.importorskip("torch")
@@ -47,9 +45,3 @@ def test_moves_of_whole_axes(name: str, args: Any, of: Any, order: Any, out: Any
 def test_samples_and_steps_are_not_repeated(lead: Any, of: Any, out: Any) -> None:
     with pytest.raises(CannotFollow, match=r"^it takes a part of the batch or of the time axis$"):
         moved("expand", out, of=of, lead=lead, out=out, func=torch.Tensor.expand, **STILL)
-
-
-def test_a_sum_over_three_axes_of_values_is_none_over_positions() -> None:
-    call = Tape().call("mean", None, (2, 3, 4)).node
-    with pytest.raises(CannotFollow, match=r"^a mean over values$"):
-        lower_reduction(call, FlowValue(X, B, (2, 3, 4, 5, 6)))

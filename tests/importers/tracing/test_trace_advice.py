@@ -128,11 +128,8 @@ CASES = (
         Images,
         (1, 4, 4),
         (
-            ("'wide'", "conv_transpose2d"),
-            ("'up'", "interpolate"),
             ("'norm'", "group_norm"),
             ("'curve'", "prelu"),
-            ("'mirror'", "pad"),
         ),
     ),
     (

@@ -180,14 +180,6 @@ def test_weights_of_products_are_laid_out_as_rows_of_outputs() -> None:
             "a pool with ceil_mode, whose last window is cut", "use ceil_mode=False",
         ),
         ("lp_pool2d", (IMAGE, 2, 2), {}, "a power-average pool", "use norm_type 1 (a sum), or an average pool"),
-        (
-            "adaptive_avg_pool2d", (IMAGE, (2, 5)), {},
-            "an adaptive pool from (6, 8) to (2, 5): its windows differ", "use AvgPool2d",
-        ),
-        (
-            "adaptive_avg_pool2d", (IMAGE, 4), {},
-            "an adaptive pool from (6, 8) to (4, 4): its windows differ", "use AvgPool2d",
-        ),
         *(
             ("batch_norm", (IMAGE, *args), {},
              "a BatchNorm without running statistics uses those of the batch", "train with statistics")
