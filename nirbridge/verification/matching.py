@@ -19,6 +19,9 @@ from nirbridge.verification.rounding import RoundingBounds
 from nirbridge.verification.sample_axes import BATCH, TIME
 
 STEPWISE, LAST, SUM, MEAN = "each time step", "the last time step", "the sum over time", "the mean over time"
+_SENT = "0"
+"""The word in ``way`` for values that the output of the network sends, not membranes before it."""
+_NEARLY = 1e-5
 _HALF = 0.5
 """Counts of spikes that differ by less are equal."""
 
@@ -63,9 +66,12 @@ def matched_outputs(
     An output that no returned value fits has no entry. Of several that fit (spikes and membranes) the one that
     agrees best is taken: an importer leaves out the states that come with spikes. Where a module returns nothing but
     the membrane of neurons that fire, the output of the network has their spikes, and their membrane is compared.
-    ``ways``: those of another run of the same module, by output; no other is tried.
+    A value that holds the spikes of one of the module's neurons is read in their order: an import that deviates may
+    agree better with another order. ``ways``: those of another run of the same module, by output; no other value is
+    tried then.
     """
     matched: list[MatchedValues] = []
+    own = [spikes for probe in run.probes.values() if (spikes := _own_spikes(probe, samples)) is not None]
     for port in network.outputs:
         sent = imported[port.name, "s"].astype(np.float64)
         fitting = [
@@ -77,9 +83,36 @@ def matched_outputs(
             )
             for option in _options(port.name, tensor, values, bound, samples)
         ]
-        fitting = fitting if ways is None else [m for m in fitting if m.way == ways.get(port.name)]
+        sure = [m for m in fitting if m.way[1] == _SENT and any(_holds(m, spikes) for spikes in own)]
+        ordered = {m.way[0] for m in sure}
+        fitting = [m for m in fitting if m.way[0] not in ordered or any(m is one for one in sure)]
+        if ways is not None:
+            fitting = _of_way(fitting, ways.get(port.name, ("", "")))
         matched += [max(fitting, key=lambda m: m.share_equal)] if fitting else []
     return matched
+
+
+def _of_way(fitting: Sequence[MatchedValues], way: tuple[str, ...]) -> list[MatchedValues]:
+    """The value of that way; where a run has no such order (one sample, one time step), the same value in any order."""
+    same = [m for m in fitting if m.way == way]
+    return same or [m for m in fitting if m.way[:2] == (way[0], _SENT) == way[:2]]
+
+
+def _own_spikes(probe: NeuronObservation, samples: int) -> Array | None:
+    """Outputs of a neuron of the module as ``[steps, batch, values]``; None where it is silent, or in no such order."""
+    cells = sum(call.size for call in probe.spikes)
+    size = cells // (probe.steps * samples) if probe.steps * samples else 0
+    if not size or cells != size * probe.steps * samples or not any(call.any() for call in probe.spikes):
+        return None
+    return _in_time(probe.spikes, probe, np.broadcast_to(0.0, (probe.steps, samples, size)))
+
+
+def _holds(m: MatchedValues, spikes: Array) -> bool:
+    """True if the module's value is these spikes, or what ``over_time`` says of them."""
+    if m.over_time == STEPWISE:
+        return m.original.shape == spikes.shape and bool(np.array_equal(m.original, spikes))
+    over = {LAST: spikes[-1], SUM: spikes.sum(axis=0), MEAN: spikes.mean(axis=0)}[m.over_time]
+    return m.original[0].shape == over.shape and bool(np.allclose(m.original[0], over, rtol=_NEARLY, atol=0.0))
 
 
 def _membranes_before(

@@ -167,6 +167,10 @@ def _run(
         text = f"the module fails on the data: {type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
         step = "give data as the module takes them, with as many time steps as it needs"
         raise UsageError.of("measure", text, f"read as {trial.reading.words}", step) from error
+    if run.probes and all(probe.steps != steps for probe in run.probes.values()):
+        found = f"the module's neurons run {run.iterations} time steps on data of {steps}"
+        step = "give data of as many time steps as forward runs"
+        raise UsageError.of("measure", found, f"read as {trial.reading.words}, {counted(samples, 'sample')}", step)
     network = trials.network
     fed = {p.name: a.reshape(*a.shape[:2], *p.shape) for p, a in zip(network.inputs, given, strict=True)}
     nodes = [p.name for p in network.populations if p.neuron.fires] + [p.name for p in network.outputs]

@@ -67,6 +67,33 @@ def test_of_all_values_that_fit_the_one_that_agrees_best_is_taken() -> None:
     assert best([[("a", np.zeros(5)), ("b", VALUES[-1])]]) == [("output", LAST, 1.0)]
 
 
+def test_a_value_that_holds_spikes_of_the_module_is_taken_in_their_order() -> None:
+    """An import that deviates may agree better with the spikes in another order."""
+    sent = np.zeros(SHAPE)
+    sent[1, 0] = 1
+    spikes = np.zeros(SHAPE)
+    spikes[0, 1] = 1  # in the other order of time and batch these are the spikes that were sent
+    probe = NeuronObservation(SimpleNamespace(layout=None), None, list(spikes))  # type: ignore[arg-type]
+    ways = {"output": ("a", "0", STEPWISE)}
+    for probes, share, way in (({}, 1.0, "batch first"), ({"p": probe}, 0.5, STEPWISE)):
+        run = OriginalRun([[("a", spikes)]], probes)
+        (found,) = matched_outputs(run, BATCH, network(), {("output", "s"): sent}, limits())
+        assert (found.share_equal, found.way[-1]) == (share, way)
+        (found,) = matched_outputs(run, BATCH, network(), {("output", "s"): sent}, limits(), ways)
+        assert (found.share_equal, found.way) == (0.5, ways["output"])
+    sent[1, 0, 0] = 0
+    run = OriginalRun([[("a", sent), ("z", spikes)]], {"p": probe})
+    (found,) = matched_outputs(run, BATCH, network(), {("output", "s"): sent}, limits())
+    assert found.way == ways["output"], "a returned state with spikes of a neuron is no reason to leave out another"
+    for way, order in ((("a", "0", "x"), [STEPWISE]), (("a", "1", STEPWISE), []), (("b", "0", STEPWISE), [])):
+        shown = matched_outputs(run, BATCH, network(), {("output", "s"): sent}, limits(), {"output": way})
+        assert [m.over_time for m in shown] == order
+    summed = OriginalRun([[("a", spikes.sum(axis=0))]], {"p": probe})
+    (found,) = matched_outputs(summed, BATCH, network(), {("output", "s"): sent}, limits())
+    assert found.over_time == SUM, "the last time step of the module is silent"
+    assert matched_outputs(run, BATCH, network(), {("output", "s"): sent}, limits(), {}) == []
+
+
 def test_each_output_is_compared_with_the_value_of_its_name() -> None:
     names = ("output_0", "output_spk")
     assert best([[("0", VALUES), ("spk", VALUES)]], names) == [(name, STEPWISE, 1.0) for name in names]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -300,3 +301,14 @@ def test_the_first_failure_of_each_reading_is_kept_in_one_line() -> None:
         made.failures = {READING.words: "the first"}
         assert made._ran(READING, [np.zeros((32, 4, 3))], 0, stops=False) is None
         assert made.failures == {READING.words: "the first"}
+
+
+def test_of_unequal_trials_those_with_the_shapes_of_the_network_come_first() -> None:
+    """Few time steps of another reading may agree better with an import that deviates."""
+    exact, other = (trial(equal=False, overlap=overlap) for overlap in (0.5, 0.9))
+    other = replace(other, is_exact=False)
+    assert _best([exact, other]) is _best([other, exact]) is exact
+    more = replace(trial(equal=False, populations=2), is_exact=False)
+    assert _best([exact, more]) is more, "it compares more"
+    same = replace(trial(overlap=0.4), is_exact=False)
+    assert _best([trial(equal=False), same]) is same, "it is equal"

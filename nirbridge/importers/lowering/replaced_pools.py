@@ -103,9 +103,11 @@ class _Maxima:
         reading = self.readings.get(neuron.name)
         if reading is None:
             return "its neuron cannot be imported", "see the other problems"
-        refs = [ref for c in self.flow.calls for ref in c.inputs] + [output.ref for output in self.flow.outputs]
-        if any(ref.call == neuron.name and ref.output for ref in refs):
-            return "a state of its neuron is read or returned", "let the neuron give its spikes alone"
+        read = [ref for c in self.flow.calls for ref in c.inputs]
+        returned = [output.ref for output in self.flow.outputs]
+        has_values = any(not ref.output or self.calls[ref.call].kind != "neuron" for ref in returned)
+        if any(_is_state(ref, neuron) for ref in (read if has_values else [*read, *returned])):
+            return "a state of its neuron is read, or returned alone", "let the neuron give its spikes"
         is_alone = all(isinstance(recurrence.operator, Scale) for recurrence in reading.recurrences)
         if not is_alone or reading.operator is not None:
             return (
@@ -127,6 +129,10 @@ def _readings(flow: DataflowGraph, forms: NeuronSpecs, dt: float) -> Iterator[tu
                 yield call.name, form.read(call.target, call.shape, dt)
             except ModelError:
                 continue
+
+
+def _is_state(ref: ValueRef, neuron: Operation) -> bool:
+    return ref.call == neuron.name and ref.output > 0
 
 
 def _keeps_order(call: Operation) -> bool:
@@ -160,5 +166,7 @@ def _moved(flow: DataflowGraph, chain: Sequence[Operation]) -> DataflowGraph:
     changed[neuron.name] = (spikes, maximum)
     calls = tuple(new for call in flow.calls for new in changed.get(call.name, (call,)))
     sizes = f"{counted(math.prod(spikes.shape), 'neuron')} in place of {math.prod(neuron.shape):,}"
+    states = [replace(o, ref=replace(o.ref, call=name)) if _is_state(o.ref, neuron) else o for o in flow.outputs]
     found = f"its maximum of currents is taken of the spikes of {quoted(neuron.path or neuron.name)}, {sizes}"
-    return replace(flow, calls=calls, deviations=(*flow.deviations, Deviation(REPLACED_MAXPOOL, pool.subject, found)))
+    deviations = (*flow.deviations, Deviation(REPLACED_MAXPOOL, pool.subject, found))
+    return replace(flow, calls=calls, outputs=tuple(states), deviations=deviations)

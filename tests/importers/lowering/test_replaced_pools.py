@@ -11,7 +11,7 @@ import pytest
 
 import nirbridge as nb
 from nirbridge.errors import ModelError, UsageError
-from nirbridge.importers import from_snntorch
+from nirbridge.importers import from_sinabs, from_snntorch
 
 torch = pytest.importorskip("torch", reason="the importer reads torch modules")
 snn = pytest.importorskip("snntorch", reason="the neurons of the modules are snnTorch's")
@@ -107,16 +107,18 @@ class Loop(nn.Module):
         spk, *rest = self.a(pooled, *mems[0]) if mems[0] else self.a(pooled)
         mems[0] = rest if self.kind != "recurrent" else [spk, *rest]
         more = pooled if self.kind == "read twice" else 0
-        out, mems[1] = self.b(self.fc((spk + more).flatten(1)), mems[1])
+        out, mems[1] = self.b(
+            self.fc((spk + more + (mems[0][0] if self.kind == "mem read" else 0)).flatten(1)), mems[1]
+        )
         return out, rest[-1]
 
     def forward(self, x: Any) -> Any:
         axis = 1 if self.kind == "batch first" else 0
         mems = [[self.a.init_leaky()] if self.kind != "recurrent" else list(self.a.init_rleaky()), self.b.init_leaky()]
-        steps = [x] * 7 if self.kind == "static" else x.unbind(axis)
+        steps = [x] * 7 if self.kind == "static" else x.unbind(axis)[: 7 if self.kind == "seven steps" else None]
         out, states = zip(*(self.step(now, mems) for now in steps), strict=True)
-        if self.kind == "states":
-            return torch.stack(out), torch.stack(states)
+        if self.kind.endswith("states"):
+            return (torch.stack(out), torch.stack(states)) if self.kind == "with states" else torch.stack(states)
         return torch.stack(out).sum(0) if self.kind == "sums" else torch.stack(out, axis)
 
 
@@ -131,7 +133,8 @@ REFUSED: dict[str, tuple[Callable[[], Any], tuple[int, ...], str]] = {
     ),
     "another layer": (lambda: net(nn.Conv2d(4, 4, 1)), (1, 1, 8, 8), "cannot be moved: its values reach another layer"),
     "no neuron": (lambda: nn.Sequential(*net()[:2]), (1, 1, 8, 8), "cannot be moved: its values are not read by one"),
-    "a state that is returned": (lambda: Loop("states"), shape_of(""), "a state of its neuron is read or returned"),
+    "a state that is returned": (lambda: Loop("states"), shape_of(""), "a state of its neuron is read, or returned"),
+    "a state that is read": (lambda: Loop("mem read"), shape_of(""), "a state of its neuron is read, or returned"),
     "two readers": (lambda: Loop("read twice"), shape_of(""), "cannot be moved: its values are not read by one"),
     "recurrent": (
         lambda: Loop("recurrent", snn.RLeaky(beta=0.5, conv2d_channels=4, kernel_size=3)), shape_of(""),
@@ -176,10 +179,22 @@ def test_the_self_check_states_outputs_and_spikes() -> None:
     pool, last = outcome["populations"]
     assert (pool["name"], last["name"]) == ("2", "5")
     assert 0 < pool["unequal"] < pool["values"]
-    assert pool["values"] * 5 == last["values"] * 36
+    assert (pool["values"], last["values"]) == (32 * 36, 32 * 5), "32 time steps of one sample, once"
     assert (
         f"'2' {pool['module']:,} and {pool['imported']:,} ({pool['unequal'] / pool['values']:.2%})" in outcome["text"]
     )
+
+
+def test_states_that_come_with_other_values_are_noted() -> None:
+    graph = from_snntorch(Loop("with states"), torch.zeros(shape_of("")), accept=ACCEPT)
+    assert [p.shape for p in nb.load(graph).outputs] == [(5,)]
+    assert "not an output of the network, record v of population 'a_unpooled'" in graph.metadata["nirbridge:notes"]
+
+
+def test_a_maximum_of_single_currents_is_exact() -> None:
+    """The self-check compares the maximum with the neuron of the module, which has a membrane."""
+    graph = from_snntorch(net(pool=nn.MaxPool2d(1, 2)), torch.zeros(1, 1, 8, 8), accept=ACCEPT)
+    assert json.loads(graph.metadata["nirbridge:self_check"])["outcome"] == "identical"
 
 
 # -- measured on data ------------------------------------------------------------------------------------------------
@@ -218,23 +233,26 @@ def test_accuracy_is_that_of_both_on_the_data(kind: str) -> None:
     assert (other["module_accuracy"], other["import_accuracy"]) == (found["alike"], 1.0)
 
 
-def test_batches_do_not_change_what_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", ["called", "batch first"])
+def test_batches_do_not_change_what_is_measured(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from nirbridge.verification import measured as measuring
 
-    x, labels = drive(5, 30), np.arange(30) % 5
-    whole = measured(net(), (2, 1, 8, 8), x, labels)
+    x, labels = drive(5, 27), np.arange(27) % 5
+    x = x.swapaxes(0, 1) if kind == "batch first" else x
+    module, sample = (Loop(kind), shape_of(kind)) if kind == "batch first" else (net(), (2, 1, 8, 8))
+    whole = measured(module, sample, x, labels)
     sizes: list[int] = []
     really: Any = measuring.run_original
 
     def counted_run(*args: Any, **options: Any) -> Any:
         calls = list(args[2])
-        sizes.append(len(calls[0][0]))
+        sizes.append(len(calls[0][0]))  # the last batch is one sample, which has no order of time and batch
         return really(*args[:2], calls, **options)
 
     monkeypatch.setattr(measuring, "run_original", counted_run)
     monkeypatch.setattr(measuring, "BATCH", 13)
-    assert measured(net(), (2, 1, 8, 8), x, labels) == whole
-    assert sizes == [13, 13, 4]
+    assert measured(module, sample, x, labels) == whole
+    assert sizes == [13, 13, 1]
 
 
 WRONG: dict[str, tuple[Any, str]] = {
@@ -279,3 +297,25 @@ def test_data_of_another_layout_and_a_module_that_fails_on_them() -> None:
 def test_data_need_a_check() -> None:
     with pytest.raises(UsageError, match=r"it is given without a self-check.*--no-check"):
         from_snntorch(net(), torch.zeros(2, 1, 8, 8), accept=ACCEPT, check=0, measure=(drive(), np.zeros(3, int)))
+
+
+def test_steps_that_the_module_does_not_run() -> None:
+    data = (drive(9, 4), np.zeros(4, int))
+    with pytest.raises(UsageError, match=r"the module's neurons run 7 time steps on data of 9.*give data of as many"):
+        from_snntorch(Loop("seven steps"), torch.zeros(shape_of("")), accept=ACCEPT, measure=data)
+
+
+def test_layers_that_take_time_out_of_the_batch_are_run_step_by_step() -> None:
+    layers = pytest.importorskip("sinabs.layers", reason="the module is one of sinabs")
+    from sinabs.activation import SingleSpike
+
+    torch.manual_seed(0)
+    cells = [layers.IAFSqueeze(batch_size=2, spike_fn=SingleSpike, spike_threshold=0.5) for _ in range(2)]
+    module = nn.Sequential(nn.Conv2d(1, 4, 3), nn.MaxPool2d(2), cells[0], nn.Flatten(), nn.Linear(36, 5), cells[1])
+    data = (drive(9, 6), np.arange(6) % 5)
+    graph = from_sinabs(module.eval(), torch.zeros(14, 1, 8, 8), accept=ACCEPT, measure=data)
+    found = json.loads(graph.metadata["nirbridge:self_check"])["measured"]
+    assert (found["samples"], found["steps"]) == (6, 9)
+    with torch.no_grad():
+        sent = module(data[0].swapaxes(0, 1).reshape(-1, 1, 8, 8)[:18])  # two samples, each of nine time steps
+    assert 0 < sent.sum() <= found["populations"][-1]["module"]
