@@ -27,7 +27,7 @@ from nirbridge.importers.lowering.levels import Levels, LevelsOf, levels_of, tot
 from nirbridge.importers.lowering.linear_layers import Expression, add_constant, apply_operator, scale_expression
 from nirbridge.importers.neuron_specs import ImportedNeuron
 from nirbridge.importers.tracing.advice import advice_on
-from nirbridge.importers.tracing.pointwise import AND, MAX, MIN, OR, PAIRS, PRODUCT, SAME
+from nirbridge.importers.tracing.pointwise import AND, MAX, MIN, OR, OTHER, PAIRS, PRODUCT, SAME
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Conv, Reshape, SumPool
 
@@ -146,7 +146,7 @@ def _paired(call: Operation, x: Levels, y: Levels) -> Logic | None:
     if meaning in (MAX, MIN):
         text, theta = ("a maximum of spikes", 0.5) if meaning == MAX else ("a minimum of spikes", 1.5)
         return _threshold(call, both, theta, x, text) if x == y else None
-    if x.low or y.low:
+    if x.low or y.low or (meaning in (SAME, OTHER) and x != y):  # 0.5 is as true as 1, but not equal to it
         return None
     if meaning == PRODUCT:
         return _threshold(call, both, 1.5, Levels(0.0, x.high * y.high, 2), "a product of spikes")

@@ -23,13 +23,15 @@ from nirbridge.importers.tracing.arguments import (
 )
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
 
-OR, AND, XOR, SAME, MAX, MIN, PRODUCT = "or", "and", "xor", "same", "maximum", "minimum", "product"
+OR, AND, XOR, SAME, OTHER = "or", "and", "xor", "same", "other"
+MAX, MIN, PRODUCT = "maximum", "minimum", "product"
 _MEANINGS = {
     MAX: ("maximum", "max", "fmax"),
     MIN: ("minimum", "min", "fmin"),
     OR: ("logical_or", "logical_or_", "bitwise_or", "__or__", "__ror__", "__ior__"),
     AND: ("logical_and", "logical_and_", "bitwise_and", "__and__", "__rand__", "__iand__"),
-    XOR: ("logical_xor", "logical_xor_", "bitwise_xor", "__xor__", "__rxor__", "__ixor__", "ne", "__ne__", "not_equal"),
+    XOR: ("logical_xor", "logical_xor_", "bitwise_xor", "__xor__", "__rxor__", "__ixor__"),
+    OTHER: ("ne", "__ne__", "not_equal"),
     SAME: ("eq", "__eq__"),
     PRODUCT: ("mul", "mul_", "multiply", "__mul__", "__rmul__", "__imul__"),
     ">": ("gt", "__gt__", "greater"),

@@ -47,6 +47,8 @@ FUNCTIONS: dict[str, tuple[Callable[[Any, Any], Any], int]] = {
     "a or b": (torch.logical_or, 6),
     "a xor b": (torch.logical_xor, 6),
     "a == b": (lambda a, b: a == b, 6),
+    "a != b": (lambda a, b: a != b, 6),
+    "a xor b of other sizes": (lambda a, b: torch.logical_xor(0.5 * a, b), 6),
     "a > b": (lambda a, b: a > b, 6),
     "a <= b": (lambda a, b: a <= b, 6),
     "maximum of graded": (lambda a, b: torch.maximum(0.5 * a, 0.5 * b), 6),
@@ -141,5 +143,7 @@ def test_what_is_no_threshold_stays_refused() -> None:
     assert "a maximum of the input 'input'" in refused(of_input, (1, 1, 8, 8))
     counts = Both(lambda a, b: torch.maximum(a + b, b + b))
     assert "it is given values from 0 to 2 and 0 to 2, not two" in refused(counts, (1, 5))
+    unlike = Both(lambda a, b: a == 0.5 * b)
+    assert "it is given values from 0 to 1 and 0 to 0.5, not two" in refused(unlike, (1, 5))
     assert "a product of two values" in refused(Both(lambda a, b: (a + b) * (a + b)), (1, 5))
     assert "from 0 to 2 is no threshold" in refused(Both(lambda a, b: torch.max_pool2d(a + b, 2), (1, 4, 4)), (1, 5))
