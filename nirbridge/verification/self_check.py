@@ -182,10 +182,11 @@ def _outcome(
     for candidate in trials.candidates(options):
         tried = _on_every_input(trials, candidate, inputs)
         refuting = [trial for trial in tried if trial.verdict.difference is not None]
+        first = first or tried
+        trials.chosen = (first if refuting else tried)[0]
         if not refuting:
             return _identical(tried, inputs)
         trials.refuted += refuting
-        first = first or tried
     if not first:
         found = "the module and the import could not be compared on any random input"
         return SelfCheck("not-run", f"not run: {found} ({trials.why(notes)})")

@@ -55,7 +55,7 @@ class Trial:
 
 
 class Trials:
-    """The module, the network, and how the two are run; ``wide``: in float64; ``chosen``: what ``best`` found."""
+    """The module, the network, and how the two are run; ``wide``: in float64; ``chosen``: what the outcome is about."""
 
     def __init__(
         self,
