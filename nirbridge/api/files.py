@@ -17,6 +17,7 @@ from nirbridge.mapping.model import MappedNetwork
 from nirbridge.mapping.storage.file import read_map, write_map
 from nirbridge.mapping.storage.record import MapRecord
 from nirbridge.network.model import ModelFile, Network
+from nirbridge.network.storage.file import SUFFIX, is_too_sparse_for_nir
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.simulators.types import Recording
 
@@ -25,6 +26,7 @@ SUFFIXES = MappingProxyType(
         "a quantized network": ".q.npz",
         "a map": ".map.json",
         "a network": ".nir",
+        "a network in discrete time": SUFFIX,
         "a recording": ".npz",
     }
 )
@@ -74,18 +76,20 @@ def load_recording(path: FilePath) -> Recording:
 def save(value: object, path: FilePath) -> None:
     """Write a value in its file format, whole or not at all.
 
-    A ``Network`` or ``nir.NIRGraph`` becomes a ``.nir`` file, a ``MappedNetwork`` a ``.map.json`` file, a
+    A ``Network`` or ``nir.NIRGraph`` becomes a ``.nir`` file, or a ``.net.npz`` file where ``path`` ends so (sparse
+    matrices stay sparse, and every network has this form), a ``MappedNetwork`` a ``.map.json`` file, a
     ``QuantizedNetwork`` a ``.q.npz`` file, a ``Recording`` a ``.npz`` file, and an ``Artifact`` a folder. The map of a
-    network that was not read from a file names the file that saving the network writes. A ``.nir`` file that other
-    tools would run differently gives an ``ExportWarning``.
+    network that was not read from a file names the file that saving the network writes: a ``.net.npz`` file where a
+    sparse matrix would have more than 10,000,000 weights as a dense one, else a ``.nir`` file. A ``.nir`` file that
+    other tools would run differently gives an ``ExportWarning``.
 
     Raises:
         UsageError: a value without a file format, or a file name with another suffix than that of its format.
         FileError: the place cannot be written.
-        ModelError: a network that NIR cannot express.
+        ModelError: a network that NIR cannot express, or that is not well formed.
     """
     if isinstance(value, Network) or is_graph(value):
-        _check_suffix("a network", path)
+        _check_suffix("a network in discrete time" if os.fspath(path).endswith(SUFFIX) else "a network", path)
         _save_graph(value, path)
     elif isinstance(value, MappedNetwork):
         _check_suffix("a map", path)
@@ -122,9 +126,10 @@ def model_file(network: Network, path: str) -> ModelFile:
     if network.file is not None:
         return network.file
     with tempfile.TemporaryDirectory() as folder:
-        written = os.path.join(folder, "model.nir")
+        ending = SUFFIX if is_too_sparse_for_nir(network) else ".nir"
+        written = os.path.join(folder, f"model{ending}")
         _save_graph(network, written, warn=False)
-        return ModelFile(Path(path).name.partition(".")[0] + ".nir", pipeline.fingerprint(written))
+        return ModelFile(Path(path).name.partition(".")[0] + ending, pipeline.fingerprint(written))
 
 
 def _save_graph(value: Any, path: FilePath, *, warn: bool = True) -> None:
@@ -132,6 +137,9 @@ def _save_graph(value: Any, path: FilePath, *, warn: bool = True) -> None:
     from nirbridge.network.nir.to_nir import to_nir
 
     is_network = isinstance(value, Network)
+    if os.fspath(path).endswith(SUFFIX):
+        pipeline.save_network(value if is_network else pipeline.network_of_graph(value), Path(path))
+        return
     pipeline.save_graph(to_nir(value) if is_network else value, Path(path), warn=warn)
     if is_network and warn:
         warn_of_tools(pipeline.portability_of(value))

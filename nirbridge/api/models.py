@@ -17,6 +17,7 @@ from nirbridge.chips.model import Chip
 from nirbridge.errors import Diagnostic, UsageError, quoted
 from nirbridge.importers.frameworks import PLAIN, framework_of, is_torch_module
 from nirbridge.network.model import ModelFile, Network, Timing
+from nirbridge.network.storage.file import SUFFIX
 
 FilePath = str | os.PathLike[str]
 ChipLike = Chip | str | os.PathLike[str]
@@ -47,8 +48,8 @@ def load(
     """The network of a model.
 
     Args:
-        model: a torch module of any framework, a ``nir.NIRGraph``, the path of a ``.nir`` file, or a ``Network``, which
-            is returned as it is.
+        model: a torch module of any framework, a ``nir.NIRGraph``, the path of a ``.nir`` or ``.net.npz`` file, or
+            a ``Network``, which is returned as it is.
         sample: of a module: an input as it takes it, one time step or a whole sequence; a tuple for several arguments.
             Other models have shapes of their own, and it is not used.
         framework: of a module: the name of its importer; ``auto`` recognises it by the classes of its parts.
@@ -118,7 +119,7 @@ def _load(model: object, arguments: Mapping[str, Any]) -> Network:
         return pipeline.network_of_graph(model, _timing(arguments))
     if is_torch_module(model) or "framework" in arguments:
         return _from_module(model, arguments)
-    limit = "a model is a torch module, a nir.NIRGraph, the path of a .nir file, or a Network"
+    limit = "a model is a torch module, a nir.NIRGraph, the path of a .nir or .net.npz file, or a Network"
     raise UsageError.of("model", kind_of(model), limit, _hint(model))
 
 
@@ -151,8 +152,9 @@ def _timing(arguments: Mapping[str, Any]) -> Timing | None:
 
 def _from_file(path: str, arguments: Mapping[str, Any]) -> Network:
     hint = next((text for end, text in _OTHER_FILES.items() if path.endswith(end)), None)
-    if hint is not None:
-        raise UsageError.of(f"model {quoted(path)}", "is not a NIR file", "a model file ends in .nir", hint)
+    if hint is not None and not path.endswith(SUFFIX):
+        limit = f"a model file ends in .nir or {SUFFIX}"
+        raise UsageError.of(f"model {quoted(path)}", "is not a model file", limit, hint)
     options = {name: arguments[name] for name in ("max_bytes", "repairs") if name in arguments}
     network = pipeline.load_network(path, _timing(arguments), **options)
     return replace(network, file=ModelFile(os.path.basename(path), pipeline.fingerprint(path)))

@@ -8,6 +8,7 @@ from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.nir.from_nir import from_nir
 from nirbridge.network.nir.portability import export_warnings
 from nirbridge.network.nir.to_nir import to_nir
+from nirbridge.network.sparse import sparse_operator
 
 __all__ = [
     "Network",
@@ -26,5 +27,6 @@ __all__ = [
     "network_differences",
     "neuron",
     "same_network",
+    "sparse_operator",
     "to_nir",
 ]

@@ -162,9 +162,16 @@ def _part(subject: str, part: Operator) -> Iterator[Diagnostic]:
 
 def _sparse(subject: str, part: Sparse) -> Iterator[Diagnostic]:
     rows, columns = math.prod(part.output_shape), math.prod(part.input_shape)
+    lists = (part.indptr, part.indices)
+    if any(values.ndim != 1 for values in (*lists, part.data)) or any(values.dtype.kind != "i" for values in lists):
+        yield _problem(
+            subject, "its sparse lists are not along one axis", "indptr and indices are integers", "correct them"
+        )
+        return
     count = len(part.indices)
     covers = part.indptr.shape == (rows + 1,) and part.indptr[0] == 0 and part.indptr[-1] == count == len(part.data)
-    if not covers or bool(np.any(np.diff(part.indptr) < 0)):
+    # unordered rows are seen before the differences of two extremes could overflow
+    if not covers or bool(np.any((part.indptr < 0) | (part.indptr > count))) or bool(np.any(np.diff(part.indptr) < 0)):
         yield _problem(subject, "its sparse rows do not cover its data", f"{rows} rows", "correct indptr")
         return
     if count and not 0 <= int(part.indices.min()) <= int(part.indices.max()) < columns:

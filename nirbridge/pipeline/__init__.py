@@ -42,6 +42,7 @@ from nirbridge.pipeline.load import (
     network_of_shapes,
     portability_of,
     save_graph,
+    save_network,
     timing,
 )
 from nirbridge.pipeline.map import map_network, map_retimed, place_partition
@@ -117,6 +118,7 @@ __all__ = [
     "run_emitted",
     "save_graph",
     "save_map",
+    "save_network",
     "save_quantized",
     "save_recording",
     "simulate_network",

@@ -9,15 +9,15 @@ import numpy as np
 
 from nirbridge.errors import UsageError
 from nirbridge.files.differences import Difference, flat, flat_differences
+from nirbridge.network.model import Network
 from nirbridge.pipeline.saved_files import SavedFile
 from nirbridge.simulators.types import Recording
 
 if TYPE_CHECKING:
     from nirbridge.mapping.storage.record import MapRecord
-    from nirbridge.quantization.model import QuantizedNetwork
 
 _MEASURED = ("report", "notes")
-"""Parts of a quantized network that report its errors."""
+"""Parts of a network that say how it was made, or report its errors."""
 
 
 def differences(a: SavedFile, b: SavedFile) -> tuple[Difference, ...]:
@@ -29,8 +29,8 @@ def differences(a: SavedFile, b: SavedFile) -> tuple[Difference, ...]:
         from nirbridge.mapping.storage.differences import map_differences
 
         return map_differences(cast("MapRecord", a.value), cast("MapRecord", b.value))
-    if a.kind == "quantized":
-        return tuple(_of_quantized(cast("QuantizedNetwork", a.value), cast("QuantizedNetwork", b.value)))
+    if a.kind in ("network", "quantized"):
+        return tuple(_of_numbers(_numbers(a.value), _numbers(b.value)))
     return tuple(_of_recordings(cast("Recording", a.value), cast("Recording", b.value)))
 
 
@@ -38,24 +38,31 @@ def _label(saved: SavedFile) -> str:
     return "quantized network" if saved.kind == "quantized" else saved.kind
 
 
-def _of_quantized(a: QuantizedNetwork, b: QuantizedNetwork) -> Iterator[Difference]:
-    for difference in flat_differences(_numbers(a), _numbers(b)):
+def _of_numbers(a: dict[str, Any], b: dict[str, Any]) -> Iterator[Difference]:
+    for difference in flat_differences(a, b):
         x, y = difference.a, difference.b
         yield Difference(difference.name, *_arrays(x, y)) if hasattr(x, "shape") or hasattr(y, "shape") else difference
 
 
-def _numbers(quantized: QuantizedNetwork) -> dict[str, Any]:
-    from nirbridge.quantization.storage.codec import quantized_to_dict
+def _numbers(value: Any) -> dict[str, Any]:
+    """Every number and text of a network, quantized or not, by its dotted name."""
+    if isinstance(value, Network):
+        from nirbridge.network.storage.file import network_to_dict
 
-    record, arrays = quantized_to_dict(quantized)
+        record, arrays = network_to_dict(value)
+    else:
+        from nirbridge.quantization.storage.codec import quantized_to_dict
+
+        record, arrays = quantized_to_dict(value)
     return dict(flat({key: _resolved(value, arrays) for key, value in record.items() if key not in _MEASURED}))
 
 
 def _resolved(value: Any, arrays: Mapping[str, Any]) -> Any:
     """A part of the record with its arrays in place of their names."""
     if isinstance(value, dict):
-        if set(value) == {"array"}:
-            return arrays[value["array"]]
+        if set(value) <= {"array", "shape"} and "array" in value:
+            stored = arrays[value["array"]]
+            return np.broadcast_to(stored, value.get("shape", stored.shape))
         return {key: _resolved(each, arrays) for key, each in value.items()}
     return [_resolved(each, arrays) for each in value] if isinstance(value, list) else value
 

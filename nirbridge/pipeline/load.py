@@ -17,7 +17,7 @@ from nirbridge.arrays import Array
 from nirbridge.chips import without_cores
 from nirbridge.chips.model import Chip
 from nirbridge.errors import ExportWarning, UsageError
-from nirbridge.files.npy import load_npy
+from nirbridge.files.npy import MAX_BYTES, load_npy
 from nirbridge.network.model import Network, Timing
 
 FAULT = "exporter: "
@@ -67,16 +67,27 @@ def load_network(
 ) -> Network:
     """A network from a ``.nir`` file, repaired and warned of as of ``load_graph``, which its notes say.
 
+    A ``.net.npz`` file holds the network itself, in discrete time: repairs and another timing are refused.
+
     ``rewrite``: applied to the network of the file (passes on request); None: the network as it is read.
 
     Raises FileError (unreadable), ModelError (no exact meaning) or UsageError (repairs).
     """
+    from nirbridge.network.storage.file import is_network_file, load_network_file
+
+    if is_network_file(path):
+        network = load_network_file(path, timing, repairs, max_bytes=max_bytes or MAX_BYTES)
+    else:
+        network = _network_of_nir(path, timing, max_bytes, repairs)
+    return network if rewrite is None else rewrite(network)
+
+
+def _network_of_nir(path: str | Path, timing: Timing | None, max_bytes: int | None, repairs: Sequence[str]) -> Network:
     from nirbridge.network.nir.from_nir import from_nir
 
     dt = None if timing is None else timing.dt
     graph, faults = _graph_and_faults(path, max_bytes, repairs, dt)
-    network = with_fault_notes(from_nir(graph, timing), faults, repairs)
-    return network if rewrite is None else rewrite(network)
+    return with_fault_notes(from_nir(graph, timing), faults, repairs)
 
 
 def with_fault_notes(network: Network, faults: Sequence[str], repairs: Sequence[str] = ()) -> Network:
@@ -188,6 +199,13 @@ def save_graph(graph: Any, path: str | Path, *, warn: bool = True) -> None:
         if not warn:
             warnings.simplefilter("ignore", ExportWarning)
         save_nir(graph, path)
+
+
+def save_network(network: Network, path: str | Path) -> str:
+    """Writes a ``.net.npz`` file and returns its digest. Raises FileError or ModelError."""
+    from nirbridge.network.storage.file import write_network
+
+    return write_network(network, path)
 
 
 def network_of_graph(graph: Any, timing: Timing | None = None) -> Network:

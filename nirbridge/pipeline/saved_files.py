@@ -1,4 +1,4 @@
-"""Files that nirbridge writes, told apart by their content: maps, quantized networks, recordings."""
+"""Files that nirbridge writes, told apart by their content: maps, networks, quantized networks, recordings."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ from typing import TYPE_CHECKING, Literal
 
 from nirbridge.errors import FileError, quoted
 from nirbridge.files.npy import UNREADABLE, open_member
+from nirbridge.files.records import stored_kind
 from nirbridge.files.regular import open_regular
+from nirbridge.network.model import Network
+from nirbridge.network.storage import file as network_file
 from nirbridge.simulators.types import Recording
 
 if TYPE_CHECKING:
     from nirbridge.mapping.storage.record import MapRecord
     from nirbridge.quantization.model import QuantizedNetwork
 
-Kind = Literal["map", "quantized", "recording"]
-KINDS: tuple[Kind, ...] = ("map", "quantized", "recording")
+Kind = Literal["map", "network", "quantized", "recording"]
+KINDS: tuple[Kind, ...] = ("map", "network", "quantized", "recording")
 _ZIP, _HDF5 = b"PK", b"\x89HDF\r\n\x1a\n"
 _META = "meta.npy"
 _TEXT_TYPE = b"<U"
-_SHOWS = "a map (.map.json), a quantized network (.q.npz) or a recording (.npz) is expected"
+_SHOWS = "a map (.map.json), a network (.net.npz), a quantized network (.q.npz) or a recording (.npz) is expected"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,7 @@ class SavedFile:
     """Content of a file: ``kind``, and the value of that kind."""
 
     kind: Kind
-    value: MapRecord | QuantizedNetwork | Recording
+    value: MapRecord | Network | QuantizedNetwork | Recording
 
 
 def load_saved(path: str | Path) -> SavedFile:
@@ -39,6 +42,8 @@ def load_saved(path: str | Path) -> SavedFile:
         from nirbridge.mapping.storage import file
 
         return SavedFile(kind, file.read_map(path))
+    if kind == "network":
+        return SavedFile(kind, network_file.read_network(path))
     if kind == "quantized":
         from nirbridge.quantization.storage import file as quantized_file
 
@@ -67,11 +72,13 @@ def _start_of(path: str | Path, subject: str) -> bytes:
 
 
 def _kind_of_archive(path: str | Path, subject: str) -> Kind:
-    """The ``meta`` of a recording is a text, that of a quantized network bytes."""
+    """The ``meta`` of a recording is a text, that of other archives a record."""
     try:
         with zipfile.ZipFile(path) as archive, open_member(archive, archive.getinfo(_META)) as member:
             header = member.read(256)
     except (KeyError, *UNREADABLE) as error:
         found = f"is an archive without a readable 'meta' ({quoted(error, 80)[1:-1]})"
         raise FileError.of(subject, found, _SHOWS, "make it again") from None
-    return "recording" if _TEXT_TYPE in header.partition(b"}")[0] else "quantized"
+    if _TEXT_TYPE in header.partition(b"}")[0]:
+        return "recording"
+    return "network" if stored_kind(path) == network_file.FORMAT.kind else "quantized"

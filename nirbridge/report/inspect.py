@@ -1,12 +1,13 @@
-"""Report of a NIR file: nodes, neurons, projections, timing, warnings; as tables and as one plain document (JSON)."""
+"""Report of a model file: nodes, neurons, projections, timing, warnings; as tables and as one plain document (JSON)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
+import numpy as np
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -14,6 +15,7 @@ from rich.text import Text
 from nirbridge.errors import counted, quoted
 from nirbridge.importers.nirfile.faults import fault_sentences, unsettled_findings
 from nirbridge.importers.nirfile.reader import DEFAULT_MAX_BYTES, file_sha256, load_repaired
+from nirbridge.network.compose import part_weights, parts_of
 from nirbridge.network.graph import unreached_populations, useless_populations
 from nirbridge.network.model import Network, Timing
 from nirbridge.network.naming import natural_key
@@ -22,6 +24,7 @@ from nirbridge.network.nir.flatten import FlatGraph
 from nirbridge.network.nir.from_nir import lower_graph, nodes_with_shapes
 from nirbridge.network.nir.portability import warn_of_faults
 from nirbridge.network.nir.shapes import NodeShapes
+from nirbridge.network.storage.file import is_network_file, load_network_file
 from nirbridge.report.lines import shape_line
 from nirbridge.report.network_facts import population_facts, projection_facts
 from nirbridge.report.tables import heading, listed, table
@@ -43,7 +46,7 @@ _LISTS = {
 def inspect_text(document: Mapping[str, Any], *, notes: bool = True) -> RenderableType:
     """The tables of a document of ``inspect_file``; without assumptions and notes where ``notes`` is false."""
     parts: list[RenderableType] = [
-        _node_table(document["nodes"]),
+        *([_node_table(document["nodes"])] if document["nodes"] else []),
         heading("populations"),
         populations_table(document["populations"]),
         heading("projections"),
@@ -151,7 +154,7 @@ def inspect_file(
     repairs: Sequence[str] = (),
     rewrite: Callable[[Network], Network] | None = None,
 ) -> dict[str, Any]:
-    """Reads a NIR file and describes it as repaired; see ``inspect_graph``.
+    """Reads a NIR file and describes it as repaired; see ``inspect_graph``, and for other files ``inspect_network``.
 
     ``findings``: what the file shows of known faults of exporters, before any repair, node by node; ``faults``: one
     sentence for each kind of them, with what to do. Those that no repair settles are warned of.
@@ -161,6 +164,10 @@ def inspect_file(
         ModelError: it has no exact meaning here.
         UsageError: repairs that are none.
     """
+    if is_network_file(path):
+        network = load_network_file(path, timing, repairs, max_bytes=max_bytes)
+        about = {"findings": [], "faults": [], "repaired": []}
+        return {"sha256": file_sha256(path), **about, **inspect_network(network, rewrite)}
     graph, findings = load_repaired(path, repairs, dt=timing.dt, max_bytes=max_bytes)
     warn_of_faults(fault_sentences(unsettled_findings(findings, repairs)))
     faults = {"findings": [asdict(f) for f in findings], "faults": list(fault_sentences(findings))}
@@ -178,11 +185,32 @@ def inspect_graph(graph: Any, timing: Timing, rewrite: Callable[[Network], Netwo
     flat, shapes = nodes_with_shapes(graph)
     network = lower_graph(graph, flat, shapes, timing)
     network = network if rewrite is None else rewrite(network)
+    stored = {
+        "parameters": _stored(flat.nodes.values(), {**WEIGHTED, **NEURONS, "Scale": ("scale",)}),
+        "weights": _stored(flat.nodes.values(), {**WEIGHTED, "Scale": ("scale",)}),
+    }
+    return _document(network, _nodes(flat, shapes), stored)
+
+
+def inspect_network(network: Network, rewrite: Callable[[Network], Network] | None = None) -> dict[str, Any]:
+    """As ``inspect_graph``, of a network that is not from NIR: it has no nodes, and its arrays are counted."""
+    parts = [part for p in network.projections for part in parts_of(p.operator)]
+    weights = _sizes([part_weights(part) for part in parts] + [p.bias for p in network.projections])
+    neurons = [getattr(p.neuron, f.name) for p in network.populations for f in fields(p.neuron)]
+    stored = {"parameters": weights + _sizes(neurons), "weights": weights}
+    return _document(network if rewrite is None else rewrite(network), [], stored)
+
+
+def _sizes(values: Iterable[Any]) -> int:
+    return sum(value.size for value in values if isinstance(value, np.ndarray))
+
+
+def _document(network: Network, nodes: list[dict[str, Any]], stored: Mapping[str, int]) -> dict[str, Any]:
     projections = [projection_facts(p) for p in network.projections]
     outputs = {p.name for p in network.outputs}
     counts = [p["synapses"] for p in projections if p["target"] not in outputs]
     return {
-        "nodes": _nodes(flat, shapes),
+        "nodes": nodes,
         "inputs": [{"name": p.name, "shape": list(p.shape)} for p in network.inputs],
         "outputs": [{"name": p.name, "shape": list(p.shape)} for p in network.outputs],
         "populations": [population_facts(p) for p in network.populations],
@@ -190,8 +218,7 @@ def inspect_graph(graph: Any, timing: Timing, rewrite: Callable[[Network], Netwo
         "totals": {
             "neurons": network.neurons,
             "synapses": None if None in counts else sum(counts),
-            "parameters": _stored(flat.nodes.values(), {**WEIGHTED, **NEURONS, "Scale": ("scale",)}),
-            "weights": _stored(flat.nodes.values(), {**WEIGHTED, "Scale": ("scale",)}),
+            **stored,
         },
         "timing": asdict(network.timing),
         "assumed": list(network.assumed),

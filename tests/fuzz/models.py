@@ -18,9 +18,11 @@ import numpy as np
 from nirbridge.mapping.storage.document import map_to_dict
 from nirbridge.mapping.storage.file import map_bytes
 from nirbridge.network import Network, from_nir
+from nirbridge.network.storage.file import network_to_dict
 from nirbridge.pipeline import MapOptions, load_chip, map_retimed, retime
 from nirbridge.quantization.quantize import quantize
 from tests.network.graphs import graph_of, lif, out, port
+from tests.network.storage.nets import small
 
 
 def dense_graph() -> nir.NIRGraph:
@@ -97,6 +99,12 @@ def chip() -> Any:
 def quantized() -> Any:
     """The network in integers."""
     return quantize(retime(network(), chip()), chip())
+
+
+@functools.cache
+def sparse_network() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Record and arrays of a file of a network with every operator, a sparse one among them."""
+    return network_to_dict(small())
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Ten planted faults, each in a copy of the tree: whether the campaign finds it, and after how many inputs.
+"""Eleven planted faults, each in a copy of the tree: whether the campaign finds it, and after how many inputs.
 
 ``python -m tests.fuzz.planted`` prints a row for each; ``--only NAME`` takes one. A fault is a piece of text that
 stands once in a file of nirbridge, and what stands there instead.
@@ -75,6 +75,13 @@ FAULTS = (
         "            os.replace(part, name, src_dir_fd=folder, dst_dir_fd=folder)\n",
         "            os.link(part, name + '.part', src_dir_fd=folder, dst_dir_fd=folder)\n"
         "            os.replace(part, name, src_dir_fd=folder, dst_dir_fd=folder)\n",
+    ),
+    Fault(
+        "a synapse may come from beyond the source",
+        "network",
+        "network/check.py",
+        "    if count and not 0 <= int(part.indices.min()) <= int(part.indices.max()) < columns:\n",
+        "    if count and not 0 <= int(part.indices.min()):\n",
     ),
     Fault(
         "slots count within a slice, not within a core",

@@ -6,7 +6,7 @@ import contextlib
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,12 @@ from tests.fuzz.archives import mutate_npz, npy, npz
 from tests.fuzz.choices import Choices
 from tests.fuzz.hdf5 import mutate_hdf5
 from tests.fuzz.values import json_bytes, mutate_bytes, mutate_json, resize
+
+if TYPE_CHECKING:
+    from nirbridge.files.records import RecordFormat
+
+RUN_MAX = 100_000
+"""Neurons, inputs and outputs of a network that is run."""
 
 # -- models ----------------------------------------------------------------------------------------------------------
 
@@ -110,9 +116,21 @@ def read_map(path: Path) -> object:
 def make_quantized(c: Choices) -> bytes:
     """A ``.q.npz`` file, mostly with the digest that belongs to its content."""
     from nirbridge.quantization.storage.codec import quantized_to_dict
-    from nirbridge.quantization.storage.file import KIND, SCHEMA, digest_of
+    from nirbridge.quantization.storage.file import FORMAT
 
-    record, arrays = quantized_to_dict(models.quantized())
+    return _record_file(FORMAT, *quantized_to_dict(models.quantized()), c)
+
+
+def make_network(c: Choices) -> bytes:
+    """A ``.net.npz`` file, mostly with the digest that belongs to its content."""
+    from nirbridge.network.storage.file import FORMAT
+
+    return _record_file(FORMAT, *models.sparse_network(), c)
+
+
+def _record_file(form: RecordFormat, record: Any, arrays: dict[str, Any], c: Choices) -> bytes:
+    from nirbridge.files.records import digest_of
+
     record = json.loads(json.dumps(record))
     kind = c.below(8)
     if kind < 5:
@@ -120,17 +138,13 @@ def make_quantized(c: Choices) -> bytes:
             record = mutate_json(record, c)
     elif kind == 5:
         name = c.pick(list(arrays))
-        arrays |= {name: _changed(arrays[name], c)}
+        arrays = arrays | {name: _changed(arrays[name], c)}
     try:
         digest = digest_of(record, arrays)
     except (ValueError, TypeError):
         digest = "0" * 64
-    whole = {
-        "schema": SCHEMA,
-        "kind": KIND,
-        "digest": digest,
-        **(record if isinstance(record, dict) else {"x": record}),
-    }
+    header = {"schema": form.schema, "kind": form.kind, "digest": digest}
+    whole = {**header, **(record if isinstance(record, dict) else {"x": record})}
     members = {"meta": np.frombuffer(json_bytes(whole), np.uint8), **arrays}
     if kind == 6:
         return mutate_npz(members, c)
@@ -158,6 +172,23 @@ def read_quantized(path: Path) -> object:
     given = {p.name: np.zeros((2, *p.shape), np.uint8) for p in quantized.inputs}
     simulate_fixed(quantized, given, backend="reference")
     return emit(quantized)
+
+
+def read_network(path: Path) -> object:
+    """As every command reads a model: a network that is not refused is shown, saved again and run."""
+    from nirbridge.network.storage.file import network_from_dict, network_to_dict
+    from nirbridge.report.inspect import inspect_file, inspect_text
+
+    network = pipeline.load_network(path)
+    inspect_text(inspect_file(str(path), pipeline.timing()))
+    again = network_from_dict(*network_to_dict(network))
+    assert network_to_dict(again)[0] == network_to_dict(network)[0]
+    if sum(x.size for x in (*network.inputs, *network.populations, *network.outputs)) > RUN_MAX:
+        return network
+    with np.errstate(all="ignore"):
+        return pipeline.simulate_network(
+            network, {p.name: np.ones((2, *p.shape), np.uint8) for p in network.inputs}, backend="auto"
+        )
 
 
 def make_chip(c: Choices) -> bytes:

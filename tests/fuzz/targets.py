@@ -76,6 +76,19 @@ def _table() -> tuple[Target, ...]:
             "a.q.npz",
         ),
         Target(
+            "network",
+            models.make_network,
+            models.read_network,
+            ("nirbridge.network.storage.file:network_from_dict",),
+            (
+                "files/records.py",
+                "network/check.py",
+                *(f"network/storage/{name}.py" for name in ("file", "codec", "check")),
+            ),
+            24,
+            "a.net.npz",
+        ),
+        Target(
             "chip",
             models.make_chip,
             models.read_chip,

@@ -13,12 +13,12 @@ import pytest
 from nirbridge.arrays import freeze
 from nirbridge.chips import read_chip
 from nirbridge.network.model import Network
+from nirbridge.network.storage.codec import fits, hints_of
 from nirbridge.quantization import FixedNeuron, FixedPopulation, legality
 from nirbridge.quantization.legality import with_known_resets
 from nirbridge.quantization.options import QuantizationOptions
 from nirbridge.quantization.overflow import bounds_of
 from nirbridge.quantization.quantize import quantization_problems
-from nirbridge.quantization.storage.codec import fits, hints_of
 from tests.quantization.nets import layer, lif
 
 LOIHI1, LOIHI2, CROSSBAR = (read_chip(name) for name in ("loihi1", "loihi2", "crossbar256"))

@@ -27,7 +27,9 @@ Example:
 @click.argument("b", metavar="B.map.json", type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
 def command(a: str, b: str, as_json: bool) -> int:
-    """List differences in meaning between two maps, quantized networks or recordings; exit code 1 if there are any.
+    """List differences in meaning between two files of one kind; exit code 1 if there are any.
+
+    Maps, networks, quantized networks and recordings are compared.
 
     Of maps: model, chip, settings, slices, cores of neurons, costs, bounds. The numbering of blocks, the version of
     nirbridge and the course of the search are ignored. Use nirbridge compare for details of recordings.

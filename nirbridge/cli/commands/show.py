@@ -23,10 +23,10 @@ Example:
 
 
 @click.command(name="show", cls=Command, epilog=EXAMPLE)
-@click.argument("file", metavar="FILE.map.json|FILE.q.npz|FILE.npz", type=click.Path())
+@click.argument("file", metavar="FILE.map.json|FILE.net.npz|FILE.q.npz|FILE.npz", type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
 def command(file: str, as_json: bool) -> None:
-    """Show a saved map, quantized network or recording; its kind is read from the content, not from the name.
+    """Show a saved map, network, quantized network or recording; its kind is read from the content, not from the name.
 
     A map is shown as stored; nirbridge check --map verifies it against its model.
     """
@@ -43,6 +43,10 @@ def document(saved: SavedFile) -> dict[str, Any]:
         from nirbridge.report.saved_map import saved_map_document
 
         return saved_map_document(value)
+    if saved.kind == "network":
+        from nirbridge.report.inspect import inspect_network
+
+        return inspect_network(value)
     if saved.kind == "quantized":
         from nirbridge.report.quantize import quantize_document
 
@@ -57,6 +61,10 @@ def text_of(saved: SavedFile) -> Any:
         from nirbridge.report.saved_map import saved_map_text
 
         return saved_map_text(value, notes=not is_quiet())
+    if saved.kind == "network":
+        from nirbridge.report.inspect import inspect_network, inspect_text
+
+        return inspect_text(inspect_network(value), notes=not is_quiet())
     if saved.kind == "quantized":
         from nirbridge.report.quantize import quantize_text
 

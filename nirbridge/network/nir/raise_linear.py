@@ -154,7 +154,7 @@ def _sparse(part: Sparse, bias: Array | None, subject: str) -> list[Any]:
     if rows * columns > DENSE_WEIGHTS_MAX:
         found = f"a sparse [{rows:,}, {columns:,}] matrix"
         limit = f"NIR has dense ones only, at most {DENSE_WEIGHTS_MAX:,} weights are written"
-        raise ModelError.of(subject, found, limit, "split the projection")
+        raise ModelError.of(subject, found, limit, "save the network as a .net.npz file")
     weight = np.zeros((rows, columns), part.data.dtype)
     weight[np.repeat(np.arange(rows), np.diff(part.indptr)), part.indices] = part.data
     node = _matrix(weight, bias)

@@ -14,14 +14,13 @@ from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Operator, Reshape, Sparse
+from nirbridge.network.storage.check import diagnose_kept
 from nirbridge.quantization.formats import grid_of
 from nirbridge.quantization.model import FixedPopulation, FixedProjection, QuantizedNetwork
 from nirbridge.quantization.operators import weights_of
 
 _RANGES = {"du": (0, 4095), "dv": (0, 4096), "refractory_steps": (0, 2**31), "spike_size": (-(2**47), 2**47)}
 _DELAY_MAX = 2**20
-ELEMENTS_MAX = 2**28
-"""Neurons, inputs and outputs, each with the spikes that are kept for its delays."""
 _WHOLE = ("du", "dv", "bias_mant", "fires_above", "reset_amount", "spike_size", "refractory_steps", "v_init", "u_init",
           "v_min")  # fmt: skip
 
@@ -59,16 +58,9 @@ def check_quantized(quantized: QuantizedNetwork) -> None:
 
 
 def _sizes(quantized: QuantizedNetwork, sizes: dict[str, int]) -> Iterator[Diagnostic]:
-    """The state of a run has to fit memory: a short file can state any number."""
-    stored = dict(sizes)
-    for p in (*quantized.projections, *quantized.reads):
-        if p.source in sizes and p.delay_steps.size:
-            longest = max(0, min(int(p.delay_steps.max()), _DELAY_MAX))
-            stored[p.source] = max(stored[p.source], sizes[p.source] * (1 + longest))
-    outputs = sum(math.prod(port.shape) for port in quantized.outputs)
-    if sum(stored.values()) + outputs > ELEMENTS_MAX:
-        found = f"{sum(stored.values()) + outputs:,} values to keep (neurons, and spikes on their way)"
-        yield Diagnostic("network", found, f"{ELEMENTS_MAX:,} are allowed", "shorten delays")
+    delayed = [p for p in (*quantized.projections, *quantized.reads) if p.delay_steps.size]
+    delays = ((p.source, max(0, min(int(p.delay_steps.max()), _DELAY_MAX))) for p in delayed)
+    yield from diagnose_kept(sizes, delays, sum(math.prod(port.shape) for port in quantized.outputs))
 
 
 def _as_network(quantized: QuantizedNetwork, sizes: dict[str, int]) -> Iterator[Diagnostic]:

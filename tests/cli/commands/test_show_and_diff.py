@@ -94,7 +94,10 @@ def test_without_notes(capsys: pytest.CaptureFixture[str]) -> None:
         (b"PK nothing", "is an archive without a readable 'meta'"),
         (b"[1]", "is not a file that nirbridge saves, "),
         (b"{", "not JSON at line 1"),
-        (MODEL.read_bytes(), "is a NIR file, a map (.map.json), a quantized network (.q.npz) or a recording (.npz)"),
+        (
+            MODEL.read_bytes(),
+            "is a NIR file, a map (.map.json), a network (.net.npz), a quantized network (.q.npz) or a",
+        ),
     ],
     ids=["empty", "archive", "list", "broken", "nir"],
 )

@@ -152,7 +152,7 @@ def test_a_sparse_matrix_is_a_dense_one_with_its_pattern(monkeypatch: pytest.Mon
     assert len(raised(SPARSE)) == 2
     monkeypatch.setattr(raise_linear, "DENSE_WEIGHTS_MAX", 11)
     assert told(lambda: raised(SPARSE)) == [
-        "projection 'a' -> 'b': a sparse [2, 6] matrix, NIR has dense ones only, at most 11 weights are written; split the projection"
+        "projection 'a' -> 'b': a sparse [2, 6] matrix, NIR has dense ones only, at most 11 weights are written; save the network as a .net.npz file"
     ]
 
 

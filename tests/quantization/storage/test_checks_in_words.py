@@ -16,11 +16,12 @@ from nirbridge.chips import read_chip
 from nirbridge.errors import ModelError, UsageError
 from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Chain, Dense, Scale
+from nirbridge.network.storage.codec import fits
 from nirbridge.quantization import FixedInput, FixedPopulation, FixedProjection, quantize, v_bounds
 from nirbridge.quantization.error_bounds import RoundingLoss, WeightLoss, _arrived, _delayed, report_bound
 from nirbridge.quantization.model import AccumulatorBounds
 from nirbridge.quantization.storage import check
-from nirbridge.quantization.storage.codec import fits, quantized_from_dict, quantized_to_dict
+from nirbridge.quantization.storage.codec import quantized_from_dict, quantized_to_dict
 from tests.quantization.nets import layer, lif
 from tests.quantization.test_one_wrong_element import (
     DENSE,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 import struct
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +19,10 @@ from nirbridge.network.model import Network, Population, Port, Projection
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Reshape, Sparse
 from nirbridge.quantization import QuantizedNetwork, quantize
 from nirbridge.quantization.storage.codec import quantized_to_dict
-from nirbridge.quantization.storage.file import KIND, SCHEMA, digest_of, read_quantized, write_quantized
+from nirbridge.quantization.storage.file import FORMAT, read_quantized, write_quantized
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from tests.quantization.nets import TIMING, lif, one
-
-VALUES: list[Any] = [
-    *(None, True, -1, 0, 3, 2**31, 2**63, 2**70, -0.5, 1e308, float("inf"), float("nan")),
-    *("", "x", "a0", "mixed", "zero", [], [0], [-1], [1.5], [10**6, 10**6], [[1]], [None], ["a"]),
-    *({}, {"array": "a0"}, {"array": "nothing"}, {"array": ["a0"]}, {"array": 3}, {"a": {"b": 1}}),
-]
+from tests.record_files import VALUES, changed_array, damaged, places, with_value, written
 
 
 def small() -> QuantizedNetwork:
@@ -59,36 +52,6 @@ def small() -> QuantizedNetwork:
     )
 
 
-def npy(array: Any, **options: Any) -> bytes:
-    file = io.BytesIO()
-    np.save(file, array, **options)
-    return file.getvalue()
-
-
-def written(path: Path, record: Any, arrays: dict[str, Any], **change: bytes) -> Path:
-    """A file with the right digest of whatever is in it; ``change``: members as bytes."""
-    text = json.dumps({"schema": SCHEMA, "kind": KIND, "digest": digest(record, arrays), **record}, sort_keys=True)
-    members = {"meta": npy(np.frombuffer(text.encode(), np.uint8)), **{k: npy(v) for k, v in arrays.items()}, **change}
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, data in members.items():
-            archive.writestr(f"{name}.npy", data)
-    return path
-
-
-def digest(record: Any, arrays: dict[str, Any]) -> str:
-    try:
-        return digest_of(record, arrays)
-    except ValueError:  # NaN in the record: there is no right digest
-        return "0" * 64
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Every place of a JSON value."""
-    found = [path] if path else []
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return found + [p for k, v in items for p in places(v, (*path, k))]
-
-
 NETWORK = small()
 RECORD, ARRAYS = quantized_to_dict(NETWORK)
 PLACES = places(json.loads(json.dumps(RECORD)))
@@ -115,33 +78,15 @@ def runs(q: QuantizedNetwork) -> None:
 @settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(PLACES), st.sampled_from(VALUES))
 def test_any_value_in_any_place_is_refused_or_sound(tmp_path: Path, place: tuple[Any, ...], value: Any) -> None:
-    record = json.loads(json.dumps(RECORD))
-    holder = record
-    for key in place[:-1]:
-        holder = holder[key]
-    holder[place[-1]] = value
-    refused_or_sound(written(tmp_path / "a.q.npz", record, ARRAYS))
+    refused_or_sound(written(tmp_path / "a.q.npz", FORMAT, with_value(RECORD, place, value), ARRAYS))
 
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(sorted(ARRAYS)), st.integers(0, 11), st.integers(0, 2**32 - 1))
 def test_any_array_in_any_place_is_refused_or_sound(tmp_path: Path, name: str, kind: int, seed: int) -> None:
-    rng, old = np.random.default_rng(seed), ARRAYS[name]
-    place = tuple(int(rng.integers(n)) for n in old.shape)
-    new = np.array(old)
-    worst = [np.nan, np.inf, -1.0] if old.dtype.kind == "f" else [-1, 2**62, -(2**63)]
-    if kind < 3:
-        new[place] = worst[kind] if old.dtype.kind in "fi" else 1
-    others = [old.astype(np.float32), old.astype(np.uint8), old.reshape(-1), old[..., None], np.zeros((0,), old.dtype)]
-    others += [
-        np.repeat(old.reshape(-1), 2),
-        old.reshape(-1)[:-1],
-        np.zeros((), old.dtype),
-        old.astype(np.float64) * np.nan,
-    ]
     with np.errstate(invalid="ignore"):
-        made = new if kind < 3 else others[kind - 3]
-    refused_or_sound(written(tmp_path / "a.q.npz", RECORD, {**ARRAYS, name: made}))
+        made = changed_array(ARRAYS[name], kind, seed)
+    refused_or_sound(written(tmp_path / "a.q.npz", FORMAT, RECORD, {**ARRAYS, name: made}))
 
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -149,10 +94,7 @@ def test_any_array_in_any_place_is_refused_or_sound(tmp_path: Path, name: str, k
 def test_damaged_and_cut_files_are_refused(tmp_path: Path, where: float, byte: int, cut: bool) -> None:
     path = tmp_path / "a.q.npz"
     write_quantized(NETWORK, path)
-    data = bytearray(path.read_bytes())
-    at = int(where * len(data))
-    data[at] = byte
-    path.write_bytes(bytes(data[:at]) if cut else bytes(data))
+    path.write_bytes(damaged(path.read_bytes(), where, byte, cut=cut))
     refused_or_sound(path)
 
 
@@ -178,7 +120,7 @@ def test_headers_that_lie(tmp_path: Path, header: str, said: str) -> None:
     text = header.encode() + b"\n"
     data = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + bytes(8)
     with pytest.raises(FileError, match=said):
-        read_quantized(written(tmp_path / "a.q.npz", RECORD, ARRAYS, a0=data))
+        read_quantized(written(tmp_path / "a.q.npz", FORMAT, RECORD, ARRAYS, a0=data))
 
 
 def test_a_network_too_large_to_run_is_refused_before_room_is_made(tmp_path: Path) -> None:
@@ -187,4 +129,4 @@ def test_a_network_too_large_to_run_is_refused_before_room_is_made(tmp_path: Pat
     record["inputs"] += [{"name": "more", "shape": [2**20, 2**20], "value_max": 1, "scale": 1.0}]
     record["latency"]["more"] = 0
     with pytest.raises(FileError, match="values to keep"):
-        read_quantized(written(tmp_path / "a.q.npz", record, ARRAYS))
+        read_quantized(written(tmp_path / "a.q.npz", FORMAT, record, ARRAYS))

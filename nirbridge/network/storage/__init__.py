@@ -1,0 +1,1 @@
+"""Files of networks, and the form of values that files of later stages share."""
