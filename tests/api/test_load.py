@@ -70,6 +70,22 @@ def test_other_values_have_no_framework() -> None:
     assert not is_torch_module(torch.zeros(3))
 
 
+@pytest.mark.parametrize("framework", ["norse", "sinabs", "rockpool", "spikingjelly", "torch"])
+def test_neurons_of_another_framework_are_named(framework: str) -> None:
+    """In one message, with what to write, and not as operations that cannot be traced."""
+    module = _modules("snntorch")
+    pytest.importorskip(framework)
+    options: dict[str, Any] = {"convert": np.ones((2, 4), np.float32)} if framework == "torch" else {}
+    with pytest.raises(nb.errors.NirbridgeError) as raised:
+        nb.load(module, sample=SAMPLE, framework=framework, **options)
+    (problem,) = raised.value.problems
+    assert problem.hint == "use --from snntorch, framework='snntorch' or from_snntorch"
+    if framework != "torch":
+        assert isinstance(raised.value, nb.errors.UsageError)
+        assert problem.found == f"it has neurons of snntorch, none of {framework}"
+    assert nb.load(module, sample=SAMPLE, framework="snntorch").neurons == 3
+
+
 def test_parts_of_two_frameworks_are_a_question() -> None:
     both = torch.nn.Sequential(_modules("snntorch"), _modules("spikingjelly"))
     with pytest.raises(nb.errors.UsageError, match=r"parts of snntorch and of spikingjelly.*framework='snntorch'"):

@@ -6,7 +6,6 @@ of them becomes one projection with its constants. The input is constant over ti
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -34,7 +33,7 @@ from nirbridge.importers.ann.scales import ScaleChoice, ScaleOptions
 from nirbridge.importers.ann.spiking import Readout
 from nirbridge.importers.dataflow import DataflowGraph, distinct
 from nirbridge.importers.deviations import check_accepted
-from nirbridge.importers.frameworks import FRAMEWORKS
+from nirbridge.importers.frameworks import neuron_specs_in
 from nirbridge.importers.lowering.build import build_network
 from nirbridge.importers.lowering.described_graph import APPROXIMATE, KEY, to_graph
 from nirbridge.importers.module_checks import check_module
@@ -179,12 +178,7 @@ def _as_given(data: Mapping[str, Array], network: Network) -> dict[str, Array]:
 
 def _spiking_forms(module: Any) -> dict[type, NeuronSpec]:
     """The neuron classes of the frameworks that a module has parts of: refused whole, not operation by operation."""
-    packages = dict.fromkeys(type(inner).__module__.partition(".")[0] for inner in module.modules())
-    specs: dict[type, NeuronSpec] = {}
-    for package in packages:
-        if package in FRAMEWORKS and package != "torch":
-            specs |= importlib.import_module(FRAMEWORKS[package].partition(":")[0]).neuron_specs()
-    return specs
+    return {cls: spec for specs in neuron_specs_in(module).values() for cls, spec in specs.items()}
 
 
 def _options(

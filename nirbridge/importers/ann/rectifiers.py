@@ -10,6 +10,7 @@ from typing import Any
 from nirbridge.errors import Diagnostic, quoted
 from nirbridge.importers.ann.replay import UNBOUNDED
 from nirbridge.importers.dataflow import DataflowGraph, Operation
+from nirbridge.importers.frameworks import importer_hint, packages_of
 from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec
 from nirbridge.importers.tracing.advice import advice_on
 from nirbridge.network.neurons import neuron
@@ -89,13 +90,13 @@ def _operation(call: Operation) -> str:
     return str(call.arguments.get("function", type(call.target).__name__)).lower()
 
 
+def _neuron_advice(part: object) -> tuple[str, str]:
+    return "a spiking neuron is not an activation of an ANN", importer_hint(packages_of(part))
+
+
 def _problem(call: Operation) -> Diagnostic:
     name = "max_pool" if call.kind == "max_pool" else _operation(call)
-    neuron_advice = (
-        "a spiking neuron is not an activation of an ANN",
-        "import the module with its framework's importer",
-    )
-    limit, hint = neuron_advice if call.kind == "neuron" else _advice(name, call.arguments)
+    limit, hint = _neuron_advice(call.target) if call.kind == "neuron" else _advice(name, call.arguments)
     shown = type(call.target).__name__ if call.kind == "max_pool" else call.arguments.get("function", name)
     return Diagnostic(
         call.subject, f"{quoted(shown)}", limit, hint, MappingProxyType({"module": call.path, "call": call.name})

@@ -8,10 +8,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nirbridge.errors import UsageError, quoted
 from nirbridge.files.attributes import load_attribute
+
+if TYPE_CHECKING:
+    from nirbridge.importers.neuron_specs import NeuronSpecs
 
 FRAMEWORKS = MappingProxyType(
     {
@@ -59,10 +62,7 @@ def framework_of(module: object, known: Iterable[str] = FRAMEWORKS) -> str | Non
     """
     if not is_torch_module(module):
         return None
-    torch: Any = sys.modules["torch"]
-    parts = torch.nn.Module.modules(module)  # a framework may have another method of that name
-    classes = {cls for part in parts for cls in type(part).__mro__}
-    packages = {cls.__module__.partition(".")[0] for cls in classes}
+    packages = {package for part in _parts(module) for package in packages_of(part)}
     matching = [name for name in known if name in packages and name != PLAIN]
     if len(matching) > 1:
         names = " and of ".join(matching)
@@ -73,3 +73,47 @@ def framework_of(module: object, known: Iterable[str] = FRAMEWORKS) -> str | Non
             f"say which: framework={matching[0]!r}",
         )
     return matching[0] if matching else PLAIN
+
+
+def packages_of(part: object) -> set[str]:
+    """The packages of the class of a module and of its bases."""
+    return {cls.__module__.partition(".")[0] for cls in type(part).__mro__}
+
+
+def neuron_specs_in(module: object) -> dict[str, NeuronSpecs]:
+    """The neuron classes of each framework that a torch module has parts of."""
+    packages = {package for part in _parts(module) for package in packages_of(part)}
+    names = [name for name in FRAMEWORKS if name in packages and name != PLAIN]
+    return {name: load_attribute(f"nirbridge.importers.frameworks.{name}:neuron_specs")() for name in names}
+
+
+def check_framework(module: object, framework: str) -> None:
+    """Raises UsageError where a torch module has neurons of other frameworks and none of this one."""
+    from nirbridge.importers.neuron_specs import neuron_spec_of
+
+    parts = list(_parts(module))
+    found = [
+        name
+        for name, specs in neuron_specs_in(module).items()
+        if any(neuron_spec_of(part, specs) is not None for part in parts)
+    ]
+    if found and framework not in found:
+        raise UsageError.of(
+            f"module {quoted(type(module).__name__)}",
+            f"it has neurons of {' and of '.join(found)}, none of {framework}",
+            "a module is imported as the framework of its neurons",
+            importer_hint(found),
+        )
+
+
+def importer_hint(packages: Iterable[str]) -> str:
+    """The hint that names the importer of the first framework among some packages."""
+    name = next((name for name in FRAMEWORKS if name in packages and name != PLAIN), None)
+    return (
+        f"use --from {name}, framework={name!r} or from_{name}" if name else "import it with its framework's importer"
+    )
+
+
+def _parts(module: object) -> Iterable[Any]:
+    torch: Any = sys.modules["torch"]
+    return torch.nn.Module.modules(module)  # a framework may have another method of that name

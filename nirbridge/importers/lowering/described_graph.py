@@ -12,6 +12,7 @@ from nirbridge.errors import UsageError
 from nirbridge.files.attributes import load_attribute
 from nirbridge.importers.dataflow import DataflowGraph
 from nirbridge.importers.deviations import accepted_in, check_accepted
+from nirbridge.importers.frameworks import check_framework
 from nirbridge.importers.labelled_data import LabelledData, labelled_data
 from nirbridge.importers.lowering.build import build_network
 from nirbridge.importers.neuron_specs import NeuronSpecs
@@ -59,9 +60,10 @@ def module_to_graph(
     Raises:
         ModelError: every operation that cannot be traced or represented.
         UnequalImport: the import does not compute the same as the module.
-        UsageError: an invalid argument.
+        UsageError: an invalid argument, or a module whose neurons are of another framework.
     """
     names, data = check_accepted(accept), labelled_data(measure, check)
+    check_framework(module, package)
     source, traced_forms = traced or (module, forms)
     flow, reset = trace_after_reset(source, sample, traced_forms, batched=batched, time_axis=time_axis)
     flow = edit(flow)
