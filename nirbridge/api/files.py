@@ -133,6 +133,7 @@ def model_file(network: Network, path: str) -> ModelFile:
 
 
 def _save_graph(value: Any, path: FilePath, *, warn: bool = True) -> None:
+    from nirbridge.network.nir.import_notes import store_import_notes
     from nirbridge.network.nir.portability import warn_of_tools
     from nirbridge.network.nir.to_nir import to_nir
 
@@ -140,7 +141,10 @@ def _save_graph(value: Any, path: FilePath, *, warn: bool = True) -> None:
     if os.fspath(path).endswith(SUFFIX):
         pipeline.save_network(value if is_network else pipeline.network_of_graph(value), Path(path))
         return
-    pipeline.save_graph(to_nir(value) if is_network else value, Path(path), warn=warn)
+    graph = to_nir(value) if is_network else value
+    if is_network:
+        store_import_notes(graph, value)
+    pipeline.save_graph(graph, Path(path), warn=warn)
     if is_network and warn:
         warn_of_tools(pipeline.portability_of(value))
 

@@ -65,7 +65,7 @@ def load_network(
     repairs: Sequence[str] = (),
     rewrite: Callable[[Network], Network] | None = None,
 ) -> Network:
-    """A network from a ``.nir`` file, repaired and warned of as of ``load_graph``, which its notes say.
+    """A network from a ``.nir`` file, repaired and warned of as of ``load_graph``; its notes say so, and the import's.
 
     A ``.net.npz`` file holds the network itself, in discrete time: repairs and another timing are refused.
 
@@ -84,10 +84,11 @@ def load_network(
 
 def _network_of_nir(path: str | Path, timing: Timing | None, max_bytes: int | None, repairs: Sequence[str]) -> Network:
     from nirbridge.network.nir.from_nir import from_nir
+    from nirbridge.network.nir.import_notes import with_import_notes
 
     dt = None if timing is None else timing.dt
     graph, faults = _graph_and_faults(path, max_bytes, repairs, dt)
-    return with_fault_notes(from_nir(graph, timing), faults, repairs)
+    return with_fault_notes(with_import_notes(from_nir(graph, timing), graph), faults, repairs)
 
 
 def with_fault_notes(network: Network, faults: Sequence[str], repairs: Sequence[str] = ()) -> Network:
@@ -209,11 +210,15 @@ def save_network(network: Network, path: str | Path) -> str:
 
 
 def network_of_graph(graph: Any, timing: Timing | None = None) -> Network:
-    """The network of a graph; known faults of exporters that it shows are warned of and noted. Raises ModelError."""
+    """The network of a graph, with the notes of its import; known faults of exporters are warned of and noted.
+
+    Raises ModelError.
+    """
     from nirbridge.importers.nirfile.faults import diagnose_exporter, fault_sentences
     from nirbridge.network.nir.from_nir import from_nir
+    from nirbridge.network.nir.import_notes import with_import_notes
     from nirbridge.network.nir.portability import warn_of_faults
 
     faults = fault_sentences(diagnose_exporter(graph))
     warn_of_faults(faults)
-    return with_fault_notes(from_nir(graph, timing), faults)
+    return with_fault_notes(with_import_notes(from_nir(graph, timing), graph), faults)

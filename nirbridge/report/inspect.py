@@ -22,6 +22,7 @@ from nirbridge.network.naming import natural_key
 from nirbridge.network.nir.fields import NEURONS, WEIGHTED, kind_of
 from nirbridge.network.nir.flatten import FlatGraph
 from nirbridge.network.nir.from_nir import lower_graph, nodes_with_shapes
+from nirbridge.network.nir.import_notes import with_import_notes
 from nirbridge.network.nir.portability import warn_of_faults
 from nirbridge.network.nir.shapes import NodeShapes
 from nirbridge.network.storage.file import is_network_file, load_network_file
@@ -183,7 +184,7 @@ def inspect_graph(graph: Any, timing: Timing, rewrite: Callable[[Network], Netwo
     ``rewrite`` populations and projections are those of the rewritten network, nodes those of the graph.
     """
     flat, shapes = nodes_with_shapes(graph)
-    network = lower_graph(graph, flat, shapes, timing)
+    network = with_import_notes(lower_graph(graph, flat, shapes, timing), graph)
     network = network if rewrite is None else rewrite(network)
     stored = {
         "parameters": _stored(flat.nodes.values(), {**WEIGHTED, **NEURONS, "Scale": ("scale",)}),

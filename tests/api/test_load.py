@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import pytest
 import nirbridge as nb
 from nirbridge.importers.frameworks import framework_of, is_torch_module
 from nirbridge.network.equality import same_network
+from nirbridge.network.nir.import_notes import with_import_notes
 from nirbridge.network.nir.to_nir import to_nir
 from nirbridge.pipeline import import_module, network_of_graph, network_of_shapes
+from nirbridge.report.inspect import inspect_graph
 
 torch: Any = pytest.importorskip("torch")
 SAMPLE = np.zeros((1, 4), np.float32)
@@ -84,6 +87,27 @@ def test_neurons_of_another_framework_are_named(framework: str) -> None:
         assert isinstance(raised.value, nb.errors.UsageError)
         assert problem.found == f"it has neurons of snntorch, none of {framework}"
     assert nb.load(module, sample=SAMPLE, framework="snntorch").neurons == 3
+
+
+def test_the_notes_of_an_import_are_those_of_the_network(tmp_path: Path) -> None:
+    """Also through the file that ``nirbridge import`` writes; a line that the network states itself is said once."""
+    graph = to_nir(network_of_shapes("4 dense3 lif dense2 lif"))
+    before = network_of_graph(graph)
+    graph.metadata["nirbridge:notes"] = "output 'out': first\nexporter: no fault\noutput 'out': first"
+    said = ("import: output 'out': first", "import: exporter: no fault")
+    network = nb.load(graph)
+    assert network.notes == (*said, *before.notes)
+    assert same_network(network, before)
+    assert "- import: exporter: no fault" in network.summary()
+    with warnings.catch_warnings(action="ignore"):
+        nb.save(graph, tmp_path / "net.nir")
+        nb.save(network, tmp_path / "saved.nir")
+    assert nb.load(tmp_path / "net.nir").notes == nb.load(tmp_path / "saved.nir").notes == network.notes
+    assert inspect_graph(graph, nb.Timing())["notes"] == list(network.notes)
+    graph.metadata["nirbridge:notes"] = "new\nknown"
+    assert with_import_notes(replace(before, notes=("known",)), graph).notes == ("import: new", "known")
+    graph.metadata["nirbridge:notes"] = 3
+    assert network_of_graph(graph).notes == before.notes
 
 
 def test_parts_of_two_frameworks_are_a_question() -> None:
