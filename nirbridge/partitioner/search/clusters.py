@@ -24,8 +24,8 @@ SYNAPSES_MAX = 1_000_000
 """Networks up to these sizes are searched neuron by neuron."""
 REPAIRS = 4
 """Passes over the cores with too many output axons: moving a neuron out adds output axons elsewhere."""
-WORK_MAX = 40_000_000
-"""Work of all exact counts of words (``cores.CALL_WORK``)."""
+WORK_MAX = 60_000_000
+"""Work of all rules together (``cores.FIT_WORK``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +125,8 @@ def _fill_core(cores: Cores, core: int, first: int, rule: Rule, place: Array, le
         )
         free[neuron] = False
         if not cores.fits(neuron, core):
+            if cores.work.left <= 0 and cores.members[core]:
+                break
             continue
         fresh = lists.fed.row(neuron)
         fresh = fresh[cores.held[core][fresh] == 0]
@@ -133,6 +135,7 @@ def _fill_core(cores: Cores, core: int, first: int, rule: Rule, place: Array, le
         new = new - np.bincount(lists.feeds.values[lists.feeds.places(fresh)[0]], minlength=lists.neurons)
         if cores.cap[1] < UNLIMITED:
             free &= axons + new <= cores.cap[1]
+        free &= cores.like(core)
         like[0] |= lists.decay == lists.decay[neuron]
         like[1] |= lists.threshold == lists.threshold[neuron]
 
@@ -156,6 +159,8 @@ def _repair(cores: Cores) -> bool:
 def _free_cores(cores: Cores) -> None:
     """Empty the lightest cores into the others, as far as their neurons fit there."""
     for core in sorted(range(len(cores.members)), key=lambda c: (len(cores.members[c]), c)):
+        if cores.work.left <= 0:
+            break
         moved: list[tuple[int, int]] = []
         fan_in = cores.lists.fan_in
         for neuron in sorted(cores.members[core], key=lambda n: (-int(fan_in[n]), n)):

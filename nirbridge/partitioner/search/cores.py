@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,12 +12,13 @@ from nirbridge.partitioner.cost.neurons import NeuronLists
 from nirbridge.partitioner.search.slicing import UNLIMITED
 
 CALL_WORK = 3_000
-"""Work of an exact count of words beside its synapses: about 50 ns each."""
+FIT_WORK = 500
+"""Work of an exact count of words beside its synapses, and of asking whether a neuron fits: about 50 ns each."""
 
 
 @dataclass(slots=True)
 class Work:
-    """What is left to spend on exact counts of words, in synapses looked at."""
+    """What is left to spend, in synapses looked at for exact words."""
 
     left: int
 
@@ -33,6 +35,8 @@ class Cores:
         self.core = np.full(lists.points, -1, np.int64)
         self.slots = np.zeros(lists.points, np.int64)
         self.members: list[list[int]] = []
+        self.axons: list[int] = []
+        self.kinds: list[tuple[Counter[int], Counter[int]]] = []
         self.held: list[Array] = []
         self.counts: list[list[Array]] = []
         self.most_words: list[int] = []
@@ -44,6 +48,8 @@ class Cores:
     def open(self) -> int:
         """A new, empty core; its number."""
         self.members.append([])
+        self.axons.append(0)
+        self.kinds.append((Counter(), Counter()))
         self.held.append(np.zeros(self.lists.points, np.int64))
         self.counts.append([np.zeros(self.lists.points, np.int32) for _ in self.lists.edges])
         self.most_words.append(0)
@@ -51,27 +57,37 @@ class Cores:
         self.out.append(0)
         return len(self.members) - 1
 
-    def axons(self, core: int) -> int:
-        """Input axons of a core."""
-        return int(np.count_nonzero(self.held[core]))
-
     def fits(self, neuron: int, core: int) -> bool:
         """True if a core has room for one more neuron."""
         cap, own = self.cap, self.members[core]
+        self.work.left -= FIT_WORK
         if len(own) >= cap[0] or (own and self.groups[own[0]] != self.groups[neuron]):
             return False
         new = self.lists.fed.row(neuron)
         new = new[self.held[core][new] == 0]
-        if cap[1] < UNLIMITED and self.axons(core) + len(new) > cap[1]:
+        if cap[1] < UNLIMITED and self.axons[core] + len(new) > cap[1]:
             return False
         return self._profiles_fit(neuron, core) and self._slots_fit(neuron, core, new) and self._words_fit(neuron, core)
 
     def _profiles_fit(self, neuron: int, core: int) -> bool:
-        own = [*self.members[core], neuron]
-        for kinds, most in ((self.lists.decay, self.cap[3]), (self.lists.threshold, self.cap[4])):
-            if len(own) > most and len({k for k in kinds[own].tolist() if k >= 0}) > most:
-                return False
-        return True
+        own = self.kinds[core]
+        return all(
+            kind < 0 or kind in kinds or len(kinds) < most
+            for kinds, kind, most in zip(own, self._profiles(neuron), self.cap[3:5].tolist(), strict=True)
+        )
+
+    def _profiles(self, neuron: int) -> tuple[int, int]:
+        return int(self.lists.decay[neuron]), int(self.lists.threshold[neuron])
+
+    def like(self, core: int) -> Array:
+        """[neurons], True for those whose profiles a core has, or has room for."""
+        able = np.ones(self.lists.neurons, bool)
+        for kinds, of, most in zip(
+            self.kinds[core], (self.lists.decay, self.lists.threshold), self.cap[3:5].tolist(), strict=True
+        ):
+            if len(kinds) >= most:
+                able &= np.isin(of, [-1, *kinds])
+        return able
 
     def _slots_fit(self, neuron: int, core: int, new: Array) -> bool:
         """Output axons: the neuron's own in this core, and one more wherever a source that is new here lies."""
@@ -117,6 +133,10 @@ class Cores:
         new = sources[self.held[core][sources] == 0]
         self.held[core][sources] += 1
         self.members[core].append(neuron)
+        self.axons[core] += len(new)
+        for kinds, kind in zip(self.kinds[core], self._profiles(neuron), strict=True):
+            if kind >= 0:
+                kinds[kind] += 1
         self.core[neuron] = core
         self.out[core] += int(self.slots[neuron])
         self._pay(new, 1)
@@ -126,7 +146,14 @@ class Cores:
         core = int(self.core[neuron])
         sources = self.lists.fed.row(neuron)
         self.held[core][sources] -= 1
-        self._pay(sources[self.held[core][sources] == 0], -1)
+        gone = sources[self.held[core][sources] == 0]
+        self._pay(gone, -1)
+        self.axons[core] -= len(gone)
+        for kinds, kind in zip(self.kinds[core], self._profiles(neuron), strict=True):
+            if kind >= 0:
+                kinds[kind] -= 1
+                if not kinds[kind]:
+                    del kinds[kind]
         self.core[neuron] = -1
         self.out[core] -= int(self.slots[neuron])
         self.members[core].remove(neuron)

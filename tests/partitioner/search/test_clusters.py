@@ -92,7 +92,9 @@ def test_counts_kept_are_those_of_a_recount(seed: int) -> None:
         cores.add(n, int(where[n]))
     blocks = tuple(slices_of(lists, np.flatnonzero(where == c)) for c in range(3))
     for core, used in enumerate(resource_use(sizes, blocks)):
-        assert (cores.axons(core), cores.out[core]) == (used["input_axons"], used["output_axons"])
+        assert (cores.axons[core], cores.out[core]) == (used["input_axons"], used["output_axons"])
+        kinds = tuple(len(k) for k in cores.kinds[core])
+        assert kinds == (used["decay_profiles"], used["threshold_profiles"])
         assert cores.least_words[core] <= lists.words(np.flatnonzero(where == core)) <= cores.most_words[core]
 
 
