@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from benchmarks import equivalence_models_forms as forms
 from benchmarks import equivalence_models_jelly as jelly
 from benchmarks import equivalence_models_norse as norse
 from benchmarks import equivalence_models_rockpool as rockpool
@@ -16,7 +17,8 @@ from benchmarks.equivalence_model import Model
 def models() -> Iterator[Model]:
     """Every model that runs step by step; converted ANNs are in ``equivalence_converted``."""
     yield from (*snntorch.leaky_models(), *snntorch.current_models())
-    yield from (*structures.flow_models(), *structures.layer_models(), *snntorch.refused_models())
+    yield from (*structures.flow_models(), *structures.layer_models())
+    yield from (*forms.logic_models(), *forms.linear_models(), *snntorch.refused_models())
     yield from (*norse.cell_models(), *norse.structure_models(), *norse.refused_models())
     yield from (*sinabs.models(), *sinabs.refused_models())
     yield from (*jelly.models(), *jelly.refused_models())

@@ -43,10 +43,11 @@ def _conv(mode: str) -> Any:
 
 
 class Sew(nn.Module):
-    """A block whose spikes are added to those before it, and votes at the end."""
+    """A block whose spikes are joined to those before it (``ADD``, ``AND``, ``IAND``), and votes at the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, connection: str = "ADD") -> None:
         super().__init__()
+        self.connection = connection
         self.stem = nn.Sequential(layer.Conv2d(1, 3, 3, padding=1), neuron.IFNode())
         self.block = nn.Sequential(layer.Conv2d(3, 3, 3, padding=1), neuron.IFNode())
         self.head = nn.Sequential(layer.Flatten(), layer.Linear(192, 20), neuron.IFNode(), layer.VotingLayer(5))
@@ -54,7 +55,15 @@ class Sew(nn.Module):
 
     def forward(self, x: Any) -> Any:
         x = self.stem(x)
-        return self.head(x + self.block(x))
+        y = self.block(x)
+        return self.head({"ADD": x + y, "AND": x * y, "IAND": x * (1.0 - y)}[self.connection])
+
+
+def _max_pool() -> Any:
+    module = nn.Sequential(layer.Conv2d(1, 3, 3), neuron.IFNode(), layer.MaxPool2d(2), layer.Flatten(),
+                           layer.Linear(27, 5), neuron.IFNode())  # fmt: skip
+    functional.set_step_mode(module, "m")
+    return module
 
 
 def _containers() -> Any:
@@ -82,6 +91,9 @@ def models() -> Iterator[Model]:
     yield _row("Conv2d, AvgPool2d, several steps at once", lambda: _conv("m"), at_once, shapes=IMAGE)
     yield _row("SeqToANNContainer", _containers, at_once, shapes=IMAGE)
     yield _row("residual block (SEW), VotingLayer", Sew, at_once, shapes=IMAGE, scale=0.4)
+    yield _row("residual block (SEW), AND", lambda: Sew("AND"), at_once, shapes=IMAGE)
+    yield _row("residual block (SEW), IAND", lambda: Sew("IAND"), at_once, shapes=IMAGE)
+    yield _row("MaxPool2d of spikes, several steps at once", _max_pool, at_once, shapes=IMAGE)
     yield _row("LinearRecurrentContainer, ElementWiseRecurrentContainer", _recurrent)
 
 

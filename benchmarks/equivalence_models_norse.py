@@ -89,6 +89,9 @@ def structure_models() -> Iterator[Model]:
     yield _row("Conv2d, LIFCell, AvgPool2d", lambda: _CHAIN(
         nn.Conv2d(1, 3, 3), norse.LIFCell(), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(27, 5), norse.LIFCell()),
         shapes=IMAGE)  # fmt: skip
+    yield _row("Conv2d, LIFCell, MaxPool2d of spikes", lambda: _CHAIN(
+        nn.Conv2d(1, 3, 3), norse.LIFCell(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(27, 5), norse.LIFCell()),
+        shapes=IMAGE)  # fmt: skip
     yield _row("Lift(Conv2d), LIF, LIFRecurrent on sequences", lambda: _CHAIN(
         norse.Lift(nn.Conv2d(1, 3, 3)), norse.LIF(), nn.Flatten(2), norse.LIFRecurrent(108, 6)), first_of_whole,
         shapes=IMAGE)  # fmt: skip

@@ -43,6 +43,25 @@ def _residual() -> Any:
     return rc.Sequential(rt.LinearTorch((12, 16)), rt.LIFTorch(16), inner, rt.LinearTorch((16, 6)), rt.LIFTorch(6))
 
 
+class Product(torch.nn.Module):
+    """Spikes of two layers, both at once (and)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right = torch.nn.Linear(12, 16, bias=False), torch.nn.Linear(12, 16, bias=False)
+        self.a, self.b = rt.LIFTorch(16, max_spikes_per_dt=1), rt.LIFTorch(16, max_spikes_per_dt=1)
+
+    def forward(self, x: Any) -> Any:
+        return self.a(self.left(x))[0] * self.b(self.right(x))[0]
+
+
+def run_product(module: Any, inputs: tuple[Any, ...]) -> Any:
+    """``Product`` from rest."""
+    module.a.reset_state()
+    module.b.reset_state()
+    return module(inputs[0].transpose(0, 1).contiguous()).transpose(0, 1)
+
+
 def models() -> Iterator[Model]:
     """Those that have a form."""
     yield _row("LIFTorch", lambda: _two(rt.LIFTorch(16), rt.LIFTorch(6)))
@@ -52,6 +71,7 @@ def models() -> Iterator[Model]:
     yield _row("LIFTorch, recurrent", lambda: _two(_recurrent(), rt.LIFTorch(6)), scale=0.05)
     yield _row("LIFBitshiftTorch, LIFNeuronTorch", lambda: _two(rt.LIFBitshiftTorch(16), rt.LIFNeuronTorch(6)))
     yield _row("Residual", _residual, scale=0.05)
+    yield Model("rockpool", "product of spikes, one at most", Product, run_product, dt=None, density=0.2, scale=0.3)
     yield _row(
         "ExpSynTorch as readout",
         lambda: _two(rt.LIFTorch(16), rt.ExpSynTorch(6)),

@@ -87,9 +87,15 @@ def models() -> Iterator[Model]:
     yield _row("Network: Conv2d, IAFSqueeze, SumPool2d", _network, shapes=IMAGE, scale=0.4)
     yield _row("residual by Merge", Merged, shapes=IMAGE, scale=0.3)
     yield _row("from_model of a CNN, min_v_mem=None", lambda: _converted(min_v_mem=None), shapes=IMAGE, scale=0.8)
+    yield _row("from_model, its default min_v_mem = -1", _converted, shapes=IMAGE, scale=0.8)
+    yield _row("LIF with synapse, min_v_mem, MembraneReset", lambda: _two(
+        sl.LIF(10.0, 5.0, min_v_mem=-0.25), sl.LIF(10.0, min_v_mem=-0.5, reset_fn=value(0.0))), batch_first,
+               scale=2.0)  # fmt: skip
+    yield _row("MaxPool2d of single spikes", lambda: nn.Sequential(
+        nn.Conv2d(1, 4, 3), _iaf(spike_fn=single), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 5), _iaf()),
+               shapes=IMAGE)  # fmt: skip
 
 
 def refused_models() -> Iterator[Model]:
     """What has no form."""
-    yield _row("from_model, its default min_v_mem = -1", _converted, shapes=IMAGE, is_exact=False, is_refused=True)
     yield _row("ALIF", lambda: nn.Sequential(nn.Linear(12, 8), sl.ALIF(10.0, 10.0)), is_exact=False, is_refused=True)

@@ -94,8 +94,8 @@ def current_models() -> Iterator[Model]:
 def refused_models() -> Iterator[Model]:
     """What has no form, each with the importer's own words."""
 
-    def row(name: str, make: Callable[[], Any]) -> Model:
-        return Model("snnTorch", name, make, step_by_step, is_exact=False, is_refused=True)
+    def row(name: str, make: Callable[[], Any], **options: Any) -> Model:
+        return Model("snnTorch", name, make, step_by_step, is_exact=False, is_refused=True, **options)
 
     def behind(neuron: Callable[[], Any]) -> Callable[[], Any]:
         return lambda: nn.Sequential(nn.Linear(12, 8), neuron())
@@ -104,5 +104,5 @@ def refused_models() -> Iterator[Model]:
     yield row("SLSTM", behind(lambda: snn.SLSTM(8, 8, init_hidden=True)))
     yield row("LeakyParallel", lambda: snn.LeakyParallel(12, 8))
     yield row("Leaky, inhibition=True", behind(lambda: snn.Leaky(beta=0.9, inhibition=True, init_hidden=True)))
-    yield row("MaxPool after spikes", lambda: nn.Sequential(
-        nn.Linear(12, 8), snn.Leaky(beta=0.9, init_hidden=True), nn.MaxPool1d(2)))  # fmt: skip
+    yield row("MaxPool of currents", lambda: nn.Sequential(
+        nn.Conv1d(1, 4, 3), nn.MaxPool1d(2), snn.Leaky(beta=0.9, init_hidden=True)), shapes=((1, 12),))  # fmt: skip

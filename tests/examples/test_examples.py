@@ -32,6 +32,19 @@ def shapes(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return output("shapes_before_training.py", tmp_path_factory.mktemp("anywhere")).splitlines()
 
 
+def test_a_trained_network_with_maxima_keeps_its_accuracy(tmp_path: Path) -> None:
+    """Trained with MaxPool2d over spikes, imported, mapped, verified; one epoch here."""
+    pytest.importorskip("snntorch", reason="snntorch is not installed")
+    pytest.importorskip("sklearn", reason="needs scikit-learn's digits")
+    done = run("digits_max_pool.py", tmp_path, "--epochs", "1")
+    assert done.returncode == 0, done.stderr
+    trained, imported = re.findall(r"([\d.]+)%", done.stdout.splitlines()[0])
+    assert trained == imported != "0.00"
+    assert "spike counts equal: True" in done.stdout
+    assert "970 neurons on" in done.stdout
+    assert "fixed == mapped: every spike, u and v" in done.stdout
+
+
 def test_map_a_model(tmp_path: Path) -> None:
     lines = output("map_a_model.py", tmp_path).splitlines()
     assert lines[:2] == ["778 neurons on 1 of 128 cores of loihi2", "any map needs at least 1: optimal"]
