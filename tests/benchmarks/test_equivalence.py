@@ -20,6 +20,8 @@ CROSS_SECTION = (
     ("snnTorch", "residual sum of spikes"),
     ("snnTorch", "branches, flipped input, slices, joined"),
     ("snnTorch", "Conv2d, AvgPool2d, Flatten, Dropout"),
+    ("snnTorch", "product of spikes (and)"),
+    ("snnTorch", "mean over channels (einops.reduce)"),
     ("snnTorch", "Alpha"),
     ("Norse", "LIFCell, parameters per neuron"),
     ("Norse", "LIFRecurrentCell"),
