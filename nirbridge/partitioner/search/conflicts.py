@@ -26,7 +26,10 @@ def profile_bounds(sizes: CostModel, cap: Array) -> dict[str, int]:
 
 def conflict_bound(sizes: CostModel, input_axons: int) -> int:
     """The size of a set of neurons of which no two fit one core: together they have too many sources."""
-    if input_axons >= UNLIMITED or sizes.network.neurons > NEURONS_MAX or total_synapses(sizes) > SYNAPSES_MAX:
+    sources = sum(point.size for point in (*sizes.network.populations, *sizes.network.inputs))
+    if input_axons >= min(sources, UNLIMITED):
+        return 1
+    if sizes.network.neurons > NEURONS_MAX or total_synapses(sizes) > SYNAPSES_MAX:
         return 1
     lists = neuron_lists(sizes)
     if 2 * int(lists.fan_in.max(initial=0)) <= input_axons:
