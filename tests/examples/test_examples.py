@@ -51,6 +51,15 @@ def test_map_a_model(tmp_path: Path) -> None:
     assert re.fullmatch(r"  core \(\d+, \d+, \d+\) of chip 0: leaky_1 .*leaky_4 .*leaky_8 .*", lines[2])
 
 
+def test_sparse_reservoir(tmp_path: Path) -> None:
+    lines = output("sparse_reservoir.py", tmp_path).splitlines()
+    assert re.fullmatch(r"reservoir\.net\.npz: 0\.\d MB, 2,010 neurons", lines[0])
+    assert int(lines[1].split()[0].replace(",", "")) > 1000
+    cores, bound = map(int, re.findall(r": (\d+), lower bound (\d+)", lines[2])[0])
+    assert 1 <= bound <= cores
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_map_a_model_says_what_is_wrong(tmp_path: Path) -> None:
     done = run("map_a_model.py", tmp_path, "nothing.nir")
     assert done.returncode == 1

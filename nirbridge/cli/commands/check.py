@@ -25,7 +25,7 @@ Example:
 
 
 @click.command(name="check", cls=Command, epilog=EXAMPLE)
-@click.argument("model", metavar="[MODEL.nir|FILE.py:ATTR]", type=ModelFile(), required=False)
+@click.argument("model", metavar="[MODEL.nir|MODEL.net.npz|FILE.py:ATTR]", type=ModelFile(), required=False)
 @click.option("--shapes", metavar="TEXT", help="Layer shapes instead of a file, before training.")
 @click.option("--chip", metavar="NAME|FILE.toml", type=ChipFile(), help="The chip to fit.")
 @click.option("--map", "saved", metavar="FILE.map.json", type=click.Path(), help="The map to check.")

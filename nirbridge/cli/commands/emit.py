@@ -29,7 +29,7 @@ CHIP = "loihi2"
 
 
 @click.command(name="emit", cls=Command, epilog=EXAMPLE)
-@click.argument("model", metavar="MODEL.nir|MODEL.q.npz|FILE.py:ATTR", type=ModelFile())
+@click.argument("model", metavar="MODEL.nir|MODEL.net.npz|MODEL.q.npz|FILE.py:ATTR", type=ModelFile())
 @click.option(
     "--to",
     "target",

@@ -22,7 +22,7 @@ Example:
 
 
 @click.command(name="inspect", cls=Command, epilog=EXAMPLE)
-@click.argument("model", metavar="MODEL.nir|FILE.py:ATTR", type=ModelFile())
+@click.argument("model", metavar="MODEL.nir|MODEL.net.npz|FILE.py:ATTR", type=ModelFile())
 @model_options
 @click.option("--portability", is_flag=True, help="Also say which tools would run the file differently, and how.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")

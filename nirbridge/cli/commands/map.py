@@ -29,7 +29,7 @@ Example:
 
 
 @click.command(name="map", cls=Command, epilog=EXAMPLE)
-@click.argument("model", metavar="MODEL.nir|FILE.py:ATTR", type=ModelFile())
+@click.argument("model", metavar="MODEL.nir|MODEL.net.npz|FILE.py:ATTR", type=ModelFile())
 @click.option(
     "--chip", required=True, metavar="NAME|FILE.toml", type=ChipFile(), help="The chip, a built-in one or a file."
 )

@@ -24,7 +24,7 @@ Example:
 
 
 @click.command(name="quantize", cls=Command, epilog=EXAMPLE)
-@click.argument("model", metavar="MODEL.nir|FILE.py:ATTR", type=ModelFile())
+@click.argument("model", metavar="MODEL.nir|MODEL.net.npz|FILE.py:ATTR", type=ModelFile())
 @click.option(
     "--chip",
     "chip_name",

@@ -25,7 +25,7 @@ Example:
 
 
 @click.command(name="simulate", cls=Command, epilog=EXAMPLE)
-@click.argument("model", metavar="MODEL.nir|FILE.py:ATTR", type=ModelFile())
+@click.argument("model", metavar="MODEL.nir|MODEL.net.npz|FILE.py:ATTR", type=ModelFile())
 @click.option(
     "--input", "source", required=True, metavar="IN.npy|npz", type=click.Path(), help="Input spikes or currents."
 )
