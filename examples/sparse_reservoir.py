@@ -51,10 +51,10 @@ def reservoir(neurons: int, seed: int = 0) -> Network:
     )
 
 
-def main(neurons: int = 2000, chip: str = "loihi2") -> None:
+def main(neurons: int | str = 2000, chip: str = "loihi2") -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "reservoir.net.npz"
-        nb.save(reservoir(neurons), path)
+        nb.save(reservoir(int(neurons)), path)
         network = nb.load(path)
         print(f"{path.name}: {path.stat().st_size / 1e6:.1f} MB, {network.neurons:,} neurons")
     spikes = (np.random.default_rng(1).random((20, CHANNELS)) < 0.2).astype(np.uint8)
@@ -67,6 +67,6 @@ def main(neurons: int = 2000, chip: str = "loihi2") -> None:
 
 if __name__ == "__main__":
     try:
-        main(*map(int, sys.argv[1:2]), *sys.argv[2:3])
+        main(*sys.argv[1:3])
     except NirbridgeError as error:
         sys.exit(f"{error}")
