@@ -72,6 +72,12 @@ def _containers() -> Any:
         layer.SeqToANNContainer(nn.Flatten(), nn.Linear(108, 6)), neuron.IFNode(step_mode="m"))  # fmt: skip
 
 
+def _step_modes() -> Any:
+    return nn.Sequential(
+        layer.StepModeContainer(False, "m", nn.Conv2d(1, 3, 3)), layer.MultiStepContainer(neuron.IFNode()),
+        layer.StepModeContainer(False, "m", nn.Flatten(), nn.Linear(108, 6)), neuron.IFNode(step_mode="m"))  # fmt: skip
+
+
 def _recurrent() -> Any:
     return nn.Sequential(
         layer.Linear(12, 16), layer.LinearRecurrentContainer(neuron.LIFNode(), 16, 16), layer.Linear(16, 6),
@@ -90,6 +96,7 @@ def models() -> Iterator[Model]:
     yield _row("Conv2d, AvgPool2d, single steps", lambda: _conv("s"), shapes=IMAGE)
     yield _row("Conv2d, AvgPool2d, several steps at once", lambda: _conv("m"), at_once, shapes=IMAGE)
     yield _row("SeqToANNContainer", _containers, at_once, shapes=IMAGE)
+    yield _row("StepModeContainer, MultiStepContainer", _step_modes, at_once, shapes=IMAGE)
     yield _row("residual block (SEW), VotingLayer", Sew, at_once, shapes=IMAGE, scale=0.4)
     yield _row("residual block (SEW), AND", lambda: Sew("AND"), at_once, shapes=IMAGE)
     yield _row("residual block (SEW), IAND", lambda: Sew("IAND"), at_once, shapes=IMAGE)

@@ -135,6 +135,49 @@ class Dense(nn.Module):
         return self.lifs[3](self.head(x.flatten(1)))
 
 
+class Buffers(Loop):
+    """Every time step is written into its place of a tensor."""
+
+    def forward(self, x: Any) -> Any:
+        mem1, mem2 = self.lif1.init_leaky(), self.lif2.init_leaky()
+        spikes = torch.zeros(x.size(0), x.size(1), 6)
+        for step in range(x.size(0)):
+            spk1, mem1 = self.lif1(self.fc1(x[step]), mem1)
+            spk2, mem2 = self.lif2(self.head(spk1), mem2)
+            spikes[step, :, :] = spk2
+        return spikes
+
+
+class Chunks(Loop):
+    """Time steps are stacked by four, and the chunks joined."""
+
+    def forward(self, x: Any) -> Any:
+        mem, part, parts = self.lif1.init_leaky(), [], []
+        for step, now in enumerate(x):
+            spk, mem = self.lif1(self.fc1(now), mem)
+            part.append(spk)
+            if step % 4 == 3:
+                parts.append(torch.stack(part))
+                part = []
+        return torch.cat(parts)
+
+
+class Logging(Loop):
+    """Own states in attributes, values that are read for a log and checked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mem, self.spk, self.log = None, None, []
+
+    def forward(self, x: Any) -> Any:
+        if self.mem is None:
+            self.mem, self.spk = self.lif1.init_leaky(), torch.zeros(x.size(0), 16)
+        self.spk, self.mem = self.lif1(self.fc1(x) + self.rec(self.spk), self.mem)
+        self.log.append(self.mem.abs().max().item())
+        assert not torch.isnan(self.mem).any()
+        return self.spk
+
+
 class Membrane(Loop):
     def __init__(self) -> None:
         super().__init__()
@@ -160,6 +203,9 @@ def flow_models() -> Iterator[Model]:
     yield row("loop over time, recurrence by hand", Handmade, whole)
     yield row("loop over time, feedback from the layer above", TopDown, whole)
     yield row("dense blocks, joins of joins", Dense, step_by_step, *IMAGE, scale=0.3)
+    yield row("loop over time, steps written into a buffer", Buffers, whole)
+    yield row("loop over time, chunks of time steps joined", Chunks, whole)
+    yield row("own states in attributes, logging, assertions", Logging)
     yield row("loop over time, returns the membrane", Membrane, whole, kind="potential")
 
 
