@@ -165,7 +165,9 @@ def main() -> int:
     parser.add_argument("--chip", default="loihi1")
     parser.add_argument("--only", default="", help="networks whose name contains this")
     parser.add_argument("--sizes", default="small", help="small, large, huge; comma separated")
-    parser.add_argument("--generated", type=int, default=0, help="so many networks of the generator, not the suite")
+    parser.add_argument(
+        "--generated", type=int, default=0, help="number of networks of the generator, in place of the suite"
+    )
     parser.add_argument("--first", type=int, default=0, help="the first seed of the generator")
     parser.add_argument("--methods", default=",".join((*METHODS, *BASELINES, *RIVALS)))
     parser.add_argument("--seed", type=int, default=0)

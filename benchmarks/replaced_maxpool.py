@@ -1,4 +1,4 @@
-"""Accuracy of a maximum of currents that is moved behind its neurons, on scikit-learn's digits.
+"""Accuracy of a maximum of currents that is moved after its neurons, on scikit-learn's digits.
 
     python -m benchmarks.replaced_maxpool
 
@@ -28,7 +28,7 @@ STEPS, EPOCHS, SEED = 10, 15, 7
 
 
 class Net(torch.nn.Module):
-    """Two convolutions, each pooled in front of its neurons or behind them; static images, ``STEPS`` time steps."""
+    """Two convolutions, each pooled in front of its neurons or after them; static images, ``STEPS`` time steps."""
 
     def __init__(self, beta: float, *, pools_currents: bool) -> None:
         super().__init__()

@@ -42,7 +42,7 @@ def sample_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @click.option(
         "--replace-maxpool",
         is_flag=True,
-        help="Max-pool spikes behind a neuron, not its currents: --accept replaced-maxpool.",
+        help="Max-pool spikes after a neuron, not its currents: --accept replaced-maxpool.",
     )
     @click.option(
         "--measure",

@@ -219,7 +219,7 @@ def matched_membranes(
 ) -> list[MatchedValues]:
     """Membranes of every population whose module shows them, before or after the reset: whichever agrees better.
 
-    A threshold without memory that has a module's name is a maximum behind its neuron: it has no such membrane.
+    A threshold without memory that has a module's name is a maximum after its neuron: it has no such membrane.
     """
     matched: list[MatchedValues] = []
     memoryless = {p.name for p in network.populations if p.neuron.kind == "Threshold"}

@@ -108,7 +108,7 @@ def _with_potentials(module: Any) -> tuple[Any, Mapping[type, NeuronSpec], Mappi
     """
     import torch
 
-    networks = sys.modules.get("rockpool.nn.networks.synnet")  # whoever has a SynNet has imported it
+    networks = sys.modules.get("rockpool.nn.networks.synnet")  # imported where a SynNet exists
     if networks is None:
         return module, {}, {}
     lif, potential = _lif_and_potential()

@@ -1,10 +1,10 @@
-"""``lif(pool(conv))`` as ``pool(lif(conv))``: a maximum of currents behind its neuron, where the user accepts that.
+"""``lif(pool(conv))`` as ``pool(lif(conv))``: a maximum of currents after its neuron, where the user accepts that.
 
 A maximum of currents is no threshold, a maximum of spikes is one (``lowering.spike_logic``). The replacement computes
 something else: every neuron of a window integrates its own current, and the window spikes when one of them does. It is
 an accepted deviation (``deviations.REPLACED_MAXPOOL``), which the self-check measures.
 
-The maximum of the spikes takes the name of the neuron, so that whoever reads the neuron's output reads it, and the
+The maximum of the spikes takes the name of the neuron, so that all readers of the neuron's output read it, and the
 self-check compares it with the neuron of the module.
 """
 
@@ -31,7 +31,7 @@ _BETWEEN = frozenset({"batch_norm", "scale", "shift"})
 
 
 def with_replaced_pools(flow: DataflowGraph, forms: NeuronSpecs, dt: float, accept: Sequence[str]) -> DataflowGraph:
-    """The flow with every maximum of currents that can be moved behind its neuron, each an accepted deviation.
+    """The flow with every maximum of currents that can be moved after its neuron, each an accepted deviation.
 
     A maximum that cannot be moved stays, with a problem that says why. Without ``replaced-maxpool`` among the accepted
     deviations the flow is returned as it is.
@@ -88,7 +88,7 @@ class _Maxima:
         return readers + [call for output in self.flow.outputs if output.ref.call == call.name]
 
     def problem(self, chain: Sequence[Operation]) -> tuple[str, str] | None:
-        """Why a maximum cannot be moved behind its neuron, and what to do; None where it can."""
+        """Why a maximum cannot be moved after its neuron, and what to do; None where it can."""
         last = chain[-1]
         if last.kind in _BETWEEN or len(chain) == 1:
             return "its values are not read by one neuron module alone", "give them to one neuron module only"
@@ -147,9 +147,9 @@ def _keeps_order(call: Operation) -> bool:
 
 
 def _refusal(chain: Sequence[Operation], found: str, step: str) -> Diagnostic:
-    behind = f" behind {quoted(chain[-1].path or chain[-1].name)}" if chain[-1].kind == "neuron" else ""
-    limit = "a maximum is moved behind one neuron module that reads it alone"
-    return Diagnostic(chain[0].subject, f"it cannot be moved{behind}: {found}", limit, step)
+    place = f" after {quoted(chain[-1].path or chain[-1].name)}" if chain[-1].kind == "neuron" else ""
+    limit = "a maximum is moved after one neuron module that reads it alone"
+    return Diagnostic(chain[0].subject, f"it cannot be moved{place}: {found}", limit, step)
 
 
 def _moved(flow: DataflowGraph, chain: Sequence[Operation]) -> DataflowGraph:

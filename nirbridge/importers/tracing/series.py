@@ -49,7 +49,7 @@ def series_of(node: TracedCall, runs: Runs) -> list[ItemSeries]:
 
 
 def _stacked_runs(items: tuple[Any, ...], axis: int, runs: Runs) -> Iterator[ItemSeries]:
-    """Chunks of equal length in front of or behind each other, on an axis of their own before that of their parts."""
+    """Chunks of equal length before or after each other, on an axis of their own before that of their parts."""
     inner = [runs.get(i.node.index) if isinstance(i, TracedValue) else None for i in items]
     rows = [run for run in inner if run is not None and run.axis == axis and not run.chunks]
     if len(rows) == len(items) and len({(len(row.items), row.is_joined) for row in rows}) == 1:

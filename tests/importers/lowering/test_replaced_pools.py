@@ -27,7 +27,7 @@ def lif(**options: Any) -> Any:
 
 
 def net(*between: Any, neuron: Any = None, pool: Any = None, moved: bool = False) -> Any:
-    """conv, pool, ``between``, neuron, linear, neuron; ``moved``: the pool behind the neuron. Weights on a grid."""
+    """conv, pool, ``between``, neuron, linear, neuron; ``moved``: the pool after the neuron. Weights on a grid."""
     torch.manual_seed(0)
     first, cells = pool or nn.MaxPool2d(2), neuron or lif()
     middle = [*between, cells, first] if moved else [first, *between, cells]
@@ -129,7 +129,7 @@ def shape_of(kind: str, samples: int = 3, steps: int = 7) -> tuple[int, ...]:
 
 REFUSED: dict[str, tuple[Callable[[], Any], tuple[int, ...], str]] = {
     "a negative factor": (
-        lambda: net(normed([0.5, -1.0, 2.0, 0.25])), (1, 1, 8, 8), "cannot be moved behind '3': what is between them"
+        lambda: net(normed([0.5, -1.0, 2.0, 0.25])), (1, 1, 8, 8), "cannot be moved after '3': what is between them"
     ),
     "another layer": (lambda: net(nn.Conv2d(4, 4, 1)), (1, 1, 8, 8), "cannot be moved: its values reach another layer"),
     "no neuron": (lambda: nn.Sequential(*net()[:2]), (1, 1, 8, 8), "cannot be moved: its values are not read by one"),
@@ -207,7 +207,7 @@ def measured(module: Any, sample: tuple[int, ...], *data: Any) -> dict[str, Any]
 
 @pytest.mark.parametrize("kind", ["", "batch first", "sums", "static", "called", "called, held"])
 def test_accuracy_is_that_of_both_on_the_data(kind: str) -> None:
-    """Labels are the decisions of the module, or of the module with the pool behind its neuron."""
+    """Labels are the decisions of the module, or of the module with the pool after its neuron."""
     is_called = kind.startswith("called")
     module = net() if is_called else Loop(kind)
     x = drive(9, 40)

@@ -52,7 +52,7 @@ def _mode(mode: str) -> Any:
 
 
 class Functional(nn.Module):
-    """The functions behind the containers, called by hand."""
+    """The functions of the containers, called by hand."""
 
     def __init__(self) -> None:
         super().__init__()
