@@ -42,6 +42,7 @@ from nirbridge.importers.lowering.linear_layers import (
     concatenate,
     limit_terms,
     scale_expression,
+    sum_expressions,
 )
 from nirbridge.importers.lowering.replaced_pools import with_replaced_pools
 from nirbridge.importers.lowering.selections import merge_selections
@@ -207,10 +208,7 @@ class _NetworkBuilder:
                 e if sign == 1 else scale_expression(e, sign, call.name)
                 for e, sign in zip(inputs, call.arguments.get("signs", (1.0,) * len(inputs)), strict=True)
             ]
-            total = signed[0]
-            for e in signed[1:]:
-                total = add_constant(replace(total, terms=(*total.terms, *e.terms)), e.constant)
-            return limit_terms(call, total)
+            return limit_terms(call, sum_expressions(signed))
         outcome = ALL_LAYERS[call.kind](call, inputs[0])
         if call.kind == "batch_norm":
             self.notes.append(f"{call.subject}: {folding_text(inputs[0], call, outcome)}")

@@ -40,6 +40,11 @@ class Levels:
         return self.low + self.step * (self.count - 1)
 
     @property
+    def is_exact(self) -> bool:
+        """True for whole multiples of 2^-10, of which float32 adds up every value exactly."""
+        return all(value * 2**10 == round(value * 2**10) for value in (self.low, self.step)) and abs(self.high) < 2**12
+
+    @property
     def are_two(self) -> bool:
         """True for values that are one of two numbers."""
         return self.count == 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -52,6 +52,14 @@ def add_constant(e: Expression, constant: Array | None) -> Expression:
         return e
     total = np.asarray(constant, np.float64) if e.constant is None else e.constant + constant
     return replace(e, constant=np.broadcast_to(total, e.shape))
+
+
+def sum_expressions(parts: Sequence[Expression]) -> Expression:
+    """The sum of values of one shape."""
+    total = parts[0]
+    for e in parts[1:]:
+        total = add_constant(replace(total, terms=(*total.terms, *e.terms)), e.constant)
+    return total
 
 
 def limit_terms(call: Operation, e: Expression) -> Expression:

@@ -24,7 +24,13 @@ from nirbridge.errors import Diagnostic, counted
 from nirbridge.importers.dataflow import Operation
 from nirbridge.importers.lowering.fixed_maps import matrix_sums, padded
 from nirbridge.importers.lowering.levels import Levels, LevelsOf, levels_of, total
-from nirbridge.importers.lowering.linear_layers import Expression, add_constant, apply_operator, scale_expression
+from nirbridge.importers.lowering.linear_layers import (
+    Expression,
+    add_constant,
+    apply_operator,
+    scale_expression,
+    sum_expressions,
+)
 from nirbridge.importers.neuron_specs import ImportedNeuron
 from nirbridge.importers.tracing.advice import advice_on
 from nirbridge.importers.tracing.pointwise import AND, MAX, MIN, OR, OTHER, PAIRS, PRODUCT, SAME
@@ -39,6 +45,8 @@ POOL_HINT = (
     "pool spikes, pool(lif(conv(x))) (--replace-maxpool tries that for lif(pool(conv(x))) and measures it), "
     "or use an average pool"
 )
+_ROUNDING = 1e-5
+"""Relative error that float32 sums of a few thousand values stay below."""
 KINDS = frozenset({"max_pool", "pair", "pointwise", "relu"})
 
 
@@ -98,7 +106,7 @@ def logic_of(call: Operation, levels: LevelsOf) -> Logic | None:
 def _pointwise(call: Operation, x: Levels) -> Logic | None:
     """A function of each value by itself: a line, a step, or (``abs`` of three values) a line and a step."""
     found = np.maximum(x.points, 0.0) if call.kind == "relu" else call.arguments["of"](x.points)
-    if not bool(np.all(np.isfinite(found))):
+    if not bool(np.all(np.isfinite(found))) or not _is_safe(call, x, found):
         return None
     slopes = np.diff(found) / x.step
     switches = [(s, np.flatnonzero(slopes != s)) for s in (0.0, *np.unique(slopes))]
@@ -114,10 +122,25 @@ def _pointwise(call: Operation, x: Levels) -> Logic | None:
     def mixed(spikes: Expression, operands: tuple[Expression, ...]) -> Expression:
         step = scale_expression(spikes, jump, f"{call.name}_scale") if jump != 1.0 else spikes
         line = (scale_expression(operands[0], float(slope), f"{call.name}_line"),) if slope else ()
-        whole = _sum((step, *line))
+        whole = sum_expressions((step, *line))
         return add_constant(whole, np.full(whole.shape, shift)) if shift else whole
 
     return Logic(lambda operands: operands[0], levels_of(found), border, text, mixed)
+
+
+def _is_safe(call: Operation, x: Levels, found: Array) -> bool:
+    """False where rounding of the values, as float32 may round them, would change what the function gives.
+
+    ``a / 3 + b / 3 >= 2 / 3`` depends on it. Multiples of a power of two are exact.
+    """
+    if x.is_exact or call.kind == "relu":
+        return True
+    largest = max(abs(x.low), abs(x.high))
+    off = np.where((x.points == 0.0) & (x.low == 0.0), 0.0, largest * _ROUNDING)  # nothing but zeros adds up to 0 there
+    return all(
+        bool(np.allclose(call.arguments["of"](x.points + sign * off), found, rtol=1e-3, atol=1e-3 * x.step))
+        for sign in (-1.0, 1.0)
+    )
 
 
 def _line(x: Levels, factor: float, shift: float) -> Logic | None:
@@ -169,7 +192,9 @@ def _compared(call: Operation, x: Levels, y: Levels, meaning: str) -> Logic | No
     if logic is None:
         return None
     inner = logic.sum
-    return replace(logic, sum=lambda parts: inner((_sum((parts[0], scale_expression(parts[1], -1.0, call.name))),)))
+    return replace(
+        logic, sum=lambda parts: inner((sum_expressions((parts[0], scale_expression(parts[1], -1.0, call.name))),))
+    )
 
 
 def _exclusive(
@@ -179,22 +204,15 @@ def _exclusive(
 
     def mixed(spikes: Expression, operands: tuple[Expression, ...]) -> Expression:
         a, b = (as_binary(e, x, call.name) for e, x in zip(operands, levels, strict=True))
-        whole = _sum((a, b, scale_expression(spikes, -2.0, call.name)))
+        whole = sum_expressions((a, b, scale_expression(spikes, -2.0, call.name)))
         return whole if not is_same else add_constant(scale_expression(whole, -1.0, call.name), np.ones(whole.shape))
 
     return mixed
 
 
-def _sum(parts: tuple[Expression, ...]) -> Expression:
-    whole = parts[0]
-    for e in parts[1:]:
-        whole = add_constant(replace(whole, terms=(*whole.terms, *e.terms)), e.constant)
-    return whole
-
-
 def _threshold(call: Operation, operands: tuple[Levels, ...], theta: float, levels: Levels, text: str) -> Logic:
     def sum_of(parts: tuple[Expression, ...]) -> Expression:
-        return _sum(tuple(as_binary(e, x, call.name) for e, x in zip(parts, operands, strict=True)))
+        return sum_expressions(tuple(as_binary(e, x, call.name) for e, x in zip(parts, operands, strict=True)))
 
     return Logic(sum_of, levels, theta, text)
 

@@ -58,6 +58,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Any, Any], Any], int]] = {
     "clamp": (lambda a, b: torch.clamp(a + b, max=1), 6),
     "relu of a difference": (lambda a, b: torch.relu(a - b), 6),
     "abs of a difference": (lambda a, b: torch.abs(a - b), 6),
+    "thirds, far from the border": (lambda a, b: (a / 3 + b / 3) >= 0.5, 6),
     "spike > 0.5": (lambda a, b: (a > 0.5) + b, 0),
     "not a": (lambda a, b: ~a.bool() + b, 0),
     "square": (lambda a, b: a**2 + b, 0),
@@ -143,6 +144,8 @@ def test_what_is_no_threshold_stays_refused() -> None:
     assert "a maximum of the input 'input'" in refused(of_input, (1, 1, 8, 8))
     counts = Both(lambda a, b: torch.maximum(a + b, b + b))
     assert "it is given values from 0 to 2 and 0 to 2, not two" in refused(counts, (1, 5))
+    thirds = Both(lambda a, b: (a / 3 + b / 3) >= 2 / 3)
+    assert "it is given values from 0 to 0.666667, not two" in refused(thirds, (1, 5))
     unlike = Both(lambda a, b: a == 0.5 * b)
     assert "it is given values from 0 to 1 and 0 to 0.5, not two" in refused(unlike, (1, 5))
     assert "a product of two values" in refused(Both(lambda a, b: (a + b) * (a + b)), (1, 5))
