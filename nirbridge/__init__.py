@@ -29,6 +29,7 @@ _PLACES = {
     "load_map": "nirbridge.api.files",
     "load_quantized": "nirbridge.api.files",
     "load_recording": "nirbridge.api.files",
+    "load_verification": "nirbridge.api.files",
     "map": "nirbridge.api.stages",
     "quantize": "nirbridge.api.stages",
     "run": "nirbridge.api.runs",

@@ -5,6 +5,7 @@ from nirbridge._version import __version__ as __version__
 from nirbridge.api.files import load_map as load_map
 from nirbridge.api.files import load_quantized as load_quantized
 from nirbridge.api.files import load_recording as load_recording
+from nirbridge.api.files import load_verification as load_verification
 from nirbridge.api.files import save as save
 from nirbridge.api.models import chip as chip
 from nirbridge.api.models import load as load

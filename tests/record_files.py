@@ -68,7 +68,7 @@ def changed_array(old: Any, kind: int, seed: int) -> Any:
     new = np.array(old)
     worst = [np.nan, np.inf, -1.0] if old.dtype.kind == "f" else [-1, 2**62, -(2**63)]
     if kind < 3:
-        new[place] = worst[kind] if old.dtype.kind in "fi" else 1
+        new[place] = np.array(worst[kind] if old.dtype.kind in "fi" else 1).astype(old.dtype)
         return new
     others = [old.astype(np.float32), old.astype(np.uint8), old.reshape(-1), old[..., None], np.zeros((0,), old.dtype)]
     others += [np.repeat(old.reshape(-1), 2), old.reshape(-1)[:-1], np.zeros((), old.dtype)]

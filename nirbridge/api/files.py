@@ -20,6 +20,7 @@ from nirbridge.network.model import ModelFile, Network
 from nirbridge.network.storage.file import SUFFIX, is_too_sparse_for_nir
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.simulators.types import Recording
+from nirbridge.verification.verify import Verification
 
 SUFFIXES = MappingProxyType(
     {
@@ -28,6 +29,7 @@ SUFFIXES = MappingProxyType(
         "a network": ".nir",
         "a network in discrete time": SUFFIX,
         "a recording": ".npz",
+        "a verification": ".npz",
     }
 )
 """Saved value -> how the name of its file ends; longer ones before those that they end in."""
@@ -73,12 +75,19 @@ def load_recording(path: FilePath) -> Recording:
 
 
 @checked
+def load_verification(path: FilePath) -> Verification:
+    """A verification from a ``.npz`` file, as ``nirbridge verify -o`` writes it. Raises FileError."""
+    return pipeline.load_verification(Path(path))
+
+
+@checked
 def save(value: object, path: FilePath) -> None:
     """Write a value in its file format, whole or not at all.
 
     A ``Network`` or ``nir.NIRGraph`` becomes a ``.nir`` file, or a ``.net.npz`` file where ``path`` ends so (sparse
     matrices stay sparse, and every network has this form), a ``MappedNetwork`` a ``.map.json`` file, a
-    ``QuantizedNetwork`` a ``.q.npz`` file, a ``Recording`` a ``.npz`` file, and an ``Artifact`` a folder. The map of a
+    ``QuantizedNetwork`` a ``.q.npz`` file, a ``Recording`` or a ``Verification`` a ``.npz`` file, and an ``Artifact`` a
+    folder. The map of a
     network that was not read from a file names the file that saving the network writes: a ``.net.npz`` file where a
     sparse matrix would have more than 10,000,000 weights as a dense one, else a ``.nir`` file. A ``.nir`` file that
     other tools would run differently gives an ``ExportWarning``.
@@ -100,11 +109,14 @@ def save(value: object, path: FilePath) -> None:
     elif isinstance(value, Recording):
         _check_suffix("a recording", path)
         pipeline.save_recording(value, Path(path))
+    elif isinstance(value, Verification):
+        _check_suffix("a verification", path)
+        pipeline.save_verification(value, Path(path))
     elif isinstance(value, Artifact):
         _check_suffix("a program", path)
         pipeline.write_program(value, Path(path))
     else:
-        limit = "a Network, NIRGraph, MappedNetwork, QuantizedNetwork, Recording or Artifact is saved"
+        limit = "a Network, NIRGraph, MappedNetwork, QuantizedNetwork, Recording, Verification or Artifact is saved"
         raise UsageError.of("nirbridge.save()", kind_of(value), limit, "give one of these")
 
 

@@ -60,7 +60,7 @@ from nirbridge.pipeline.recordings import (
     simulate_network,
 )
 from nirbridge.pipeline.saved_files import SavedFile, kind_of_file, load_saved
-from nirbridge.pipeline.verify import VERIFY_STEPS, verify_network
+from nirbridge.pipeline.verify import VERIFY_STEPS, load_verification, save_verification, verify_network
 
 __all__ = [
     "OBJECTIVES",
@@ -99,6 +99,7 @@ __all__ = [
     "load_rates",
     "load_recording",
     "load_saved",
+    "load_verification",
     "load_weights",
     "map_document",
     "map_network",
@@ -121,6 +122,7 @@ __all__ = [
     "save_network",
     "save_quantized",
     "save_recording",
+    "save_verification",
     "simulate_network",
     "simulate_on_chip",
     "timing",

@@ -12,6 +12,7 @@ from nirbridge.files.differences import Difference, flat, flat_differences
 from nirbridge.network.model import Network
 from nirbridge.pipeline.saved_files import SavedFile
 from nirbridge.simulators.types import Recording
+from nirbridge.verification.verify import Verification
 
 if TYPE_CHECKING:
     from nirbridge.mapping.storage.record import MapRecord
@@ -29,7 +30,7 @@ def differences(a: SavedFile, b: SavedFile) -> tuple[Difference, ...]:
         from nirbridge.mapping.storage.differences import map_differences
 
         return map_differences(cast("MapRecord", a.value), cast("MapRecord", b.value))
-    if a.kind in ("network", "quantized"):
+    if a.kind in ("network", "quantized", "verification"):
         return tuple(_of_numbers(_numbers(a.value), _numbers(b.value)))
     return tuple(_of_recordings(cast("Recording", a.value), cast("Recording", b.value)))
 
@@ -45,11 +46,15 @@ def _of_numbers(a: dict[str, Any], b: dict[str, Any]) -> Iterator[Difference]:
 
 
 def _numbers(value: Any) -> dict[str, Any]:
-    """Every number and text of a network, quantized or not, by its dotted name."""
+    """Every number and text of a network, quantized or not, or of a verification, by its dotted name."""
     if isinstance(value, Network):
         from nirbridge.network.storage.file import network_to_dict
 
         record, arrays = network_to_dict(value)
+    elif isinstance(value, Verification):
+        from nirbridge.verification.storage import verification_to_dict
+
+        record, arrays = verification_to_dict(value)
     else:
         from nirbridge.quantization.storage.codec import quantized_to_dict
 

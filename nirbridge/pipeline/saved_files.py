@@ -1,4 +1,4 @@
-"""Files that nirbridge writes, told apart by their content: maps, networks, quantized networks, recordings."""
+"""Files that nirbridge writes, told apart by their content, whatever their names."""
 
 from __future__ import annotations
 
@@ -18,13 +18,18 @@ from nirbridge.simulators.types import Recording
 if TYPE_CHECKING:
     from nirbridge.mapping.storage.record import MapRecord
     from nirbridge.quantization.model import QuantizedNetwork
+    from nirbridge.verification.verify import Verification
 
-Kind = Literal["map", "network", "quantized", "recording"]
-KINDS: tuple[Kind, ...] = ("map", "network", "quantized", "recording")
+Kind = Literal["map", "network", "quantized", "recording", "verification"]
+KINDS: tuple[Kind, ...] = ("map", "network", "quantized", "recording", "verification")
 _ZIP, _HDF5 = b"PK", b"\x89HDF\r\n\x1a\n"
 _META = "meta.npy"
 _TEXT_TYPE = b"<U"
-_SHOWS = "a map (.map.json), a network (.net.npz), a quantized network (.q.npz) or a recording (.npz) is expected"
+_RECORDS: dict[str, Kind] = {network_file.FORMAT.kind: "network", "nirbridge-verification": "verification"}
+_SHOWS = (
+    "a map (.map.json), a network (.net.npz), a quantized network (.q.npz), a recording or a verification (.npz)"
+    " is expected"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +37,7 @@ class SavedFile:
     """Content of a file: ``kind``, and the value of that kind."""
 
     kind: Kind
-    value: MapRecord | Network | QuantizedNetwork | Recording
+    value: MapRecord | Network | QuantizedNetwork | Recording | Verification
 
 
 def load_saved(path: str | Path) -> SavedFile:
@@ -48,6 +53,10 @@ def load_saved(path: str | Path) -> SavedFile:
         from nirbridge.quantization.storage import file as quantized_file
 
         return SavedFile(kind, quantized_file.read_quantized(path))
+    if kind == "verification":
+        from nirbridge.verification import storage
+
+        return SavedFile(kind, storage.read_verification(path))
     from nirbridge.simulators import recording_file
 
     return SavedFile(kind, recording_file.read_recording(path))
@@ -81,4 +90,4 @@ def _kind_of_archive(path: str | Path, subject: str) -> Kind:
         raise FileError.of(subject, found, _SHOWS, "make it again") from None
     if _TEXT_TYPE in header.partition(b"}")[0]:
         return "recording"
-    return "network" if stored_kind(path) == network_file.FORMAT.kind else "quantized"
+    return _RECORDS.get(stored_kind(path), "quantized")

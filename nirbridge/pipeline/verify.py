@@ -158,3 +158,17 @@ def _map_to_verify(
         if needed:
             raise
         return None, {"mapped": f"does not fit ({error.problems[0]})"}
+
+
+def save_verification(verification: Verification, path: str | Path) -> str:
+    """Write a verification with its recordings; return the digest of the file. Raises FileError."""
+    from nirbridge.verification.storage import write_verification
+
+    return write_verification(verification, path)
+
+
+def load_verification(path: str | Path) -> Verification:
+    """A verification that was saved. Raises FileError."""
+    from nirbridge.verification.storage import read_verification
+
+    return read_verification(path)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nirbridge._types import Progress, no_progress
-from nirbridge._values import Value
+from nirbridge._values import SavedValue
 from nirbridge.arrays import Array
 from nirbridge.comparison.compare import compare
 from nirbridge.comparison.types import Comparison
@@ -47,7 +47,7 @@ class ComparedPair:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Verification(Value):
+class Verification(SavedValue):
     """Result of ``nirbridge verify``.
 
     ``latency``: output -> hardware steps that it is late. ``recordings``: by way ('reference', 'fixed', 'mapped' and

@@ -108,6 +108,16 @@ def sparse_network() -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 @functools.cache
+def verification() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Record and arrays of a verification of the network: three ways on two samples."""
+    from nirbridge.verification.storage import verification_to_dict
+    from nirbridge.verification.verify import verify
+
+    done = verify(network(), quantized(), inputs(), steps=2, mapping=mapped(), labels=np.array([0, 2]))
+    return verification_to_dict(done)
+
+
+@functools.cache
 def mapped() -> Any:
     """The network mapped, a layer at a time."""
     return map_retimed(retime(network(), chip()), chip(), MapOptions(method="sequential", effort="fast"))

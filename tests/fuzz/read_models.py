@@ -128,6 +128,13 @@ def make_network(c: Choices) -> bytes:
     return _record_file(FORMAT, *models.sparse_network(), c)
 
 
+def make_verification(c: Choices) -> bytes:
+    """A verification, mostly with the digest that belongs to its content."""
+    from nirbridge.verification.storage import FORMAT
+
+    return _record_file(FORMAT, *models.verification(), c)
+
+
 def _record_file(form: RecordFormat, record: Any, arrays: dict[str, Any], c: Choices) -> bytes:
     from nirbridge.files.records import digest_of
 
@@ -172,6 +179,17 @@ def read_quantized(path: Path) -> object:
     given = {p.name: np.zeros((2, *p.shape), np.uint8) for p in quantized.inputs}
     simulate_fixed(quantized, given, backend="reference")
     return emit(quantized)
+
+
+def read_verification(path: Path) -> object:
+    """As ``show``, ``diff`` and ``verify --json`` do."""
+    from nirbridge.pipeline import differences, load_saved
+    from nirbridge.report.verify import verify_document, verify_text
+
+    saved = load_saved(path)
+    assert differences(saved, saved) == ()
+    verification: Any = saved.value
+    return verify_text(verification), verify_document(verification), verification.summary()
 
 
 def read_network(path: Path) -> object:

@@ -89,6 +89,15 @@ def _table() -> tuple[Target, ...]:
             "a.net.npz",
         ),
         Target(
+            "verification",
+            models.make_verification,
+            models.read_verification,
+            ("nirbridge.verification.storage:verification_from_dict",),
+            ("files/records.py", "verification/storage.py"),
+            16,
+            "v.npz",
+        ),
+        Target(
             "chip",
             models.make_chip,
             models.read_chip,

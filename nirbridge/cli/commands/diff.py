@@ -29,7 +29,7 @@ Example:
 def command(a: str, b: str, as_json: bool) -> int:
     """List differences in meaning between two files of one kind; exit code 1 if there are any.
 
-    Maps, networks, quantized networks and recordings are compared.
+    Maps, networks, quantized networks, recordings and verifications are compared.
 
     Of maps: model, chip, settings, slices, cores of neurons, costs, bounds. The numbering of blocks, the version of
     nirbridge and the course of the search are ignored. Use nirbridge compare for details of recordings.

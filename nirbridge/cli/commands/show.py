@@ -26,7 +26,7 @@ Example:
 @click.argument("file", metavar="FILE.map.json|FILE.net.npz|FILE.q.npz|FILE.npz", type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
 def command(file: str, as_json: bool) -> None:
-    """Show a saved map, network, quantized network or recording; its kind is read from the content, not from the name.
+    """Show a saved map, network, quantized network, recording or verification; the content tells which it is.
 
     A map is shown as stored; nirbridge check --map verifies it against its model.
     """
@@ -51,6 +51,10 @@ def document(saved: SavedFile) -> dict[str, Any]:
         from nirbridge.report.quantize import quantize_document
 
         return quantize_document(value)
+    if saved.kind == "verification":
+        from nirbridge.report.verify import verify_document
+
+        return verify_document(value)
     return summary(value)
 
 
@@ -69,4 +73,8 @@ def text_of(saved: SavedFile) -> Any:
         from nirbridge.report.quantize import quantize_text
 
         return quantize_text(value, notes=not is_quiet())
+    if saved.kind == "verification":
+        from nirbridge.report.verify import verify_text
+
+        return verify_text(value, notes=not is_quiet())
     return summary_lines(value)

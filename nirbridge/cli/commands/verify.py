@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = """\b
 Example:
-  nirbridge verify model.nir --chip loihi1 --to lava
+  nirbridge verify model.nir --chip loihi1 --to lava -o verified.npz
   nirbridge verify model.nir --chip loihi2 --input spikes.npy --labels labels.npy --plot difference.png
   nirbridge verify model.nir --chip loihi2 --calibrate data.npz --method error --bits 4 --bits fc1=8"""
 
@@ -74,22 +74,32 @@ Example:
     metavar="INPUT=MAX:BITS",
     help="A graded input of values up to MAX, in BITS bits. Repeatable.",
 )
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE.npz",
+    type=OutputFile(),
+    help="Keep the recordings and distances, for nirbridge report.",
+)
 @click.option("--plot", metavar="FILE.png", type=OutputFile(), help="Plot the spikes that differ.")
 @click.option("--node", metavar="NAME", help="Node to plot; default: the first that differs.")
 @early_option
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
-def command(model: str, plot: str | None, node: str | None, as_json: bool, **options: Any) -> int:
+def command(model: str, output: str | None, plot: str | None, node: str | None, as_json: bool, **options: Any) -> int:
     """Compare a model with its quantized and mapped forms, and with an emitted program.
 
     The reference, the quantized model, the mapped model and (--to NAME) the emitted program run on the same input. All
     but the reference must agree in every spike, current and potential, and each population must stay within its bound
     on rounding errors; otherwise the exit code is 1.
     """
+    from nirbridge.pipeline import save_verification
     from nirbridge.report.verify import verification_failures, verify_document, verify_text
 
     check_plot(plot, node)
     verification = run(model, **options)
+    if output is not None:
+        save_verification(verification, output)
     if plot is not None:
         _draw(verification, plot, node)
     print_result(

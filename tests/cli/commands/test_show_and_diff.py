@@ -96,7 +96,7 @@ def test_without_notes(capsys: pytest.CaptureFixture[str]) -> None:
         (b"{", "not JSON at line 1"),
         (
             MODEL.read_bytes(),
-            "is a NIR file, a map (.map.json), a network (.net.npz), a quantized network (.q.npz) or a",
+            "is a NIR file, a map (.map.json), a network (.net.npz), a quantized network (.q.npz), a recording",
         ),
     ],
     ids=["empty", "archive", "list", "broken", "nir"],
