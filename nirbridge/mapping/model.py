@@ -75,7 +75,7 @@ class MappedNetwork(SavedValue):
         shapes = [(p.name, p.shape) for p in self.network.populations]
         placed = zip(self.partition.blocks, self.cores, strict=True)
         slices = [(s, core) for block, core in placed for s in block.slices]
-        return neuron_cores(population, index, shapes, self.splits, slices)
+        return neuron_cores(population, index, shapes, self.splits, slices, self.partition.orders)
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write the report as one HTML page, whole or not at all. Raises FileError."""

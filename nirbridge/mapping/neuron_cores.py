@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from nirbridge._types import Box, Shape
 from nirbridge.chips.model import CoreId
@@ -23,6 +25,7 @@ def neuron_cores(
     shapes: Sequence[tuple[str, Shape]],
     splits: Sequence[tuple[str, int]],
     slices: Sequence[tuple[Slice | SliceRecord, CoreId]],
+    orders: Mapping[str, Sequence[int]] | None = None,
 ) -> tuple[CoreId, ...]:
     """The core of a neuron of a population of the model; with copies of the population one core for each, in order.
 
@@ -32,6 +35,7 @@ def neuron_cores(
         shapes: name and shape of every population of the map, copies after their original.
         splits: population -> copies, in the order in which they were made.
         slices: every slice of the map and its core.
+        orders: the permutations of neurons in which slices count, by population.
 
     Raises:
         UsageError: no such population or neuron.
@@ -44,7 +48,16 @@ def neuron_cores(
     neuron = _neuron(name, index, shape_of[name])
     groups = _copies([n for n, _ in shapes], splits)
     copies = next((group for group in groups if name in group and group[0] == name), (name,))
-    return tuple(next(core for s, core in slices if s.population == copy and _holds(s.box, neuron)) for copy in copies)
+    places = {copy: _place(neuron, shape_of[name], (orders or {}).get(copy)) for copy in copies}
+    return tuple(next(core for s, core in slices if s.population == c and _holds(s.box, places[c])) for c in copies)
+
+
+def _place(neuron: tuple[int, ...], shape: Shape, order: Sequence[int] | None) -> tuple[int, ...]:
+    """Where slices count a neuron: its index for each axis, or that of its place in the order."""
+    if order is None:
+        return neuron
+    flat = np.flatnonzero(np.asarray(order) == np.ravel_multi_index(neuron, shape))[0]
+    return tuple(int(k) for k in np.unravel_index(flat, shape))
 
 
 def _holds(box: Box, neuron: tuple[int, ...]) -> bool:

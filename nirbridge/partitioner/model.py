@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal, NewType
 
 from nirbridge._types import Box
@@ -65,8 +66,13 @@ class SolveReport:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Partition(Value):
-    """Blocks that cover every neuron of the network exactly once."""
+    """Blocks that cover every neuron of the network exactly once.
+
+    ``orders``: population -> a permutation of its neurons (flat indices, row-major). The slices of such a
+    population count places in it: place k holds neuron ``order[k]``. Populations without one are as they are.
+    """
 
     blocks: tuple[Block, ...]
     weight_bits: int
     report: SolveReport
+    orders: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: MappingProxyType({}))

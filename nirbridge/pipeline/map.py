@@ -99,10 +99,12 @@ def place_partition(
     from nirbridge.mapping.rates import assumed_rates
     from nirbridge.partitioner import axon_table
     from nirbridge.partitioner.cost.sizing import cost_model
+    from nirbridge.partitioner.ordering import in_orders, ordered_network
 
     options = options or MapOptions()
     rates, origin = options.rates if options.rates is not None else assumed_rates(network)
-    sizes = cost_model(network, chip, partition.weight_bits)
+    sizes = cost_model(ordered_network(network, partition.orders), chip, partition.weight_bits)
+    rates = in_orders(rates, partition.orders)
     table = axon_table(sizes, tuple(b.slices for b in partition.blocks), rates)
     if cores is None:
         cores = place(

@@ -142,7 +142,7 @@ def mapped_network(record: MapRecord, network: Network, chip: Chip) -> MappedNet
     )
     names = {f.name for f in fields(SolveReport)}
     report = SolveReport(**{"cores": len(blocks), **{k: v for k, v in record.proof.items() if k in names}})
-    partition = Partition(blocks, record.weight_bits, report)
+    partition = Partition(blocks, record.weight_bits, report, MappingProxyType(record.orders))
     options = MapOptions(chips=record.chips, splits=dict(record.splits), objective=record.raw["objective"])
     cores = tuple(b.core for b in record.blocks)
     mapped = place_partition(prepared, chip, partition, options, cores)

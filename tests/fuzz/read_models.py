@@ -93,9 +93,20 @@ def make_map(c: Choices) -> bytes:
     if c.chance(10):
         return mutate_bytes(models.map_text().encode(), c)
     document = json.loads(models.map_text())
+    if c.chance(3):
+        _reorder(document, c)
     for _ in range(c.several(3)):
         document = mutate_json(document, c)
     return json_bytes(document)
+
+
+def _reorder(document: dict[str, Any], c: Choices) -> None:
+    """Orders of neurons: permutations, mostly, of populations that the map knows."""
+    document["schema"] = 2
+    for population in document["populations"]:
+        left = list(range(population["neurons"] + c.chance(8)))
+        order = [left.pop(c.below(len(left))) for _ in range(len(left))]
+        population["order"] = mutate_json(order, c) if c.chance(8) else order
 
 
 def read_map(path: Path) -> object:

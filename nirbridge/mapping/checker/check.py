@@ -65,7 +65,7 @@ def diagnose_mapping(
             return
     shapes = {p.name: p.shape for p in network.populations}
     structural = [*_same_model(mapping, network), *_blocks(mapping, chip), *_slices(mapping, shapes)]
-    layout = lay_out(mapping.blocks, shapes, lambda s: _slice_fault(s, shapes) is None)
+    layout = lay_out(mapping.blocks, shapes, lambda s: _slice_fault(s, shapes) is None, mapping.orders)
     structural += _coverage(layout)
     yield from structural
     yield from unsupported_features(mapping, network, chip, placement_only=placement_only or mapping.placement_only)

@@ -57,16 +57,27 @@ def channels_last(axes: int) -> tuple[int, ...]:
     return (*range(1, axes), 0) if axes > 1 else tuple(range(axes))
 
 
-def box_neurons(s: SliceRecord, shape: Shape) -> Array:
-    """Flat (row-major) indices of the neurons of a legal slice, in the order in which they are numbered."""
+def box_neurons(s: SliceRecord, shape: Shape, order: Array | None = None) -> Array:
+    """Flat (row-major) indices of the neurons of a legal slice, in the order in which they are numbered.
+
+    ``order`` is that of the population: the slice counts places, and place k holds neuron ``order[k]``.
+    """
     grid = np.arange(math.prod(shape), dtype=np.int64).reshape(shape)[tuple(slice(a, b) for a, b in s.box)]
-    return grid.transpose(s.order if s.order is not None else channels_last(len(shape))).ravel()
+    places = grid.transpose(s.order if s.order is not None else channels_last(len(shape))).ravel()
+    return places if order is None else order[places]
 
 
 def lay_out(
-    blocks: tuple[BlockRecord, ...], shapes: Mapping[str, Shape], is_legal: Callable[[SliceRecord], bool]
+    blocks: tuple[BlockRecord, ...],
+    shapes: Mapping[str, Shape],
+    is_legal: Callable[[SliceRecord], bool],
+    orders: Mapping[str, Sequence[int]] | None = None,
 ) -> NeuronLayout:
-    """Number the neurons of every block; slices for which ``is_legal(slice)`` is false take no part."""
+    """Number the neurons of every block; slices for which ``is_legal(slice)`` is false take no part.
+
+    ``orders``: of populations whose slices count places in a permutation of their neurons.
+    """
+    arrays = legal_orders(orders or {}, shapes)
     block_of = {name: np.full(math.prod(shape), -1, dtype=np.int64) for name, shape in shapes.items()}
     times = {name: np.zeros(math.prod(shape), dtype=np.int64) for name, shape in shapes.items()}
     placed = []
@@ -76,13 +87,19 @@ def lay_out(
         for s in block.slices:
             if not is_legal(s):
                 continue
-            neurons = box_neurons(s, shapes[s.population])
+            neurons = box_neurons(s, shapes[s.population], arrays.get(s.population))
             lists.setdefault(s.population, []).append((neurons, np.arange(start, start + len(neurons))))
             block_of[s.population][neurons] = i
             times[s.population][neurons] += 1
             start += len(neurons)
         placed.append({name: _one(parts) for name, parts in lists.items()})
     return NeuronLayout(tuple(placed), block_of, times)
+
+
+def legal_orders(orders: Mapping[str, Sequence[int]], shapes: Mapping[str, Shape]) -> dict[str, Array]:
+    """The orders as arrays, without those of another length than the population (a violation of its own)."""
+    lengths = {name: math.prod(shape) for name, shape in shapes.items()}
+    return {name: np.array(order, np.int64) for name, order in orders.items() if lengths.get(name) == len(order)}
 
 
 def _one(parts: list[tuple[Array, Array]]) -> PlacedNeurons:

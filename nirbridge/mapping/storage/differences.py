@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from math import prod
 from typing import Any
+
+import numpy as np
 
 from nirbridge._types import Box
 from nirbridge.chips.model import CoreId
 from nirbridge.errors import counted, quoted
 from nirbridge.files.differences import Difference, flat, flat_differences
+from nirbridge.mapping.checker.recount import box_neurons
 from nirbridge.mapping.storage.record import BlockRecord, MapRecord, SliceRecord
 from nirbridge.partitioner.model import RESOURCES
 
@@ -21,10 +25,28 @@ _NO_MEANING = ("seed", "solver", "deterministic_time", "method")
 
 def map_differences(a: MapRecord, b: MapRecord) -> tuple[Difference, ...]:
     """Model, chip, settings, populations, projections, slices, cores of neurons, costs, proof; empty: the same map."""
+    orders = [
+        Difference(f"order of {quoted(name)}", *(_order_text(r.orders.get(name)) for r in (a, b)))
+        for name in _other_orders(a, b)
+    ]
     settings, costs = flat_differences(_settings(a), _settings(b)), flat_differences(_costs(a), _costs(b))
     models = [f"{quoted(record.model_file)} {record.model_sha256[:16]}" for record in (a, b)]
     other_model = [] if a.model_sha256 == b.model_sha256 else [Difference("model", *models)]
-    return (*other_model, *settings, *_cuts(a, b), *_moves(a, b), *costs)
+    return (*other_model, *settings, *orders, *_cuts(a, b), *_moves(a, b), *costs)
+
+
+def _other_orders(a: MapRecord, b: MapRecord) -> list[str]:
+    """Populations of both maps whose slices count their neurons in another order."""
+    names = [p.name for p in a.populations]
+    listed = {p.name for p in b.populations}
+    return [name for name in names if name in listed and a.orders.get(name) != b.orders.get(name)]
+
+
+def _order_text(order: tuple[int, ...] | None) -> str:
+    """An order in words: its first neurons."""
+    if order is None:
+        return "that of the model"
+    return ", ".join(f"{neuron:,}" for neuron in order[:8]) + (" …" if len(order) > 8 else "")
 
 
 def _settings(record: MapRecord) -> dict[str, Any]:
@@ -34,6 +56,9 @@ def _settings(record: MapRecord) -> dict[str, Any]:
     document["latency"] = record.latency
     document["placement_only"] = record.placement_only
     document["early_spikes"] = list(record.early_spikes)
+    document["populations"] = [
+        {key: value for key, value in p.items() if key != "order"} for p in record.raw["populations"]
+    ]
     document["projections"] = record.raw["projections"]
     return dict(flat(document))
 
@@ -83,9 +108,13 @@ def _moves(a: MapRecord, b: MapRecord) -> Iterator[Difference]:
     left, right = _by_core(a.blocks), _by_core(b.blocks)
     for p in a.populations:
         cores = left.get(p.name, {}), right.get(p.name, {})
-        if cores[0] == cores[1]:
+        orders = a.orders.get(p.name), b.orders.get(p.name)
+        if cores[0] == cores[1] and orders[0] == orders[1]:
             continue
-        stay = sum(_common(boxes, cores[1].get(core, [])) for core, boxes in cores[0].items())
+        if orders[0] == orders[1]:
+            stay = sum(_common(boxes, cores[1].get(core, [])) for core, boxes in cores[0].items())
+        else:
+            stay = _staying(a, b, p.name)
         if p.name in right and stay != p.neurons:
             name = f"placement of {p.neurons - stay:,} of {counted(p.neurons, 'neuron')} of {quoted(p.name)}"
             yield Difference(name, _cores(cores[0]), _cores(cores[1]))
@@ -97,6 +126,28 @@ def _by_core(blocks: tuple[BlockRecord, ...]) -> dict[str, dict[CoreId, list[Box
         for each in block.slices:
             by_core[each.population][block.core].append(each.box)
     return by_core
+
+
+def _staying(a: MapRecord, b: MapRecord, name: str) -> int:
+    """Neurons of a population that are on the same core in both maps, where their orders differ."""
+    shapes = {next(p.shape for p in r.populations if p.name == name) for r in (a, b)}
+    lengths = {len(r.orders[name]) for r in (a, b) if name in r.orders}
+    if len(shapes) > 1 or {prod(shape) for shape in shapes} != lengths:
+        return 0
+    (shape,) = shapes
+    numbers: dict[CoreId, int] = {}
+    cores = []
+    for record in (a, b):
+        order = np.array(record.orders[name], np.int64) if name in record.orders else None
+        core = np.full(prod(shape), -1, np.int64)
+        for block in record.blocks:
+            for piece in block.slices:
+                if piece.population == name and len(piece.box) == len(shape):
+                    core[box_neurons(replace(piece, order=None), shape, order)] = numbers.setdefault(
+                        block.core, len(numbers)
+                    )
+        cores.append(core)
+    return int(((cores[0] == cores[1]) & (cores[0] >= 0)).sum())
 
 
 def _common(boxes: list[Box], others: list[Box]) -> int:

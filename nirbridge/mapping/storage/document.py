@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
@@ -30,7 +31,7 @@ def map_to_dict(mapped: MappedNetwork, model_file: str, model_sha256: str) -> di
     """
     network, chip = mapped.network, mapped.chip
     return {
-        "schema": SCHEMA_MARKED if mapped.placement_only or mapped.early_spikes else SCHEMA,
+        "schema": _schema(mapped),
         "nirbridge": __version__,
         "model": {"file": PurePath(model_file).name, "sha256": model_sha256},
         "timing": {"dt": float(network.dt), **{key: getattr(network.timing, key) for key in CHOICES}},
@@ -45,7 +46,7 @@ def map_to_dict(mapped: MappedNetwork, model_file: str, model_sha256: str) -> di
         **({"early_spikes": list(mapped.early_spikes)} if mapped.early_spikes else {}),
         "inputs": [_port(p) for p in network.inputs],
         "outputs": [_port(p) for p in network.outputs],
-        "populations": [_population(p) for p in network.populations],
+        "populations": [_population(p, mapped.partition.orders) for p in network.populations],
         "blocks": [_block(b, c) for b, c in zip(mapped.partition.blocks, mapped.cores, strict=True)],
         "projections": [_projection(p, mapped.partition.weight_bits) for p in network.projections],
         "routes": _routes(mapped),
@@ -61,9 +62,15 @@ def _port(port: Port) -> dict[str, Any]:
     return {"name": port.name, "shape": list(port.shape)}
 
 
-def _population(p: Population) -> dict[str, Any]:
+def _schema(mapped: MappedNetwork) -> int:
+    is_marked = mapped.placement_only or mapped.early_spikes or mapped.partition.orders
+    return SCHEMA_MARKED if is_marked else SCHEMA
+
+
+def _population(p: Population, orders: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
     relay = p.neuron.kind.lower() == "relay"
-    return {"name": p.name, "shape": list(p.shape), "neurons": p.size, "kind": p.neuron.kind, "relay": relay}
+    entry = {"name": p.name, "shape": list(p.shape), "neurons": p.size, "kind": p.neuron.kind, "relay": relay}
+    return {**entry, "order": list(orders[p.name])} if p.name in orders else entry
 
 
 def _block(block: Block, core: CoreId) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from itertools import islice
 from typing import Any
@@ -10,11 +10,13 @@ from typing import Any
 from nirbridge._types import Box
 from nirbridge._values import Value
 from nirbridge.chips.model import CoreId
-from nirbridge.errors import Diagnostic, FileError, IllegalMapping, quoted
+from nirbridge.errors import Diagnostic, FileError, IllegalMapping, counted, quoted
 from nirbridge.mapping.neuron_cores import neuron_cores
-from nirbridge.mapping.storage.form import FORM, form_problems
+from nirbridge.mapping.storage.form import FORM, SCHEMA_MARKED, form_problems
 
 _MAX_PROBLEMS = 100
+SCHEMA_ORDERED = SCHEMA_MARKED
+"""The first schema with orders of neurons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +29,17 @@ class PortRecord:
 
 @dataclass(frozen=True, slots=True)
 class PopulationRecord:
-    """One population; ``relay`` marks one that the compiler inserted."""
+    """One population; ``relay`` marks one that the compiler inserted.
+
+    ``order``: a permutation of the neurons (flat, row-major): slices count places, place k holds neuron ``order[k]``.
+    """
 
     name: str
     shape: tuple[int, ...]
     neurons: int
     kind: str
     relay: bool
+    order: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +119,11 @@ class MapRecord(Value):
         """Bits of a weight that the map was counted with."""
         return self.raw["weight_bits"]
 
+    @property
+    def orders(self) -> dict[str, tuple[int, ...]]:
+        """The orders of neurons, by population; of populations that have one."""
+        return {p.name: p.order for p in self.populations if p.order is not None}
+
     def where(self, population: str, index: int | tuple[int, ...]) -> tuple[CoreId, ...]:
         """The core of a neuron, as of ``MappedNetwork.where``.
 
@@ -123,7 +134,7 @@ class MapRecord(Value):
         shapes = [(p.name, p.shape) for p in self.populations]
         slices = [(s, block.core) for block in self.blocks for s in block.slices]
         try:
-            return neuron_cores(population, index, shapes, self.splits, slices)
+            return neuron_cores(population, index, shapes, self.splits, slices, self.orders)
         except (StopIteration, RuntimeError, ValueError) as error:  # a slice of other axes, a neuron in no slice
             found = f"no core holds neuron {index} of population {quoted(population)}"
             hint = "check it with its model: nirbridge.load_map(path, model)"
@@ -148,16 +159,31 @@ def map_from_dict(document: object, name: str = "map") -> MapRecord:
         if (route.get("source_block") is None) == (route.get("source_input") is None)
     ]
     problems += [
-        Diagnostic(f"{name}: populations[{i}].order", "permutes the neurons", "this version reads no such map")
+        Diagnostic(f"{name}: populations[{i}].order", found, limit, "map the model again")
         for i, p in enumerate(d["populations"])
-        if p.get("order") is not None and not _is_plain_order(p["order"], p["neurons"])
+        for found, limit in _order_faults(p, d["schema"])
     ]
     FileError.raise_all(problems[:_MAX_PROBLEMS])
     return _built(d)
 
 
-def _is_plain_order(order: list[int], neurons: int) -> bool:
-    return len(order) == neurons and all(k == neuron for k, neuron in enumerate(order))
+def _order_faults(p: Mapping[str, Any], schema: int) -> Iterator[tuple[str, str]]:
+    """Why the order of a population is none: (found, limit)."""
+    order, neurons = p.get("order"), p["neurons"]
+    if order is None:
+        return
+    if schema < SCHEMA_ORDERED:
+        yield "is in a file of schema 1", f"maps of schema {SCHEMA_ORDERED} have orders"
+    if len(order) != neurons:
+        yield f"lists {counted(len(order), 'neuron')}", f"the population has {counted(neurons, 'neuron')}"
+        return
+    beyond = next((k for k in order if k >= neurons), None)
+    if beyond is not None:
+        yield f"names neuron {beyond:,}", f"neurons are numbered from 0 to {neurons - 1:,}"
+    elif len(set(order)) != neurons:
+        seen: set[int] = set()
+        twice = next(k for k in order if k in seen or seen.add(k))
+        yield f"names neuron {twice:,} more than once", "it names every neuron once"
 
 
 def _built(d: dict[str, Any]) -> MapRecord:
@@ -168,7 +194,7 @@ def _built(d: dict[str, Any]) -> MapRecord:
         chips=d["chips"],
         inputs=tuple(_record(PortRecord, p, shape=tuple(p["shape"])) for p in d["inputs"]),
         outputs=tuple(_record(PortRecord, p, shape=tuple(p["shape"])) for p in d["outputs"]),
-        populations=tuple(_record(PopulationRecord, p, shape=tuple(p["shape"])) for p in d["populations"]),
+        populations=tuple(_population(p) for p in d["populations"]),
         blocks=tuple(_block(b) for b in d["blocks"]),
         projections=tuple(_record(ProjectionRecord, p, nodes=tuple(p["nodes"])) for p in d["projections"]),
         routes=tuple(_record(RouteRecord, r) for r in d["routes"]),
@@ -185,6 +211,11 @@ def _built(d: dict[str, Any]) -> MapRecord:
 def _record(kind: Any, entry: Mapping[str, Any], **values: Any) -> Any:
     """A dataclass from the keys of an object that have its fields' names (None where absent), and ``values``."""
     return kind(**{f.name: entry.get(f.name) for f in fields(kind)} | values)
+
+
+def _population(p: dict[str, Any]) -> PopulationRecord:
+    order = p.get("order")
+    return _record(PopulationRecord, p, shape=tuple(p["shape"]), order=None if order is None else tuple(order))
 
 
 def _block(b: dict[str, Any]) -> BlockRecord:

@@ -15,7 +15,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.errors import Diagnostic, IllegalMapping, counted, quoted
-from nirbridge.mapping.checker.recount import box_neurons
+from nirbridge.mapping.checker.recount import box_neurons, legal_orders
 from nirbridge.mapping.storage.consistency import network_mismatches
 from nirbridge.mapping.storage.record import BlockRecord, MapRecord, SliceRecord
 from nirbridge.network.apply import matrix
@@ -93,7 +93,8 @@ def load_board(quantized: QuantizedNetwork, record: MapRecord) -> LoadedBoard:
     """
     IllegalMapping.raise_all([*network_mismatches(quantized, record), *_odd_blocks(quantized, record)])
     shapes = {p.name: p.shape for p in quantized.populations}
-    pieces = tuple(_pieces(block, shapes) for block in record.blocks)
+    orders = legal_orders(record.orders, shapes)
+    pieces = tuple(_pieces(block, shapes, orders) for block in record.blocks)
     IllegalMapping.raise_all(_uncovered(quantized, pieces))
     matrices = [matrix(p.operator, _SYNAPSES_MAX) for p in quantized.projections]
     cores = tuple(
@@ -164,10 +165,12 @@ def _missing_routes(
 # -- what a core holds -------------------------------------------------------------------------------------------------
 
 
-def _pieces(block: BlockRecord, shapes: Mapping[str, tuple[int, ...]]) -> tuple[CoreSlice, ...]:
+def _pieces(
+    block: BlockRecord, shapes: Mapping[str, tuple[int, ...]], orders: Mapping[str, Array]
+) -> tuple[CoreSlice, ...]:
     slices, start = [], 0
     for s in block.slices:
-        neurons = box_neurons(s, shapes[s.population])
+        neurons = box_neurons(s, shapes[s.population], orders.get(s.population))
         slices.append(CoreSlice(s.population, neurons, start, start + len(neurons)))
         start += len(neurons)
     return tuple(slices)

@@ -323,21 +323,6 @@ def test_marks() -> None:
     assert differences(DOCUMENT, marked) == ["placement_only: False / True", "early_spikes: [] / ['fc1']"]
 
 
-def test_an_order_of_neurons_is_read_where_it_changes_nothing() -> None:
-    """Schema 2 allows it, this version writes none: silently counting in another order would be worse."""
-    document = copy.deepcopy(DOCUMENT)
-    document["schema"] = 2
-    fc1 = document["populations"][0]
-    fc1["order"] = list(range(fc1["neurons"]))
-    assert map_from_dict(document).populations == map_from_dict(DOCUMENT).populations
-    for wrong in (fc1["order"][::-1], fc1["order"][:-1], []):
-        fc1["order"] = wrong
-        with pytest.raises(
-            FileError, match=r"populations\[0\].order: permutes the neurons, this version reads no such map"
-        ):
-            map_from_dict(document)
-
-
 def test_numpy_numbers_are_written_as_numbers() -> None:
     plain = map_bytes({"a": np.int64(3), "b": np.float64(0.1), "c": np.array([1, 2])})
     assert plain == b'{\n "a": 3,\n "b": 0.1,\n "c": [1, 2]\n}\n'

@@ -107,14 +107,15 @@ def test_routes_and_orders_that_make_no_sense_are_listed_together() -> None:
     document = copy.deepcopy(DOCUMENT)
     document["routes"][1] |= {"source_block": None, "source_input": None}
     document["routes"][2] |= {"source_block": 0, "source_input": "in"}
-    document["populations"][0]["order"] = [0, 2, 1, 3, 4]
-    document["populations"][1]["order"] = [0, 1, 2]
+    document["schema"] = 2
+    document["populations"][0]["order"] = [0, 2, 1, 3, 3]
+    document["populations"][1]["order"] = [0, 2, 1]
     with pytest.raises(FileError) as caught:
         map_from_dict(document)
     assert [str(p) for p in caught.value.problems] == [
         "map: routes[1]: has not exactly one of source_block and source_input",
         "map: routes[2]: has not exactly one of source_block and source_input",
-        "map: populations[0].order: permutes the neurons, this version reads no such map",
+        "map: populations[0].order: names neuron 3 more than once, it names every neuron once; map the model again",
     ]
 
 

@@ -47,7 +47,7 @@ def board(*blocks: BlockRecord, monkeypatch: pytest.MonkeyPatch, routes: Any = N
     monkeypatch.setattr(tables, "network_mismatches", lambda q, r: ())
     every = [SimpleNamespace(source_block=a, source_input=i, target_block=b, neurons=99)
              for b in (7, 4) for a, i in ((7, None), (4, None), (None, "in"))]  # fmt: skip
-    record: Any = SimpleNamespace(blocks=blocks, routes=every if routes is None else routes)
+    record: Any = SimpleNamespace(blocks=blocks, routes=every if routes is None else routes, orders={})
     return tables.load_board(net(), record)
 
 
@@ -82,7 +82,7 @@ def test_a_core_holds_the_lists_of_its_axons(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_longest_delay_is_1_where_nothing_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "network_mismatches", lambda q, r: ())
     q = net()
-    alone: Any = SimpleNamespace(blocks=BLOCKS, routes=())
+    alone: Any = SimpleNamespace(blocks=BLOCKS, routes=(), orders={})
     silent = SimpleNamespace(**{k: getattr(q, k) for k in ("populations", "inputs")}, projections=())
     assert tables.load_board(silent, alone).longest_delay == 1  # type: ignore[arg-type]
     assert tables.load_board(silent, alone).routes == ()  # type: ignore[arg-type]
@@ -180,7 +180,7 @@ def test_stretches_one_after_the_other() -> None:
 
 
 def test_pieces_are_numbered_on_in_their_order() -> None:
-    own = tables._pieces(block(1, ("q", 1, 3), ("p", 1, 2), ("q", 0, 1)), {"p": (2,), "q": (3,)})
+    own = tables._pieces(block(1, ("q", 1, 3), ("p", 1, 2), ("q", 0, 1)), {"p": (2,), "q": (3,)}, {})
     assert [(p.population, p.neurons.tolist(), p.start, p.stop) for p in own] == [
         ("q", [1, 2], 0, 2), ("p", [1], 2, 3), ("q", [0], 3, 4),
     ]  # fmt: skip

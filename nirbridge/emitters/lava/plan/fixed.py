@@ -134,13 +134,16 @@ def split_by_core(
     """
     shapes = {p.name: p.shape for p in quantized.populations}
     indices: dict[str, list[Array]] = {name: [] for name in shapes}
+    orders = {} if isinstance(mapped, Sequence) else mapped.partition.orders
     pieces = mapped if isinstance(mapped, Sequence) else [s for b in mapped.partition.blocks for s in b.slices]
     for piece in pieces:
         if piece.population not in shapes:
             raise ModelError.of("map", f"has a population {quoted(piece.population)}", "", "map this network")
         shape = shapes[piece.population]
         grid = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
-        indices[piece.population].append(grid[tuple(slice(a, b) for a, b in piece.box)].ravel())
+        places = grid[tuple(slice(a, b) for a, b in piece.box)].ravel()
+        order = orders.get(piece.population)
+        indices[piece.population].append(places if order is None else np.asarray(order)[places])
     for name, slices in indices.items():
         size = int(np.prod(shapes[name]))
         if sum(map(len, slices)) != size or len(np.unique(np.concatenate([*slices, np.zeros(0, np.int64)]))) != size:
