@@ -1,0 +1,105 @@
+"""Chips side by side as grids of tiles, cropped to the tiles in use, in as many rows as let the cells be largest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from nirbridge.chips.model import Mesh
+from nirbridge.report.pictures.labels import COLUMN_POINTS
+
+Tile = tuple[int, int, int]
+"""Chip, column x, row y."""
+TILE_GAP, CHIP_GAP, HEAD = 0.25, 1.6, 1.1
+"""Space between tiles, between chips, and above a chip for its title, in sides of a core."""
+MARGIN = 1.3
+"""Space at the left of a chip and below it, for the numbers of rows and columns."""
+_PAGE = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class ChipFrame:
+    """A chip of the picture: its drawn columns and rows of tiles, and where the first of them has its corner.
+
+    Columns ``x_first <= x < x_stop`` and rows ``y_first <= y < y_stop`` are drawn; ``is_cropped`` where the chip has
+    more. Lengths are in sides of a core.
+    """
+
+    chip: int
+    x_first: int
+    x_stop: int
+    y_first: int
+    y_stop: int
+    left: float
+    top: float
+    width: float
+    height: float
+    is_cropped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChipGrid:
+    """Chips on a page; a tile is ``tile_columns`` x ``tile_rows`` cores, ``pitch_x`` and ``pitch_y`` apart."""
+
+    width: float
+    height: float
+    frames: tuple[ChipFrame, ...]
+    tile_columns: int
+    tile_rows: int
+
+    @property
+    def pitch_x(self) -> float:
+        """From one column of tiles to the next."""
+        return self.tile_columns + TILE_GAP
+
+    @property
+    def pitch_y(self) -> float:
+        """From one row of tiles to the next."""
+        return self.tile_rows + TILE_GAP
+
+    def corner(self, tile: Tile) -> tuple[float, float]:
+        """The top left corner of a tile; a tile outside of what is drawn has one too, if its chip is drawn."""
+        frame = next(frame for frame in self.frames if frame.chip == tile[0])
+        return frame.left + (tile[1] - frame.x_first) * self.pitch_x, frame.top + (
+            tile[2] - frame.y_first
+        ) * self.pitch_y
+
+    def centre(self, tile: Tile) -> tuple[float, float]:
+        """The middle of a tile."""
+        x, y = self.corner(tile)
+        return x + self.tile_columns / 2, y + self.tile_rows / 2
+
+
+def chip_grid(mesh: Mesh, tiles: Collection[Tile], *, page: tuple[float, float] = (COLUMN_POINTS, _PAGE)) -> ChipGrid:
+    """The chips of the tiles, each cropped to them; ``page``: width and height that the cells should fill."""
+    columns = math.ceil(math.sqrt(mesh.cores_per_tile))
+    rows = math.ceil(mesh.cores_per_tile / columns)
+    chips = sorted({tile[0] for tile in tiles}) or [0]
+    spans = {chip: _span([t for t in tiles if t[0] == chip] or [(chip, 0, 0)]) for chip in chips}
+    grids = [_placed(mesh, spans, per_line, columns, rows) for per_line in range(1, len(chips) + 1)]
+    return max(grids, key=lambda grid: min(page[0] / grid.width, page[1] / grid.height))
+
+
+def _span(tiles: Collection[Tile]) -> tuple[int, int, int, int]:
+    xs, ys = [t[1] for t in tiles], [t[2] for t in tiles]
+    return min(xs), max(xs) + 1, min(ys), max(ys) + 1
+
+
+def _placed(
+    mesh: Mesh, spans: dict[int, tuple[int, int, int, int]], per_line: int, columns: int, rows: int
+) -> ChipGrid:
+    frames: list[ChipFrame] = []
+    chips, top, width = list(spans), 0.0, 0.0
+    for start in range(0, len(chips), per_line):
+        left, tallest = 0.0, 0.0
+        for chip in chips[start : start + per_line]:
+            x0, x1, y0, y1 = spans[chip]
+            size = (x1 - x0) * (columns + TILE_GAP) - TILE_GAP, (y1 - y0) * (rows + TILE_GAP) - TILE_GAP
+            cropped = (x1 - x0, y1 - y0) != (mesh.width_tiles, mesh.height_tiles)
+            frames.append(ChipFrame(chip, x0, x1, y0, y1, left + MARGIN, top + HEAD, *size, cropped))
+            left += MARGIN + size[0] + CHIP_GAP
+            tallest = max(tallest, size[1])
+        width = max(width, left - CHIP_GAP)
+        top += HEAD + tallest + MARGIN + CHIP_GAP / 2
+    return ChipGrid(width, top - CHIP_GAP / 2, tuple(frames), columns, rows)
