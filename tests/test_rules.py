@@ -54,7 +54,6 @@ LONG_FUNCTIONS = {
     "emitters/lava/emit.py:_program": 37,
     "emitters/lava/plan/fixed.py:_plan": 33,
     "emitters/lava/plan/floating.py:floating_plan": 31,
-    "mapping/checker/recount.py:recount": 33,
     "partitioner/cost/axons.py:axon_table": 34,
     "partitioner/search/column_generation.py:generate": 32,
     "partitioner/search/column_generation.py:master_problem": 33,

@@ -14,7 +14,7 @@ from nirbridge._types import Box
 from nirbridge.chips.model import CoreId
 from nirbridge.errors import counted, quoted
 from nirbridge.files.differences import Difference, flat, flat_differences
-from nirbridge.mapping.checker.recount import box_neurons
+from nirbridge.mapping.checker.incoming import box_neurons
 from nirbridge.mapping.storage.record import BlockRecord, MapRecord, SliceRecord
 from nirbridge.partitioner.model import RESOURCES
 

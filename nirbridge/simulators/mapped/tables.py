@@ -15,7 +15,8 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.errors import Diagnostic, IllegalMapping, counted, quoted
-from nirbridge.mapping.checker.recount import box_neurons, legal_orders
+from nirbridge.mapping.checker.incoming import box_neurons
+from nirbridge.mapping.checker.recount import legal_orders
 from nirbridge.mapping.storage.consistency import network_mismatches
 from nirbridge.mapping.storage.record import BlockRecord, MapRecord, SliceRecord
 from nirbridge.network.apply import matrix

@@ -438,6 +438,8 @@ def test_any_network_on_one_core(network: Network) -> None:
         "checker/check",
         "checker/claims",
         "checker/recount",
+        "checker/incoming",
+        "checker/alike",
         "synapses",
         "neuron_cores",
         "storage/form",
@@ -455,5 +457,6 @@ def test_the_checker_uses_no_code_of_the_search(name: str) -> None:
     of_mapping = {module.rpartition(".")[2] for module in imported if module.startswith("nirbridge.mapping")}
     # check.py knows how a map is written and read; what it counts with does not
     readers = {"document", "file", "model"} if name == "checker/check" else set()
-    shared = {"abilities", "claims", "recount", "synapses", "neuron_cores", "form", "record", "consistency"}
+    counting = {"claims", "recount", "incoming", "alike", "synapses"}
+    shared = {"abilities", "neuron_cores", "form", "record", "consistency"} | counting
     assert of_mapping <= shared | readers

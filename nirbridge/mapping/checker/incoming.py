@@ -1,0 +1,181 @@
+"""The synapses of one projection into one block: their sources, how many each has, and the words they take.
+
+They are listed one by one, once for all blocks whose synapses are the same up to a translation (``alike`` has the
+proof of that): a block further on in the middle of a feature map takes the sources of the first one, shifted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nirbridge._types import Shape
+from nirbridge.arrays import Array
+from nirbridge.chips.model import SynapseFormat
+from nirbridge.mapping.checker.alike import Windows, windows_of
+from nirbridge.mapping.storage.record import SliceRecord
+from nirbridge.mapping.synapses import (
+    AllToAllSynapses,
+    ExpandedOperator,
+    SynapseList,
+    expand_operator,
+    synapses_into,
+)
+from nirbridge.network.model import Projection
+from nirbridge.partitioner.cost.resources import axon_list_words, delay_on_chip_steps
+
+
+def channels_last(axes: int) -> tuple[int, ...]:
+    """The axes of a shape from the slowest to the fastest: (channel, row, column) -> row, column, channel."""
+    return (*range(1, axes), 0) if axes > 1 else tuple(range(axes))
+
+
+def box_neurons(s: SliceRecord, shape: Shape, order: Array | None = None) -> Array:
+    """Flat (row-major) indices of the neurons of a legal slice, in the order in which they are numbered.
+
+    ``order`` is that of the population: the slice counts places, and place k holds neuron ``order[k]``.
+    """
+    places = np.zeros((1,) * len(shape), np.int64)
+    for axis, (start, stop) in enumerate(s.box):
+        line = np.arange(start, stop, dtype=np.int64) * math.prod(shape[axis + 1 :])
+        places = places + line.reshape((-1,) + (1,) * (len(shape) - axis - 1))
+    places = places.transpose(s.order if s.order is not None else channels_last(len(shape))).ravel()
+    return places if order is None else order[places]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacedNeurons:
+    """The neurons of one population, of ``shape``, in one block: slices, each with the number of its first neuron.
+
+    ``order``: the population's, where its slices count places in a permutation of its neurons.
+    """
+
+    shape: Shape
+    pieces: tuple[tuple[SliceRecord, int], ...]
+    order: Array | None = None
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return sum(math.prod(b - a for a, b in s.box) for s, _ in self.pieces)
+
+    def neurons(self) -> Array:
+        """Flat indices, slice by slice, as they are numbered."""
+        return np.concatenate([box_neurons(s, self.shape, self.order) for s, _ in self.pieces])
+
+    def positions(self) -> tuple[Array, Array]:
+        """The number in the block of each of ``neurons``, ascending, and which slice it is in."""
+        sizes = [math.prod(b - a for a, b in s.box) for s, _ in self.pieces]
+        numbers = [np.arange(start, start + n) for (_, start), n in zip(self.pieces, sizes, strict=True)]
+        return np.concatenate(numbers), np.repeat(np.arange(len(sizes)), sizes)
+
+
+class SynapsesByClass:
+    """Counts of the synapses into blocks; what was counted is kept by class of equal blocks."""
+
+    def __init__(self, projections: Sequence[Projection], fmt: SynapseFormat, weight_bits: Sequence[int]) -> None:
+        self._projections, self._fmt, self._bits = projections, fmt, weight_bits
+        self._ready: list[ExpandedOperator | None] = [None] * len(projections)
+        shared: dict[object, int] = {}
+        self._windows: list[Windows | None] = [
+            windows_of(p.operator, shared, weights_matter=fmt.shared_kernels) for p in projections
+        ]
+        self._known: dict[object, tuple[Array, Array, int]] = {}
+        self.projections_of: dict[str, list[int]] = {}
+        for k, projection in enumerate(projections):
+            self.projections_of.setdefault(projection.target, []).append(k)
+
+    def count(self, k: int, placed: PlacedNeurons) -> tuple[Array, Array, int]:
+        """Of the k-th projection into these neurons: sources (ascending), synapses of each, and words."""
+        windows = self._windows[k]
+        if windows is None or placed.order is not None:
+            return self._listed(k, placed)
+        kind, base = windows.kind(placed.pieces)
+        key = (kind, delay_on_chip_steps(self._projections[k]) > 0, self._bits[k])
+        if key not in self._known:
+            sources, from_each, words = self._listed(k, placed)
+            self._known[key] = sources - base, from_each, words
+        sources, from_each, words = self._known[key]
+        return sources + base, from_each, words
+
+    def _listed(self, k: int, placed: PlacedNeurons) -> tuple[Array, Array, int]:
+        projection = self._projections[k]
+        ready = self._ready[k] = self._ready[k] or expand_operator(projection.operator)
+        found = synapses_into(ready, placed.neurons())
+        words = _words(found, *placed.positions(), projection, self._fmt, self._bits[k])
+        if isinstance(found, AllToAllSynapses):
+            sources = found.sources if len(found.rows) else found.sources[:0]
+            return sources, np.full(len(sources), len(found.rows)), words
+        from_each = np.bincount(found.source)
+        sources = np.flatnonzero(from_each)
+        return sources, from_each[sources], words
+
+
+def _words(
+    found: SynapseList | AllToAllSynapses,
+    positions: Array,
+    slices: Array,
+    projection: Projection,
+    fmt: SynapseFormat,
+    weight_bits: int,
+) -> int:
+    """Words of one projection's synapses in one block: a target list for each source neuron.
+
+    The lists are stored whole, or all cut where a slice ends, whichever takes less: the sum over the slices, each on
+    its own, is an upper bound that a search may count on.
+    """
+    delayed = delay_on_chip_steps(projection) > 0
+    many = int(slices[-1]) + 1
+    if isinstance(found, AllToAllSynapses):
+        at, sources = found.rows, len(found.sources)
+        words = [
+            axon_list_words(owner, positions[at], fmt, weight_bits, delayed=delayed)[1].sum()
+            for owner in (np.zeros_like(at), slices[at])
+        ]
+        return sources * int(min(words))
+    width = len(positions)
+    key = found.source * width + found.row
+    order = np.argsort(key, kind="stable") if fmt.shared_kernels else None
+    source, at = np.divmod(np.sort(key) if order is None else key[order], width)
+    positions = positions[at]
+    totals = []
+    for owner in (source,) if many == 1 else (source, source * many + slices[at]):
+        words = axon_list_words(owner, positions, fmt, weight_bits, delayed=delayed)[1]
+        if order is not None:
+            channel = _input_channel(source, projection.operator.input_shape)
+            words = words[_copies(owner, channel, positions, found.tap[order])]
+        totals.append(int(words.sum()))
+    return min(totals)
+
+
+def _copies(owner: Array, channel: Array, positions: Array, tap: Array) -> Array:
+    """Which lists (by index, in the order of the owners) are stored, the first of those that are alike."""
+    first = np.flatnonzero(np.concatenate(([True], owner[1:] != owner[:-1]))) if len(owner) else owner
+    if len(first) == 0:
+        return first
+    alike = np.stack([channel[first], _signatures(first, positions, tap)], axis=1)
+    return np.unique(alike, axis=0, return_index=True)[1]
+
+
+def _input_channel(sources: Array, shape: Shape) -> Array:
+    """The input channel of each source: the first of several axes; a flat input is one channel."""
+    return sources // math.prod(shape[1:]) if len(shape) > 1 else np.zeros_like(sources)
+
+
+def _signatures(first: Array, positions: Array, tap: Array) -> Array:
+    """One int64 per list: equal where positions, less the first one, and taps are (chance of error 2**-64).
+
+    ``first`` has the start of each list among the entries. The signature is the sum, modulo 2**64, of a product of two
+    pseudo-random numbers per synapse, one for the tap, one for the distance from the first target.
+    """
+    distance = positions - np.repeat(positions[first], np.diff(np.append(first, len(positions))))
+    draws = np.random.default_rng(0x5EED).integers(0, 2**64, size=int(distance.max()) + 1, dtype=np.uint64)
+    return np.add.reduceat((draws[distance] | np.uint64(1)) * _mixed(tap), first).view(np.int64)
+
+
+def _mixed(tap: Array) -> Array:
+    x = (tap ^ (tap >> np.uint64(29))) * np.uint64(0x9FB21C651E98DF25)
+    return x ^ (x >> np.uint64(32))
