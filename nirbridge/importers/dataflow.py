@@ -12,7 +12,8 @@ Kinds of calls and their arguments (arrays are numpy, read-only):
 * ``conv``: weight [cout, cin // groups, *kernel], bias [cout] or None, stride, padding ((before, after), …), dilation,
   groups.
 * ``avg_pool``: kernel, stride (one number per axis), padding ((before, after), …), factor (one over the divisor).
-* ``max_pool``: kernel, stride, dilation (one number per axis), padding ((before, after), …).
+* ``max_pool``: kernel, stride, dilation (one number per axis), padding ((before, after), …); or rows, columns, … of
+  ``matrix``; function: its name; is_least: the minimum is meant.
 * ``batch_norm``: mean, variance, weight, bias (each [channels], weight and bias may be None), epsilon.
 * ``reshape``: no arguments; the shape of the call says it.
 * ``gather``: indices [*shape]: flat (row-major) positions in the input (slices, permutations, flips); -1: zero.
@@ -21,7 +22,7 @@ Kinds of calls and their arguments (arrays are numpy, read-only):
   or an array that broadcasts to that shape (sums and means over axes or windows, resampling).
 * ``conv_transpose``: weight [cin, cout // groups, *kernel], bias, stride, padding, output_padding, dilation, groups.
 * ``concat``: axis, of the shapes without batch.
-* ``add``: two inputs of equal shape; signs: a factor for each (1 where absent).
+* ``add``: two inputs of equal shape; signs: a factor for each (1 where absent); is_choice: one of both is 0.
 * ``scale``: factor: a number or an array that broadcasts to the shape.
 * ``shift``: constant: a number or an array that broadcasts to the shape; sign: a factor on the input.
 * ``relu``: no arguments.

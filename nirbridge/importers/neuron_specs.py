@@ -101,6 +101,11 @@ def neuron_spec_of(module: Any, forms: NeuronSpecs) -> NeuronSpec | None:
     return _refusal(found, "only the framework's own classes are supported", f"use {base.__name__}")
 
 
+def layout_of(form: NeuronSpec, module: Any) -> tuple[str, ...] | None:
+    """The leading axes that a neuron wants."""
+    return form.layout(module) if callable(form.layout) else form.layout
+
+
 def module_dt(module: Any, forms: NeuronSpecs) -> float | None:
     """The dt of the first neuron of ``module`` that was made with one."""
     import torch

@@ -97,7 +97,7 @@ def _neuron_advice(part: object) -> tuple[str, str]:
 def _problem(call: Operation) -> Diagnostic:
     name = "max_pool" if call.kind == "max_pool" else _operation(call)
     limit, hint = _neuron_advice(call.target) if call.kind == "neuron" else _advice(name, call.arguments)
-    shown = type(call.target).__name__ if call.kind == "max_pool" else call.arguments.get("function", name)
+    shown = call.arguments.get("function", type(call.target).__name__ if call.kind == "max_pool" else name)
     return Diagnostic(
         call.subject, f"{quoted(shown)}", limit, hint, MappingProxyType({"module": call.path, "call": call.name})
     )

@@ -11,6 +11,7 @@ import numpy as np
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import Diagnostic, quoted
 from nirbridge.importers.dataflow import Operation, ValueRef
+from nirbridge.importers.lowering.levels import LevelsOf
 from nirbridge.importers.lowering.linear_layers import Expression, per_channel_values, scale_expression
 from nirbridge.importers.neuron_specs import ImportedNeuron, as_float64
 from nirbridge.importers.torch_apply import torch_apply
@@ -110,10 +111,20 @@ def shared_timing(dt: float, populations: tuple[Population, ...]) -> Timing:
 _KEEPING = frozenset({"avg_pool", "reshape", "gather", "concat", "relu"})
 
 
+def is_idle(call: Operation, levels: LevelsOf) -> bool:
+    """True for a ReLU of what is never negative."""
+    proved = levels(call.inputs[0])
+    if proved is not None:
+        return proved.low >= 0.0
+    return never_negative(call.inputs[0], levels.calls, levels.readings)
+
+
 def never_negative(ref: ValueRef, calls: Mapping[str, Operation], readings: Mapping[str, ImportedNeuron]) -> bool:
     """True for spikes, and for sums, means and selections of them."""
     call, reading = calls[ref.call], readings.get(ref.call)
-    if reading is not None:
+    if call.kind == "relu":
+        return True
+    if reading is not None and call.kind == "neuron":  # logic of spikes may be negative
         worth = 1.0 if reading.scale_out is None else reading.scale_out
         return reading.neuron.fires and ref.output == 0 and bool(np.all(np.asarray(worth) >= 0))
     signs: tuple[float, ...] = call.arguments.get("signs", ()) if call.kind == "add" else ()

@@ -14,10 +14,10 @@ from nirbridge.importers.deviations import Deviation, sort_deviations
 from nirbridge.importers.lowering.analysis import (
     folding_text,
     given_start,
+    is_idle,
     leftover_states,
     mark_back_edges,
     named_ports,
-    never_negative,
     place_message,
     scale_by,
     shared_timing,
@@ -150,7 +150,7 @@ class _NetworkBuilder:
             self.notes.append(logic.note(call))
 
     def _is_idle(self, call: Operation) -> bool:
-        return call.kind == "relu" and never_negative(call.inputs[0], self.calls, self.readings)
+        return call.kind == "relu" and is_idle(call, self.levels)
 
     def _judge(self, deviations: Iterable[Deviation]) -> None:
         problems, notes = sort_deviations(deviations, self.accept)

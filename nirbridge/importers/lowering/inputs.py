@@ -20,7 +20,7 @@ from nirbridge.importers.lowering.linear_layers import Term
 from nirbridge.network.apply import apply
 from nirbridge.network.compose import compose, is_trivial, one_value, parts_of
 from nirbridge.network.nir.raise_linear import merged_axes
-from nirbridge.network.operators import Dense, Operator, Reshape, Scale
+from nirbridge.network.operators import Dense, Operator, Reshape, Scale, Sparse
 
 Named = tuple[tuple[Operator, ...], tuple[str, ...]]
 
@@ -123,7 +123,7 @@ _WEIGHTS_MAX = 4_000_000
 
 def without_splits(parts: tuple[Operator, ...], names: tuple[str, ...]) -> tuple[tuple[Operator, ...], tuple[str, ...]]:
     """The parts with every split of an axis, up to the next flat value, as one matrix, where that is small."""
-    splits = (isinstance(p, Reshape) and len(p.output_shape) > len(p.input_shape) for p in parts)
+    splits = (isinstance(p, Reshape | Sparse) and len(p.output_shape) > len(p.input_shape) for p in parts)
     start = next((k for k, is_split in enumerate(splits) if is_split), None)
     if start is None or len(parts[start].input_shape) != 1:
         return parts, names

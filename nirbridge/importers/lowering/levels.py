@@ -6,7 +6,8 @@ switches once is one threshold, and over two values every function is linear: se
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +29,10 @@ class Levels:
     low: float
     step: float
     count: int
+
+    def __str__(self) -> str:
+        steps = "" if self.count <= 2 or self.step == 1.0 else f" in steps of {self.step:g}"
+        return f"{self.low:g} to {self.high:g}{steps}"
 
     @property
     def points(self) -> Array:
@@ -74,9 +79,25 @@ def levels_of(values: Array) -> Levels | None:
     return Levels(float(different[0]), float(steps[0]), len(different)) if even else None
 
 
-def joined(parts: list[Levels | None]) -> Levels | None:
-    """The values of several side by side, where all have the same."""
-    return parts[0] if parts and all(part == parts[0] for part in parts) else None
+def joined(parts: Iterable[Levels | None]) -> Levels | None:
+    """The levels on which all values of several lie; None where the steps have no common measure."""
+    found: Levels | None = None
+    for part in parts:
+        if part is None:
+            return None
+        found = part if found is None or found == part else _hull(found, part)
+        if found is None:
+            return None
+    return found
+
+
+def _hull(a: Levels, b: Levels) -> Levels | None:
+    """From the lowest to the highest of two, in the smaller of their steps."""
+    step, low, high = min(a.step, b.step), min(a.low, b.low), max(a.high, b.high)
+    distances = [(value - low) / step for value in (a.low, b.low, high)] + [a.step / step, b.step / step]
+    if any(abs(n - round(n)) > _NEARLY * max(1.0, n) for n in distances) or round(distances[2]) >= COUNT_MAX:
+        return None
+    return Levels(low, step, round(distances[2]) + 1)
 
 
 class LevelsOf:
@@ -124,10 +145,10 @@ class LevelsOf:
 
 
 def _spikes(reading: ImportedNeuron) -> Levels | None:
-    worth = _one_number(1.0 if reading.scale_out is None else reading.scale_out)
-    if not reading.neuron.fires or worth is None or reading.neuron.max_spikes >= COUNT_MAX:
+    if not reading.neuron.fires or reading.neuron.max_spikes >= COUNT_MAX:
         return None
-    return Levels(0.0, 1.0, reading.neuron.max_spikes + 1).scaled(worth)
+    counts = Levels(0.0, 1.0, reading.neuron.max_spikes + 1)
+    return joined(_scaled(counts, worth) for worth in _numbers(1.0 if reading.scale_out is None else reading.scale_out))
 
 
 def _arithmetic(call: Operation, inputs: list[Levels]) -> Levels | None:
@@ -136,23 +157,67 @@ def _arithmetic(call: Operation, inputs: list[Levels]) -> Levels | None:
     if call.kind == "gather":
         leaves_gaps = bool(np.any(np.asarray(call.arguments["indices"]) < 0))
         return first if not leaves_gaps or 0.0 in first.points else None
-    if call.kind == "reshape":
-        return first
-    if call.kind == "concat":
-        return joined(list(inputs))
-    if call.kind == "scale":
-        factor = _one_number(call.arguments["factor"])
-        return None if factor is None else first.scaled(factor)
-    if call.kind == "shift":
-        shift = _one_number(call.arguments["constant"])
-        return None if shift is None else first.scaled(float(call.arguments["sign"]), shift)
+    if call.kind in _SUMS:
+        return _SUMS[call.kind](call, first)
+    if call.kind == "concat" or (call.kind == "add" and call.arguments.get("is_choice")):
+        return joined(inputs)
     if call.kind == "add":
         signed = [x.scaled(sign) for x, sign in zip(inputs, call.arguments.get("signs", (1.0, 1.0)), strict=False)]
         return total(signed[0], signed[1]) if len(signed) == 2 and signed[0] and signed[1] else None
+    return _of_one(call, first)
+
+
+def _of_one(call: Operation, x: Levels) -> Levels | None:
+    if call.kind == "reshape" or (call.kind == "relu" and x.low >= 0.0):
+        return x
+    if call.kind == "scale":
+        return joined(_scaled(x, factor) for factor in _numbers(call.arguments["factor"]))
+    if call.kind == "shift":
+        sign = float(call.arguments["sign"])
+        return joined(x.scaled(sign, shift) for shift in _numbers(call.arguments["constant"]))
+    if call.kind == "pad":
+        return joined((x, *(_alone(x, constant) for constant in _numbers(call.arguments["constant"]))))
     return None
 
 
-def _one_number(value: object) -> float | None:
-    """The number that all values are; None where they differ."""
-    array = np.asarray(value, np.float64)
-    return float(array.flat[0]) if array.size and bool(np.all(array == array.flat[0])) else None
+def _scaled(x: Levels, factor: float) -> Levels | None:
+    return _alone(x, 0.0) if factor == 0.0 else x.scaled(factor)
+
+
+def _alone(x: Levels, constant: float) -> Levels | None:
+    """A constant, as a level of values like those of ``x``."""
+    return Levels(constant, x.step, 1) if math.isfinite(constant) else None
+
+
+def _windows(call: Operation, x: Levels) -> Levels | None:
+    """Sums of windows of equal size, of which some places may be outside."""
+    is_cut = any(any(margin) for margin in call.arguments["padding"])
+    size = math.prod(call.arguments["kernel"])
+    return _sums(x, size, size if not is_cut else 0, float(call.arguments["factor"]))
+
+
+def _rows(call: Operation, x: Levels) -> Levels | None:
+    """Sums of the rows of a matrix of ones."""
+    a = call.arguments
+    factor, counts = _numbers(a["factor"]), np.bincount(a["rows"], minlength=math.prod(a["shape"]))
+    if len(factor) != 1 or not bool(np.all(np.asarray(a["values"]) == 1)):
+        return None
+    return _sums(x, int(counts.max(initial=0)), int(counts.min()) if counts.size else 0, factor[0])
+
+
+def _sums(x: Levels, most: int, least: int, factor: float) -> Levels | None:
+    """The values of sums of ``least`` to ``most`` values."""
+    count = most * (x.count - 1) + 1
+    if count > COUNT_MAX or not most or (least < most and 0.0 not in x.points):
+        return None
+    return Levels(x.low * most, x.step, count).scaled(factor)
+
+
+_SUMS = {"avg_pool": _windows, "matrix": _rows}
+_NUMBERS_MAX = 16
+
+
+def _numbers(value: object) -> tuple[float, ...]:
+    """The different numbers of an array, if they are few; else NaN, of which nothing is proved."""
+    different = np.unique(np.asarray(value, np.float64))
+    return tuple(map(float, different)) if 0 < len(different) <= _NUMBERS_MAX else (math.nan,)

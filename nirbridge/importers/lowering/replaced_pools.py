@@ -19,7 +19,7 @@ import numpy as np
 from nirbridge.errors import Diagnostic, ModelError, counted, quoted
 from nirbridge.importers.dataflow import DataflowGraph, Operation, ValueRef
 from nirbridge.importers.deviations import REPLACED_MAXPOOL, Deviation
-from nirbridge.importers.lowering.analysis import never_negative
+from nirbridge.importers.lowering.analysis import is_idle
 from nirbridge.importers.lowering.levels import LevelsOf
 from nirbridge.importers.lowering.spike_logic import KINDS, logic_of
 from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpecs, neuron_spec_of
@@ -64,11 +64,11 @@ class _Maxima:
         """Names of the maxima over values that are not provably 0 or 1."""
         names: list[str] = []
         for call in self.flow.calls:
-            is_idle = call.kind == "relu" and never_negative(call.inputs[0], self.calls, self.readings)
-            logic = logic_of(call, self.levels) if call.kind in KINDS and not is_idle else None
+            does_nothing = call.kind == "relu" and is_idle(call, self.levels)
+            logic = logic_of(call, self.levels) if call.kind in KINDS and not does_nothing else None
             if logic is not None and logic.levels is not None:
                 self.levels.decide(call.name, logic.levels)
-            elif logic is None and call.kind == "max_pool":
+            elif logic is None and call.kind == "max_pool" and not call.arguments.get("is_least"):
                 names.append(call.name)
         return names
 

@@ -11,7 +11,7 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
 from nirbridge.network.nir.raise_linear import merged_axes
-from nirbridge.network.operators import Conv, Dense, Operator, Reshape, Sparse, SumPool
+from nirbridge.network.operators import Conv, Dense, Operator, Reshape, Scale, Sparse, SumPool
 
 
 def selection_operator(rows: Array, columns: Array, source: Shape, target: Shape) -> Sparse:
@@ -28,7 +28,7 @@ def merge_selections(
 ) -> tuple[tuple[Operator, ...], tuple[str, ...]]:
     """Selections merged into the weights that follow them (exact: weights are moved, or meet zeros only)."""
     merged: list[tuple[Operator, str]] = []
-    for part, name in zip(parts, names, strict=True):
+    for part, name in _scaled_last(parts, names):
         before = merged[-1][0] if merged else None
         joint = _merge(before, part) if isinstance(before, Sparse) else _without_reshape(before, part)
         if joint is None:
@@ -38,6 +38,17 @@ def merge_selections(
     if len(merged) == 1 and isinstance(merged[0][0], Sparse):
         merged[0] = (_as_conv(merged[0][0]) or merged[0][0], merged[0][1])
     return tuple(p for p, _ in merged), tuple(n for _, n in merged)
+
+
+def _scaled_last(parts: tuple[Operator, ...], names: tuple[str, ...]) -> list[tuple[Operator, str]]:
+    """The parts with scales between a matrix and a reshape moved after it, so that these two are neighbours."""
+    found = list(zip(parts, names, strict=True))
+    for k in range(2, len(found)):
+        (matrix, _), (scale, _), (shape, _) = found[k - 2 : k + 1]
+        if isinstance(matrix, Sparse) and isinstance(scale, Scale) and isinstance(shape, Reshape):
+            factor = freeze(np.broadcast_to(scale.scale, shape.input_shape).reshape(shape.output_shape))
+            found[k - 1], found[k] = (shape, found[k][1]), (Scale(factor), found[k - 1][1])
+    return found
 
 
 def _is_selection(part: Sparse) -> bool:

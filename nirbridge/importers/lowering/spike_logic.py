@@ -169,16 +169,32 @@ def _paired(call: Operation, x: Levels, y: Levels) -> Logic | None:
     if meaning in (MAX, MIN):
         text, theta = ("a maximum of spikes", 0.5) if meaning == MAX else ("a minimum of spikes", 1.5)
         return _threshold(call, both, theta, x, text) if x == y else None
+    if meaning == PRODUCT:
+        return _multiplied(call, x, y)
     if x.low or y.low or (meaning in (SAME, OTHER) and x != y):  # 0.5 is as true as 1, but not equal to it
         return None
-    if meaning == PRODUCT:
-        return _threshold(call, both, 1.5, Levels(0.0, x.high * y.high, 2), "a product of spikes")
     binary = Levels(0.0, 1.0, 2)
     if meaning in (OR, AND):
         return _threshold(call, both, 0.5 if meaning == OR else 1.5, binary, f"the {meaning} of spikes")
     return replace(
         _threshold(call, both, 1.5, binary, "the exclusive or of spikes"), mixed=_exclusive(call, both, meaning == SAME)
     )
+
+
+def _multiplied(call: Operation, x: Levels, y: Levels) -> Logic | None:
+    """``(x0 + s a) (y0 + t b)`` is ``s t`` where both a and b are 1, and linear besides."""
+    logic = _threshold(call, (x, y), 1.5, Levels(0.0, x.high * y.high, 2), "a product of spikes")
+    if not (x.low or y.low):
+        return logic
+
+    def mixed(spikes: Expression, operands: tuple[Expression, ...]) -> Expression:
+        parts = [scale_expression(spikes, x.step * y.step, call.name)]
+        for e, other in ((operands[0], y), (operands[1], x)):
+            parts += [scale_expression(e, other.low, call.name)] if other.low else []
+        return add_constant(sum_expressions(parts), np.full(spikes.shape, -x.low * y.low))
+
+    products = levels_of(np.outer(x.points, y.points))
+    return replace(logic, levels=products, mixed=mixed)
 
 
 def _compared(call: Operation, x: Levels, y: Levels, meaning: str) -> Logic | None:
@@ -221,11 +237,13 @@ def logic_problem(call: Operation, levels: LevelsOf) -> Diagnostic:
     """Why an operation is no logic of spikes."""
     proved = [levels(ref) for ref in call.inputs]
     few = all(one is not None for one in proved)
-    values = " and ".join(f"{one.low:g} to {one.high:g}" for one in proved if one is not None)
+    values = " and ".join(str(one) for one in proved if one is not None)
     if call.kind == "relu":
         return Diagnostic(call.subject, "a ReLU is not a spiking neuron", "", RELU_HINT)
     if call.kind == "max_pool":
-        found = f"a maximum of values from {values} is no threshold" if few else f"a maximum of {levels.source(call)}"
+        least = {"prod": "a product"}.get(call.arguments.get("function", ""), "a minimum")
+        word = least if call.arguments.get("is_least") else "a maximum"
+        found = f"{word} of values from {values} is no threshold" if few else f"{word} of {levels.source(call)}"
         return Diagnostic(call.subject, found, "a maximum of spikes (0 or 1) is exact", POOL_HINT)
     reason, advice = advice_on(call.arguments["function"])
     found = f"{call.arguments['function']}: {call.arguments.get('reason') or reason}"
@@ -240,14 +258,23 @@ def as_binary(e: Expression, x: Levels, name: str) -> Expression:
 
 
 def _pooled(call: Operation, x: Levels) -> Logic | None:
-    if not x.are_two:
+    is_least = bool(call.arguments.get("is_least"))
+    if not x.are_two or (call.arguments.get("function") == "prod" and (x.low, x.high) != (0.0, 1.0)):
         return None
 
     def sum_of(parts: tuple[Expression, ...]) -> Expression:
         e = window_sums(call, as_binary(parts[0], x, call.name))
         return e if e.shape == call.shape else apply_operator(e, Reshape(e.shape, call.shape), call.name)
 
+    if is_least:
+        return Logic(sum_of, x, _window_size(call) - 0.5, "a minimum of spikes")
     return Logic(sum_of, x, 0.5, "a maximum of spikes")
+
+
+def _window_size(call: Operation) -> int:
+    """Values of each window of a pool without padding."""
+    a = call.arguments
+    return int(np.bincount(a["rows"]).max()) if "rows" in a else math.prod(a["kernel"])
 
 
 def window_sums(call: Operation, e: Expression) -> Expression:

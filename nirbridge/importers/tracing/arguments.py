@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,9 @@ from nirbridge.importers.tracing.structures import torch_tensor
 
 Lead = tuple[str, ...]
 """Words for leading axes: ``batch``, ``time``, ``merged`` (time and batch as one axis), ``merged-batch-first``."""
+
+
+IN_FRONT = "move them in front of the values, for example with permute or movedim"
 
 
 class CannotFollow(Exception):
@@ -56,17 +59,44 @@ class FlowValue:
 
 @dataclass(frozen=True, slots=True)
 class LoweredOp:
-    """The lowered form of a function: a kind of operation with its arguments, applied to ``inputs``."""
+    """The lowered form of a function: a kind of operation with its arguments, applied to ``inputs``.
+
+    ``shape``: of its values, if it is an input of another one.
+    """
 
     kind: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    inputs: tuple[FlowValue, ...] = ()
+    inputs: tuple[FlowValue | LoweredOp, ...] = ()
     lead: Lead | None = None
     order: tuple[int, ...] = ()
     is_last: bool = False
+    shape: Shape = ()
+
+    @property
+    def values(self) -> Iterator[FlowValue]:
+        """The values of the flow that it is computed from."""
+        for x in self.inputs:
+            yield from x.values if isinstance(x, LoweredOp) else (x,)
 
 
 Find = Callable[[TracedValue], FlowValue]
+Append = Callable[[LoweredOp], ValueRef]
+"""Writes one operation."""
+
+
+def written_inputs(word: LoweredOp, append: Append) -> tuple[FlowValue, ...]:
+    """The inputs of an operation, after those that are operations themselves are written."""
+    return tuple(x if isinstance(x, FlowValue) else _written(x, append) for x in word.inputs)
+
+
+def _written(word: LoweredOp, append: Append) -> FlowValue:
+    inputs = written_inputs(word, append)
+    first, lead = inputs[0], inputs[0].lead if word.lead is None else word.lead
+    ref = append(replace(word, inputs=inputs))
+    whole = (*first.whole[: len(lead)], *word.shape)
+    return FlowValue(ref, lead, whole, any(x.is_summed for x in inputs), (), any(x.is_last for x in inputs))
+
+
 Handler = Callable[[TracedCall, Find], LoweredOp]
 
 

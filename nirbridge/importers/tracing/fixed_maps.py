@@ -88,10 +88,12 @@ def _weighted(node: TracedCall, x: FlowValue) -> LoweredOp:
     rows, columns = np.nonzero(images.T)
     offsets = np.arange(channels)[:, None]
     flat = (offsets * out + rows).reshape(-1), (offsets * size + columns).reshape(-1)
-    return _matrix(x, *flat, node.shapes[0][len(x.lead) :], np.tile(images.T[rows, columns], channels))
+    return matrix_of(x, *flat, node.shapes[0][len(x.lead) :], np.tile(images.T[rows, columns], channels))
 
 
-def _matrix(x: FlowValue, rows: Array, columns: Array, shape: Shape, values: Any = 1.0, factor: Any = 1.0) -> LoweredOp:
+def matrix_of(
+    x: FlowValue, rows: Array, columns: Array, shape: Shape, values: Any = 1.0, factor: Any = 1.0
+) -> LoweredOp:
     """``values`` at (row, column) of a matrix on flat values, then a ``factor`` that broadcasts to ``shape``."""
     order = np.lexsort((columns, rows))
     data = np.broadcast_to(np.asarray(values, np.float64), rows.shape)[order]
@@ -114,7 +116,7 @@ def sum_over(x: FlowValue, axes: Sequence[int], *, mean: bool) -> LoweredOp:
     rows = np.broadcast_to(np.arange(math.prod(kept)).reshape(kept), x.shape).reshape(-1)
     factor = math.prod(kept) / math.prod(x.shape) if mean else 1.0
     shape = kept if len(kept) <= _IMAGE_AXES else tuple(n for k, n in enumerate(kept) if k not in axes)
-    return _matrix(x, rows, np.arange(math.prod(x.shape)), shape, factor=factor)
+    return matrix_of(x, rows, np.arange(math.prod(x.shape)), shape, factor=factor)
 
 
 def uneven_pool(x: FlowValue, sizes: Shape) -> LoweredOp:
@@ -130,7 +132,7 @@ def uneven_pool(x: FlowValue, sizes: Shape) -> LoweredOp:
         (channels * pattern.shape[0] + rows).reshape(-1),
         (channels * pattern.shape[1] + columns).reshape(-1),
     )
-    return _matrix(x, rows, columns, (x.shape[0], *sizes), factor=1.0 / counts)
+    return matrix_of(x, rows, columns, (x.shape[0], *sizes), factor=1.0 / counts)
 
 
 def _windows(size: int, count: int) -> Array:
@@ -165,7 +167,9 @@ def _conv_transpose(node: TracedCall, find: Find) -> LoweredOp:
 MAP_HANDLERS: Mapping[str, Handler] = MappingProxyType(
     {
         **dict.fromkeys(("pad", "constant_pad_nd"), _pad),
-        **dict.fromkeys(("channel_shuffle", "pixel_shuffle", "pixel_unshuffle"), _picked),
+        **dict.fromkeys(
+            ("channel_shuffle", "pixel_shuffle", "pixel_unshuffle", "unfold", "diag_embed", "diagonal"), _picked
+        ),
         **dict.fromkeys(("interpolate", "upsample"), _interpolate),
         **dict.fromkeys(("conv_transpose1d", "conv_transpose2d"), _conv_transpose),
     }

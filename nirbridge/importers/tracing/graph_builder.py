@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from nirbridge._types import Shape
@@ -18,20 +19,20 @@ from nirbridge.importers.dataflow import (
     place_label,
 )
 from nirbridge.importers.deviations import KEPT_STATES, Deviation
-from nirbridge.importers.neuron_specs import NeuronSpec, NeuronSpecs, neuron_spec_of
+from nirbridge.importers.neuron_specs import NeuronSpecs, layout_of, neuron_spec_of
 from nirbridge.importers.sample.axes import Roles, lead_of, order_of
-from nirbridge.importers.tracing.arguments import CannotFollow, FlowValue, Lead, LoweredOp
+from nirbridge.importers.tracing.arguments import IN_FRONT, CannotFollow, FlowValue, Lead, LoweredOp, written_inputs
 from nirbridge.importers.tracing.consistency import STARTS_ANEW, half_precision_calls
-from nirbridge.importers.tracing.ops import OP_HANDLERS
+from nirbridge.importers.tracing.functions.reductions import is_reduction, keeps_axes, lower_reduction
+from nirbridge.importers.tracing.ops import MAX_POOLS, OP_HANDLERS
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue, values_of
 from nirbridge.importers.tracing.series import join_series, without_lists
-from nirbridge.importers.tracing.shape_ops import IN_FRONT, MOVES, REDUCES, lower_move, lower_reduction, moved_input
+from nirbridge.importers.tracing.shape_ops import MOVES, lower_move, moved_input
 from nirbridge.importers.tracing.time_loop import FORWARD, SERIES, STATIC, TimeLoop
 from nirbridge.importers.tracing.values import first_input, module_path, states
 from nirbridge.network.naming import fresh_name
 
-_ON_DEMAND = ("unbind", "chunk", "split", "tensor_split", "split_with_sizes", "max_pool1d", "max_pool2d",
-              "adaptive_max_pool1d", "adaptive_max_pool2d", "max")  # fmt: skip
+_ON_DEMAND = ("unbind", "chunk", "split", "tensor_split", "split_with_sizes", "max", "min", *MAX_POOLS)
 """Functions of which not every output is needed."""
 
 
@@ -209,7 +210,8 @@ class GraphBuilder:
             word = self._unknown(node, reason.why, reason.advice)
         except (TypeError, IndexError, RuntimeError, ValueError, AttributeError) as error:
             word = self._unknown(node, f"its arguments are not supported ({type(error).__name__})", "")
-        x = word.inputs[0]
+        inputs = written_inputs(word, partial(self._append_inner, node))
+        x = inputs[0]
         lead, order = (x.lead, x.order) if word.lead is None else (word.lead, word.order)
         if word.kind == "unknown":
             lead, order = x.lead[: len(value.shape)], ()
@@ -219,16 +221,15 @@ class GraphBuilder:
         if word.kind == "scale" and x.is_summed:
             word = LoweredOp("same", {}, (x,), lead)  # a mean over steps: its factor counts steps
         if word.kind not in ("same", "summed") and not (word.kind == "reshape" and shape == x.shape):
-            ref = self._append(
-                node, word.kind, tuple(t.ref for t in word.inputs), word.arguments, shape, value.output > 0
-            )
+            is_more = word.inputs != inputs or value.output > 0
+            ref = self._append(node, word.kind, tuple(t.ref for t in inputs), word.arguments, shape, is_more)
         is_pooled = word.kind in ("avg_pool", "max_pool", "matrix")
-        if is_pooled and node.name in REDUCES and not node.kwargs.get("keepdim", False):
+        if is_pooled and is_reduction(node) and not keeps_axes(node):
             ref = self._append(node, "reshape", (ref,), {}, shape, is_more=True)
-        summed = word.kind == "summed" or any(t.is_summed for t in word.inputs)
+        summed = word.kind == "summed" or any(t.is_summed for t in inputs)
         if summed and word.kind not in ("summed", "same", "scale", "reshape"):
             self._add_problem(node.path, f"{node.name} works on values summed over time", "return the sum unchanged")
-        is_last = word.is_last or any(t.is_last for t in word.inputs)
+        is_last = word.is_last or any(t.is_last for t in inputs)
         self.done[node.index, value.output] = replace(traced, ref=ref, is_summed=summed, is_last=is_last)
 
     def _append(
@@ -245,6 +246,11 @@ class GraphBuilder:
         self.calls.append(Operation(name, node.path, kind, node.module, inputs, arguments, shape))
         return ValueRef(name)
 
+    def _append_inner(self, node: TracedCall, word: LoweredOp) -> ValueRef:
+        return self._append(
+            node, word.kind, tuple(x.ref for x in word.values), word.arguments, word.shape, is_more=True
+        )
+
     def _word(self, node: TracedCall, value: TracedValue) -> LoweredOp:
         series = self.iterations.series.get(node.index)
         if series:
@@ -254,11 +260,12 @@ class GraphBuilder:
             return LoweredOp("summed", {}, (self.find(sums[-1]),))
         if node.name in MOVES:
             return lower_move(node, value, self.find(moved_input(node)), self.iterations)
+        if is_reduction(node):
+            return lower_reduction(node, self.find(moved_input(node)), value.output)
         lowered = OP_HANDLERS[node.name](node, self.find) if node.name in OP_HANDLERS else None
-        if node.name in REDUCES:
-            lowered = lower_reduction(node, self.find(moved_input(node)))
-        if lowered and lowered.kind != "same" and any(t.order for t in lowered.inputs):
-            found = f"values of shape {lowered.inputs[0].whole}, where batch or time is not leading"
+        turned = [t for t in lowered.values if t.order] if lowered and lowered.kind != "same" else []
+        if turned:
+            found = f"values of shape {turned[0].whole}, where batch or time is not leading"
             raise CannotFollow(found, IN_FRONT)
         return lowered or self._unknown(node, "", "")
 
@@ -286,8 +293,3 @@ class GraphBuilder:
                 text = "the module returns its last time step, the import returns every time step"
                 self.notes.append(f"output {quoted(name)}: {text}")
             yield GraphOutput(name or "output", x.ref)
-
-
-def layout_of(form: NeuronSpec, module: Any) -> Lead | None:
-    """The leading axes that a neuron wants."""
-    return form.layout(module) if callable(form.layout) else form.layout

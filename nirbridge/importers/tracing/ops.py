@@ -25,6 +25,9 @@ from nirbridge.importers.tracing.arguments import (
     per_axis,
 )
 from nirbridge.importers.tracing.fixed_maps import MAP_HANDLERS, uneven_pool
+from nirbridge.importers.tracing.functions.choices import CHOICE_HANDLERS
+from nirbridge.importers.tracing.functions.computed_maps import COMPUTED_HANDLERS, or_computed
+from nirbridge.importers.tracing.functions.joins import JOIN_HANDLERS
 from nirbridge.importers.tracing.pointwise import LOGIC_HANDLERS, of_each_value, pair, pointwise
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
 from nirbridge.importers.tracing.values import COPIES
@@ -57,11 +60,8 @@ def _addmm(node: TracedCall, find: Find) -> LoweredOp:
 def _conv(node: TracedCall, find: Find) -> LoweredOp:
     x, axes = input_of(node, find), int(node.name[4])
     if axes > 2 or len(x.shape) != axes + 1:
-        limit = (
-            f"channels and {counted(axes, 'axis', 'axes')} are supported"
-            if axes <= 2
-            else "one and two axes are supported"
-        )
+        some = f"channels and {counted(axes, 'axis', 'axes')}" if axes <= 2 else "one and two axes"
+        limit = f"{some} are supported"
         raise CannotFollow(
             f"a convolution of values of shape {x.shape}; {limit}", "add the missing axis, or use Conv2d"
         )
@@ -94,6 +94,11 @@ def _padding(padding: Any, kernel: Shape, dilation: tuple[int, ...]) -> tuple[tu
     return tuple((p, p) for p in per_axis(padding, len(kernel)))
 
 
+def _axes(node: TracedCall) -> int:
+    """How many axes a pool has, from its name."""
+    return int(node.name.removesuffix("_with_indices")[-2])
+
+
 def _pool(
     node: TracedCall,
     find: Find,
@@ -103,7 +108,7 @@ def _pool(
     factor: float | None = None,
     ceil: bool = False,
 ) -> LoweredOp:
-    x, axes = input_of(node, find), int(node.name[-2])
+    x, axes = input_of(node, find), _axes(node)
     if len(x.shape) != axes + 1:
         raise CannotFollow(
             f"a pool of values of shape {x.shape}", f"it works on channels and {counted(axes, 'axis', 'axes')}"
@@ -125,7 +130,7 @@ def _avg_pool(node: TracedCall, find: Find) -> LoweredOp:
         call_argument(node, 3, "padding", 0),
     )
     counts, divisor = call_argument(node, 5, "count_include_pad", True), call_argument(node, 6, "divisor_override")
-    if not counts and any(per_axis(padding, int(node.name[-2]))):
+    if not counts and any(per_axis(padding, _axes(node))):
         raise CannotFollow("an average that leaves the padding out (count_include_pad=False)", "count it in")
     factor = 1.0 / divisor if divisor else None
     return _pool(node, find, kernel, stride, padding, factor, ceil=call_argument(node, 4, "ceil_mode", False))
@@ -139,7 +144,7 @@ def _sum_pool(node: TracedCall, find: Find) -> LoweredOp:
 
 
 def _adaptive(node: TracedCall, find: Find) -> LoweredOp:
-    x, axes, size = input_of(node, find), int(node.name[-2]), call_argument(node, 1, "output_size")
+    x, axes, size = input_of(node, find), _axes(node), call_argument(node, 1, "output_size")
     spatial = x.shape[-axes:]
     sizes = [size] * axes if isinstance(size, int) or size is None else list(size)
     sizes = [n if w is None else int(w) for w, n in zip(sizes, spatial, strict=True)]
@@ -165,7 +170,7 @@ def _max_pool(node: TracedCall, find: Find) -> LoweredOp:
 
 def _adaptive_max(node: TracedCall, find: Find) -> LoweredOp:
     word = _adaptive(node, find)
-    return LoweredOp("max_pool", {**word.arguments, "dilation": (1,) * int(node.name[-2])}, word.inputs)
+    return LoweredOp("max_pool", {**word.arguments, "dilation": (1,) * _axes(node)}, word.inputs)
 
 
 def _batch_norm(node: TracedCall, find: Find) -> LoweredOp:
@@ -256,29 +261,21 @@ def _div(node: TracedCall, find: Find) -> LoweredOp:
     return LoweredOp("scale", {"factor": freeze(1.0 / divisor)}, (x,))
 
 
-def _cat(node: TracedCall, find: Find) -> LoweredOp:
-    parts = call_argument(node, 0, "tensors")
-    if not all(isinstance(p, TracedValue) for p in parts):
-        raise CannotFollow("values are joined with a constant", "join values only")
-    traced = tuple(find(p) for p in parts)
-    axis = int(call_argument(node, 1, "dim", 0)) % len(traced[0].whole)
-    if any(t.lead != traced[0].lead for t in traced) or axis < len(traced[0].lead):
-        raise CannotFollow(
-            "values are joined along the batch or time axis", "join time steps with torch.stack, values by feature"
-        )
-    return LoweredOp("concat", {"axis": axis - len(traced[0].lead)}, traced)
-
+_POOLS = ("max_pool1d", "max_pool2d", "max_pool1d_with_indices", "max_pool2d_with_indices")
+_ADAPTIVE_POOLS = tuple(f"adaptive_{name}" for name in _POOLS)
+MAX_POOLS = (*_POOLS, *_ADAPTIVE_POOLS)
+"""Functions that give maxima and, perhaps, their positions."""
 
 OP_HANDLERS: Mapping[str, Handler] = {
     "linear": _linear,
-    **dict.fromkeys(("matmul", "mm", "__matmul__"), _matmul),
+    **dict.fromkeys(("matmul", "mm", "__matmul__", "__rmatmul__"), or_computed(_matmul)),
     "addmm": _addmm,
-    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), _conv),
-    **dict.fromkeys(("avg_pool1d", "avg_pool2d"), _avg_pool),
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), or_computed(_conv)),
+    **dict.fromkeys(("avg_pool1d", "avg_pool2d"), or_computed(_avg_pool)),
     **dict.fromkeys(("lp_pool1d", "lp_pool2d"), _sum_pool),
     **dict.fromkeys(("adaptive_avg_pool1d", "adaptive_avg_pool2d"), _adaptive),
-    **dict.fromkeys(("max_pool1d", "max_pool2d"), _max_pool),
-    **dict.fromkeys(("adaptive_max_pool1d", "adaptive_max_pool2d"), _adaptive_max),
+    **dict.fromkeys(_POOLS, _max_pool),
+    **dict.fromkeys(_ADAPTIVE_POOLS, _adaptive_max),
     "batch_norm": _batch_norm,
     **dict.fromkeys(
         ("dropout", "dropout1d", "dropout2d", "dropout3d", "feature_dropout", "alpha_dropout", "dropout_"), _dropout
@@ -292,9 +289,11 @@ OP_HANDLERS: Mapping[str, Handler] = {
     **dict.fromkeys(("mul", "mul_", "multiply", "__mul__", "__rmul__", "__imul__"), _mul),
     **dict.fromkeys(("div", "div_", "divide", "true_divide", "__truediv__", "__itruediv__"), _div),
     **dict.fromkeys(("neg", "neg_", "negative", "__neg__"), partial(_unary, kind="scale", factor=np.asarray(-1.0))),
-    **dict.fromkeys(("cat", "concat", "concatenate"), _cat),
     **dict.fromkeys(COPIES, partial(_unary, kind="same")),
     **LOGIC_HANDLERS,
     **MAP_HANDLERS,
+    **CHOICE_HANDLERS,
+    **JOIN_HANDLERS,
+    **COMPUTED_HANDLERS,
 }
 """Function name -> its handler. Rearrangements are in ``shape_ops``."""

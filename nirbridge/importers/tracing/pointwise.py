@@ -5,6 +5,7 @@ They are exact where the values are provably those of spikes, which ``lowering.s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -33,7 +34,7 @@ _MEANINGS = {
     XOR: ("logical_xor", "logical_xor_", "bitwise_xor", "__xor__", "__rxor__", "__ixor__"),
     OTHER: ("ne", "__ne__", "not_equal"),
     SAME: ("eq", "__eq__"),
-    PRODUCT: ("mul", "mul_", "multiply", "__mul__", "__rmul__", "__imul__"),
+    PRODUCT: ("where", "addcmul", "mul", "mul_", "multiply", "__mul__", "__rmul__", "__imul__"),
     ">": ("gt", "__gt__", "greater"),
     ">=": ("ge", "__ge__", "greater_equal"),
     "<": ("lt", "__lt__", "less"),
@@ -61,13 +62,21 @@ def pointwise(node: TracedCall, find: Find, reason: str = "", hint: str = "") ->
     rest = (*node.args[:place], *node.args[place + 1 :], *node.kwargs.values())
     if any(isinstance(a, TracedValue) for a in rest):
         raise CannotFollow(f"{node.name} of several values")
-    if any(getattr(a, "ndim", 0) > 0 for a in rest):
+    if any(math.prod(getattr(a, "shape", ())) != 1 for a in rest):
         raise CannotFollow(f"{node.name} with another number for each value", "use one number for all")
 
     def function(points: Any) -> Any:
-        return node.func(*node.args[:place], points, *node.args[place + 1 :], **node.kwargs)
+        others = [_like(a, points) for a in node.args[place + 1 :]]
+        named = {key: _like(a, points) for key, a in node.kwargs.items()}
+        return node.func(*(_like(a, points) for a in node.args[:place]), points, *others, **named)
 
     return of_each_value(node, find(node.args[place]), function, reason, hint)
+
+
+def _like(constant: Any, points: Any) -> Any:
+    """A number in a tensor in the format of the points, which some functions ask for."""
+    is_float = hasattr(constant, "is_floating_point") and constant.is_floating_point()
+    return constant.reshape(()).to(points.dtype) if is_float else constant
 
 
 def _not(node: TracedCall, find: Find) -> LoweredOp:
@@ -91,7 +100,10 @@ def pair(node: TracedCall, find: Find) -> LoweredOp:
 
 _OF_ONE = (
     "bool", "int", "long", "short", "byte", "abs", "sign", "sgn", "square", "round", "floor", "ceil", "trunc", "pow",
-    "__pow__", "relu6", "hardtanh", "leaky_relu",
+    "__pow__", "relu6", "hardtanh", "leaky_relu", "exp", "exp2", "expm1", "log1p", "sqrt", "sin", "cos", "atan", "erf",
+    "sigmoid", "tanh", "gelu", "elu", "celu", "selu", "silu", "mish", "softplus", "softsign", "logsigmoid",
+    "hardsigmoid", "hardswish", "tanhshrink", "softshrink", "hardshrink", "heaviside", "nan_to_num", "threshold",
+    "_threshold", "remainder", "__mod__", "fmod", "floor_divide", "__floordiv__",
 )  # fmt: skip
 LOGIC_HANDLERS: Mapping[str, Handler] = MappingProxyType(
     {

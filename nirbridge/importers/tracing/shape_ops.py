@@ -1,4 +1,4 @@
-"""Functions that move values about: reshapes, permutations, slices; and sums over time."""
+"""Functions that move values about: reshapes, permutations, slices."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
 from nirbridge.importers.sample.axes import WAY_OUT
-from nirbridge.importers.tracing.arguments import CannotFollow, FlowValue, Lead, LoweredOp, call_argument
-from nirbridge.importers.tracing.fixed_maps import sum_over
+from nirbridge.importers.tracing.arguments import IN_FRONT, CannotFollow, FlowValue, Lead, LoweredOp, call_argument
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue, values_of
 from nirbridge.importers.tracing.structures import torch_tensor
 from nirbridge.importers.tracing.time_loop import STATIC, TimeLoop
@@ -30,11 +29,7 @@ _PICKS = frozenset({
 _LIKE = frozenset({"view_as", "reshape_as", "expand_as"})
 """Functions that look at the shape of their second argument only."""
 _REPEATS = frozenset({"expand", "expand_as", "repeat", "repeat_interleave", "tile"})
-IN_FRONT = "move them in front of the values, for example with permute or movedim"
 MOVES = _RESHAPES | _PERMUTES | _PICKS
-MAXIMA = frozenset({"amax", "any"})
-"""Maxima over axes, which are exact over spikes."""
-REDUCES = frozenset({"sum", "mean", *MAXIMA})
 
 
 def lower_move(node: TracedCall, value: TracedValue, x: FlowValue, iterations: TimeLoop) -> LoweredOp:
@@ -128,48 +123,6 @@ def _every_step(name: str, shape: Shape, x: FlowValue) -> LoweredOp | None:
     ones = [k for k, word in enumerate(x.lead) if word == "time" and x.whole[k] == 1]
     is_longer = any(shape == (*x.whole[:k], shape[k], *x.whole[k + 1 :]) for k in ones if len(shape) == len(x.whole))
     return LoweredOp("same", {}, (x,), x.lead) if is_longer else None
-
-
-def lower_reduction(node: TracedCall, x: FlowValue) -> LoweredOp:
-    """A sum or mean: over time (a readout), or the mean over all positions of each channel.
-
-    Raises:
-        CannotFollow: any other sum.
-    """
-    dims = _dims(node, len(x.whole))
-    keeps_axes = bool(node.kwargs.get("keepdim", False))
-    over = [k for k in dims if k < len(x.lead)]
-    if over and "chunk" in x.lead:
-        raise CannotFollow(f"a {node.name} over chunks of time steps", "return every time step, and sum the outputs")
-    is_over_time = len(dims) == len(over) == 1 and x.lead[over[0]] == "time"
-    if is_over_time and not keeps_axes and node.name not in MAXIMA:
-        lead = tuple(word for k, word in enumerate(x.lead) if k != over[0])
-        return LoweredOp("summed", {}, (x,), lead)
-    spatial = tuple(range(len(x.lead) + 1, len(x.whole)))
-    if dims == spatial and len(spatial) in (1, 2):
-        return _over_positions(node, x)
-    if over:
-        raise CannotFollow(f"a {node.name} over the batch or time, and values", "sum values first, and time last")
-    summed = sum_over(x, [k - len(x.lead) for k in dims], mean=node.name == "mean")
-    return replace(summed, kind="max_pool") if node.name in MAXIMA else summed
-
-
-def _over_positions(node: TracedCall, x: FlowValue) -> LoweredOp:
-    kernel = x.shape[1:]
-    padding = ((0, 0),) * len(kernel)
-    if node.name in MAXIMA:
-        arguments = {"kernel": kernel, "stride": kernel, "padding": padding, "dilation": (1,) * len(kernel)}
-        return LoweredOp("max_pool", arguments, (x,))
-    factor = 1.0 / math.prod(kernel) if node.name == "mean" else 1.0
-    return LoweredOp("avg_pool", {"kernel": kernel, "stride": kernel, "padding": padding, "factor": factor}, (x,))
-
-
-def _dims(node: TracedCall, rank: int) -> tuple[int, ...]:
-    dims: Any = call_argument(node, 1, "dim", node.kwargs.get("axis"))
-    if dims is None:
-        return tuple(range(rank))
-    dims = dims if isinstance(dims, tuple) else (dims,)
-    return tuple(sorted(int(d) % rank for d in dims))
 
 
 def moved_input(node: TracedCall) -> TracedValue:

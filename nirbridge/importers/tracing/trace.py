@@ -11,7 +11,7 @@ from nirbridge.errors import Diagnostic, ModelError, NirbridgeError
 from nirbridge.importers.dataflow import DataflowGraph, graph_multiplications
 from nirbridge.importers.deviations import KEPT_STATES
 from nirbridge.importers.module_checks import ROUNDED, check_module, has_float64
-from nirbridge.importers.neuron_specs import NeuronSpecs, neuron_spec_of
+from nirbridge.importers.neuron_specs import NeuronSpecs, layout_of, neuron_spec_of
 from nirbridge.importers.sample.axes import (
     STEPS,
     WAY_OUT,
@@ -40,7 +40,7 @@ from nirbridge.importers.tracing.consistency import (
     with_unreached,
 )
 from nirbridge.importers.tracing.copies import badness, copied_axes
-from nirbridge.importers.tracing.graph_builder import GraphBuilder, layout_of
+from nirbridge.importers.tracing.graph_builder import GraphBuilder
 from nirbridge.importers.tracing.memory import TooLarge
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall
 from nirbridge.importers.tracing.run import (

@@ -131,6 +131,19 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
     "reshape": (lambda m, x: x.reshape(-1, 3, 24), IMAGE),
     "unflatten": (lambda m, x: x.unflatten(1, (2, 3)), FLAT),
     "squeeze": (lambda m, x: x.unsqueeze(1).squeeze(1), FLAT),
+    "average without padding": (lambda m, x: F.avg_pool2d(x, 2, 2, 1, False, False), IMAGE),
+    "cut window": (lambda m, x: F.avg_pool2d(x, 4, 4, 0, True), IMAGE),
+    "einsum": (lambda m, x: torch.einsum("bi,ij->bj", x, m.p["square"]), FLAT),
+    "cumsum": (lambda m, x: x.cumsum(1), FLAT),
+    "diff": (lambda m, x: x.diff(dim=1), FLAT),
+    "overlapping windows": (lambda m, x: x.unfold(1, 3, 1).flatten(1), FLAT),
+    "stack": (lambda m, x: torch.stack((x, x.flip(1)), 1), FLAT),
+    "stack, summed": (lambda m, x: torch.stack((x, x.flip(1))).sum(0), FLAT),
+    "cat with a constant": (lambda m, x: torch.cat((x, torch.ones(len(x), 2)), 1), FLAT),
+    "lerp": (lambda m, x: torch.lerp(x, x.flip(1), 0.25), FLAT),
+    "addcmul": (lambda m, x: torch.addcmul(x, x.flip(1), m.p["six"], value=2.0), FLAT),
+    "where, fixed": (lambda m, x: torch.where(m.p["six"] > 0, x, x.flip(1)), FLAT),
+    "masked_fill, fixed": (lambda m, x: x.masked_fill(m.p["six"] > 0, 0.5), FLAT),
 }
 
 
@@ -151,8 +164,6 @@ def test_what_is_read_computes_what_torch_computes(name: str) -> None:
 REFUSED: dict[str, tuple[Callable[..., Any], tuple[int, ...], str]] = {
     "dropout that is on": (lambda m, x: F.dropout(x), FLAT, "a dropout that is always on"),
     "dropout that is on, by place": (lambda m, x: F.dropout(x, 0.25, True), FLAT, "a dropout that is always on"),
-    "average without padding": (lambda m, x: F.avg_pool2d(x, 2, 2, 1, False, False), IMAGE, "leaves the padding out"),
-    "cut window": (lambda m, x: F.avg_pool2d(x, 4, 4, 0, True), IMAGE, "ceil_mode"),
     "power average": (lambda m, x: F.lp_pool2d(x, 2.0, 2), IMAGE, "a power-average pool"),
     "batch statistics": (lambda m, x: F.batch_norm(x, None, None, training=True), IMAGE, "those of the batch"),
     "half": (lambda m, x: x.to(torch.float16).float(), FLAT, "number format to torch.float16"),

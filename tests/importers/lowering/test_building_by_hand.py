@@ -205,11 +205,11 @@ def test_a_relu_of_what_is_never_negative_does_nothing() -> None:
         "module 'r': a ReLU is not a spiking neuron; put a neuron there, or convert the trained network with from_torch"
     )
     for source, other in (
-        (Cell(), call("v", "scale", "a", factor=np.array([1.0, -1.0]))),
+        (Cell(), call("v", "scale", "a", factor=np.array([1.0, -0.3]))),
         (Cell(), call("v", "add", "a", "x")),
         (Cell(), replace(FC, name="v")),
         (Cell(scale_out=-1.0), call("v", "reshape", "a")),
-        (Cell(scale_out=np.array([1.0, -1.0])), call("v", "reshape", "a")),
+        (Cell(scale_out=np.array([1.0, -0.3])), call("v", "reshape", "a")),
         (Cell(record("LI", a_mem=0.5, theta=None)), call("v", "reshape", "a")),
     ):
         assert refused(cell("a", "x", target=source), other, relu, cell("b", "r")) == [text]

@@ -145,7 +145,7 @@ def test_what_is_no_threshold_stays_refused() -> None:
     counts = Both(lambda a, b: torch.maximum(a + b, b + b))
     assert "it is given values from 0 to 2 and 0 to 2, not two" in refused(counts, (1, 5))
     thirds = Both(lambda a, b: (a / 3 + b / 3) >= 2 / 3)
-    assert "it is given values from 0 to 0.666667, not two" in refused(thirds, (1, 5))
+    assert "it is given values from 0 to 0.666667 in steps of 0.333333, not two" in refused(thirds, (1, 5))
     unlike = Both(lambda a, b: a == 0.5 * b)
     assert "it is given values from 0 to 1 and 0 to 0.5, not two" in refused(unlike, (1, 5))
     assert "a product of two values" in refused(Both(lambda a, b: (a + b) * (a + b)), (1, 5))

@@ -20,8 +20,9 @@ from nirbridge.importers.neuron_specs import (
 )
 from nirbridge.importers.sample.axes import SampleReading, lead_of, order_of
 from nirbridge.importers.tracing.arguments import CannotFollow, FlowValue
+from nirbridge.importers.tracing.functions.reductions import lower_reduction
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
-from nirbridge.importers.tracing.shape_ops import lower_reduction, moved_input, picked_positions, reshape_lead
+from nirbridge.importers.tracing.shape_ops import moved_input, picked_positions, reshape_lead
 from nirbridge.network.neurons import neuron
 
 torch = pytest.importorskip("torch")

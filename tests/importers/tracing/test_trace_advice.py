@@ -67,7 +67,7 @@ class Assigns(nn.Module):
     def forward(self, x: Any) -> Any:
         hidden = self.first(self.fc(x))
         hidden += 1  # followed: a constant
-        hidden[:, 0] = 0
+        hidden[:, 0] = 0  # followed: a constant in fixed places
         return self.second(hidden / hidden.norm())
 
 
@@ -80,7 +80,7 @@ class Sums(nn.Module):
         hidden = self.first(self.fc(x))
         gate = self.gate(self.one(x))
         joined = torch.cat([hidden, torch.ones(x.shape[0], 1)], 1)
-        return self.last((hidden + gate) * hidden + torch.sqrt(hidden) + joined[:, :6].cumsum(1))
+        return self.last((hidden + gate) * hidden + torch.sqrt(self.fc(x)) + joined[:, :6].cumprod(1))
 
 
 class Images(nn.Module):
@@ -102,7 +102,7 @@ class Twice(nn.Module):
 
     def forward(self, x: Any) -> Any:
         hidden = self.lif(self.lif(self.fc(x)))
-        hidden = functional.dropout(self.alpha(self.norm(torch.exp(hidden))), 0.5, training=True)
+        hidden = functional.dropout(self.alpha(self.norm(torch.exp(self.fc(hidden)))), 0.5, training=True)
         return torch.topk(hidden, 3)[0], hidden.argmax(1)
 
 
@@ -111,7 +111,7 @@ CASES = (
     (
         Vision,
         (1, 8, 8),
-        (("'pool'", "maximum"), ("'gate'", "sigmoid"), ("'norm'", "layer_norm"), ("'soft'", "softmax")),
+        (("'pool'", "maximum"), ("'norm'", "layer_norm"), ("'soft'", "softmax")),
     ),
     (Gates, (6,), (("'rnn'", "lstm"), ("'cell'", "gru_cell"))),
     (
@@ -122,8 +122,8 @@ CASES = (
             *((WHOLE, word) for word in ("gt", "where", "clamp", "max", "add")),
         ),
     ),
-    (Assigns, (6,), ((WHOLE, "__setitem__"), (WHOLE, "norm"), (WHOLE, "div"))),
-    (Sums, (6,), ((WHOLE, "cat"), (WHOLE, "add"), (WHOLE, "mul"), (WHOLE, "sqrt"), (WHOLE, "cumsum"))),
+    (Assigns, (6,), ((WHOLE, "norm"), (WHOLE, "div"))),
+    (Sums, (6,), ((WHOLE, "add"), (WHOLE, "mul"), (WHOLE, "sqrt"), (WHOLE, "cumprod"))),
     (
         Images,
         (1, 4, 4),

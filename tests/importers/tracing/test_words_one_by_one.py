@@ -206,7 +206,6 @@ def test_weights_of_products_are_laid_out_as_rows_of_outputs() -> None:
             "mul", (FLAT, np.array([[1.0], [2.0]])), {},
             "a factor of shape (2, 1)", "use the same one for every sample and time step",
         ),
-        ("cat", ((FLAT, np.ones((2, 6))), 1), {}, "values are joined with a constant", "join values only"),
         (
             "cat", ((FLAT, FLAT),), {},
             "values are joined along the batch or time axis", "join time steps with torch.stack, values by feature",

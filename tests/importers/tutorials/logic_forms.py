@@ -118,7 +118,7 @@ def pools() -> Iterator[tuple[str, Any, int, str]]:
         "MaxPool of averaged spikes",
         lambda: nn.Sequential(nn.AvgPool2d(2), nn.MaxPool2d(2)),
         16,
-        "a maximum of currents",
+        "a maximum of values from 0 to 1 in steps of 0.25",
     )
     yield "MaxPool of half spikes", lambda: Call(lambda x: F.max_pool2d(0.5 * x, 2)), 64, "equal"
     yield "MaxPool of negated spikes", lambda: Call(lambda x: F.max_pool2d(1 - x, 2)), 64, "equal"
@@ -146,7 +146,7 @@ def pairs() -> Iterator[tuple[str, Any, str]]:
     yield "clamp(a + b, 0, 1)", lambda a, b: torch.clamp(a + b, 0, 1), "equal"
     yield "clamp(a + b, max=1)", lambda a, b: (a + b).clamp(max=1), "equal"
     yield "relu(a - b)", lambda a, b: torch.relu(a - b), "equal"
-    yield "torch.where(a > 0, a, b)", lambda a, b: torch.where(a > 0, a, b), "where: a comparison that is no neuron"
+    yield "torch.where(a > 0, a, b)", lambda a, b: torch.where(a > 0, a, b), "equal"
     yield "abs(a - b), xor", lambda a, b: (a - b).abs(), "equal"
     yield "a ** 2 + b", lambda a, b: a**2 + b, "equal"
     yield "a * b * b.flip(1)", lambda a, b: a * b * b.flip(1), "equal"

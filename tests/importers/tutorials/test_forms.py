@@ -11,10 +11,12 @@ pytest.importorskip("torch", reason="torch is not installed")
 for framework in ("snntorch", "norse", "sinabs", "spikingjelly", "rockpool"):
     pytest.importorskip(framework, reason=f"{framework} is not installed")
 
-from tests.importers.tutorials import container_forms, linear_forms, logic_forms, step_forms  # noqa: E402
+from tests.importers.tutorials import choice_forms, container_forms, linear_forms, logic_forms, step_forms  # noqa: E402
 from tests.importers.tutorials.forms import EQUAL, outcome  # noqa: E402
 
-FORMS = [form for part in (linear_forms, step_forms, container_forms, logic_forms) for form in part.forms()]
+FORMS = [
+    form for part in (linear_forms, step_forms, container_forms, logic_forms, choice_forms) for form in part.forms()
+]
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
