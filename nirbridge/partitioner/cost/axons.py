@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 from nirbridge.arrays import Array, freeze
 from nirbridge.partitioner.cost.sizing import CostModel
@@ -55,32 +56,36 @@ class AxonEntries:
     owner: Array
 
 
-def axon_entries(sizes: CostModel, blocks: Blocks) -> tuple[AxonEntries, ...]:
+def axon_entries(sizes: CostModel, blocks: Blocks) -> Iterator[AxonEntries]:
     """The entries of every source, input ports first, each in network order."""
     network = sizes.network
-    by_source: dict[str, list[tuple[Array, Array, Array]]] = {}
+    by_source: dict[str, list[tuple[int, Array, Array]]] = {}
     for number, slices in enumerate(blocks):
         for piece in slices:
             for edge in sizes.incoming[piece.population]:
                 index, count = sizes.sources(piece.population, edge, piece.box)
-                by_source.setdefault(edge.source, []).append((index, np.full(len(index), number), count))
-    lengths = [(p.name, p.size) for p in network.inputs] + [(p.name, p.size) for p in network.populations]
+                part = (number, index.astype(np.int32), count.astype(np.int32))
+                by_source.setdefault(edge.source, []).append(part)
     owners = owner_blocks(sizes, blocks)
-    result = []
-    for name, size in lengths:
+    for name, size in [(p.name, p.size) for p in (*network.inputs, *network.populations)]:
         if name in by_source:
-            neuron, block, count = (np.concatenate(column) for column in zip(*by_source[name], strict=True))
-            key, inverse = np.unique(neuron * len(blocks) + block, return_inverse=True)
-            synapses = np.bincount(inverse, weights=count).astype(np.int64)
-            neuron, block = np.divmod(key, len(blocks))
-            owner = owners.get(name, np.full(size, HOST, np.int64))
-            result.append(AxonEntries(name, neuron, block, synapses, owner))
-    return tuple(result)
+            owner = owners[name] if name in owners else np.full(size, HOST, np.int32)
+            yield _entries(name, by_source.pop(name), owner, len(blocks))
+
+
+def _entries(name: str, parts: list[tuple[int, Array, Array]], owner: Array, blocks: int) -> AxonEntries:
+    """Sorted by neuron and block, the synapses of several projections and slices added, by counting sort."""
+    block = np.repeat(np.array([p[0] for p in parts], np.int32), [len(p[1]) for p in parts])
+    neuron, count = (np.concatenate([p[k] for p in parts]) for k in (1, 2))
+    table = sparse.coo_array((count, (neuron, block)), shape=(len(owner), blocks)).tocsr()
+    table.sort_indices()
+    neuron = np.repeat(np.arange(len(owner), dtype=np.int64), np.diff(table.indptr))
+    return AxonEntries(name, neuron, table.indices.astype(np.int64), table.data.astype(np.int64), owner)
 
 
 def owner_blocks(sizes: CostModel, blocks: Blocks) -> dict[str, Array]:
     """The block of every neuron, flat, by population; -1 where no slice holds it."""
-    owners = {name: np.full(shape, HOST, np.int64) for name, shape in sizes.shapes.items()}
+    owners = {name: np.full(shape, HOST, np.int32) for name, shape in sizes.shapes.items()}
     for number, slices in enumerate(blocks):
         for piece in slices:
             owners[piece.population][tuple(slice(a, b) for a, b in piece.box)] = number
@@ -96,13 +101,13 @@ def axon_table(sizes: CostModel, blocks: Blocks, rates: Rates) -> AxonTable:
         rate = np.broadcast_to(np.asarray(rates[entry.name], float).ravel(), entry.owner.shape)
         group = _group(entry)
         count = int(group.max()) + 1 if len(group) else 0
-        first = np.unique(group[entry.neuron], return_index=True)
-        members = np.unique(entry.neuron)
+        members = np.flatnonzero(group >= 0)
         of_member = group[members]
+        first = members[np.unique(of_member, return_index=True)[1]]
         columns["name"].append(np.full(count, names.index(entry.name)))
         columns["neurons"].append(np.bincount(of_member, minlength=count))
         columns["spikes"].append(np.bincount(of_member, weights=rate[members], minlength=count))
-        columns["source"].append(entry.owner[entry.neuron[first[1]]])
+        columns["source"].append(entry.owner[first])
         key, inverse = np.unique(group[entry.neuron] * len(blocks) + entry.block, return_inverse=True)
         columns["length"].append(np.bincount(key // len(blocks), minlength=count))
         flat["targets"].append(key % len(blocks))
@@ -127,17 +132,18 @@ def axon_table(sizes: CostModel, blocks: Blocks, rates: Rates) -> AxonTable:
 
 def _group(entry: AxonEntries) -> Array:
     """Per neuron of the source (flat) the number of its group; -1 for neurons without targets."""
-    marks = np.random.default_rng(0).integers(1, 2**62, size=int(entry.block.max(initial=0)) + 1, dtype=np.uint64)
-    code = np.zeros(len(entry.owner), np.uint64)
-    np.add.at(code, entry.neuron, marks[entry.block])
-    group = np.full(len(entry.owner), -1, np.int64)
-    members = np.unique(entry.neuron)
-    keys = np.stack((entry.owner[members].astype(np.uint64), code[members]))
-    _, inverse = np.unique(keys, axis=1, return_inverse=True)
+    blocks = int(entry.block.max(initial=0)) + 1
+    marks = np.random.default_rng(0).integers(1, 2**62, size=blocks, dtype=np.uint64)
+    first = np.flatnonzero(np.diff(entry.neuron, prepend=-1))
+    members = entry.neuron[first]
+    code = np.add.reduceat(marks[entry.block], first) if len(first) else np.zeros(0, np.uint64)
+    # owners differ by an odd factor: one number tells groups apart as the pair would, but for a chance of 2**-64
+    code = (code ^ (code >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
+    code += (entry.owner[members] + 1).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
     # groups are numbered in the order of their first neuron, so that the table does not depend on the marks
-    inverse = inverse.ravel()
-    _, first = np.unique(inverse, return_index=True)
     rank = np.empty(len(first), np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
-    group[members] = rank[inverse]
+    group = np.full(len(entry.owner), -1, np.int64)
+    group[members] = rank[inverse.ravel()]
     return group
