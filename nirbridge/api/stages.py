@@ -38,6 +38,7 @@ class MapKeywords(TypedDict, total=False):
     retime: Literal["auto", "always", "never"]
     splits: Mapping[str, Count]
     placement_only: bool
+    keep_zeros: bool
     keep_early_spikes: bool
     progress: Progress
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from nirbridge.chips.model import Chip
 from nirbridge.errors import IllegalMapping
 from nirbridge.mapping.model import MappedNetwork
+from nirbridge.network.model import Network
 from nirbridge.passes.retiming.retime import Retime, RetimedNetwork, with_hops
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.quantization.options import QuantizationOptions
@@ -22,17 +26,27 @@ def integers_of(mapped: MappedNetwork) -> QuantizedNetwork:
         raise IllegalMapping.of("map", "is a placement only", "nothing runs it", hint)
     if mapped.quantized is not None:
         return mapped.quantized
-    return quantize(_retimed(mapped), mapped.chip, QuantizationOptions(weight_bits=mapped.partition.weight_bits))
+    facts = mapped.partition.weight_bits, mapped.latency, mapped.early_spikes
+    return default_integers(mapped.network, mapped.chip, *facts)
 
 
-def _retimed(mapped: MappedNetwork) -> RetimedNetwork:
+def default_integers(
+    network: Network, chip: Chip, weight_bits: int, latency: Mapping[str, int] | None, early_spikes: tuple[str, ...]
+) -> QuantizedNetwork:
+    """The integers of the network of a map, where none are given with it. Raises ModelError."""
+    retimed = _retimed(network, chip, latency, early_spikes)
+    return quantize(retimed, chip, QuantizationOptions(weight_bits=weight_bits))
+
+
+def _retimed(
+    network: Network, chip: Chip, latency: Mapping[str, int] | None, early_spikes: tuple[str, ...]
+) -> RetimedNetwork:
     """The network with the hops in its delays.
 
     A map without latencies is of a network in which no delay had to be changed: retiming it adds the hops alone.
     """
-    keep = bool(mapped.early_spikes)
-    if mapped.latency is None:
-        limits = {"delay_steps_max": mapped.chip.core.delay_steps, "graded_spikes": mapped.chip.neuron.graded_spikes}
-        return Retime(**limits, keep_early_spikes=keep).retimed(mapped.network)
-    network = with_hops(mapped.network)
-    return RetimedNetwork(network, mapped.latency, mapped.network, (), keep, mapped.early_spikes)
+    keep = bool(early_spikes)
+    if latency is None:
+        limits = {"delay_steps_max": chip.core.delay_steps, "graded_spikes": chip.neuron.graded_spikes}
+        return Retime(**limits, keep_early_spikes=keep).retimed(network)
+    return RetimedNetwork(with_hops(network), latency, network, (), keep, early_spikes)

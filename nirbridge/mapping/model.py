@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from nirbridge._values import SavedValue
 from nirbridge.chips.model import Chip, CoreId
 from nirbridge.files.attributes import load_attribute
-from nirbridge.network.model import Network
+from nirbridge.network.model import Network, with_operators
+from nirbridge.network.operators import Operator
 from nirbridge.partitioner.cost.axons import AxonTable
 from nirbridge.partitioner.model import Partition
 from nirbridge.quantization.model import QuantizedNetwork
@@ -48,6 +50,8 @@ class MappedNetwork(SavedValue):
     ``placement_only``: the chip cannot run it, or only a placement was requested; nothing quantizes, runs or emits it.
     ``early_spikes``: populations whose spikes before their first time step are kept (``--keep-early-spikes``).
     ``model``: the network that was mapped, before relays, retiming and copies; None: not known.
+    ``stored``: the synapses that the cores hold of the projections, by index, whose zeros are left out; all others hold
+    every synapse of their operator (``mapping.zeros``).
     ``quantized``: the integers that its cores hold, where they were chosen otherwise than by default (with data, with
     other widths); not in map files. None: see ``mapping.integers.integers_of``.
     """
@@ -67,6 +71,12 @@ class MappedNetwork(SavedValue):
     early_spikes: tuple[str, ...] = ()
     model: Network | None = None
     quantized: QuantizedNetwork | None = None
+    stored: Mapping[int, Operator] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def stored_network(self) -> Network:
+        """The network with the synapses that the cores hold, without weights where zeros are left out."""
+        return with_operators(self.network, self.stored)
 
     def where(self, population: str, index: int | tuple[int, ...]) -> tuple[CoreId, ...]:
         """The core of a neuron: one, or one for each copy where its population was split. Raises UsageError."""

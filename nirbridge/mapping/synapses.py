@@ -7,9 +7,11 @@ two sets (``AllToAllSynapses``). Indices are flat, row-major, as the shapes of o
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -79,6 +81,34 @@ def synapses_into(ready: ExpandedOperator, targets: Array) -> SynapseList | AllT
     if ready.dense_sources is None:
         return listing
     return AllToAllSynapses(np.unique(listing.row) if len(ready.dense_sources) else rows[:0], ready.dense_sources)
+
+
+def describe_operator(operator: Operator) -> dict[str, Any]:
+    """An operator without its weights: ``kind``, shapes, and the parameters that decide which pairs are connected.
+
+    Of a ``Sparse`` operator the pattern is given as a SHA-256 over indptr and indices, as little-endian int64.
+    """
+    description: dict[str, Any] = {
+        "kind": type(operator).__name__,
+        "input_shape": list(operator.input_shape),
+        "output_shape": list(operator.output_shape),
+    }
+    if isinstance(operator, Chain):
+        description["parts"] = [describe_operator(part) for part in operator.parts]
+    if isinstance(operator, (Conv, SumPool)):
+        description |= {
+            "kernel": list(operator.kernel),
+            "stride": list(operator.stride),
+            "padding": [list(p) for p in operator.padding],
+            "dilation": list(operator.dilation),
+        }
+    if isinstance(operator, Conv):
+        description["groups"] = operator.groups
+    if isinstance(operator, Sparse):
+        pattern = hashlib.sha256(operator.indptr.astype("<i8").tobytes())
+        pattern.update(operator.indices.astype("<i8").tobytes())
+        description |= {"nonzero": int(operator.indptr[-1]), "pattern_sha256": pattern.hexdigest()}
+    return description
 
 
 def synapse_count(operator: Operator) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -127,3 +128,11 @@ class Network(SavedValue):
     def neurons(self) -> int:
         """Number of neurons of all populations."""
         return sum(p.size for p in self.populations)
+
+
+def with_operators(network: Network, operators: Mapping[int, Operator]) -> Network:
+    """The network with other operators of some projections, by index."""
+    if not operators:
+        return network
+    ways = enumerate(network.projections)
+    return replace(network, projections=tuple(replace(p, operator=operators.get(k, p.operator)) for k, p in ways))

@@ -85,7 +85,7 @@ def emit_with(
     def mapped() -> MappedNetwork:
         if mapping is not None:
             return mapped_network(mapping, network, chip)
-        return map_retimed(retimed, chip, MapOptions(weight_bits=widest, progress=progress))
+        return map_retimed(retimed, chip, MapOptions(weight_bits=widest, progress=progress), quantized)
 
     model = model_to_emit(target, emitter, quantized, mapped, per_core=per_core or mapping is not None)
     return emitter.emit(model, options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -12,11 +12,13 @@ import numpy as np
 from nirbridge.arrays import Array, compact, freeze
 from nirbridge.chips.model import Chip
 from nirbridge.errors import Diagnostic, ModelError, UsageError, did_you_mean, quoted
-from nirbridge.network.model import Network, Projection
+from nirbridge.network.model import Network, Projection, with_operators
+from nirbridge.network.operators import Operator
 from nirbridge.pipeline.options import RETIME, MapOptions
 
 if TYPE_CHECKING:
     from nirbridge.passes import RetimedNetwork
+    from nirbridge.quantization.model import QuantizedNetwork
 
 T = TypeVar("T")
 Rates = tuple[Mapping[str, "Array"], str]
@@ -31,7 +33,8 @@ class PreparedNetwork:
     changed what a map holds; None: the delays are those of the model. ``rates`` as ``MapOptions.rates``, for what was
     put in, too. ``refused``: why there are no delays that hold the hops, where that was tried. ``unsupported``: all
     that keeps the chip from running the network, ``refused`` included; ``placement_only``: such a map was requested.
-    ``early``: populations whose early spikes are kept.
+    ``early``: populations whose early spikes are kept. ``stored``: the synapses that cores hold of projections whose
+    zeros are left out, by index.
     """
 
     network: Network
@@ -41,6 +44,12 @@ class PreparedNetwork:
     unsupported: tuple[Diagnostic, ...] = ()
     placement_only: bool = False
     early: tuple[str, ...] = ()
+    stored: Mapping[int, Operator] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def stored_network(self) -> Network:
+        """The network with the synapses that the cores hold, for everything that counts them."""
+        return with_operators(self.network, self.stored)
 
 
 def prepare_network(network: Network, chip: Chip, options: MapOptions) -> PreparedNetwork:
@@ -55,12 +64,38 @@ def prepare_network(network: Network, chip: Chip, options: MapOptions) -> Prepar
     return _judged(_ready(fitted, _apply_retiming(fitted, chip, options), options), chip, options)
 
 
-def prepare_retimed(retimed: RetimedNetwork, chip: Chip, options: MapOptions) -> PreparedNetwork:
-    """``prepare_network`` for a network that is already retimed."""
-    return _judged(_ready(retimed.reference, _retimed(retimed), options), chip, options)
+def prepare_retimed(
+    retimed: RetimedNetwork, chip: Chip, options: MapOptions, integers: QuantizedNetwork | None = None
+) -> PreparedNetwork:
+    """``prepare_network`` for a network that is already retimed; ``integers``: those that will run, if known."""
+    return _judged(_ready(retimed.reference, _retimed(retimed), options), chip, options, integers)
 
 
-def _judged(prepared: PreparedNetwork, chip: Chip, options: MapOptions) -> PreparedNetwork:
+def _judged(
+    prepared: PreparedNetwork, chip: Chip, options: MapOptions, integers: QuantizedNetwork | None = None
+) -> PreparedNetwork:
+    """With the synapses that are stored, and all that the chip cannot run."""
+    return _without_zeros(_with_problems(prepared, chip, options), chip, options, integers)
+
+
+def _without_zeros(
+    prepared: PreparedNetwork, chip: Chip, options: MapOptions, integers: QuantizedNetwork | None
+) -> PreparedNetwork:
+    from nirbridge.mapping.zeros import MapFacts, left_out_note, stored_operators
+
+    if options.keep_zeros:
+        return prepared
+    bits = options.weight_bits or chip.synapses.weight_bits_default
+    runs = not (prepared.placement_only or prepared.unsupported)
+    facts = MapFacts(bits, prepared.latency, prepared.early, runs)
+    stored = stored_operators(prepared.network, chip, facts, integers)
+    if not stored:
+        return prepared
+    notes = (*prepared.network.notes, left_out_note(prepared.network, stored))
+    return replace(prepared, network=replace(prepared.network, notes=notes), stored=MappingProxyType(stored))
+
+
+def _with_problems(prepared: PreparedNetwork, chip: Chip, options: MapOptions) -> PreparedNetwork:
     """With all that the chip cannot run; in the notes where only a placement is requested."""
     problems = _unsupported(prepared.network, chip, options.weight_bits)
     marked = options.placement_only or prepared.placement_only

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from nirbridge.chips import core_at
 from nirbridge.chips.model import Chip, CoreId
 from nirbridge.errors import UsageError, counted, did_you_mean, quoted
-from nirbridge.network.model import Network
+from nirbridge.network.model import Network, with_operators
+from nirbridge.network.operators import Operator
 from nirbridge.pipeline.fit import PreparedNetwork, prepare_network, prepare_retimed
 from nirbridge.pipeline.options import OBJECTIVES, MapOptions
 from nirbridge.pipeline.partitioning import partitions, raise_unfit
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from nirbridge.mapping.model import MappedNetwork
     from nirbridge.partitioner import Partition
     from nirbridge.partitioner.cost.sizing import CostModel
+    from nirbridge.quantization.model import QuantizedNetwork
 
 
 def map_network(network: Network, chip: Chip, options: MapOptions | None = None) -> MappedNetwork:
@@ -40,10 +43,19 @@ def map_network(network: Network, chip: Chip, options: MapOptions | None = None)
     return replace(_mapped(prepare_network(network, chip, settings), network, chip, settings), model=network)
 
 
-def map_retimed(retimed: RetimedNetwork, chip: Chip, options: MapOptions | None = None) -> MappedNetwork:
-    """The map of a network that is already retimed, as in ``map_network``. Raises DoesNotFit."""
+def map_retimed(
+    retimed: RetimedNetwork,
+    chip: Chip,
+    options: MapOptions | None = None,
+    integers: QuantizedNetwork | None = None,
+) -> MappedNetwork:
+    """The map of a network that is already retimed, as in ``map_network``; ``integers``: those that will run, if known.
+
+    Raises DoesNotFit.
+    """
     settings = _checked(options)
-    return _mapped(prepare_retimed(retimed, chip, settings), retimed.reference, chip, settings)
+    prepared = prepare_retimed(retimed, chip, settings, integers)
+    return _mapped(prepared, retimed.reference, chip, settings, integers)
 
 
 def _checked(options: MapOptions | None) -> MapOptions:
@@ -54,15 +66,23 @@ def _checked(options: MapOptions | None) -> MapOptions:
     return settings
 
 
-def _mapped(prepared: PreparedNetwork, model: Network, chip: Chip, options: MapOptions) -> MappedNetwork:
+def _mapped(
+    prepared: PreparedNetwork,
+    model: Network,
+    chip: Chip,
+    options: MapOptions,
+    integers: QuantizedNetwork | None = None,
+) -> MappedNetwork:
     from nirbridge.mapping.checker import check
 
     if prepared.unsupported:
         raise_unfit(prepared, chip, options, model)
     with_rates = replace(options, rates=prepared.rates)
     candidates = partitions(prepared, chip, with_rates, model)
-    best = min((place_partition(prepared.network, chip, p, with_rates) for p in candidates), key=_score(with_rates))
+    placed = (place_partition(prepared.network, chip, p, with_rates, stored=prepared.stored) for p in candidates)
+    best = min(placed, key=_score(with_rates))
     best = replace(best, latency=prepared.latency, placement_only=prepared.placement_only, early_spikes=prepared.early)
+    best = replace(best, quantized=integers)
     with_rates.progress("check", None)
     check.check_mapping(best)
     return best
@@ -86,8 +106,11 @@ def place_partition(
     partition: Partition,
     options: MapOptions | None = None,
     cores: tuple[CoreId, ...] | None = None,
+    stored: Mapping[int, Operator] = MappingProxyType({}),
 ) -> MappedNetwork:
     """Place (unless ``cores`` says where each block sits), route and cost one partition, without the checker.
+
+    ``stored``: as of ``MappedNetwork``.
 
     Raises:
         DoesNotFit: more blocks than cores.
@@ -103,7 +126,7 @@ def place_partition(
 
     options = options or MapOptions()
     rates, origin = options.rates if options.rates is not None else assumed_rates(network)
-    sizes = cost_model(ordered_network(network, partition.orders), chip, partition.weight_bits)
+    sizes = cost_model(ordered_network(with_operators(network, stored), partition.orders), chip, partition.weight_bits)
     rates = in_orders(rates, partition.orders)
     table = axon_table(sizes, tuple(b.slices for b in partition.blocks), rates)
     if cores is None:
@@ -121,7 +144,8 @@ def place_partition(
     paid = costs(table, cores, chip, neurons, chips=options.chips)
     network = replace(network, notes=(*network.notes, *_full_runs(sizes, partition)))
     splits = tuple(options.splits.items())
-    return MappedNetwork(network, chip, options.chips, partition, cores, table, paid, options.objective, origin, splits)
+    placed = (partition, cores, table, paid, options.objective, origin, splits)
+    return MappedNetwork(network, chip, options.chips, *placed, stored=stored)
 
 
 def _full_runs(sizes: CostModel, partition: Partition) -> tuple[str, ...]:

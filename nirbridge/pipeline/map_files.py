@@ -133,6 +133,7 @@ def mapped_network(record: MapRecord, network: Network, chip: Chip) -> MappedNet
     Raises:
         IllegalMapping: the map has other delays than the model.
     """
+    from nirbridge.mapping.saved_zeros import stored_of_record
     from nirbridge.partitioner.model import Block, BlockId, Partition, Slice, SolveReport
 
     _, prepared = _as_mapped(record, network)
@@ -145,7 +146,7 @@ def mapped_network(record: MapRecord, network: Network, chip: Chip) -> MappedNet
     partition = Partition(blocks, record.weight_bits, report, MappingProxyType(record.orders))
     options = MapOptions(chips=record.chips, splits=dict(record.splits), objective=record.raw["objective"])
     cores = tuple(b.core for b in record.blocks)
-    mapped = place_partition(prepared, chip, partition, options, cores)
+    mapped = place_partition(prepared, chip, partition, options, cores, stored_of_record(record, prepared, chip))
     return replace(
         mapped, latency=record.latency, early_spikes=record.early_spikes, placement_only=record.placement_only
     )

@@ -27,6 +27,7 @@ class MapOptions(Value):
     the model where there are none, which the notes say; 'always' refuses that; 'never' keeps the model's delays.
     ``splits``: population -> copies of it, each of which feeds a part of its targets (``passes.ReplicateSource``).
     ``placement_only``: also map what the chip cannot run; the map is marked, and nothing quantizes, runs or emits it.
+    ``keep_zeros``: weights whose integers are 0 are synapses, too (``mapping.zeros``).
     ``keep_early_spikes``: populations that cannot wait for their first step start at once (``passes.Retime``).
     """
 
@@ -42,5 +43,6 @@ class MapOptions(Value):
     retime: str = "auto"
     splits: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     placement_only: bool = False
+    keep_zeros: bool = False
     keep_early_spikes: bool = False
     progress: Progress = no_progress

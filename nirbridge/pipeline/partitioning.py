@@ -48,7 +48,7 @@ def partitions(prepared: PreparedNetwork, chip: Chip, options: MapOptions, model
     ``model``: what ``ready`` was prepared from, which other chips are tried with. Raises DoesNotFit, with the reasons
     why the delays are not other ones.
     """
-    network = prepared.network
+    network = prepared.stored_network
     partition = registry.get("partitioners", options.method)
     base = _partition_options(network, options)
     try:
@@ -115,7 +115,7 @@ def _changes_that_fit(network: Network, chip: Chip, options: MapOptions, model: 
 def _runs(model: Network, options: MapOptions, chip: Chip, bits: int | None) -> Network | None:
     """The network as another chip, or other weights, would run it; None: it would not."""
     prepared = prepare_network(model, chip, replace(options, weight_bits=bits))
-    return None if prepared.unsupported else prepared.network
+    return None if prepared.unsupported else prepared.stored_network
 
 
 def first_names(names: set[str]) -> str:

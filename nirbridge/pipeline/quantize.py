@@ -100,5 +100,5 @@ def simulate_on_chip(
     quantized = quantize(retimed, target, QuantizationOptions(weight_bits=None if saved is None else saved.weight_bits))
     if backend == "fixed":
         return simulate_fixed(quantized, inputs, steps=steps, record=record, progress=progress).recording
-    mapping = saved or map_retimed(retimed, target, MapOptions(effort="fast", progress=progress))
+    mapping = saved or map_retimed(retimed, target, MapOptions(effort="fast", progress=progress), quantized)
     return simulate_mapped(quantized, mapping, inputs, steps=steps, record=record, progress=progress)

@@ -153,7 +153,7 @@ def _map_to_verify(
     bits = max((p.weight_bits for p in quantized.projections), default=None)
     try:
         options = MapOptions(effort="fast", weight_bits=bits, progress=progress)
-        return map_retimed(retimed, chip, options), {}
+        return map_retimed(retimed, chip, options, quantized), {}
     except DoesNotFit as error:
         if needed:
             raise

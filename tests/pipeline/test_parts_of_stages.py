@@ -244,7 +244,7 @@ def test_faults_and_repairs_are_noted() -> None:
 def test_a_map_that_does_not_fit_is_left_out_of_a_verification(monkeypatch: pytest.MonkeyPatch) -> None:
     from nirbridge.pipeline import verify as verifying
 
-    def fails(retimed: Any, chip: Any, options: MapOptions) -> Any:
+    def fails(retimed: Any, chip: Any, options: MapOptions, *integers: object) -> Any:
         assert (options.effort, options.weight_bits) == ("fast", 7)
         raise DoesNotFit(Diagnostic("size", "too large"), Diagnostic("b", "c"))
 

@@ -73,6 +73,7 @@ Example:
     metavar="POPULATION=N",
     help="Replicate a population; each copy feeds some of its targets. Repeatable.",
 )
+@click.option("--keep-zeros", is_flag=True, help="Store weights that are 0 in the chip's integers as synapses, too.")
 @click.option("--no-relays", is_flag=True, help="Never map a pooling layer to relay neurons.")
 @click.option(
     "--retime",
@@ -144,6 +145,7 @@ def _options(settings: dict[str, Any], progress: Any) -> MapOptions:
         retime=settings["retime"],
         splits=dict(_split(text) for text in settings["splits"]),
         placement_only=settings["placement_only"],
+        keep_zeros=settings["keep_zeros"],
         keep_early_spikes=settings["keep_early_spikes"],
         progress=progress,
     )

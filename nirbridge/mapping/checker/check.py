@@ -18,14 +18,16 @@ from nirbridge.chips import chip_from_dict
 from nirbridge.chips.model import Chip, CoreId
 from nirbridge.errors import Diagnostic, FileError, IllegalMapping, NirbridgeError, counted, quoted
 from nirbridge.mapping.abilities import counted_weight_bits, placement_only_problem, unsupported_features
-from nirbridge.mapping.checker.claims import claim_problems
+from nirbridge.mapping.checker.claims import block_text, claim_problems, slice_label
+from nirbridge.mapping.checker.lost_weights import lost_problems
 from nirbridge.mapping.checker.recount import NeuronLayout, RecountedUse, lay_out, recount
 from nirbridge.mapping.model import MappedNetwork
+from nirbridge.mapping.saved_zeros import stored_of_record
 from nirbridge.mapping.storage.consistency import timing_mismatches
 from nirbridge.mapping.storage.document import describe_operator, map_to_dict
 from nirbridge.mapping.storage.file import core_text, read_map
-from nirbridge.mapping.storage.record import BlockRecord, MapRecord, ProjectionRecord, SliceRecord, map_from_dict
-from nirbridge.network.model import Network, Projection
+from nirbridge.mapping.storage.record import MapRecord, ProjectionRecord, SliceRecord, map_from_dict
+from nirbridge.network.model import Network, Projection, with_operators
 from nirbridge.partitioner.cost.resources import exceeded, limits
 
 _AGAIN = "map the model again"
@@ -52,8 +54,11 @@ def diagnose_mapping(
     built from its own record where ``chip`` is None. ``placement_only``: the placement alone is judged, as it is where
     the map is marked so; abilities that the chip's neurons lack are no violation then.
     """
+    stored = None
     if isinstance(mapping, MappedNetwork):
         network, chip = network or mapping.network, chip or mapping.chip
+        stored = mapping.stored if network is mapping.network else None
+        yield from lost_problems(mapping)
         mapping = map_from_dict(_as_loaded(map_to_dict(mapping, "mapped", "")), "mapping")
     if network is None:
         raise TypeError("a loaded map needs the network of its model")
@@ -63,6 +68,7 @@ def diagnose_mapping(
         except NirbridgeError as error:
             yield from error.problems
             return
+    network = with_operators(network, stored_of_record(mapping, network, chip) if stored is None else stored)
     shapes = {p.name: p.shape for p in network.populations}
     structural = [*_same_model(mapping, network), *_blocks(mapping, chip), *_slices(mapping, shapes)]
     layout = lay_out(mapping.blocks, shapes, lambda s: _slice_fault(s, shapes) is None, mapping.orders)
@@ -253,11 +259,6 @@ def _slice_fault(s: SliceRecord, shapes: dict[str, Shape]) -> tuple[str, str, st
     return None
 
 
-def slice_label(s: SliceRecord) -> str:
-    """A slice in a message."""
-    return f"{quoted(s.population)} [{', '.join(f'{a}:{b}' for a, b in s.box)}]"
-
-
 def _coverage(layout: NeuronLayout) -> Iterator[Diagnostic]:
     for name, times in layout.times.items():
         missing, twice = np.flatnonzero(times == 0), np.flatnonzero(times > 1)
@@ -279,13 +280,7 @@ def _over_limits(record: MapRecord, counts: RecountedUse, chip: Chip) -> Iterato
             found = f"{count:,} {name.replace('_', ' ')}"
             limit = f"a {quoted(chip.name)} core holds {capacity:,}"
             ids = {"block": block.id, "core": block.core, "resource": name, "found": count, "limit": capacity}
-            yield _problem(_block_text(block), found, limit, _WAYS_OUT[name], **ids)
-
-
-def _block_text(block: BlockRecord) -> str:
-    slices = ", ".join(slice_label(s) for s in block.slices[:3])
-    more = f" and {len(block.slices) - 3} more" if len(block.slices) > 3 else ""
-    return f"block {block.id} ({slices}{more})"
+            yield _problem(block_text(block), found, limit, _WAYS_OUT[name], **ids)
 
 
 def _understated(record: MapRecord, counts: RecountedUse) -> Iterator[Diagnostic]:
@@ -294,4 +289,4 @@ def _understated(record: MapRecord, counts: RecountedUse) -> Iterator[Diagnostic
             if block.used[name] < recounted:
                 found = f"used.{name} says {block.used[name]:,}"
                 ids = {"block": block.id, "resource": name, "found": block.used[name], "counted": recounted}
-                yield _problem(_block_text(block), found, f"counted {recounted:,}", _AGAIN, **ids)
+                yield _problem(block_text(block), found, f"counted {recounted:,}", _AGAIN, **ids)

@@ -10,12 +10,24 @@ from typing import Any
 from nirbridge.chips.model import Chip, CoreId
 from nirbridge.errors import Diagnostic, counted, quoted
 from nirbridge.mapping.checker.recount import HOST, RecountedUse
-from nirbridge.mapping.storage.record import MapRecord, RouteRecord
+from nirbridge.mapping.storage.record import BlockRecord, MapRecord, RouteRecord, SliceRecord
 from nirbridge.partitioner.cost.resources import limits
 from nirbridge.partitioner.model import RESOURCES
 
 _AGAIN = "write the map again"
 _TOLERANCE = 1e-6  # relative; sums of rates in another order, and figures rounded by another writer
+
+
+def slice_label(s: SliceRecord) -> str:
+    """A slice in a message."""
+    return f"{quoted(s.population)} [{', '.join(f'{a}:{b}' for a, b in s.box)}]"
+
+
+def block_text(block: BlockRecord) -> str:
+    """A block in a message."""
+    slices = ", ".join(slice_label(s) for s in block.slices[:3])
+    more = f" and {len(block.slices) - 3} more" if len(block.slices) > 3 else ""
+    return f"block {block.id} ({slices}{more})"
 
 
 def claim_problems(record: MapRecord, counts: RecountedUse, chip: Chip) -> Iterator[Diagnostic]:

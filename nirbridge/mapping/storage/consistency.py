@@ -17,6 +17,7 @@ import numpy as np
 
 from nirbridge.errors import Diagnostic, FileError, counted, quoted
 from nirbridge.mapping.abilities import placement_only_problem
+from nirbridge.mapping.saved_zeros import unstored_problems
 from nirbridge.mapping.storage.record import MapRecord, ProjectionRecord
 from nirbridge.network.model import Network, Timing
 from nirbridge.network.nir.timing import CHOICES
@@ -105,7 +106,11 @@ def _steps(p: ProjectionRecord, inside: set[str]) -> int:
 def network_mismatches(quantized: QuantizedNetwork, record: MapRecord) -> Iterator[Diagnostic]:
     """A different chip; every population, input, delay and weight width that differs between map and network."""
     problems = [*_differing_names(quantized, record)]
-    yield from problems or (*_delays(quantized, record), *_wider(quantized, record))
+    yield from problems or (
+        *_delays(quantized, record),
+        *_wider(quantized, record),
+        *unstored_problems(quantized, record),
+    )
     yield from placement_only_problem(record, "map the model for a chip that can run it, without --placement-only")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
@@ -12,10 +11,9 @@ from nirbridge.chips.model import CoreId
 from nirbridge.mapping.mesh import HOST_TILE, route_hops
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.mapping.storage.form import SCHEMA, SCHEMA_MARKED
-from nirbridge.mapping.synapses import synapse_count
+from nirbridge.mapping.synapses import describe_operator, synapse_count
 from nirbridge.network.model import Population, Port, Projection
 from nirbridge.network.nir.timing import CHOICES
-from nirbridge.network.operators import Chain, Conv, Operator, Sparse, SumPool
 from nirbridge.partitioner.cost.axons import HOST
 from nirbridge.partitioner.cost.resources import limits
 from nirbridge.partitioner.model import RESOURCES, Block
@@ -48,7 +46,10 @@ def map_to_dict(mapped: MappedNetwork, model_file: str, model_sha256: str) -> di
         "outputs": [_port(p) for p in network.outputs],
         "populations": [_population(p, mapped.partition.orders) for p in network.populations],
         "blocks": [_block(b, c) for b, c in zip(mapped.partition.blocks, mapped.cores, strict=True)],
-        "projections": [_projection(p, mapped.partition.weight_bits) for p in network.projections],
+        "projections": [
+            _projection(p, mapped.partition.weight_bits) | ({"zeros": "dropped"} if k in mapped.stored else {})
+            for k, p in enumerate(mapped.stored_network.projections)
+        ],
         "routes": _routes(mapped),
         "totals": _totals(mapped),
         "proof": _proof(mapped),
@@ -63,7 +64,7 @@ def _port(port: Port) -> dict[str, Any]:
 
 
 def _schema(mapped: MappedNetwork) -> int:
-    is_marked = mapped.placement_only or mapped.early_spikes or mapped.partition.orders
+    is_marked = mapped.placement_only or mapped.early_spikes or mapped.partition.orders or mapped.stored
     return SCHEMA_MARKED if is_marked else SCHEMA
 
 
@@ -93,34 +94,6 @@ def _projection(p: Projection, weight_bits: int) -> dict[str, Any]:
         "nodes": list(p.nodes),
         "is_back": p.is_back,
     }
-
-
-def describe_operator(operator: Operator) -> dict[str, Any]:
-    """An operator without its weights: ``kind``, shapes, and the parameters that decide which pairs are connected.
-
-    Of a ``Sparse`` operator the pattern is given as a SHA-256 over indptr and indices, as little-endian int64.
-    """
-    description: dict[str, Any] = {
-        "kind": type(operator).__name__,
-        "input_shape": list(operator.input_shape),
-        "output_shape": list(operator.output_shape),
-    }
-    if isinstance(operator, Chain):
-        description["parts"] = [describe_operator(part) for part in operator.parts]
-    if isinstance(operator, (Conv, SumPool)):
-        description |= {
-            "kernel": list(operator.kernel),
-            "stride": list(operator.stride),
-            "padding": [list(p) for p in operator.padding],
-            "dilation": list(operator.dilation),
-        }
-    if isinstance(operator, Conv):
-        description["groups"] = operator.groups
-    if isinstance(operator, Sparse):
-        pattern = hashlib.sha256(operator.indptr.astype("<i8").tobytes())
-        pattern.update(operator.indices.astype("<i8").tobytes())
-        description |= {"nonzero": int(operator.indptr[-1]), "pattern_sha256": pattern.hexdigest()}
-    return description
 
 
 def _routes(mapped: MappedNetwork) -> list[dict[str, Any]]:

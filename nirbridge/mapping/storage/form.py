@@ -11,7 +11,7 @@ from nirbridge.partitioner.model import RESOURCES
 
 SCHEMA = 1
 SCHEMA_MARKED = 2
-"""Of maps with ``placement_only``, ``early_spikes`` or an ``order`` of a population's neurons; all others stay."""
+"""Of maps with ``placement_only``, ``early_spikes``, ``zeros`` or an ``order`` of a population's neurons."""
 STATUSES = ("optimal", "optimal-sliced", "feasible")
 _LARGEST_INT = 2**53  # whole numbers beyond it are not the same in every JSON reader
 
@@ -89,6 +89,7 @@ FORM = {
             "synapses": _COUNT,
             "nodes": _ListOf(_TEXT),
             "is_back": _BOOL,
+            "zeros": _Nullable(_OneOf(("dropped",))),
         }
     ),
     "routes": _ListOf(

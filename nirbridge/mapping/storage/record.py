@@ -63,7 +63,10 @@ class BlockRecord:
 
 @dataclass(frozen=True, slots=True)
 class ProjectionRecord:
-    """One projection; ``delay_steps`` is its longest delay, ``operator`` its description without weights."""
+    """One projection; ``delay_steps`` is its longest delay, ``operator`` its description without weights.
+
+    ``zeros``: "dropped" where the operator is that of the stored synapses, without weights of 0.
+    """
 
     source: str
     target: str
@@ -73,6 +76,7 @@ class ProjectionRecord:
     synapses: int
     nodes: tuple[str, ...]
     is_back: bool
+    zeros: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -445,6 +445,9 @@ def test_any_network_on_one_core(network: Network) -> None:
         "storage/form",
         "storage/record",
         "storage/consistency",
+        "saved_zeros",
+        "zeros",
+        "checker/lost_weights",
     ],
 )
 def test_the_checker_uses_no_code_of_the_search(name: str) -> None:
@@ -458,5 +461,7 @@ def test_the_checker_uses_no_code_of_the_search(name: str) -> None:
     # check.py knows how a map is written and read; what it counts with does not
     readers = {"document", "file", "model"} if name == "checker/check" else set()
     counting = {"claims", "recount", "incoming", "alike", "synapses"}
-    shared = {"abilities", "neuron_cores", "form", "record", "consistency"} | counting
+    zeros = {"integers", "lost_weights", "saved_zeros", "zeros"}
+    shared = {"abilities", "neuron_cores", "form", "record", "consistency"} | counting | zeros
+    readers |= {"model"} if name == "checker/lost_weights" else set()
     assert of_mapping <= shared | readers

@@ -19,7 +19,8 @@ def edge(source: str, target: str, delay: Any = 1, bits: int = 8, more: Any = 0)
 
 def kept(source: str, target: str, delay: int = 0, bits: int = 8, is_back: bool = False) -> Any:
     """A projection of a map."""
-    return SimpleNamespace(source=source, target=target, weight_bits=bits, delay_steps=delay, is_back=is_back)
+    late = {"delay_steps": delay, "is_back": is_back}
+    return SimpleNamespace(source=source, target=target, weight_bits=bits, zeros=None, **late)
 
 
 def things(**shapes: tuple[int, ...]) -> list[Any]:

@@ -1,0 +1,26 @@
+"""Weights that a map leaves out as zeros although the integers of its cores are not 0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import MappingProxyType
+
+from nirbridge.errors import Diagnostic, NirbridgeError, counted, quoted
+from nirbridge.mapping.integers import integers_of
+from nirbridge.mapping.model import MappedNetwork
+from nirbridge.mapping.zeros import lost_weights
+
+
+def lost_problems(mapping: MappedNetwork) -> Iterator[Diagnostic]:
+    """Weights that the cores have to hold and have no synapse for."""
+    if not mapping.stored:
+        return
+    try:
+        integers = None if mapping.placement_only else integers_of(mapping)
+    except NirbridgeError:
+        integers = None  # the chip has none for this network: the real weights count
+    for k, missing in lost_weights(mapping.network, mapping.stored, integers).items():
+        p = mapping.network.projections[k]
+        subject = f"projection {k} ({quoted(p.source)} -> {quoted(p.target)})"
+        found = f"{counted(missing, 'weight')} other than 0 left out as zeros"
+        yield Diagnostic(subject, found, "", "map the model again", MappingProxyType({"projection": k}))
