@@ -158,6 +158,27 @@ def python_number(net: Any, spk: Any) -> Any:
     return spk * 0.5 if int(spk.min() - 1) == 2 else spk
 
 
+def python_equal(net: Any, spk: Any) -> Any:
+    return spk * 0.5 if int(spk.sum()) == 77 else spk
+
+
+def python_window(net: Any, spk: Any) -> Any:
+    return spk * 0.5 if 7000 < float(spk.sum()) < 7001 else spk
+
+
+def equal_attribute(net: Any, spk: Any) -> Any:
+    net.limit = 1234
+    return spk * 0.5 if int(spk.sum()) == net.limit else spk
+
+
+def equal_in_list(net: Any, spk: Any) -> Any:
+    return spk * 0.5 if 77.0 in spk.flatten().tolist() else spk
+
+
+def equal_in_array(net: Any, spk: Any) -> Any:
+    return spk * 0.5 if (spk.detach().numpy() == 77).any() else spk
+
+
 def repeated(net: Any, spk: Any) -> Any:
     for _ in range(int((spk * 0).sum())):
         spk = spk * 0.5
@@ -202,7 +223,8 @@ def resets(net: Any, spk: Any) -> None:
         net.lif1.reset_mem()
 
 
-DECIDING = (resets, branch, window, both, equal_number, python_number, repeated, while_above, from_array, from_list,
+DECIDING = (resets, branch, window, both, equal_number, python_number, python_equal, python_window,
+            equal_attribute, equal_in_list, equal_in_array, repeated, while_above, from_array, from_list,
             kept_number, kept_largest, kept_count, fed_back)  # fmt: skip
 
 

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NoReturn
 
 import numpy as np
@@ -39,7 +40,7 @@ NUMBERS = frozenset(
     }
 )
 """Functions of tensors that return values."""
-MOST_PLACES, MOST_RUNS = 8, 40
+MOST_PLACES, MOST_RUNS, _KNOWN_MOST = 8, 60, 5
 _REPORTED = 100
 """Operations that forward may compute more than it did with the values themselves, for the message that it raises."""
 FAR = 2.0**20
@@ -68,11 +69,13 @@ class Diverged(BaseException):
 class ReadPlace:
     """``truths``: the answers that were given, if they are truth values; ``problem``: the read, as a problem.
 
-    ``is_silent``: it gives a number of Python's own or an array, whose comparisons go unnoticed.
+    ``is_silent``: it gives a plain number or an array, whose comparisons go unnoticed; ``near``: more answers,
+    the numbers that the user's function knows, and one between each two of them.
     """
 
     is_truth: bool
     is_silent: bool = False
+    near: tuple[float, ...] = ()
     truths: set[bool] = field(default_factory=set)
     problem: Diagnostic | None = None
 
@@ -95,7 +98,8 @@ class Reads:
             return self.truth(name, value, problem)
         place = _place(name)
         is_silent = name in _EXACT or isinstance(value, np.ndarray)
-        self.places.setdefault(place, ReadPlace(False, is_silent)).problem = problem
+        near = _near(_frame()) if is_silent else ()
+        self.places.setdefault(place, ReadPlace(False, is_silent, near)).problem = problem
         value = _filled(value, self.forced[place]) if place in self.forced else value
         return value if name in _EXACT else self._guarded(value)
 
@@ -168,11 +172,28 @@ def _noticing_class(base: Any) -> Any:
 _NoticingFloat, _NoticingInt = _noticing_class(float), _noticing_class(int)
 
 
-def _place(name: str) -> Place:
-    """The innermost instruction of the user's code."""
+def _frame() -> Any:
+    """The innermost function of the user's code."""
     frame: Any = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _LIBRARIES:
         frame = frame.f_back
+    return frame
+
+
+def _near(frame: Any) -> tuple[float, ...]:
+    """Numbers that a function may compare with: its constants, variables and attributes; and one between each two."""
+    code, values = frame.f_code, tuple(frame.f_locals.values())
+    scopes = [frame.f_globals, *(getattr(value, "__dict__", {}) for value in values)]
+    named = [scope[name] for name in code.co_names for scope in scopes if name in scope]
+    known = [*code.co_consts, *named, *values]
+    plain_numbers = [float(n) for n in known if type(n) in (int, float) and abs(n) < FAR]
+    few = sorted(set(plain_numbers) - set(NEAR))[:_KNOWN_MOST]
+    return (*few, *((a + b) / 2 for a, b in pairwise(few)))
+
+
+def _place(name: str) -> Place:
+    """The innermost instruction of the user's code."""
+    frame = _frame()
     return frame.f_code.co_filename, frame.f_code.co_firstlineno, frame.f_lasti, name
 
 
@@ -199,7 +220,9 @@ class _Search:
         """True if no answer at any place changes what is computed."""
         if not self._branches({}, places, ()):
             return False
-        numbers = ((p, OTHER_NUMBERS + NEAR * read.is_silent) for p, read in places.items() if not read.is_truth)
+        numbers = (
+            (p, OTHER_NUMBERS + (NEAR + read.near) * read.is_silent) for p, read in places.items() if not read.is_truth
+        )
         for forced in ({place: answer} for place, answers in numbers for answer in answers):
             reached = self._run(forced)
             if reached is None or not self._branches(forced, reached, places):

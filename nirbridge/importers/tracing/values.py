@@ -18,7 +18,9 @@ from nirbridge.importers.tracing.arguments import call_argument
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue
 from nirbridge.importers.tracing.structures import instances_of, torch_tensor
 
-COPIES = frozenset({"detach", "detach_", "clone", "contiguous", "cpu", "float", "data", "requires_grad_", "alias"})
+COPIES = frozenset(
+    {"detach", "detach_", "clone", "contiguous", "cpu", "float", "data", "requires_grad_", "alias", "__deepcopy__"}
+)
 """Functions that return their input unchanged."""
 WRITES = frozenset({"__setitem__", "select_scatter", "index_copy", "index_copy_"})
 """Functions that write into part of a tensor."""
