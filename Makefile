@@ -16,7 +16,7 @@ export NIRBRIDGE_CACHE := $(CURDIR)/$(VENV)/cache
 unexport PYTHONPATH
 unexport PYTHONHOME
 
-.PHONY: help tools demo test test-slow wheel mutants fuzz check format clean
+.PHONY: help tools demo test test-slow docs wheel mutants fuzz check format clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -36,6 +36,9 @@ test: $(VENV)/.test $(VENV)/.lava ## set up everything that the tests need and r
 
 test-slow: $(VENV)/.test $(VENV)/.lava ## the tests that take long, too
 	$(BIN)/python -m pytest $(WORKERS) -m "not benchmark"
+
+docs: $(VENV)/.docs $(VENV)/.lava ## build the site in build/site: pages, notebooks, Python reference; warnings are errors
+	$(BIN)/python docs/site
 
 wheel: $(VENV)/.made ## build the wheel, install it outside this folder on each Python that is found, and run it there
 	$(BIN)/python -m tests.packaging.wheel
@@ -100,6 +103,10 @@ $(VENV)/.fuzz: $(VENV)/.test
 $(VENV)/.lava: $(VENV)/.test nirbridge/emitters/lava/requirements.txt
 	$(BIN)/nirbridge lava install
 	@touch $@
+
+$(VENV)/.docs: $(VENV)/.test
+	$(PIP) --editable ".[docs]"
+	@touch $(VENV)/.core $@
 
 # types are checked with every extra in place, so that none is taken for a missing import
 $(VENV)/.dev: $(VENV)/.test

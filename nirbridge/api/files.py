@@ -50,6 +50,11 @@ def load_map(
     Raises:
         FileError: the file cannot be read.
         IllegalMapping: the map breaks a limit or is not of this model; every violation.
+
+    Example:
+        >>> nb.map("model.nir", "loihi2").save("model.map.json")
+        >>> nb.load_map("model.map.json", "model.nir")
+        MapRecord: 'model.nir', 74 neurons on 1 core of 'loihi2', optimal
     """
     if model is None:
         return read_map(path)
@@ -62,7 +67,13 @@ def load_map(
 
 @checked
 def load_quantized(path: FilePath, *, max_bytes: Count | None = None) -> QuantizedNetwork:
-    """A network in integers from a ``.q.npz`` file. Raises FileError."""
+    """A network in integers from a ``.q.npz`` file. Raises FileError.
+
+    Example:
+        >>> nb.quantize("model.nir", "loihi2").save("model.q.npz")
+        >>> nb.load_quantized("model.q.npz")
+        QuantizedNetwork: 74 neurons in integers of 'loihi2', weights of 8 bits, latency 2 time steps
+    """
     from nirbridge.quantization.storage.file import MAX_BYTES, read_quantized
 
     return read_quantized(Path(path), max_bytes=max_bytes or MAX_BYTES)
@@ -70,7 +81,13 @@ def load_quantized(path: FilePath, *, max_bytes: Count | None = None) -> Quantiz
 
 @checked
 def load_recording(path: FilePath) -> Recording:
-    """A recording from a ``.npz`` file. Raises FileError."""
+    """A recording from a ``.npz`` file. Raises FileError.
+
+    Example:
+        >>> nb.simulate("model.nir", np.ones((25, 64))).save("run.npz")
+        >>> nb.load_recording("run.npz")["output"].shape
+        (25, 10)
+    """
     return pipeline.load_recording(Path(path))
 
 
@@ -96,6 +113,9 @@ def save(value: object, path: FilePath) -> None:
         UsageError: a value without a file format, or a file name with another suffix than that of its format.
         FileError: the place cannot be written.
         ModelError: a network that NIR cannot express, or that is not well formed.
+
+    Example:
+        >>> nb.save(nb.quantize("model.nir", "loihi1"), "model.q.npz")
     """
     if isinstance(value, Network) or is_graph(value):
         _check_suffix("a network in discrete time" if os.fspath(path).endswith(SUFFIX) else "a network", path)

@@ -67,6 +67,10 @@ def load(
         FileError: a file that cannot be read.
         ModelError: what has no exact meaning as a network.
         UnequalImport: the network does not compute the same as the module.
+
+    Example:
+        >>> nb.load("model.nir")
+        Network: 74 neurons, 2 populations, dt 100 us
     """
     arguments = {
         "sample": sample,
@@ -89,6 +93,10 @@ def chip(chip: ChipLike, *, without: Sequence[Natural] = ()) -> Chip:
 
     Raises:
         ChipError: no chip of that name, or a description with faults, each of them.
+
+    Example:
+        >>> nb.chip("loihi1").core.neurons
+        1024
     """
     described = (
         chip if isinstance(chip, Chip) else plugins.find_chip(os.fspath(chip) if isinstance(chip, str) else Path(chip))

@@ -58,6 +58,11 @@ def simulate(
         UsageError: inputs, probes or options that do not fit the model.
         ModelError: what the chip cannot do.
         DoesNotFit: no map for ``mapped``.
+
+    Example:
+        >>> run = nb.simulate("model.nir", np.ones((25, 8, 64)))
+        >>> run["output"].shape
+        (25, 8, 10)
     """
     arrays, probes = plain_arrays(inputs), probes_of(record)
     options: dict[str, Any] = {"steps": steps, "record": probes, "progress": progress}
@@ -106,6 +111,10 @@ def emit(
         ModelError: what the chip or the tool cannot do.
         DoesNotFit: ``per_core``, and the model does not fit.
         UsageError: no emitter of that name, or options that do not fit the model.
+
+    Example:
+        >>> program = nb.emit("model.nir", "lava", chip="loihi2")
+        >>> program.save("program")
     """
     emitter_options = _own_options(target, options, floating=floating)
     if isinstance(model, QuantizedNetwork | MappedNetwork):
@@ -141,6 +150,10 @@ def run(
         UsageError: inputs that do not fit, or the tool is not installed.
         FileError: the folder holds no program.
         ModelError: the program failed.
+
+    Example:
+        >>> nb.emit("model.nir", chip="loihi2").save("program")
+        >>> nb.run("program", np.ones((25, 1, 64)))  # doctest: +SKIP
     """
     place = program if isinstance(program, Artifact) else os.fspath(program)
     return pipeline.run_emitted(place, plain_arrays(inputs), steps=steps, record=tuple(record), progress=progress)
@@ -194,6 +207,10 @@ def verify(
         ModelError: what the chip or the tool cannot do, or a program that failed.
         IllegalMapping: the saved map is not of this model.
         UsageError: inputs or options that do not fit, or the tool is not installed.
+
+    Example:
+        >>> nb.verify("model.nir", "loihi2", np.ones((25, 1, 64))).holds
+        True
     """
     network = network_of(model, sample)
     numbers = {
@@ -242,6 +259,11 @@ def compare(
 
     Raises:
         UsageError: nothing to compare, another dt, wrong labels.
+
+    Example:
+        >>> x = np.ones((25, 64))
+        >>> nb.compare(nb.simulate("model.nir", x), nb.simulate("model.nir", x))
+        Comparison: equal: every value of 1 recorded variable
     """
     pair = recordings_of(plain_arrays(a), plain_arrays(b), node)
     comparison = pipeline.compare_recordings(*pair, latency=latency, labels=plain_arrays(labels), tau_steps=tau_steps)

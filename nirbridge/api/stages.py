@@ -55,6 +55,10 @@ def apply(model: object, passes: object, *, sample: object = None) -> Network:
     Raises:
         UsageError: a text that cannot be read, options that do not fit the network.
         ModelError: the network is not valid, or a pass refuses its structure.
+
+    Example:
+        >>> nb.apply("model.nir", "eliminate-dead")
+        Network: 74 neurons, 2 populations, dt 100 us
     """
     sequence: Any = passes
     each = sequence if isinstance(sequence, Iterable) and not isinstance(sequence, str) else (sequence,)
@@ -88,6 +92,10 @@ def map(
         DoesNotFit: every reason, the limit that proves it, and changes that fit.
         ModelError: what the chip cannot run.
         UsageError: an option that makes no sense.
+
+    Example:
+        >>> nb.map("model.nir", "loihi2")
+        MappedNetwork: 74 neurons on 1 of 128 cores of 'loihi2', optimal (lower bound 1)
     """
     network = network_of(model, sample)
     return pipeline.map_network(network, find_chip(chip), map_options("nirbridge.map()", options, changes, network))
@@ -102,7 +110,12 @@ def check_fit(
     sample: object = None,
     **changes: Unpack[MapKeywords],
 ) -> Partition:
-    """Does the model fit? A partition with its proof; nothing is placed. Arguments and errors as of ``map``."""
+    """Does the model fit? A partition with its proof; nothing is placed. Arguments and errors as of ``map``.
+
+    Example:
+        >>> nb.check_fit("model.nir", "loihi1").report.cores
+        1
+    """
     network = network_of(model, sample)
     settings = map_options("nirbridge.check_fit()", options, changes, network)
     return pipeline.check_fit(network, find_chip(chip), settings)[1]
@@ -122,6 +135,7 @@ def quantize(
     memory_kib: Count | None = None,
     run_steps: Count | None = None,
     graded: Mapping[str, tuple[float, int]] | None = None,
+    scales: Mapping[str, float] | None = None,
     keep_early_spikes: bool = False,
     progress: Progress = no_progress,
 ) -> QuantizedNetwork:
@@ -141,6 +155,8 @@ def quantize(
         memory_kib: search the bits of each layer within this much synaptic memory.
         run_steps: choose scales with which no potential saturates in runs of this many time steps.
         graded: by input, the largest value and the bits of its integers.
+        scales: by population, integers per real potential, as ``quantization.qat.scales_of`` a network that a model
+            was fine-tuned for; the others are chosen.
         keep_early_spikes: populations that cannot wait for their first time step start at once.
         progress: called with a stage and the completed fraction of it.
 
@@ -148,10 +164,15 @@ def quantize(
         ModelError: what the chip cannot do, population by population.
         DoesNotFit: no bits within the memory.
         UsageError: options or calibration data that make no sense.
+
+    Example:
+        >>> nb.quantize("model.nir", "loihi2", weight_bits=4)
+        QuantizedNetwork: 74 neurons in integers of 'loihi2', weights of 4 bits, latency 2 time steps
     """
     network = network_of(model, sample)
     options = {"weight_bits": weight_bits, "run_steps": run_steps, "progress": progress}
     options["graded"] = MappingProxyType(dict(graded or {}))
+    options["scales"] = MappingProxyType(dict(scales or {}))
     memory = None if memory_kib is None else memory_kib * 8192
     plan = {"method": method, "percentile": percentile, "tight": tight, "memory_bits": memory, "progress": progress}
     planned = pipeline.quantize_plan(network, options, calibration_arrays(network, calibrate), plan)

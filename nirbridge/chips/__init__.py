@@ -46,7 +46,12 @@ class _ChipsRoom(types.ModuleType):
     """This package, which is also the function ``nirbridge.chips()``: a package and a function cannot share a name."""
 
     def __call__(self) -> tuple[str, ...]:
-        """Names of all chips, nirbridge's own and those of plugins, in alphabetical order."""
+        """Names of all chips, nirbridge's own and those of plugins, in alphabetical order.
+
+        Example:
+            >>> nb.chips()
+            ('crossbar256', 'loihi1', 'loihi2')
+        """
         return load_attribute("nirbridge.plugins:chip_names")()
 
 

@@ -151,6 +151,11 @@ class Chip(Value):
     ``dead_cores`` are masked out (a faulty core is a chip without that core). ``record`` is the resolved file as a
     plain dict of JSON values, enough to build the same chip again (``chips.chip_from_dict``). ``numbers`` None: the
     file has no ``[numbers]``, so networks can be mapped but not quantized.
+
+    Example:
+        >>> chip = nb.chip("loihi1")
+        >>> chip.mesh.cores, chip.core.neurons
+        (128, 1024)
     """
 
     name: str

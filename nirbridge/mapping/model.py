@@ -54,6 +54,11 @@ class MappedNetwork(SavedValue):
     every synapse of their operator (``mapping.zeros``).
     ``quantized``: the integers that its cores hold, where they were chosen otherwise than by default (with data, with
     other widths); not in map files. None: see ``mapping.integers.integers_of``.
+
+    Example:
+        >>> mapped = nb.map("model.nir", "loihi2")
+        >>> mapped.partition.report.cores, mapped.partition.report.status
+        (1, 'optimal')
     """
 
     network: Network

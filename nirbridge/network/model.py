@@ -21,7 +21,12 @@ IfGain = Literal["per-second", "per-step"]
 
 @dataclass(frozen=True, slots=True)
 class Timing(Value):
-    """Time discretisation of a NIR graph; None: the metadata of the file, else the default."""
+    """Time discretisation of a NIR graph; None: the metadata of the file, else the default.
+
+    Example:
+        >>> nb.load("model.nir").timing
+        Timing(dt=0.0001, integrator='euler', reset='to-value', compare='>', if_gain='per-second')
+    """
 
     dt: float | None = None
     integrator: Integrator | None = None
@@ -45,7 +50,12 @@ class Port:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Population(Value):
-    """Neurons of one shape that share one neuron record."""
+    """Neurons of one shape that share one neuron record.
+
+    Example:
+        >>> [(p.name, p.shape) for p in nb.load("model.nir").populations]
+        [('leaky_1', (64,)), ('leaky_3', (10,))]
+    """
 
     name: str
     shape: Shape
@@ -70,6 +80,10 @@ class Projection(Value):
     ``target_delay_steps`` shape ``()`` or the target's shape and is added to it (it differs from 0 only where a
     file puts different delays after a mixing node). ``is_back`` marks the edge that closes a cycle.
     ``nodes`` are the NIR nodes composed into the operator, in order; ``delay_nodes`` those that its delays are from.
+
+    Example:
+        >>> [(p.source, p.target) for p in nb.load("model.nir").projections]
+        [('input', 'leaky_1'), ('leaky_1', 'leaky_3'), ('leaky_3', 'output')]
     """
 
     source: str
@@ -108,6 +122,11 @@ class Network(SavedValue):
     Projection order is significant: the inputs of a target are summed in it. ``assumed`` lists the assumptions made
     where the file is silent; ``notes`` are warnings and dropped parts. ``timing`` is resolved:
     no field of it is None. ``file`` is named in saved maps; None where the network is not from a file.
+
+    Example:
+        >>> network = nb.load("model.nir")
+        >>> network.neurons, network.dt
+        (74, 0.0001)
     """
 
     dt: float

@@ -36,6 +36,11 @@ class Neuron(Value):
     Every array has shape ``()`` (one value for all) or the population's shape; floats are float64, counts int64.
     ``theta`` is None for a readout (LI, CubaLI, I), which never fires. ``v_min`` is None where the membrane has no
     floor, as that of every readout. ``kind`` is the NIR class it came from.
+
+    Example:
+        >>> neuron = nb.load("model.nir").populations[0].neuron
+        >>> neuron.kind, neuron.reset
+        ('LIF', 'to-value')
     """
 
     kind: str

@@ -29,6 +29,11 @@ class MapOptions(Value):
     ``placement_only``: also map what the chip cannot run; the map is marked, and nothing quantizes, runs or emits it.
     ``keep_zeros``: weights whose integers are 0 are synapses, too (``mapping.zeros``).
     ``keep_early_spikes``: populations that cannot wait for their first step start at once (``passes.Retime``).
+
+    Example:
+        >>> options = nb.MapOptions(objective="traffic", seed=1)
+        >>> nb.map("model.nir", "loihi2", options).objective
+        'traffic'
     """
 
     method: str = "cp-sat"

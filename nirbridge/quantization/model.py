@@ -250,6 +250,11 @@ class QuantizedNetwork(SavedValue):
     source sends (spikes; the real v of a readout). ``network`` is the retimed real network (None where the value was
     loaded from a file). ``formats`` are the chip's number formats as plain data. ``early``: populations that start at
     the first hardware time step as in the reference (``passes.Retime`` with ``keep_early_spikes``; not in files).
+
+    Example:
+        >>> quantized = nb.quantize("model.nir", "loihi2")
+        >>> [p.weight_bits for p in quantized.projections]
+        [8, 8]
     """
 
     chip: str

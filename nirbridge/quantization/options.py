@@ -22,7 +22,7 @@ class QuantizationOptions:
     saturate within that many time steps of any input (None: not required; the bounds say when it can). ``calibration``:
     observed ranges; then ``a_in`` and ``u`` need room for these times ``margin`` only, and the report says that they
     are not proved. ``clip``: share of the range of weights that is kept, by projection index (``calibrate.clips``).
-    ``scales``: integers of v per real v, by population (``fake_quantization.scales_of`` what a model was fine-tuned
+    ``scales``: integers of v per real v, by population (``qat.scales_of`` what a model was fine-tuned
     for); refused where the chip does not hold them.
     """
 

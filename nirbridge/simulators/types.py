@@ -19,6 +19,11 @@ class Probe(Value):
     """Variables to record of one node: ``s``, ``v`` (after the reset), ``u`` (before the reset), ``i``, ``count``.
 
     ``every``: only the last of this many time steps is kept; ``count`` sums spikes over all time steps instead.
+
+    Example:
+        >>> run = nb.simulate("model.nir", np.ones((25, 64)), record=[nb.Probe("output", ("s", "count"))])
+        >>> int(run["output"].sum()) == int(run["output", "count"].sum())
+        True
     """
 
     node: str
@@ -34,6 +39,11 @@ class Recording(SavedValue):
     without a batch axis in the input there is none here. Spikes are uint8 (int16 where a neuron may send several,
     float where a node is graded). ``meta`` is plain JSON: dt, steps, backend, versions, seed, latency per output,
     assumptions, choices made. Saved and loaded as the contracts text says (section 2).
+
+    Example:
+        >>> run = nb.simulate("model.nir", np.ones((25, 64)))
+        >>> run["output"].dtype
+        dtype('uint8')
     """
 
     arrays: Mapping[Key, Array]

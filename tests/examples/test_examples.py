@@ -66,18 +66,6 @@ def test_map_a_model_says_what_is_wrong(tmp_path: Path) -> None:
     assert re.fullmatch(r"'nothing.nir': it cannot be opened \(No such file or directory\); .*\n", done.stderr)
 
 
-def test_own_chip(tmp_path: Path) -> None:
-    lines = output("own_chip.py", tmp_path).splitlines()
-    found = [
-        re.fullmatch(r"(\d+) neurons and (\d+) words per core: (\d+) cores, .* \(at least (\d+)\)", x) for x in lines
-    ]
-    cores = {(int(m[1]), int(m[2])): (int(m[3]), int(m[4])) for m in found if m is not None}
-    assert len(cores) == len(lines) == 4
-    for (neurons, words), (used, least) in cores.items():
-        assert used >= least >= -(-778 // neurons)
-        assert used <= cores[128, 4096][0], (neurons, words)
-
-
 @pytest.mark.parametrize("widths", ["2312 -> 128 -> 10", "2312 -> 512 -> 512 -> 10"])
 def test_shapes_that_fit(shapes: list[str], widths: str) -> None:
     assert re.fullmatch(r"  yes: \d+ of 128 cores, (optimal|optimal-sliced)", shapes[shapes.index(widths) + 1])
