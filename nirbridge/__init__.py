@@ -23,7 +23,7 @@ _PLACES = {
     "check_fit": "nirbridge.api.stages",
     "chip": "nirbridge.api.models",
     "chips": "nirbridge.chips",
-    "compare": "nirbridge.api.runs",
+    "compare": "nirbridge.api.recordings",
     "emit": "nirbridge.api.runs",
     "load": "nirbridge.api.models",
     "load_map": "nirbridge.api.files",

@@ -9,7 +9,7 @@ from nirbridge.api.files import load_verification as load_verification
 from nirbridge.api.files import save as save
 from nirbridge.api.models import chip as chip
 from nirbridge.api.models import load as load
-from nirbridge.api.runs import compare as compare
+from nirbridge.api.recordings import compare as compare
 from nirbridge.api.runs import emit as emit
 from nirbridge.api.runs import run as run
 from nirbridge.api.runs import simulate as simulate

@@ -93,7 +93,13 @@ def load_recording(path: FilePath) -> Recording:
 
 @checked
 def load_verification(path: FilePath) -> Verification:
-    """A verification from a ``.npz`` file, as ``nirbridge verify -o`` writes it. Raises FileError."""
+    """A verification from a ``.npz`` file, as ``nirbridge verify -o`` writes it. Raises FileError.
+
+    Example:
+        >>> nb.save(nb.verify("model.nir", "loihi2", np.ones((25, 1, 64))), "verified.npz")
+        >>> nb.load_verification("verified.npz").holds
+        True
+    """
     return pipeline.load_verification(Path(path))
 
 

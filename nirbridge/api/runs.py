@@ -1,10 +1,9 @@
-"""Functions that run a model: simulate, emit, run, verify, compare."""
+"""Functions that run a model: simulate, emit, run, verify."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -13,10 +12,8 @@ from nirbridge._types import Progress, no_progress
 from nirbridge.api.arguments import Natural, checked, kind_of
 from nirbridge.api.models import ChipLike, FilePath, network_of
 from nirbridge.api.models import chip as find_chip
-from nirbridge.api.recordings import recordings_of
 from nirbridge.api.stages import calibration_arrays
 from nirbridge.api.values import plain_arrays
-from nirbridge.comparison.types import Comparison
 from nirbridge.emitters.artifact import Artifact
 from nirbridge.errors import UsageError, quoted
 from nirbridge.mapping.model import MappedNetwork, Model
@@ -233,41 +230,6 @@ def verify(
         seed=seed,
         progress=progress,
     )
-
-
-@checked
-def compare(
-    a: object,
-    b: object,
-    *,
-    latency: int | Mapping[str, int] | Literal["auto"] = "auto",
-    labels: object = None,
-    tau_steps: float = 10.0,
-    node: str | None = None,
-) -> Comparison:
-    """Two recordings, or an array and a recording, spike by spike.
-
-    Args:
-        a: the first one: a ``Recording``, its path, or an array ``[steps, *shape]`` or ``[steps, batch, *shape]``.
-        b: the other one.
-        latency: time steps by which b lags a: a number, one by node, or ``auto`` (the default here and of the command):
-            as the recordings state it, since a mapped model lags its reference and equal spikes are then compared
-            with equal ones; estimated, and marked so, where a recording does not state it. 0 compares equal indices.
-        labels: the class of each sample, for accuracy.
-        tau_steps: decay of the van Rossum kernel, in time steps.
-        node: what an array is of; None: the first recorded node of its shape.
-
-    Raises:
-        UsageError: nothing to compare, another dt, wrong labels.
-
-    Example:
-        >>> x = np.ones((25, 64))
-        >>> nb.compare(nb.simulate("model.nir", x), nb.simulate("model.nir", x))
-        Comparison: equal: every value of 1 recorded variable
-    """
-    pair = recordings_of(plain_arrays(a), plain_arrays(b), node)
-    comparison = pipeline.compare_recordings(*pair, latency=latency, labels=plain_arrays(labels), tau_steps=tau_steps)
-    return replace(comparison, recordings=pair)
 
 
 def probes_of(record: Probes | None) -> list[Probe] | None:
