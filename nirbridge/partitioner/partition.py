@@ -111,7 +111,7 @@ def _heuristics(
     except NoTiling:
         tilings = {}
     if blocks is not None and options.method != "sequential":
-        blocks = packed(sizes, cap, tilings, options.groups)
+        blocks = packed(sizes, cap, tilings, options.groups, lower)
     if options.method != "cp-sat":
         return blocks, tilings
     for search in (streamed, clustered):

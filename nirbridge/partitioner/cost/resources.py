@@ -233,6 +233,17 @@ def profile_ids(neuron: Neuron, shape: tuple[int, ...]) -> Profiles:
     return Profiles(decay, threshold, decay_values, tuple(t[0] for t in theta))
 
 
+def distinct_profiles(network: Network) -> tuple[int, int]:
+    """Distinct decay and threshold profiles of the network: where they fit one core they limit nothing."""
+    decays: set[tuple[float, ...]] = set()
+    thresholds: set[float] = set()
+    for population in network.populations:
+        ids = profile_ids(population.neuron, population.shape)
+        decays.update(ids.decay_values)
+        thresholds.update(ids.threshold_values)
+    return len(decays), len(thresholds)
+
+
 def profile_counts(network: Network, slices: Iterable[tuple[str, Box]]) -> tuple[int, int]:
     """Distinct decay and threshold profiles of the neurons of slices."""
     decays: set[tuple[float, ...]] = set()

@@ -35,11 +35,12 @@ from nirbridge.partitioner.cost.patterns import AxisLists, Patterns, axis_lists,
 from nirbridge.partitioner.cost.resources import (
     axon_list_words,
     delay_on_chip_steps,
+    distinct_profiles,
     profile_counts,
-    profile_ids,
     run_words,
     shared_list_words,
 )
+from nirbridge.partitioner.cost.translations import Translations, with_shared_axes
 
 
 class SliceCost(NamedTuple):
@@ -72,7 +73,8 @@ def box_size(box: Box) -> int:
 class CostModel:
     """The network seen from a core of ``chip`` with ``weight_bits`` weights. Build it with ``cost_model``.
 
-    The dicts are caches; ``kinds`` is that of the tiling: (population, axis, cuts) -> kinds of ranges.
+    ``like`` names, for each population, the first one whose boxes cost the same. The dicts after it are caches;
+    ``kinds`` is that of the tiling: (population, axis, cuts) -> kinds of ranges.
     """
 
     network: Network
@@ -83,15 +85,17 @@ class CostModel:
     outgoing: Mapping[str, tuple[tuple[str, IncomingProjection], ...]]
     count_decays: bool
     count_thresholds: bool
+    like: Mapping[str, str]
     kinds: dict[tuple[str, int, int], list[tuple[tuple[int, int], int]]] = field(default_factory=dict)
     _costs: dict[tuple[str, Box], SliceCost] = field(default_factory=dict)
     _lists: dict[int, AxisLists | None] = field(default_factory=dict)
     _patterns: dict[tuple[int, int, int], Patterns] = field(default_factory=dict)
     _words: dict[tuple[object, ...], int] = field(default_factory=dict)
+    _alike: Translations = field(default_factory=Translations)
 
     def cost(self, population: str, box: Box) -> SliceCost:
         """The cost of one box of a population, on its own."""
-        key = (population, box)
+        key = (self.like[population], box)
         if key not in self._costs:
             words = sum(self.words(population, edge, box) for edge in self.incoming[population])
             profiles = self._profiles(population, box)
@@ -139,6 +143,14 @@ class CostModel:
 
     def listed_words(self, population: str, edge: IncomingProjection, boxes: Sequence[Box]) -> int:
         """Words of one projection into boxes numbered one after the other in a core, synapse by synapse."""
+        form = edge.form
+        kind = self._alike.key(form, boxes) if isinstance(form, Separable) else (edge.index, *boxes)
+        key = (kind, edge.delayed, edge.shares)
+        if key not in self._words:
+            self._words[key] = self._count_listed(population, edge, boxes)
+        return self._words[key]
+
+    def _count_listed(self, population: str, edge: IncomingProjection, boxes: Sequence[Box]) -> int:
         shape, form = self.shapes[population], edge.form
         assert not isinstance(form, AllToAll), "runs of a dense projection are counted in closed form"
         sources, positions, taps, start = [], [], [], 0
@@ -160,7 +172,7 @@ class CostModel:
         order = numbering_axes(form.target_shape)[::-1]
         patterns = tuple(self._axis_patterns(form.axes[a], *box[a]) for a in order)
         widths = tuple(box[a][1] - box[a][0] for a in order)
-        key = (edge.index, patterns, widths)
+        key = (order, patterns, widths, edge.delayed, edge.shares)
         if key not in self._words:
             self._words[key] = self._pattern_words(edge, order, patterns, widths)
         return self._words[key]
@@ -245,16 +257,21 @@ def cost_model(network: Network, chip: Chip, weight_bits: int) -> CostModel:
     shapes = {p.name: p.shape for p in network.populations}
     incoming: dict[str, list[IncomingProjection]] = {p.name: [] for p in network.populations}
     outgoing: dict[str, list[tuple[str, IncomingProjection]]] = {p.name: [] for p in network.populations}
+    axes: dict[object, Axis] = {}
     for index, projection in enumerate(network.projections):
         if projection.target not in shapes:
             continue
         form = connectivity(projection.operator, f"projection {projection.source!r} -> {projection.target!r}")
+        form = with_shared_axes(form, axes)
         shares = shares_kernels(projection, form, chip.synapses)
         edge = IncomingProjection(index, projection.source, form, delay_on_chip_steps(projection) > 0, shares)
         incoming[projection.target].append(edge)
         if projection.source in shapes:
             outgoing[projection.source].append((projection.target, edge))
     decays, thresholds = distinct_profiles(network)
+    count_decays = chip.core.decay_profiles is not None and decays > chip.core.decay_profiles
+    count_thresholds = chip.core.threshold_profiles is not None and thresholds > chip.core.threshold_profiles
+    like = {name: name for name in shapes} if count_decays or count_thresholds else _alike(shapes, incoming)
     return CostModel(
         network,
         chip,
@@ -262,20 +279,24 @@ def cost_model(network: Network, chip: Chip, weight_bits: int) -> CostModel:
         shapes,
         {k: tuple(v) for k, v in incoming.items()},
         {k: tuple(v) for k, v in outgoing.items()},
-        chip.core.decay_profiles is not None and decays > chip.core.decay_profiles,
-        chip.core.threshold_profiles is not None and thresholds > chip.core.threshold_profiles,
+        count_decays,
+        count_thresholds,
+        like,
     )
 
 
-def distinct_profiles(network: Network) -> tuple[int, int]:
-    """Distinct decay and threshold profiles of the network: where they fit one core they limit nothing."""
-    decays: set[tuple[float, ...]] = set()
-    thresholds: set[float] = set()
-    for population in network.populations:
-        ids = profile_ids(population.neuron, population.shape)
-        decays.update(ids.decay_values)
-        thresholds.update(ids.threshold_values)
-    return len(decays), len(thresholds)
+def _alike(shapes: Mapping[str, Shape], incoming: Mapping[str, Sequence[IncomingProjection]]) -> dict[str, str]:
+    """Per population the first one with the same windows from as many sources (axes are shared, see ``cost_model``)."""
+    first: dict[object, str] = {}
+    like = {}
+    for name, edges in incoming.items():
+        one_each = len({edge.source for edge in edges}) == len(edges)
+        kind: object = name
+        if one_each and all(isinstance(edge.form, Separable) for edge in edges):
+            forms = [(edge.form.axes, edge) for edge in edges if isinstance(edge.form, Separable)]
+            kind = (shapes[name], tuple((*map(id, axes), e.delayed, e.shares) for axes, e in forms))
+        like[name] = first.setdefault(kind, name)
+    return like
 
 
 def total_out_degrees(sizes: CostModel) -> dict[str, Array]:

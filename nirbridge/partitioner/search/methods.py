@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise, product
@@ -70,23 +70,33 @@ def sequential(sizes: CostModel, cap: Array) -> tuple[Blocks, Tilings]:
     return tuple((Slice(name, box),) for name, boxes in tilings.items() for box in boxes), tilings
 
 
-def packed(sizes: CostModel, cap: Array, tilings: Tilings, groups: Mapping[str, int]) -> Blocks:
+def packed(sizes: CostModel, cap: Array, tilings: Tilings, groups: Mapping[str, int], enough: int = 0) -> Blocks:
     """First-fit of pieces, several populations to a core: the best of several cuttings and orders.
 
-    The pieces of ``tilings`` (those of `sequential`) are tried first, so there are never more cores than there.
+    The pieces of ``tilings`` (those of `sequential`) are tried first, so there are never more cores than there; no
+    more are tried once there are ``enough`` cores or fewer.
     """
-    packings = ((pieces, pack(pieces, cap)) for pieces in _cuttings(sizes, cap, tilings, groups))
-    pieces, cores = min(packings, key=lambda packing: len(packing[1]))
+    pieces, cores = _first_enough(((p, pack(p, cap)) for p in _cuttings(sizes, cap, tilings, groups)), enough)
     return tuple(in_core_order([pieces.slices[i] for i in core], tuple(sizes.shapes)) for core in cores)
 
 
-def _cuttings(sizes: CostModel, cap: Array, tilings: Tilings, groups: Mapping[str, int]) -> list[PackingItems]:
-    cuttings = [_pieces(sizes, tilings, groups)]
+Packing = tuple[PackingItems, list[list[int]]]
+
+
+def _first_enough(packings: Iterator[Packing], enough: int) -> Packing:
+    """The packing of fewest cores, the first of equals."""
+    best = next(packings)
+    while len(best[1]) > enough and (other := next(packings, None)) is not None:
+        best = min(best, other, key=lambda packing: len(packing[1]))
+    return best
+
+
+def _cuttings(sizes: CostModel, cap: Array, tilings: Tilings, groups: Mapping[str, int]) -> Iterator[PackingItems]:
+    yield _pieces(sizes, tilings, groups)
     for cut, finer in tuple(product((best_grid, largest_slices), FINER))[1:]:  # the first gives ``tilings`` again
         with suppress(NoTiling):
             finer_tilings, _ = tile_all(sizes, shrunk_capacity(cap, finer), cut)
-            cuttings.append(_pieces(sizes, finer_tilings, groups))
-    return cuttings
+            yield _pieces(sizes, finer_tilings, groups)
 
 
 def _pieces(sizes: CostModel, tilings: Tilings, groups: Mapping[str, int]) -> PackingItems:

@@ -99,7 +99,7 @@ def slice_kinds(sizes: CostModel, name: str, parts: tuple[int, ...]) -> list[tup
 
 def _kinds_of_ranges(sizes: CostModel, name: str, axis: int, parts: int) -> list[tuple[tuple[int, int], int]]:
     """One range of each kind along an axis that is cut into ``parts``, and how many are of that kind."""
-    key = (name, axis, parts)
+    key = (sizes.like[name], axis, parts)
     if key not in sizes.kinds:
         kinds: dict[object, tuple[tuple[int, int], int]] = {}
         for piece in cuts(sizes.shapes[name][axis], parts):
@@ -176,7 +176,11 @@ def tile_all(sizes: CostModel, cap: Array, cut: Cut = best_grid) -> tuple[Tiling
         NoTiling: some population cannot be cut so that it fits.
     """
     names = [p.name for p in sizes.network.populations]
-    tilings: Tilings = {name: cut(sizes, name, None, cap) for name in names}
+    first: Tilings = {}
+    for name in names:
+        if sizes.like[name] not in first:
+            first[sizes.like[name]] = cut(sizes, name, None, cap)
+    tilings: Tilings = {name: first[sizes.like[name]] for name in names}
     for _ in range(ROUNDS_MAX):
         changed = False
         for name in reversed(names):
