@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -19,11 +19,12 @@ from nirbridge.partitioner.cost.sizing import CostModel, cost_model
 from nirbridge.partitioner.cost.usage import resource_use
 from nirbridge.partitioner.model import Block, BlockId, Partition, SolveReport, Status
 from nirbridge.partitioner.search import exact
+from nirbridge.partitioner.search.balancing import BUDGETS, balanced
 from nirbridge.partitioner.search.bounds import any_map_bounds, bounding_limits, least_cores, least_slots
 from nirbridge.partitioner.search.clusters import clustered
 from nirbridge.partitioner.search.methods import EFFORTS, SearchResult, fewest_cores, is_within, packed, sequential
 from nirbridge.partitioner.search.slicing import NoTiling, Tilings, capacity, shrunk_capacity
-from nirbridge.partitioner.search.streaming import streamed
+from nirbridge.partitioner.search.streaming import ORDERS, streamed
 
 METHODS = ("sequential", "packed", "cp-sat")
 EXACT_TIME = 4.0
@@ -114,11 +115,21 @@ def _heuristics(
         blocks = packed(sizes, cap, tilings, options.groups, lower)
     if options.method != "cp-sat":
         return blocks, tilings
-    for search in (streamed, clustered):
+    groups, budget = options.groups, BUDGETS[options.effort]
+    first: Blocks | None = None
+    searches: tuple[Callable[[], Blocks | None], ...] = (
+        lambda: streamed(sizes, cap, groups, lower, ORDERS[:2]),
+        lambda: balanced(sizes, cap, groups, lower, budget, options.seed),
+        # more orders of streams only where none of the quicker searches did better than the first ones
+        lambda: None if blocks is not first else streamed(sizes, cap, groups, lower, ORDERS[2:]),
+        lambda: clustered(sizes, cap, groups, lower),
+    )
+    for number, search in enumerate(searches):
         if blocks is None or len(blocks) > lower:
-            other = search(sizes, cap, options.groups, lower)
+            other = search()
             if other is not None and (blocks is None or len(other) < len(blocks)) and is_within(sizes, other):
                 blocks = other
+        first = blocks if number == 0 else first
     return blocks, tilings
 
 

@@ -139,8 +139,8 @@ def test_without_a_first_map_there_are_no_tilings(monkeypatch: pytest.MonkeyPatc
     assert found == tuple((Slice("p", box),) for box in tilings["p"])
     monkeypatch.setattr(MODULE, "sequential", unfit)
     assert MODULE._heuristics(sizes, cap, 1, PartitionOptions(method="packed")) == (None, {})
-    monkeypatch.setattr(MODULE, "streamed", lambda *_: None)
-    monkeypatch.setattr(MODULE, "clustered", lambda *_: None)
+    for name in ("streamed", "balanced", "clustered"):
+        monkeypatch.setattr(MODULE, name, lambda *_: None)
     assert MODULE._heuristics(sizes, cap, 1, PartitionOptions()) == (None, {})
 
 
@@ -151,20 +151,22 @@ def test_the_first_map_is_the_best_of_those_that_are_legal(monkeypatch: pytest.M
     asked: list[int] = []
 
     def search(blocks: Any) -> Any:
-        def one(own: CostModel, limits: Any, groups: Any, enough: int) -> Any:
+        def one(own: CostModel, limits: Any, groups: Any, enough: int, *_: Any) -> Any:
             asked.append(enough)
             return blocks
 
         return one
 
-    for streamed, clustered, legal, expected, calls in [
-        (None, None, True, first, 2),
-        ((), None, True, (), 1),
-        ((), None, False, first, 2),
-        (first * 2, (), True, (), 2),
+    for streamed, balanced, clustered, legal, expected, calls in [
+        (None, None, None, True, first, 4),
+        ((), None, None, True, (), 1),
+        (None, (), None, True, (), 2),
+        ((), None, None, False, first, 4),
+        (first * 2, first * 2, (), True, (), 4),
     ]:
         asked.clear()
         monkeypatch.setattr(MODULE, "streamed", search(streamed))
+        monkeypatch.setattr(MODULE, "balanced", search(balanced))
         monkeypatch.setattr(MODULE, "clustered", search(clustered))
         monkeypatch.setattr(MODULE, "is_within", lambda own, blocks, legal=legal: legal)
         assert MODULE._heuristics(sizes, cap, 0, PartitionOptions()) == (expected, tilings)

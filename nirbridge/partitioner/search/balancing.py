@@ -1,0 +1,173 @@
+"""Few cores by balanced fillings: fillings with the output axons of those before, repair, then few cores at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.partitioner.cost.axons import Blocks
+from nirbridge.partitioner.cost.connectivity import Explicit, synapses
+from nirbridge.partitioner.cost.sizing import CostModel
+from nirbridge.partitioner.cost.usage import block_sources
+from nirbridge.partitioner.model import Slice
+from nirbridge.partitioner.search.cores import Work
+from nirbridge.partitioner.search.filling import Content, fill, share
+from nirbridge.partitioner.search.packing import in_core_order
+from nirbridge.partitioner.search.slicing import UNLIMITED
+from nirbridge.partitioner.search.ways import Stretch, StretchCosts, Way, ways_of
+
+LISTED_MAX = 300_000
+"""Synapses of projections without a closed form, at most: their stretches are listed one by one."""
+WEIGHTS = (0.05, 0.95)
+"""Of neurons and of words, where ways are compared: a neuron takes one place in any of them."""
+POWER = 4.0
+"""How much more the scarcer resource counts in a filling."""
+POWERS = (2.0, 4.0, 8.0)
+"""The same where few cores are filled anew."""
+PASSES = 3
+"""Fillings, each with the output axons of those before."""
+REPAIRS = 8
+"""Rounds in which cores with too many output axons, and as many with few, are filled anew."""
+FREED = (4, 16)
+"""Cores that are filled anew at a time, beside the two that are least full: from, to before."""
+NOISE = 0.5
+"""Spread of the order of stretches in these fillings (of the logarithm of words per neuron)."""
+
+
+@dataclass(frozen=True, slots=True)
+class BalanceBudget:
+    """Work (``ways.COST_WORK``), and how many times few cores are filled anew."""
+
+    work: int
+    tries: int
+
+
+BUDGETS: Mapping[str, BalanceBudget] = {
+    "fast": BalanceBudget(100_000_000, 0),
+    "default": BalanceBudget(400_000_000, 60),
+    "max": BalanceBudget(4_000_000_000, 1_000),
+}
+
+
+def balanced(
+    sizes: CostModel, cap: Array, groups: Mapping[str, int], enough: int, budget: BalanceBudget, seed: int
+) -> Blocks | None:
+    """Cores by balanced fillings; stops at ``enough`` cores. None: no filling is legal, or the work was spent."""
+    forms = [edge.form for edges in sizes.incoming.values() for edge in edges]
+    if sum(synapses(form) for form in forms if isinstance(form, Explicit)) > LISTED_MAX:
+        return None
+    costs = StretchCosts(sizes, cap, Work(budget.work))
+    ways = ways_of(costs, WEIGHTS, groups)
+    cores = _filled(costs, ways) if ways else None
+    if cores is None:
+        return None
+    cores = _improved(costs, ways, cores, enough, budget.tries, seed)
+    return tuple(_block(sizes, content) for content in cores)
+
+
+def _block(sizes: CostModel, content: Content) -> tuple[Slice, ...]:
+    slices = [s for way, start, stop in content for s in way.slices(start, stop)]
+    return in_core_order(slices, tuple(sizes.shapes))
+
+
+def _filled(costs: StretchCosts, ways: list[Way]) -> list[Content] | None:
+    """Fillings that charge the output axons of all those before; the last one is repaired."""
+    slots = {name: np.zeros(shape, np.int64) for name, shape in costs.sizes.shapes.items()}
+    cores: list[Content] | None = None
+    for _ in range(PASSES):
+        costs.charge(ways, slots)
+        cores = fill(costs, [Stretch(way, 0, way.size) for way in ways], POWER)
+        if cores is None:
+            return None
+        found = _slots(costs, cores)
+        costs.charge(ways, found)
+        if not _over(costs, cores):
+            return cores
+        slots = {name: np.maximum(slots[name], n) for name, n in found.items()}
+    return None if cores is None else _repaired(costs, ways, cores)
+
+
+def _slots(costs: StretchCosts, cores: Sequence[Content]) -> dict[str, Array]:
+    """Output axons of each neuron, by population; none where they are not limited."""
+    slots = {name: np.zeros(shape, np.int64) for name, shape in costs.sizes.shapes.items()}
+    for content in cores if costs.cap[5] < UNLIMITED else ():
+        for name, index in block_sources(costs.sizes, _block(costs.sizes, content)).items():
+            if name in slots:
+                slots[name].reshape(-1)[index] += 1
+    return slots
+
+
+def _output_axons(costs: StretchCosts, content: Content) -> int:
+    return sum(costs.cost(*part)[5] for part in content)
+
+
+def _over(costs: StretchCosts, cores: Sequence[Content]) -> list[int]:
+    """The cores with more output axons than they may have, as they are charged."""
+    return [i for i, content in enumerate(cores) if _output_axons(costs, content) > costs.cap[5]]
+
+
+def _repaired(costs: StretchCosts, ways: list[Way], cores: list[Content]) -> list[Content] | None:
+    """Fill cores with too many output axons anew, with as many that have few; None: some are left."""
+    for _ in range(REPAIRS):
+        costs.charge(ways, _slots(costs, cores))
+        over = _over(costs, cores)
+        if not over:
+            return cores
+        by_use = sorted(range(len(cores)), key=lambda i: _output_axons(costs, cores[i]))
+        freed = {*over, *by_use[: len(over)]}
+        again = fill(costs, _freed(cores, freed), POWER)
+        if again is None:
+            return None
+        cores = [*(c for i, c in enumerate(cores) if i not in freed), *again]
+    return None
+
+
+def _freed(cores: Sequence[Content], chosen: Collection[int]) -> list[Stretch]:
+    """The stretches of some cores, those that touch joined."""
+    parts = [part for i in chosen for part in cores[i]]
+    found: list[Stretch] = []
+    for way, start, stop in sorted(parts, key=lambda p: (p[0].population, p[0].first_channel, p[1])):
+        if found and found[-1].way is way and found[-1].stop == start:
+            found[-1].stop = stop
+        else:
+            found.append(Stretch(way, start, stop))
+    return found
+
+
+def _improved(
+    costs: StretchCosts, ways: list[Way], cores: list[Content], enough: int, tries: int, seed: int
+) -> list[Content]:
+    """Fill few cores anew, some tries: kept where there are fewer cores, or the same number less evenly filled.
+
+    What is left of a core then collects in one, until it is empty.
+    """
+    rng = np.random.default_rng(seed)
+    total = np.sum([share(costs, content) for content in cores], axis=0)
+    weights = (total / total.max()) ** POWER
+    slots = _slots(costs, cores)
+    for _ in range(tries):
+        if len(cores) <= max(enough, 2) or costs.work.left <= 0:
+            break
+        full = [float(share(costs, content) @ weights) for content in cores]
+        most = int(rng.integers(*FREED))
+        chosen = {*np.argsort(full, kind="stable")[:2].tolist(), *rng.integers(len(cores), size=most).tolist()}
+        stretches = _freed(cores, chosen)
+        for stretch in stretches:
+            stretch.rank = NOISE * float(rng.normal())
+        costs.charge(ways, slots)
+        again = fill(costs, stretches, POWERS[int(rng.integers(len(POWERS)))])
+        if again is None or len(again) > len(chosen):
+            continue
+        before = sum(full[i] ** 2 for i in chosen)
+        after = sum(float(share(costs, content) @ weights) ** 2 for content in again)
+        if len(again) == len(chosen) and after < before:
+            continue
+        found = [*(c for i, c in enumerate(cores) if i not in chosen), *again]
+        other = _slots(costs, found)
+        costs.charge(ways, other)
+        if not _over(costs, found):
+            cores, slots = found, other
+    return cores

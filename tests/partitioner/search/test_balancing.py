@@ -1,0 +1,103 @@
+"""Balanced fillings: every one is legal, populations of many and of few words per neuron fill cores together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nirbridge.network.model import Network
+from nirbridge.partitioner.cost.axons import Blocks
+from nirbridge.partitioner.cost.sizing import cost_model
+from nirbridge.partitioner.search.balancing import BalanceBudget, balanced
+from nirbridge.partitioner.search.cores import Work
+from nirbridge.partitioner.search.methods import is_within
+from nirbridge.partitioner.search.slicing import capacity
+from nirbridge.partitioner.search.streaming import ORDERS, streamed
+from nirbridge.partitioner.search.ways import Stretch, StretchCosts, Way
+from tests.partitioner.cases import LOIHI, chip, random_network, tiles_exactly
+from tests.partitioner.nets import network_of
+
+MIXED = "1x8x8 conv16k5p2 lif conv20k1 lif conv18k5p2 lif conv24k1 lif conv12k3p1 lif conv24k1 lif conv8k5p2 lif"
+BUDGET = BalanceBudget(100_000_000, 6)
+
+
+def covers(net: Network, blocks: Blocks) -> bool:
+    pieces = [s for block in blocks for s in block]
+    return all(tiles_exactly(p.shape, [s.box for s in pieces if s.population == p.name]) for p in net.populations)
+
+
+@pytest.mark.parametrize("axes", [(1, 2, 0), (2, 1, 0), (0, 1, 2)])
+def test_slices_and_values_of_a_way_follow_the_same_order(axes: tuple[int, ...]) -> None:
+    shape = (4, 3, 5)
+    way = Way("p", axes, tuple(2 if a == 0 else shape[a] for a in axes), 1, 0)
+    numbers = np.arange(60).reshape(shape)
+    order = way.in_order({"p": numbers})
+    assert len(order) == way.size == 30
+    for start, stop in [(0, 30), (3, 4), (7, 22), (1, 29)]:
+        boxes = [tuple(slice(a, b) for a, b in s.box) for s in way.slices(start, stop)]
+        found = np.concatenate([numbers[box].ravel() for box in boxes])
+        assert sorted(found.tolist()) == sorted(order[start:stop].tolist())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_filling_is_legal(seed: int) -> None:
+    net = random_network(np.random.default_rng(seed), windows=seed % 2 == 0)
+    on = chip(core={"neurons": 9, "input_axons": 60, "output_axons": 120}, words=120)
+    sizes = cost_model(net, on, 8)
+    blocks = balanced(sizes, capacity(on), {}, 0, BUDGET, seed)
+    assert blocks is not None
+    assert covers(net, blocks)
+    assert is_within(sizes, blocks)
+    assert blocks == balanced(sizes, capacity(on), {}, 0, BUDGET, seed)
+
+
+def test_many_and_few_words_fill_a_core_together() -> None:
+    net = network_of(MIXED.replace("1x8x8", "1x12x12"))
+    sizes = cost_model(net, LOIHI, 8)
+    blocks = balanced(sizes, capacity(LOIHI), {}, 0, BUDGET, 0)
+    streams = streamed(sizes, capacity(LOIHI), {}, 0, ORDERS[:1])
+    assert blocks is not None
+    assert streams is not None
+    assert len(blocks) < len(streams)
+    assert is_within(sizes, blocks)
+
+
+def test_kernels_that_are_stored_once_are_kept_together() -> None:
+    net = network_of("3x8x8 conv64k1 lif conv128k1 lif conv128k1 lif")
+    on = chip(core={"neurons": 1024, "input_axons": None, "output_axons": None}, words=600, shared_kernels=True)
+    sizes = cost_model(net, on, 8)
+    blocks = balanced(sizes, capacity(on), {}, 0, BUDGET, 0)
+    assert blocks is not None
+    assert is_within(sizes, blocks)
+    assert len(blocks) == 20  # for the neurons
+
+
+def test_populations_of_different_groups_never_share_a_core() -> None:
+    net = network_of(MIXED)
+    name = net.populations[1].name
+    sizes = cost_model(net, LOIHI, 8)
+    blocks = balanced(sizes, capacity(LOIHI), {name: 1}, 0, BUDGET, 0)
+    assert blocks is not None
+    assert all(len({s.population == name for s in block}) == 1 for block in blocks)
+
+
+def test_nothing_is_found_once_the_work_is_spent() -> None:
+    sizes = cost_model(network_of(MIXED), LOIHI, 8)
+    assert balanced(sizes, capacity(LOIHI), {}, 0, BalanceBudget(10_000, 6), 0) is None
+
+
+def test_stretches_end_at_the_last_place_that_fits() -> None:
+    net = network_of("1x8x8 conv16k5p2 lif conv20k1 lif")
+    on = chip(core={"neurons": 100}, words=300)
+    sizes = cost_model(net, on, 8)
+    costs = StretchCosts(sizes, capacity(on), Work(10**9))
+    way = Way(net.populations[1].name, (1, 2, 0), (8, 8, 20), 0, 0)
+    for start in (0, 20, 50):
+        stretch = Stretch(way, start, way.size)
+        ends = [
+            e
+            for e in range(start + 1, way.size + 1)
+            if all(x <= m for x, m in zip(costs.cost(way, start, e), costs.cap, strict=True))
+        ]
+        assert costs.longest(stretch, costs.cap, 1) == max(ends)
+        assert costs.longest(stretch, costs.cap, 20) == max(e for e in ends if e % 20 == 0)
