@@ -1,7 +1,9 @@
 """Lower bounds on the cores of any map, each proved by one kind of argument.
 
-``neurons``, ``output_axons``: totals over capacity. ``synapse_words``: a source needs at least the words of one list of
-all its targets wherever they lie, since splitting a list over cores is a special case of splitting it into runs.
+``neurons``: a total over capacity. ``input_axons``, ``output_axons``: pairs of a source and a core that holds targets
+of it, since n neurons have at least a known number of sources (``spread``). ``synapse_words``: a source needs at least
+the words of one list of all its targets wherever they lie, since splitting a list over cores is a special case of
+splitting it into runs; a kernel that is shared is stored in every core that holds a neuron of its channel.
 ``population``: cores that one population alone must occupy. ``patterns``: dense layers, where any n
 neurons cost ``sources * W(n)`` words, so the best fillings of a core can be enumerated by pricing; the
 certificate of ``master`` is then a bound over all maps. ``decay_profiles``, ``threshold_profiles``: every profile lies
@@ -26,6 +28,7 @@ from nirbridge.partitioner.search.column_generation import SearchBudget, class_m
 from nirbridge.partitioner.search.conflicts import conflict_bound, profile_bounds
 from nirbridge.partitioner.search.layouts import ClassTable, Layout, LayoutArc, LayoutRow, class_number, class_vectors
 from nirbridge.partitioner.search.slicing import UNLIMITED
+from nirbridge.partitioner.search.spread import Spread, least_spread
 
 COLUMNS = MappingProxyType(
     {
@@ -53,6 +56,9 @@ def any_map_bounds(sizes: CostModel, cap: Array, seed: int) -> dict[str, int]:
         bounds["output_axons"] = _ceil(out, int(cap[5]))
     if cap[2] < UNLIMITED and not sizes.chip.synapses.shared_kernels:
         bounds["synapse_words"] = _ceil(_least_words(sizes), int(cap[2]))
+    for name, value in _spread_bounds(least_spread(sizes, cap), sizes, cap).items():
+        if value > bounds.get(name, max(bounds.values())):
+            bounds[name] = value
     if max(bounds.values()) > 1 and any(_dense_sources(sizes, name) for name in sizes.shapes):
         bounds["patterns"] = _pattern_bound(sizes, slots, cap, seed, max(bounds.values()))
     bounds |= profile_bounds(sizes, cap)
@@ -60,6 +66,17 @@ def any_map_bounds(sizes: CostModel, cap: Array, seed: int) -> dict[str, int]:
     if conflicts > max(bounds.values()):
         bounds["conflicts"] = conflicts
     return {name: max(value, 1) for name, value in bounds.items()}
+
+
+def _spread_bounds(spread: Spread, sizes: CostModel, cap: Array) -> dict[str, int]:
+    """Totals of what populations take at least, wherever their neurons lie."""
+    sent = sum(count for source, count in spread.pairs.items() if source in sizes.shapes)
+    return {
+        "input_axons": _ceil(sum(spread.pairs.values()), int(cap[1])),
+        "output_axons": _ceil(sent, int(cap[5])),
+        "population": max(spread.cores.values(), default=1),
+        "synapse_words": _ceil(spread.words, int(cap[2])),
+    }
 
 
 def bounding_limits(sizes: CostModel, cap: Array, seed: int, available: int) -> tuple[str, ...]:
