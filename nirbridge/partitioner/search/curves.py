@@ -34,7 +34,7 @@ Support = tuple[Array, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """The least ``axons``, by source, and ``words`` of a core with n neurons, n from 0, of a part of ``total`` neurons."""
+    """The least ``axons``, by source, and ``words`` of a core with n neurons, n from 0, of ``total`` in a part."""
 
     total: int
     axons: dict[str, Array]
@@ -123,7 +123,7 @@ def _words(sizes: CostModel, name: str, edge: IncomingProjection, support: Suppo
     if isinstance(form, AllToAll):
         return int(form.touched.sum()) * least_list_words(n, fmt, bits, delayed=edge.delayed)
     if fmt.shared_kernels:
-        return _kernel_words(sizes, edge, form, support, n) if is_shared(edge, form) else np.zeros_like(axons)
+        return _kernel_words(sizes, edge, form, support, n) if is_shared(form, edge) else np.zeros_like(axons)
     synapses = np.concatenate(([0], np.cumsum(_fan_ins(sizes, name, form, support)[: len(n) - 1])))
     rates = list_rates(fmt, bits, len(n) - 1, delayed=edge.delayed)
     return np.maximum(_times(rates.per_target, synapses), _times_two(rates.fixed, axons, rates.each, synapses))
@@ -184,9 +184,10 @@ def _kernel_taps(sizes: CostModel, edge: IncomingProjection, by_axis: list[int])
     return math.prod(by_axis) if windows == 1 or 0 in by_axis else max(by_axis)
 
 
-def is_shared(edge: IncomingProjection, form: Connectivity) -> TypeGuard[Separable]:
-    """True where the words of shared kernels are known. Of other lists on such a chip (one to one, scaled, sparse) any
-    may be alike, so they bound nothing.
+def is_shared(form: Connectivity, edge: IncomingProjection) -> TypeGuard[Separable]:
+    """True where the words of shared kernels are known.
+
+    Of other lists on such a chip (one to one, scaled, sparse) any may be alike, so they bound nothing.
     """
     return edge.shares and isinstance(form, Separable)
 

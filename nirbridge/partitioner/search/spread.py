@@ -27,8 +27,10 @@ SOURCES_MAX = 2**21
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spread:
-    """Of any map: neurons ``held`` by one core at most and ``cores`` needed at least, by population; ``pairs`` of a
-    source and a core with targets of it, at least, by source; all ``words``, at least.
+    """What holds for any map.
+
+    By population the most neurons ``held`` by one core, and the fewest ``cores``; by source the fewest ``pairs`` of one
+    of its neurons and a core with targets of it; the fewest ``words`` of all cores.
     """
 
     held: dict[str, int]
@@ -140,6 +142,6 @@ def _edge_words(sizes: CostModel, edge: IncomingProjection) -> int:
     """Words of a projection if every source had one list: splitting it over cores is a special case of runs."""
     form = edge.form
     if sizes.chip.synapses.shared_kernels and not isinstance(form, AllToAll):
-        return kernel_words_once(sizes, edge, form) if is_shared(edge, form) else 0
+        return kernel_words_once(sizes, edge, form) if is_shared(form, edge) else 0
     lists, counts = np.unique(out_degrees(edge.form), return_counts=True)
     return int(least_list_words(lists, sizes.chip.synapses, sizes.weight_bits, delayed=edge.delayed) @ counts)

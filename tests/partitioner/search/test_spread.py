@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from nirbridge.partitioner.search.spread import least_spread
 from tests.partitioner.cases import chip, network, population, random_operator, random_sparse, random_windows
 
 SHAPES: tuple[Shape, ...] = ((1, 3, 3), (2, 2, 3), (1, 2, 4), (2, 4), (1, 6), (5,), (3, 2, 2))
-FORMS: tuple[dict[str, object], ...] = (
+FORMS: tuple[dict[str, Any], ...] = (
     {},
     {"index_bits": None},
     {"run_free": False, "run_targets_max": 3},
