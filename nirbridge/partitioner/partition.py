@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -22,6 +22,7 @@ from nirbridge.partitioner.search import exact
 from nirbridge.partitioner.search.balancing import BUDGETS, balanced
 from nirbridge.partitioner.search.bounds import any_map_bounds, bounding_limits, least_cores, least_slots
 from nirbridge.partitioner.search.clusters import clustered
+from nirbridge.partitioner.search.irregular.blocks import OrderedBlocks, ordered_blocks
 from nirbridge.partitioner.search.methods import EFFORTS, SearchResult, fewest_cores, is_within, packed, sequential
 from nirbridge.partitioner.search.slicing import NoTiling, Tilings, capacity, shrunk_capacity
 from nirbridge.partitioner.search.streaming import ORDERS, streamed
@@ -71,12 +72,31 @@ def partition(network: Network, chip: Chip, options: PartitionOptions | None = N
     if lower > min(available, network.neurons):
         raise DoesNotFit(_no_map(sizes, cap, settings, available, lower))
     settings.progress("first maps", None)
-    blocks, tilings = _heuristics(sizes, cap, lower, settings)
-    outcome = _improve(sizes, cap, blocks, tilings, bounds, available, settings)
+    outcome, ordered = _search(sizes, cap, bounds, available, settings)
     if outcome is None or len(outcome.blocks) > available:
         best = None if outcome is None else len(outcome.blocks)
         raise DoesNotFit(_refusal(sizes, settings, available, best, lower))
-    return _report(sizes, outcome, bounds, settings)
+    if ordered is None:
+        return _report(sizes, outcome, bounds, settings)
+    return replace(_report(ordered.sizes, outcome, bounds, settings), orders=MappingProxyType(ordered.orders))
+
+
+def _search(
+    sizes: CostModel, cap: np.ndarray, bounds: dict[str, int], available: int, options: PartitionOptions
+) -> tuple[SearchResult | None, OrderedBlocks | None]:
+    """The blocks of fewest cores, and the orders that they are in, if any."""
+    lower = max(bounds.values())
+    ordered = None
+    if options.method == "cp-sat":
+        ordered = ordered_blocks(sizes, cap, options.groups, lower, options.effort, options.seed)
+    outcome = None if ordered is None else SearchResult(ordered.blocks, lower, 0.0)
+    if ordered is not None and ordered.is_final:
+        return outcome, ordered
+    blocks, tilings = _heuristics(sizes, cap, lower, options)
+    other = _improve(sizes, cap, blocks, tilings, bounds, available, options)
+    if outcome is None or (other is not None and len(other.blocks) < len(outcome.blocks)):
+        return other, None
+    return outcome, ordered
 
 
 def _no_map(

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 TRIED_NEURONS_MAX = 200_000
 """Above this many neurons changes that would fit are not tried: each trial takes seconds."""
+ORDERED_MAX = 20_000
+"""Above this many neurons a network whose neurons were put in order gets no other partitions: each takes minutes."""
 SPREADS = (1, 2, 3, 4, 6, 8, 12, 16)
 """Fractions of a core that ``latency`` tries to fill: 1/1, 1/2, …"""
 
@@ -57,6 +59,8 @@ def partitions(prepared: PreparedNetwork, chip: Chip, options: MapOptions, model
         changes = _changes_that_fit(network, chip, options, model)
         raise DoesNotFit(*error.problems, *(prepared.unsupported or prepared.refused), *changes) from None
     candidates = [first]
+    if first.orders and network.neurons > ORDERED_MAX:
+        return candidates
     for other in _alternatives(base, options.objective):
         try:
             candidates.append(registry.get("partitioners", other.method)(network, chip, other))

@@ -1,0 +1,1 @@
+"""Cores for large irregular networks: a multilevel partition of the graph of neurons, refined under every limit."""

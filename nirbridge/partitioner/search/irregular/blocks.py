@@ -1,0 +1,80 @@
+"""Cores of any neurons as blocks: an order of each population, and ranges of it as slices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.partitioner.cost.axons import Blocks
+from nirbridge.partitioner.cost.connectivity import Explicit, synapses
+from nirbridge.partitioner.cost.neurons import total_synapses
+from nirbridge.partitioner.cost.sizing import CostModel, cost_model
+from nirbridge.partitioner.model import Slice
+from nirbridge.partitioner.ordering import Orders, ordered_network
+from nirbridge.partitioner.search.methods import is_within
+
+NEURONS_MIN = 500
+"""Smaller networks are searched neuron by neuron (``clusters``), which knows every limit."""
+NEURONS_LARGE, SYNAPSES_LARGE = 20_000, 1_000_000
+"""Above these sizes the other searches take too long for an irregular network."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OrderedBlocks:
+    """Blocks of a network in ``orders``, and the cost model of that network. ``is_final``: no other search is tried."""
+
+    sizes: CostModel
+    blocks: Blocks
+    orders: Orders
+    is_final: bool
+
+
+def ordered_blocks(
+    sizes: CostModel, cap: Array, groups: Mapping[str, int], lower: int, effort: str, seed: int
+) -> OrderedBlocks | None:
+    """Blocks of an irregular network; None: it is small or regular, or no legal blocks were found."""
+    if sizes.network.neurons < NEURONS_MIN or groups or find_spec("numba") is None or not _is_irregular(sizes):
+        return None
+    from nirbridge.partitioner.search.irregular.model import model_of
+    from nirbridge.partitioner.search.irregular.search import irregular_cores
+
+    model = model_of(sizes, cap)
+    part = None if model is None else irregular_cores(model, lower, effort, seed)
+    if part is None:
+        return None
+    orders, blocks = _in_order(sizes, part)
+    ordered = cost_model(ordered_network(sizes.network, orders), sizes.chip, sizes.weight_bits)
+    if not is_within(ordered, blocks):
+        return None
+    is_large = sizes.network.neurons > NEURONS_LARGE or total_synapses(sizes) > SYNAPSES_LARGE
+    return OrderedBlocks(ordered, blocks, orders, is_large or len(blocks) <= lower)
+
+
+def _is_irregular(sizes: CostModel) -> bool:
+    """True where populations are lines of neurons and at least half of the synapses follow no pattern."""
+    forms = [e.form for edges in sizes.incoming.values() for e in edges]
+    listed = sum(synapses(form) for form in forms if isinstance(form, Explicit))
+    return all(len(shape) == 1 for shape in sizes.shapes.values()) and 2 * listed >= sum(map(synapses, forms)) > 0
+
+
+def _in_order(sizes: CostModel, part: Array) -> tuple[Orders, Blocks]:
+    """The order of each population (none where the neurons of every core are a range already), and the blocks."""
+    orders: dict[str, tuple[int, ...]] = {}
+    slices: list[list[Slice]] = [[] for _ in range(int(part.max()) + 1)]
+    first = 0
+    for name, shape in sizes.shapes.items():
+        size = math.prod(shape)
+        own = part[first : first + size]
+        order = np.argsort(own, kind="stable")
+        if not np.array_equal(order, np.arange(size)):
+            orders[name] = tuple(order.tolist())
+        cuts = np.flatnonzero(np.diff(own[order])) + 1
+        for a, b in zip([0, *cuts.tolist()], [*cuts.tolist(), size], strict=True):
+            slices[int(own[order[a]])].append(Slice(name, ((a, b),)))
+        first += size
+    return orders, tuple(tuple(core) for core in slices)

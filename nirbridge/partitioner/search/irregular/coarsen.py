@@ -1,0 +1,90 @@
+"""Graphs of neurons made smaller: neurons that share many synapses become one node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from nirbridge.arrays import Array
+from nirbridge.partitioner.search.irregular.jit import compiled
+
+ROUNDS = 3
+"""Rounds in which nodes join the cluster that they share most with."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Graph:
+    """Undirected: node i has neighbours ``index[start[i]:start[i + 1]]`` with ``weight``; ``size`` counts neurons."""
+
+    start: Array
+    index: Array
+    weight: Array
+    size: Array
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.size)
+
+
+def graph_of(rows: Array, columns: Array, weights: Array, size: Array) -> Graph:
+    """The graph of pairs: those of one pair, in either direction, are added, those of a node with itself left out."""
+    n = len(size)
+    apart = rows != columns
+    matrix = sparse.csr_array((weights[apart], (rows[apart], columns[apart])), shape=(n, n))
+    both: Any = sparse.csr_array(matrix + matrix.T)
+    return Graph(both.indptr.astype(np.int64), both.indices.astype(np.int32), both.data.astype(np.int32), size)
+
+
+def coarsened(graph: Graph, most: int, rng: np.random.Generator) -> tuple[Graph, Array]:
+    """The graph of clusters of at most ``most`` neurons, and the cluster of each node."""
+    label = np.arange(graph.nodes)
+    _cluster(graph.start, graph.index, graph.weight, graph.size, most, rng.permutation(graph.nodes), ROUNDS, label)
+    names, cluster = np.unique(label, return_inverse=True)
+    size = np.bincount(cluster, weights=graph.size, minlength=len(names)).astype(np.int64)
+    row = np.repeat(cluster, np.diff(graph.start))
+    column = cluster[graph.index]
+    apart = row != column
+    shape = (len(names), len(names))
+    joined: Any = sparse.csr_array((graph.weight[apart], (row[apart], column[apart])), shape=shape)
+    joined.sum_duplicates()
+    return Graph(
+        joined.indptr.astype(np.int64), joined.indices.astype(np.int32), joined.data.astype(np.int32), size
+    ), cluster
+
+
+@compiled
+def _cluster(start, index, weight, size, most, order, rounds, label):
+    """Label propagation: each node takes the label of most weight around it that has room."""
+    n = len(size)
+    held = size.copy()
+    sums = np.zeros(n, np.int64)
+    seen = np.empty(n, np.int64)
+    for _ in range(rounds):
+        moved = 0
+        for v in order:
+            found = 0
+            for k in range(start[v], start[v + 1]):
+                other = label[index[k]]
+                if sums[other] == 0:
+                    seen[found] = other
+                    found += 1
+                sums[other] += weight[k]
+            own = label[v]
+            best, most_sum = own, sums[own]
+            for k in range(found):
+                other = seen[k]
+                if sums[other] > most_sum and held[other] + size[v] <= most:
+                    best, most_sum = other, sums[other]
+            for k in range(found):
+                sums[seen[k]] = 0
+            if best != own:
+                held[own] -= size[v]
+                held[best] += size[v]
+                label[v] = best
+                moved += 1
+        if moved * 20 < n:
+            break

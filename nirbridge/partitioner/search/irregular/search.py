@@ -1,0 +1,144 @@
+"""The search over cores of any neurons: graph made small, cut, then refined under every limit of the chip."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.partitioner.search.irregular.balance import empty, even_out, is_within, shed
+from nirbridge.partitioner.search.irregular.bisect import bisected
+from nirbridge.partitioner.search.irregular.coarsen import Graph, coarsened
+from nirbridge.partitioner.search.irregular.model import Model, nets_of
+from nirbridge.partitioner.search.irregular.moves import SIZE, Nets, place_all, refine
+
+CLUSTER, GROWTH = 6, 5
+"""Neurons of a cluster on the first level, and how much larger those of the next are."""
+NODES_PER_CORE = 12
+"""A level has at least so many nodes per core."""
+UNEVEN = 1.03
+"""Cores may be over their limit of neurons by so much until neurons are evened out."""
+GROWS = 8
+"""Numbers of cores that are tried."""
+MORE = 1.04
+"""By how much the number of cores grows where neurons found no room."""
+EXTRA = 1.2
+"""Power of the need by which the number of cores grows: a core of fewer neurons shares fewer sources."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """``passes`` of moves at most, until one saves less than the share ``settled`` of all destination cores.
+
+    ``starts``: cuts from other seeds, of which the best is kept; a next one while synapses times cores of those before
+    are below ``work``.
+    """
+
+    passes: int
+    settled: float
+    starts: int
+    work: int
+
+
+EFFORTS = {
+    "fast": Effort(4, 0.01, 1, 0),
+    "default": Effort(12, 0.004, 4, 10_000_000),
+    "max": Effort(40, 0.0001, 8, 3_000_000_000),
+}
+
+
+def irregular_cores(model: Model, lower: int, effort: str, seed: int) -> Array | None:
+    """The core of each neuron, numbers from 0; None: no map within every limit was found."""
+    settings = EFFORTS[effort]
+    best: tuple[int, int] | None = None
+    part, work = None, 0
+    for start in range(settings.starts):
+        if work > settings.work:
+            break
+        found = _search(model, lower, settings, np.random.default_rng((seed, start)))
+        work += len(model.nets) * model.neurons if found is None else len(model.nets) * found.use.shape[1]
+        if found is not None:
+            used = int((found.use[SIZE] > 0).sum()), int(found.length.sum())
+            if best is None or used < best:
+                best, part = used, found.part.copy()
+    return None if part is None else np.unique(part, return_inverse=True)[1]
+
+
+def _search(model: Model, lower: int, effort: Effort, rng: np.random.Generator) -> Nets | None:
+    levels, cores = _levels(model.graph, lower, rng), lower
+    for _ in range(GROWS):
+        x, cores = _first(model, levels, cores, rng)
+        if _settled(x, cores, effort, rng):
+            _free_cores(x, lower, effort, rng)
+            return x
+        cores = min(max(cores + 1, math.ceil(MORE * cores)), model.neurons)
+    return None
+
+
+def _settled(x: Nets, cores: int, effort: Effort, rng: np.random.Generator) -> bool:
+    """Refine, and bring every core within its limits; False: neurons found no room."""
+    limit, active = int(x.cap[SIZE]), np.ones(len(x.part), bool)
+    x.cap[SIZE] = max(limit, math.ceil(UNEVEN * len(x.part) / cores))
+    _refine(x, active, effort, rng)
+    x.cap[SIZE] = limit
+    if (x.use[SIZE] > limit).any():
+        even_out(x, x.use[SIZE] > 0)
+        active[:] = True
+        _refine(x, active, effort, rng)
+    over = [core for core in range(x.use.shape[1]) if not is_within(x, core)]
+    if not all(shed(x, core, rng.permutation(len(x.part))) for core in over):
+        return False
+    _refine(x, active, effort, rng)
+    return all(is_within(x, core) for core in range(x.use.shape[1]))
+
+
+def _levels(graph: Graph, cores: int, rng: np.random.Generator) -> list[tuple[Graph, Array | None]]:
+    """The graph and ever smaller ones, each with the node of every neuron (None: the neurons themselves)."""
+    levels: list[tuple[Graph, Array | None]] = [(graph, None)]
+    most = CLUSTER
+    while levels[-1][0].nodes > 3 * NODES_PER_CORE * cores and most * NODES_PER_CORE <= graph.size.sum() / cores:
+        smaller, node = coarsened(levels[-1][0], most, rng)
+        if smaller.nodes > 0.9 * levels[-1][0].nodes:
+            break
+        before = levels[-1][1]
+        levels.append((smaller, node if before is None else node[before]))
+        most *= GROWTH
+    return levels
+
+
+def _first(
+    model: Model, levels: list[tuple[Graph, Array | None]], cores: int, rng: np.random.Generator
+) -> tuple[Nets, int]:
+    """Neurons cut into as few cores as can hold them on average, with some empty cores to spare; how many."""
+    while True:
+        fine = [level for level in levels if level[0].nodes >= NODES_PER_CORE * cores] or levels[:1]
+        graph, node = fine[-1]
+        part = bisected(graph, cores, rng)
+        part = (part if node is None else part[node])[: model.neurons]
+        x = nets_of(model, cores + max(4, cores // 8))
+        place_all(x, part)
+        need = (x.use[SIZE + 1 :].sum(axis=1) / (cores * x.cap[SIZE + 1 :].astype(float))).max()
+        if need <= 1.0 or cores >= model.neurons:
+            return x, cores
+        cores = min(max(cores + 1, math.ceil(cores * need**EXTRA)), model.neurons)
+
+
+def _refine(x: Nets, active: Array, effort: Effort, rng: np.random.Generator) -> None:
+    for _ in range(effort.passes):
+        if refine(x, rng.permutation(len(x.part)), active, 1) <= effort.settled * x.length.sum():
+            break
+
+
+def _free_cores(x: Nets, lower: int, effort: Effort, rng: np.random.Generator) -> None:
+    """Empty the cores of fewest neurons into the others, as long as all of their neurons find room."""
+    active = np.zeros(len(x.part), bool)
+    while int((x.use[SIZE] > 0).sum()) > lower:
+        used = np.flatnonzero(x.use[SIZE])
+        core = int(used[np.argmin(x.use[SIZE, used])])
+        moved = x.part == core
+        if not empty(x, core, rng.permutation(len(x.part))):
+            break
+        active |= moved
+    _refine(x, active, effort, rng)
