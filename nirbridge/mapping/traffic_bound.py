@@ -16,6 +16,7 @@ Pairs with the host are charged to the host.
 4. *Connection.* n blocks that nets connect lie on at least ``ceil(n / c)`` tiles, and nets that reach t tiles each with
    a tree of at least t - 1 links connect no more: so nets of one spike each need ``ceil(n / c) - 1`` links together.
    With rates, the nets of rate x or more for every x from 0 up, added up (an integral over x).
+5. *Sets.* A net on t tiles needs t - 1 links, and tiles part the blocks into sets of at most c (``tile_bound``).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip
+from nirbridge.mapping.tile_bound import tile_bound
 from nirbridge.mapping.traffic import Traffic, traffic
 from nirbridge.partitioner.cost.axons import HOST, AxonTable
 
@@ -38,7 +40,7 @@ def traffic_lower_bound(axons: AxonTable, blocks: int, chip: Chip, *, chips: int
     """Lower bound on the multicast hops per time step of any placement of these blocks on ``chips`` chips.
 
     It bounds ``MapCosts.multicast_hops_per_step`` for the given blocks, not over other partitions; it holds with any
-    dead cores or pins. It is usually well below the best placement: it weighs each block on its own.
+    dead cores or pins. Links beyond one for each further tile of a net are only counted block by block.
     """
     nets = traffic(axons, blocks)
     if len(nets.source) == 0:
@@ -56,7 +58,7 @@ def traffic_lower_bound(axons: AxonTable, blocks: int, chip: Chip, *, chips: int
         small_pay = max(_pair_bound(nets, pairs, ranks, per_tile, small, nothing, shares) for shares in SHARES)
         by_group = max(by_group, small_pay + float(by_tiles[~small].sum()))
     # a bound has to hold in floats too: sums of many rates may be off in the last digits
-    return ROUNDED_DOWN * max(by_group, _connection_bound(nets, per_tile))
+    return max(ROUNDED_DOWN * max(by_group, _connection_bound(nets, per_tile)), tile_bound(nets, per_tile))
 
 
 def _connection_bound(nets: Traffic, per_tile: int) -> float:
