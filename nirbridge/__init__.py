@@ -36,6 +36,7 @@ _PLACES = {
     "save": "nirbridge.api.files",
     "simulate": "nirbridge.api.runs",
     "verify": "nirbridge.api.runs",
+    "write_report": "nirbridge.api.reports",
 }
 """Name -> the module that defines it."""
 

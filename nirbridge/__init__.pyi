@@ -10,6 +10,7 @@ from nirbridge.api.files import save as save
 from nirbridge.api.models import chip as chip
 from nirbridge.api.models import load as load
 from nirbridge.api.recordings import compare as compare
+from nirbridge.api.reports import write_report as write_report
 from nirbridge.api.runs import emit as emit
 from nirbridge.api.runs import run as run
 from nirbridge.api.runs import simulate as simulate

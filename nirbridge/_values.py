@@ -34,6 +34,16 @@ class Value:
         return load_attribute("nirbridge.report.summaries:summary_html")(self)
 
 
+class ReportedValue(Value):
+    """A value that writes its own page."""
+
+    __slots__ = ()
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Write the value as one self-contained HTML page, whole or not at all. Raises FileError."""
+        load_attribute("nirbridge.report.html.values:write_value")(self, path)
+
+
 class SavedValue(Value):
     """A value that has a file format of its own."""
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from nirbridge._values import Value
+from nirbridge._values import ReportedValue
 
 
 class CoreId(NamedTuple):
@@ -145,7 +145,7 @@ class NumberFormats:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Chip(Value):
+class Chip(ReportedValue):
     """One chip. ``sources``: dotted key of the file -> where the number is from; ``approximate``: keys not public.
 
     ``dead_cores`` are masked out (a faulty core is a chip without that core). ``record`` is the resolved file as a

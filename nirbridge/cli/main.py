@@ -27,6 +27,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("simulate", "nirbridge.cli.commands.simulate:command", "Simulate a model on inputs, exactly; save a recording."),
     ("quantize", "nirbridge.cli.commands.quantize:command", "Quantize a model to a chip's integers; bound overflow."),
     ("verify", "nirbridge.cli.commands.verify:command", "Compare reference, integers, map and program, bit for bit."),
+    ("report", "nirbridge.cli.commands.report:command", "Write one HTML page on a model, its map and its runs."),
     ("inspect", "nirbridge.cli.commands.inspect:command", "Show the content of a NIR file and how it is read."),
     ("compare", "nirbridge.cli.commands.compare:command", "Compare two recordings, spike by spike."),
     ("emit", "nirbridge.cli.commands.emit:command", "Write a model as a program for another tool (Lava)."),

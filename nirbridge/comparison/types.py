@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from nirbridge._values import Value
+from nirbridge._values import ReportedValue
 from nirbridge.comparison import distances
 from nirbridge.comparison.alignment import LatencySource
 from nirbridge.comparison.decisions import Decisions
@@ -69,7 +69,7 @@ class ComparisonRow:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Comparison(Value):
+class Comparison(ReportedValue):
     """Result of ``compare``; ``rows`` in natural order of names; ``only_a`` and ``only_b`` are in one of the two.
 
     ``recordings``: A and B, where they were kept for ``plot``.

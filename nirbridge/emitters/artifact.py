@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from nirbridge._values import SavedValue
+from nirbridge._values import ReportedValue, SavedValue
 from nirbridge.arrays import Array
 from nirbridge.errors import Bug, FileError, quoted
 from nirbridge.files.folders import atomic_folder, resolve_folder
@@ -24,7 +24,7 @@ MADE_BY = "nirbridge"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Artifact(SavedValue):
+class Artifact(SavedValue, ReportedValue):
     """Files by path (relative, with ``/``); ``manifest.json`` among them names every other with its SHA-256."""
 
     files: Mapping[str, bytes]

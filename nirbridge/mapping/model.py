@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from nirbridge._values import SavedValue
+from nirbridge._values import ReportedValue, SavedValue
 from nirbridge.chips.model import Chip, CoreId
-from nirbridge.files.attributes import load_attribute
 from nirbridge.network.model import Network, with_operators
 from nirbridge.network.operators import Operator
 from nirbridge.partitioner.cost.axons import AxonTable
@@ -41,7 +39,7 @@ class MapCosts:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class MappedNetwork(SavedValue):
+class MappedNetwork(SavedValue, ReportedValue):
     """A network on a chip, self-contained. ``cores[b]`` is where block b (its position in the partition) sits.
 
     ``splits``: populations of the model and the number of copies that replaced them, in order of replacement.
@@ -91,10 +89,6 @@ class MappedNetwork(SavedValue):
         placed = zip(self.partition.blocks, self.cores, strict=True)
         slices = [(s, core) for block, core in placed for s in block.slices]
         return neuron_cores(population, index, shapes, self.splits, slices, self.partition.orders)
-
-    def report(self, path: str | os.PathLike[str]) -> None:
-        """Write the report as one HTML page, whole or not at all. Raises FileError."""
-        load_attribute("nirbridge.report.map_html:write_map_html")(self, path)
 
 
 Model = Network | QuantizedNetwork | MappedNetwork

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from nirbridge._types import Shape
-from nirbridge._values import SavedValue, Value
+from nirbridge._values import ReportedValue, SavedValue
 from nirbridge.arrays import Array, freeze
 from nirbridge.network.neurons import Neuron
 from nirbridge.network.operators import Operator
@@ -20,7 +20,7 @@ IfGain = Literal["per-second", "per-step"]
 
 
 @dataclass(frozen=True, slots=True)
-class Timing(Value):
+class Timing(ReportedValue):
     """Time discretisation of a NIR graph; None: the metadata of the file, else the default.
 
     Example:
@@ -49,7 +49,7 @@ class Port:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Population(Value):
+class Population(ReportedValue):
     """Neurons of one shape that share one neuron record.
 
     Example:
@@ -72,7 +72,7 @@ def _no_delay() -> Array:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Projection(Value):
+class Projection(ReportedValue):
     """A linear operator with a delay from a population or input port to a population or output port.
 
     At time step t the input of the target gains ``operator(s[t - delay_steps]) + bias``; the bias from time step 0 on.
@@ -116,7 +116,7 @@ class ModelFile:
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True, repr=False)
-class Network(SavedValue):
+class Network(SavedValue, ReportedValue):
     """The IR that all later stages consume.
 
     Projection order is significant: the inputs of a target are summed in it. ``assumed`` lists the assumptions made

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from nirbridge._values import Value
+from nirbridge._values import ReportedValue
 from nirbridge.arrays import Array, compact
 
 Reset = Literal["to-value", "subtract", "none"]
@@ -15,7 +15,7 @@ Compare = Literal[">", ">="]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Neuron(Value):
+class Neuron(ReportedValue):
     """The neuron record of one population, in discrete time (one step = dt).
 
     With ``x[t]`` the summed input of all projections (their constant biases included)::

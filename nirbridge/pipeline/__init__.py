@@ -59,6 +59,7 @@ from nirbridge.pipeline.recordings import (
     save_recording,
     simulate_network,
 )
+from nirbridge.pipeline.report import report_sources
 from nirbridge.pipeline.saved_files import SavedFile, kind_of_file, load_saved
 from nirbridge.pipeline.verify import VERIFY_STEPS, load_verification, save_verification, verify_network
 
@@ -115,6 +116,7 @@ __all__ = [
     "quantize_network",
     "quantize_plan",
     "replicate_sources",
+    "report_sources",
     "retime",
     "run_emitted",
     "save_graph",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from nirbridge._types import Progress, no_progress
-from nirbridge._values import Value
+from nirbridge._values import ReportedValue
 from nirbridge.arrays import Array
 
 OBJECTIVES = ("cores", "traffic", "latency")
@@ -15,7 +15,7 @@ RETIME = ("auto", "always", "never")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class MapOptions(Value):
+class MapOptions(ReportedValue):
     """Options of a mapping.
 
     ``pins``: population -> the cores it shall sit on, one per block of it; numbers run on over the chips of a board

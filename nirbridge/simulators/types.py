@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nirbridge._values import SavedValue, Value
+from nirbridge._values import ReportedValue, SavedValue
 from nirbridge.arrays import Array
 from nirbridge.errors import UsageError, did_you_mean, quoted
 
@@ -15,7 +15,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Probe(Value):
+class Probe(ReportedValue):
     """Variables to record of one node: ``s``, ``v`` (after the reset), ``u`` (before the reset), ``i``, ``count``.
 
     ``every``: only the last of this many time steps is kept; ``count`` sums spikes over all time steps instead.
@@ -32,7 +32,7 @@ class Probe(Value):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Recording(SavedValue):
+class Recording(SavedValue, ReportedValue):
     """The result of a simulation.
 
     ``arrays[node, variable]`` has shape ``[steps kept, batch, *node shape]`` (``[batch, *node shape]`` for ``count``);

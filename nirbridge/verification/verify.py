@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nirbridge._types import Progress, no_progress
-from nirbridge._values import SavedValue
+from nirbridge._values import ReportedValue, SavedValue
 from nirbridge.arrays import Array
 from nirbridge.comparison.compare import compare
 from nirbridge.comparison.types import Comparison
@@ -47,7 +47,7 @@ class ComparedPair:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Verification(SavedValue):
+class Verification(SavedValue, ReportedValue):
     """Result of ``nirbridge verify``.
 
     ``latency``: output -> hardware steps that it is late. ``recordings``: by way ('reference', 'fixed', 'mapped' and
@@ -118,7 +118,8 @@ def verify(
     longest = steps + max(quantized.latency.values(), default=0)
     every = all_probes(quantized)
     spikes = [Probe("*", ("s",))]
-    runs = {"reference": simulate(reference, inputs, steps=steps, record=spikes, progress=progress).recording}
+    both = [Probe("*", ("s", "v"))]  # potentials for pictures alone: they are not compared
+    runs = {"reference": simulate(reference, inputs, steps=steps, record=both, progress=progress).recording}
     if quantized.early and quantized.network is not None:
         runs["retimed"] = simulate(quantized.network, inputs, steps=longest, record=spikes).recording
     runs["fixed"] = simulate_fixed(quantized, inputs, steps=longest, record=every, progress=progress).recording
@@ -217,7 +218,7 @@ def _in_reals(
     reference: Recording, later: Recording, latency: Mapping[str, int], steps: int, labels: Any
 ) -> Comparison:
     """Compares the reference with a later run, node by node at its latency, over the reference's time steps."""
-    common = [key for key in reference.arrays if key in later.arrays]
+    common = [key for key in reference.arrays if key in later.arrays and key[1] == "s"]
     latencies = {node: latency.get(node, 0) for node, _ in common}
     cut = {key: later.arrays[key][: steps + latencies[key[0]]] for key in common}
     recorded = _part(reference, common, reference.arrays)

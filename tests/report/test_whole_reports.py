@@ -21,7 +21,6 @@ from nirbridge.report.chips import _figure, chip_table, chips_table
 from nirbridge.report.compare import compare_document, compare_text
 from nirbridge.report.inspect import _cut, inspect_text, name_text
 from nirbridge.report.map_facts import ResourceRow, figure_with_prefix, rate_text
-from nirbridge.report.map_html import map_html
 from nirbridge.report.map_text import _style, map_text, mesh_text, shade
 from nirbridge.report.quantize import quantize_document, quantize_text
 from nirbridge.report.verify import verify_document, verify_text
@@ -116,7 +115,6 @@ TEXTS: dict[str, Callable[[], str]] = {
     "map-coloured.txt": lambda: map_text(uneven(), width=110, color=True).replace("\x1b", "ESC"),
     "map-many.txt": lambda: map_text(made(30), width=110),
     "map-placement-only.txt": lambda: map_text(uneven(placement_only=True), width=110),
-    "map.html": lambda: map_html(uneven()),
     "inspected.txt": lambda: printed(inspect_text(inspected())),
 }
 DOCUMENTS: dict[str, Callable[[], Any]] = {
@@ -215,9 +213,6 @@ def test_chips_from_the_fifth_on_are_counted(chips: int, more: str) -> None:
     lines = mesh_text(mapped).split("\n")
     assert [line for line in lines if line.startswith("chip")] == [f"chip {c}" for c in range(4)]
     assert [line[: len(more)] for line in lines if "more chips" in line] == ([more] if more else [])
-    page = map_html(mapped)
-    assert page.count('<table class="mesh">') == min(chips, 16)
-    assert ("<p>… and 1 more chips in use</p>" in page) == (chips == 17)
     assert "x masked out" not in lines[-1]
 
 
@@ -244,13 +239,6 @@ def test_rows_from_the_17th_on_are_left_out(rows: int) -> None:
     assert lines[16:-1] == (hidden if rows == 17 else [])
 
 
-def test_a_map_without_a_core_has_no_table_of_cores() -> None:
-    mapped = made(1)
-    empty = replace(mapped, partition=replace(mapped.partition, blocks=()), cores=())
-    assert "<h2>Cores</h2>\n<p>no core is used</p>\n" in map_html(empty)
-    assert '<td class="n">0</td><td class="n">0</td><td class="n">1,024</td><td class="n">-</td>' in map_html(empty)
-
-
 @pytest.mark.parametrize("kind", ["energy_breakdown_j", "time_breakdown_s"])
 def test_a_breakdown_of_nothing_is_left_out(kind: str) -> None:
     mapped = made(1)
@@ -258,4 +246,3 @@ def test_a_breakdown_of_nothing_is_left_out(kind: str) -> None:
         shown = replace(mapped, costs=replace(mapped.costs, **{kind: MappingProxyType(parts)}))
         heading = "energy per time step" if kind.startswith("energy") else "duration of a time step"
         assert (f"\n{heading}\n" in map_text(shown)) == there
-        assert (f"<h2>{heading.capitalize()}</h2>" in map_html(shown)) == there

@@ -186,7 +186,7 @@ def _split(text: str) -> tuple[str, int]:
 
 
 def _write_report(mapped: MappedNetwork, folder: Path, title: str) -> None:
-    from nirbridge.report.map_html import map_html
+    from nirbridge.report.html.document import map_html
     from nirbridge.report.map_text import map_text
 
     pages = dict(zip(REPORT_FILES, (map_text(mapped, title=title), map_html(mapped, title=title)), strict=True))

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from nirbridge._types import Box
-from nirbridge._values import Value
+from nirbridge._values import ReportedValue
 from nirbridge.chips.model import CoreId
 from nirbridge.errors import Diagnostic, FileError, IllegalMapping, counted, quoted
 from nirbridge.mapping.neuron_cores import neuron_cores
@@ -93,7 +93,7 @@ class RouteRecord:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class MapRecord(Value):
+class MapRecord(ReportedValue):
     """A map file. ``raw`` is the whole JSON document, ``chip`` the record that builds the chip again.
 
     ``splits``: populations of the model and the number of copies that replaced them, in order (none in older files).

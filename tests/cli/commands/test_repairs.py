@@ -13,7 +13,7 @@ import pytest
 from nirbridge.cli import main as cli
 from nirbridge.cli.main import run
 
-READERS = ("map", "check", "inspect", "simulate", "quantize", "verify", "emit")
+READERS = ("map", "check", "inspect", "simulate", "quantize", "report", "verify", "emit")
 NOTE = "repaired on request: norse, batch-axis"
 
 
@@ -35,13 +35,14 @@ def model(tmp_path: Path) -> str:
 
 def arguments(name: str, model: str) -> list[str]:
     folder = Path(model).parent
-    chip = [] if name in ("inspect", "simulate") else ["--chip", "loihi1"]
+    chip = [] if name in ("inspect", "report", "simulate") else ["--chip", "loihi1"]
     more = {
         "simulate": ["--input", str(folder / "in.npy"), "-o", str(folder / "out.npz")],
         "quantize": ["-o", str(folder / "m.q.npz")],
         "verify": ["--input", str(folder / "in.npy")],
         "emit": ["--to", "lava", "-o", str(folder / "program")],
         "map": ["-o", str(folder / "m.map.json")],
+        "report": ["-o", str(folder / "m.html")],
     }
     return [name, model, *chip, *more.get(name, []), "--json"]
 

@@ -1,0 +1,86 @@
+"""``nirbridge report``: everything that is known about a model as one self-contained HTML page."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nirbridge.cli.options import model_options
+from nirbridge.cli.output import print_result, print_warning, reported_faults
+from nirbridge.cli.paths import Command, ModelFile, OutputFile
+from nirbridge.cli.progress import progress_on_stderr
+from nirbridge.errors import quoted
+
+if TYPE_CHECKING:
+    from nirbridge.network.model import Network, Timing
+
+EXAMPLE = """\b
+Example:
+  nirbridge map model.nir --chip loihi1 -o model.map.json
+  nirbridge verify model.nir --chip loihi1 --map model.map.json -o verified.npz
+  nirbridge report model.nir --map model.map.json --verify verified.npz -o report.html --open"""
+
+
+@click.command(name="report", cls=Command, epilog=EXAMPLE)
+@click.argument("model", metavar="MODEL.nir|MODEL.net.npz|FILE.py:ATTR", type=ModelFile())
+@click.option("--map", "map_file", metavar="FILE.map.json", type=click.Path(), help="A map of the model.")
+@click.option("--quantized", metavar="FILE.q.npz", type=click.Path(), help="The model in a chip's integers.")
+@click.option("--verify", "verification", metavar="FILE.npz", type=click.Path(), help="A verification (verify -o).")
+@click.option(
+    "--recording",
+    "recordings",
+    metavar="FILE.npz",
+    type=click.Path(),
+    multiple=True,
+    help="A recording (simulate -o, run). Repeatable.",
+)
+@click.option("-o", "--output", metavar="FILE.html", type=OutputFile(), required=True, help="The page.")
+@click.option("--open", "shown", is_flag=True, help="Open the page in the browser.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document: the page, its bytes and its sections.")
+@model_options
+def command(
+    model: str,
+    map_file: str | None,
+    output: str,
+    shown: bool,
+    as_json: bool,
+    timing: Timing,
+    quantized: str | None,
+    verification: str | None,
+    recordings: tuple[str, ...],
+    **reading: Any,
+) -> None:
+    """Write one HTML page on a model: graph, floor plan, traffic, proof, resources, energy, quantization, verification.
+
+    The page is one file that loads nothing from anywhere; it shows the parts that are given.
+    """
+    from nirbridge.pipeline import report_sources
+    from nirbridge.report.html.document import report_html, section_names, write_page
+
+    with progress_on_stderr() as progress:
+        progress("reading", None)
+        network = _network(model, map_file, timing, **reading)
+        files = {"quantized_file": quantized, "verification_file": verification, "recording_files": recordings}
+        sources = report_sources(model, network, map_file=map_file, **files)
+        progress("report", None)
+        page = report_html(sources)
+        write_page(page, output)
+    if shown and not webbrowser.open(Path(output).resolve().as_uri()):
+        print_warning(f"no browser opens {quoted(output)}; open it yourself")
+    about = {"report": Path(output).name, "bytes": len(page.encode("utf-8", "backslashreplace"))}
+    names = section_names(sources)
+    document = {**about, "model": Path(model).name, "sections": names, "notes": list(network.notes)}
+    document["faults"] = reported_faults()
+    print_result(document if as_json else [f"saved {quoted(output)}: {', '.join(names)}"])
+
+
+def _network(model: str, map_file: str | None, timing: Timing, **reading: Any) -> Network:
+    """The model; where there is a map, with the timing that it was made with, where the options leave it open."""
+    from nirbridge.pipeline import load_network, timing_of_map
+
+    network = load_network(model, timing, **reading)
+    asked = timing if map_file is None else timing_of_map(map_file, network, timing)
+    return network if asked == timing else load_network(model, asked, **reading)

@@ -1,0 +1,161 @@
+"""Events of recordings as pictures: rasters of several nodes on one time axis, and where two recordings differ."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.comparison.alignment import RecordedSteps, has_batch
+from nirbridge.errors import counted
+from nirbridge.report.html.svg import picture, scrolled, text
+from nirbridge.report.html.tags import Child, Markup, number, short, tag
+from nirbridge.report.pictures.raster_picture import NodeEvents, RasterBand, RasterPicture, raster_picture
+from nirbridge.simulators.types import Recording
+
+ROWS_MAX, POINTS_MAX, NODES_MAX = 56, 6000, 24
+"""Neurons, points and nodes of a picture; beyond them rasters are thinned, and say so."""
+LEFT, WIDTH, _RIGHT, _APART = 190.0, 780.0, 14.0, 14.0
+
+
+def steps_by_neurons(recording: Recording, node: str, variable: str, sample: int) -> Array | None:
+    """``[steps, neurons]`` of one sample; None where it was not recorded, or has no such sample."""
+    array = recording.arrays.get((node, variable))
+    if array is None or not array.ndim:
+        return None
+    if has_batch(recording):
+        if array.ndim < 2 or not 0 <= sample < array.shape[1]:
+            return None
+        array = array[:, sample]
+    return array.reshape(len(array), math.prod(array.shape[1:]))
+
+
+def raster(nodes: Sequence[NodeEvents], label: str) -> Markup:
+    """Bands of marks from the top down, with a common axis of time steps."""
+    return _drawn(raster_picture(nodes, rows_max=ROWS_MAX, points_max=POINTS_MAX), label)
+
+
+def _drawn(drawn: RasterPicture, label: str) -> Markup:
+    inner: list[Child] = []
+    top = 6.0
+    for band in drawn.bands:
+        height = _height(band)
+        inner.append(_band(band, top, height, drawn))
+        top += height + _APART
+    inner.append(time_axis(drawn.first, drawn.stop, top - 4))
+    return scrolled(picture(LEFT + WIDTH + _RIGHT, top + 34, inner, label=label, class_="raster"), label)
+
+
+def _height(band: RasterBand) -> float:
+    return max(36.0, 2.6 * math.ceil(band.neurons / max(1, band.stride)))
+
+
+def _band(band: RasterBand, top: float, height: float, drawn: RasterPicture) -> Markup:
+    rows = max(1, math.ceil(band.neurons / max(1, band.stride)))
+    tall = max(2.4, min(6.0, height / rows * 0.9))
+    wide = min(max(WIDTH / max(1, drawn.stop - drawn.first) * 0.5, 1.2), 3.0)
+    lines = []
+    for step, neuron in zip(band.steps.tolist(), band.neuron.tolist(), strict=True):
+        x, y = place_of(step, drawn.first, drawn.stop), top + (neuron / band.stride + 0.5) / rows * height
+        lines.append(f"M{number(x)} {number(y - tall / 2)}v{number(tall)}")
+    back = tag("rect", x=LEFT, y=top, width=WIDTH, height=height, class_="track")
+    marks = tag("path", d="".join(lines), class_="mark", stroke_width=wide) if lines else None
+    middle = top + height / 2
+    name = text(LEFT - 8, middle - 3, short(band.node, 22), anchor="end", class_="strong")
+    said = f"{counted(band.neurons, 'neuron')}, {counted(band.events, 'event')}"
+    return tag("g", back, marks, name, text(LEFT - 8, middle + 11, said, anchor="end", class_="small"))
+
+
+def place_of(step: float, first: int, stop: int) -> float:
+    """The x of a time step's middle."""
+    return LEFT + (step + 0.5 - first) / max(1, stop - first) * WIDTH
+
+
+def time_axis(first: int, stop: int, y: float) -> Markup:
+    """Ticks at round time steps, and the name of the axis."""
+    ticks = round_steps(first, stop)
+    line = f"M{number(LEFT)} {number(y)}h{number(WIDTH)}"
+    line += "".join(f"M{number(place_of(t, first, stop))} {number(y)}v4" for t in ticks)
+    labels = [text(place_of(t, first, stop), y + 17, f"{t:,}", anchor="middle") for t in ticks]
+    return tag(
+        "g",
+        tag("path", d=line, class_="axis"),
+        labels,
+        text(LEFT - 8, y + 17, "time step", anchor="end", class_="small"),
+    )
+
+
+def round_steps(first: int, stop: int) -> list[int]:
+    """At most 12 multiples of 1, 2 or 5 times a power of ten."""
+    span = max(1, stop - first)
+    scale = next(s * 10**e for e in range(12) for s in (1, 2, 5) if span / (s * 10**e) <= 12)
+    return list(range(-(-first // scale) * scale, stop, scale))
+
+
+def remarks_of(nodes: Sequence[NodeEvents]) -> list[str]:
+    """What is left out of a raster, in words."""
+    drawn = raster_picture(nodes, rows_max=ROWS_MAX, points_max=POINTS_MAX)
+    return [f"{short(band.node, 30)}: {band.remark}" for band in drawn.bands if band.remark]
+
+
+def difference(pairs: Iterable[tuple[str, Array]], clock: RecordedSteps, names: tuple[str, str], label: str) -> Markup:
+    """Three sets of events over each other, told apart by shape: in both, only in the first, only in the second."""
+    nodes = [NodeEvents(name, values, clock.first, clock.every) for name, values in pairs]
+    drawn = raster_picture(nodes, rows_max=4 * ROWS_MAX, points_max=POINTS_MAX)
+    height = max(120.0, min(420.0, 4.0 * _shown_rows(drawn)))
+    rows = _shown_rows(drawn)
+    inner: list[Child] = [tag("rect", x=LEFT, y="6", width=WIDTH, height=height, class_="track")]
+    for kind, band in zip(("both", "only-a", "only-b"), drawn.bands, strict=True):
+        places = [
+            (place_of(s, drawn.first, drawn.stop), 6 + (n / band.stride + 0.5) / rows * height)
+            for s, n in zip(band.steps.tolist(), band.neuron.tolist(), strict=True)
+        ]
+        inner.append(tag("path", d="".join(_sign(kind, x, y) for x, y in places), class_=f"diff {kind}"))
+    inner.append(text(LEFT - 8, 18, "neuron 0", anchor="end", class_="small"))
+    inner.append(text(LEFT - 8, 6 + height, f"neuron {drawn.bands[0].neurons - 1:,}", anchor="end", class_="small"))
+    inner.append(time_axis(drawn.first, drawn.stop, 16 + height))
+    svg = picture(LEFT + WIDTH + _RIGHT, height + 56, inner, label=label, class_="raster")
+    counts = [band.events for band in drawn.bands]
+    said = (f"in both: {counts[0]:,}", f"only in {names[0]}: {counts[1]:,}", f"only in {names[1]}: {counts[2]:,}")
+    legend = [
+        tag("li", _sample(kind), f" {words}") for kind, words in zip(("both", "only-a", "only-b"), said, strict=True)
+    ]
+    note = drawn.bands[0].remark
+    return tag(
+        "div",
+        tag("ul", legend, class_="legend inline"),
+        scrolled(svg, label),
+        tag("p", f"Shown: {note}.", class_="note") if note else None,
+    )
+
+
+def _shown_rows(drawn: RasterPicture) -> int:
+    band = drawn.bands[0]
+    return max(1, math.ceil(band.neurons / max(1, band.stride)))
+
+
+def _sign(kind: str, x: float, y: float) -> str:
+    """A bar, a triangle that points up, one that points down."""
+    at = f"M{number(x)} "
+    if kind == "both":
+        return f"{at}{number(y - 2)}v4"
+    if kind == "only-a":
+        return f"M{number(x - 3)} {number(y + 2.5)}h6l-3-5z"
+    return f"M{number(x - 3)} {number(y - 2.5)}h6l-3 5z"
+
+
+def _sample(kind: str) -> Markup:
+    mark = tag("path", d=_sign(kind, 12, 8), class_=f"diff {kind}")
+    return tag("svg", mark, viewBox="0 0 24 16", width="24", height="16", class_="swatch", aria_hidden="true")
+
+
+def events_of(recording: Recording, node: str, sample: int, clock: RecordedSteps) -> NodeEvents | None:
+    """The events of a node as the pictures take them; None where its spikes were not recorded."""
+    values = steps_by_neurons(recording, node, "s", sample)
+    return (
+        None
+        if values is None or not values.shape[1]
+        else NodeEvents(node, np.asarray(values), clock.first, clock.every)
+    )

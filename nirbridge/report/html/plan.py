@@ -1,0 +1,181 @@
+"""The chip as a floor plan: cores by layer or by fullest resource, links by load, routes of a selected core."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nirbridge.chips.model import CoreId
+from nirbridge.errors import counted
+from nirbridge.report.html.patterns import DEAD, paint
+from nirbridge.report.html.plan_layout import PlanChip, PlanLayout
+from nirbridge.report.html.svg import rectangles, text
+from nirbridge.report.html.tags import Child, Markup, number, tag
+from nirbridge.report.map_facts import one_line
+from nirbridge.report.pictures.floorplan_picture import CoreCell, FloorplanPicture
+from nirbridge.report.pictures.traffic_picture import DrawnLink, TrafficPicture
+
+TEXT_CORE_MIN = 22.0
+"""Side of a core, in pixels, from which on it has its layer's number or its share as text."""
+LOAD_CLASSES = 5
+_INSET = 1.0
+
+
+def plan_picture(floor: FloorplanPicture, traffic: TrafficPicture, layout: PlanLayout, resources: list[str]) -> Markup:
+    """The picture: layers of paths that the script shows and hides; no element for a single core."""
+    inner: list[Child] = [_frame(layout, chip, floor) for chip in layout.chips]
+    inner += [
+        tag("g", *_free(floor, layout)),
+        tag("g", *_links(traffic, layout), class_="links", id="plan-links"),
+        tag("g", *_by_layer(floor, layout), class_="by-layer"),
+        tag("g", *_by_resource(floor, layout, resources), class_="by-resource"),
+        rectangles(_boxes(layout, [c for c in floor.cells if c.parts]), class_="outline"),
+        tag("g", id="plan-routes", class_="routes"),
+        tag(
+            "rect",
+            id="plan-cursor",
+            class_="cursor",
+            width=layout.core + 3,
+            height=layout.core + 3,
+            visibility="hidden",
+        ),
+    ]
+    return tag(
+        "svg",
+        *inner,
+        id="plan-picture",
+        viewBox=f"0 0 {number(layout.width)} {number(layout.height)}",
+        width=layout.width,
+        height=layout.height,
+        class_="plan",
+        aria_hidden="true",
+    )
+
+
+def _frame(layout: PlanLayout, chip: PlanChip, floor: FloorplanPicture) -> Markup:
+    """Title, coordinates of tiles, and outline of a chip."""
+    width, height = layout.size_of(chip)
+    cells = [cell for cell in floor.cells if cell.core.chip == chip.chip]
+    used = sum(bool(cell.parts) for cell in cells)
+    title = text(chip.left, chip.top - 22, f"chip {chip.chip}: {counted(used, 'core')} used", class_="title")
+    outline = tag("rect", x=chip.left - 5, y=chip.top - 5, width=width + 10, height=height + 10, rx="3", class_="chip")
+    tile_width, tile_height = layout.tile_size
+    across, down = tile_width + layout.lane, tile_height + layout.lane
+    every_x, every_y = _every(across), _every(down)
+    columns = [
+        text(chip.left + (x - chip.x_first) * across + tile_width / 2, chip.top - 8, str(x), anchor="middle")
+        for x in range(chip.x_first, chip.x_stop)
+        if x % every_x == 0
+    ]
+    rows = [
+        text(chip.left - 8, chip.top + (y - chip.y_first) * down + tile_height / 2 + 4, str(y), anchor="end")
+        for y in range(chip.y_first, chip.y_stop)
+        if y % every_y == 0
+    ]
+    return tag("g", title, outline, columns, rows, class_="coordinates")
+
+
+def _every(pitch: float) -> int:
+    """Every which column has its number, so that numbers are 24 pixels apart."""
+    return next(n for n in (1, 2, 4, 8, 16, 32, 64) if n * pitch >= 24 or n == 64)
+
+
+def _boxes(layout: PlanLayout, cells: list[CoreCell]) -> Iterator[tuple[float, float, float, float]]:
+    side = layout.core - 2 * _INSET
+    for cell in cells:
+        x, y = layout.corner(cell.core)
+        yield x + _INSET, y + _INSET, side, side
+
+
+def _free(floor: FloorplanPicture, layout: PlanLayout) -> Iterator[Markup | None]:
+    yield rectangles(_boxes(layout, [c for c in floor.cells if not c.is_dead and not c.parts]), class_="free")
+    yield rectangles(_boxes(layout, [c for c in floor.cells if c.is_dead]), fill=DEAD, class_="edge")
+
+
+def _by_layer(floor: FloorplanPicture, layout: PlanLayout) -> Iterator[Markup | None]:
+    """A path for each population: strips of the cores that hold neurons of it."""
+    strips: dict[int, list[tuple[float, float, float, float]]] = {}
+    side = layout.core - 2 * _INSET
+    for cell in floor.cells:
+        x, y = layout.corner(cell.core)
+        left = x + _INSET
+        for part in cell.parts:
+            strips.setdefault(part.population, []).append((left, y + _INSET, side * part.share, side))
+            left += side * part.share
+    for population, boxes in sorted(strips.items()):
+        yield rectangles(boxes, fill=paint(population))
+    if layout.core >= TEXT_CORE_MIN:
+        for cell in (cell for cell in floor.cells if cell.parts):
+            more = "+" if len(cell.parts) > 2 else ""
+            numbers = [str(part.population + 1) for part in cell.parts[: 1 if more else 2]]
+            yield _label(layout, cell.core, ",".join(numbers) + more)
+
+
+def _by_resource(floor: FloorplanPicture, layout: PlanLayout, resources: list[str]) -> Iterator[Markup | None]:
+    """A path for each resource: gauges of the cores in which it is the fullest, from the bottom up."""
+    used = [cell for cell in floor.cells if cell.parts]
+    yield rectangles(_boxes(layout, used), class_="empty")
+    gauges: dict[str, list[tuple[float, float, float, float]]] = {}
+    side = layout.core - 2 * _INSET
+    for cell in used:
+        x, y = layout.corner(cell.core)
+        filled = side * min(cell.share, 1.0)
+        gauges.setdefault(cell.fullest, []).append((x + _INSET, y + _INSET + side - filled, side, filled))
+    for number_of, name in enumerate(resources):
+        yield rectangles(gauges.get(name, ()), fill=paint(number_of))
+    if layout.core >= TEXT_CORE_MIN:
+        yield from (_label(layout, cell.core, f"{100 * cell.share:.0f}") for cell in used)
+
+
+def _label(layout: PlanLayout, core: CoreId, said: str) -> Markup:
+    x, y = layout.corner(core)
+    return text(x + layout.core / 2, y + layout.core / 2 + 4, one_line(said), anchor="middle", class_="core-text")
+
+
+# -- links -------------------------------------------------------------------------------------------------------
+
+
+def link_line(layout: PlanLayout, link: DrawnLink) -> tuple[float, float, float, float]:
+    """The stretch of a link in the lane between its tiles; to another chip, half a lane beyond the edge."""
+    (chip, x, y), target = link.source, link.target
+    left, top = layout.tile((chip, x, y))
+    width, height = layout.tile_size
+    forth = (target[0], target[1]) > (chip, x) if (target[0], target[1]) != (chip, x) else target[2] > y
+    aside = min(width, height) * 0.2 * (1 if forth else -1)
+    if target[2] != y:
+        edge, step = (top + height, layout.lane) if forth else (top, -layout.lane)
+        return left + width / 2 - aside, edge, left + width / 2 - aside, edge + step
+    edge, step = (left + width, layout.lane) if forth else (left, -layout.lane)
+    return edge, top + height / 2 + aside, edge + step, top + height / 2 + aside
+
+
+def load_class(share: float) -> int:
+    """Class of a load as a share of the greatest, 0 to 4: fifths."""
+    return min(LOAD_CLASSES - 1, int(share * LOAD_CLASSES))
+
+
+def wedge(x0: float, y0: float, x1: float, y1: float, width: float) -> str:
+    """A link as an area that is ``width`` where it leaves its tile and a quarter of it where it arrives."""
+    length = abs(x1 - x0) + abs(y1 - y0) or 1.0
+    across, down = (y1 - y0) / length * width / 2, (x1 - x0) / length * width / 2
+    corners = (
+        (x0 - across, y0 - down),
+        (x0 + across, y0 + down),
+        (x1 + across / 4, y1 + down / 4),
+        (x1 - across / 4, y1 - down / 4),
+    )
+    return "M" + "L".join(f"{number(x)} {number(y)}" for x, y in corners) + "z"
+
+
+def _links(traffic: TrafficPicture, layout: PlanLayout) -> Iterator[Markup]:
+    """A path for each class of loads, and a ring around the busiest link."""
+    paths: dict[int, list[str]] = {}
+    for link in traffic.links:
+        level = load_class(link.share)
+        width = 1.2 + layout.lane * 0.6 * (level + 1) / LOAD_CLASSES
+        paths.setdefault(level, []).append(wedge(*link_line(layout, link), width))
+    for level, wedges in sorted(paths.items()):
+        yield tag("path", d="".join(wedges), class_=f"load{level}")
+    if traffic.busiest is not None:
+        x0, y0, x1, y1 = link_line(layout, traffic.busiest)
+        middle = (x0 + x1) / 2, (y0 + y1) / 2
+        yield tag("circle", cx=middle[0], cy=middle[1], r=max(7.0, 0.7 * layout.lane), class_="busiest")

@@ -1,0 +1,212 @@
+"""The section of the floor plan: controls, picture, legends, the panel of a core, and the table of all cores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from nirbridge.errors import counted, quoted
+from nirbridge.mapping.model import MappedNetwork
+from nirbridge.partitioner.cost.resources import limits
+from nirbridge.partitioner.model import RESOURCES
+from nirbridge.report.html.page import Section
+from nirbridge.report.html.patterns import swatch
+from nirbridge.report.html.plan import link_line, load_class, plan_picture, wedge
+from nirbridge.report.html.plan_layout import PlanLayout, plan_layout
+from nirbridge.report.html.svg import explored
+from nirbridge.report.html.tags import Markup, folded, short, table, tag
+from nirbridge.report.map_facts import cores_available
+from nirbridge.report.pictures.floorplan_picture import CoreCell, FloorplanPicture, floorplan_picture
+from nirbridge.report.pictures.traffic_picture import TrafficPicture, core_routes, traffic_picture
+
+DETAILED_MAX, ROUTED_MAX, SLICES_MAX, LEGEND_MAX = 2000, 500, 8, 64
+"""Cores with a panel (the fullest), cores with routes (the fullest), slices of a core in words, lines of a legend."""
+
+
+class Plan:
+    """The floor plan of a map: cells, links and layout, computed once for picture, panel and tables."""
+
+    def __init__(self, mapped: MappedNetwork) -> None:
+        self.mapped = mapped
+        self.floor: FloorplanPicture = floorplan_picture(mapped)
+        self.traffic: TrafficPicture = traffic_picture(mapped)
+        limited = limits(mapped.chip)
+        self.resources = [name for name in RESOURCES if limited[name]]
+        tiles = {(c.chip, c.x, c.y) for c in mapped.cores}
+        passed = {tile for link in self.traffic.links for tile in (link.source, link.target)}
+        self.layout: PlanLayout = plan_layout(mapped.chip.mesh, sorted(tiles | passed))
+        self.used = [cell for cell in self.floor.cells if cell.parts]
+        fullest = sorted(self.used, key=lambda cell: (-cell.share, cell.core))
+        self.detailed = sorted(fullest[:DETAILED_MAX], key=lambda cell: cell.core)
+        self.routed = {cell.core for cell in fullest[:ROUTED_MAX]}
+
+
+def floorplan_section(plan: Plan) -> Section:
+    """The section of a map."""
+    mesh = plan.mapped.chip.mesh
+    drawn = plan_picture(plan.floor, plan.traffic, plan.layout, plan.resources)
+    label = "Floor plan: arrow keys go from core to core, Enter shows the routes of a core, Escape hides them"
+    panel = tag("aside", tag("div", id="plan-panel", aria_live="polite"), class_="panel", aria_label="Selected core")
+    said = "Point at a core, or go to the plan with Tab and to a core with the arrow keys."
+    status = tag("p", said, id="plan-status", class_="hint")
+    legends = tag("div", *_legends(plan), class_="side")
+    columns = tag("div", explored("plan", drawn, label), tag("div", panel, legends, class_="beside"), class_="columns")
+    crop = (
+        f"A chip has {counted(mesh.width_tiles, 'column')} and {counted(mesh.height_tiles, 'row')} of tiles,"
+        f" {counted(mesh.cores_per_tile, 'core')} each; at its edges, those without a used core or link are left out."
+    )
+    body = (_controls(plan), status, columns, tag("p", crop, class_="note"), _table(plan))
+    return Section("floorplan", "Floor plan", _lead(plan), body)
+
+
+def _lead(plan: Plan) -> str:
+    chips = f"{counted(plan.floor.chips_in_use, 'chip')} of {short(plan.mapped.chip.name)}"
+    lead = f"{len(plan.used):,} of {cores_available(plan.mapped):,} cores are used, on {chips}."
+    fullest = max(plan.used, key=lambda cell: cell.share, default=None)
+    if fullest is not None and fullest.fullest:
+        lead += f" The fullest is core {fullest.name}: {_words(fullest.fullest)}, {fullest.share:.0%} of its limit."
+    return lead
+
+
+def _controls(plan: Plan) -> Markup:
+    def radio(value: str, label: str, *, checked: bool) -> Markup:
+        box = tag("input", type="radio", name="plan-colour", value=value, id=f"plan-{value}", checked=checked)
+        return tag("label", box, f" {label}", for_=f"plan-{value}")
+
+    boxes = [radio("layer", "layer", checked=True)]
+    if plan.resources:
+        boxes.append(radio("resource", "fullest resource", checked=False))
+    links = tag(
+        "label",
+        tag("input", type="checkbox", id="plan-show-links", checked=True),
+        " links by load",
+        for_="plan-show-links",
+    )
+    return tag(
+        "div",
+        tag("fieldset", tag("legend", "Colour cores by"), boxes),
+        tag("fieldset", tag("legend", "Show"), links),
+        class_="controls",
+    )
+
+
+def _legends(plan: Plan) -> Iterator[Markup]:
+    populations = list(enumerate(plan.floor.populations))
+    shown = [(k, p) for k, p in populations if p.cores][:LEGEND_MAX]
+    rows = [
+        tag(
+            "li", swatch(k), tag("span", f"{k + 1} ", class_="key"), f"{quoted(p.name, 28)}: {counted(p.cores, 'core')}"
+        )
+        for k, p in shown
+    ]
+    if len(populations) > len(shown):
+        rows.append(tag("li", f"and {len(populations) - len(shown):,} more"))
+    yield tag(
+        "div",
+        tag("h3", "Layers"),
+        tag("ul", rows),
+        class_="legend by-layer",
+        tabindex="0",
+        role="region",
+        aria_label="Legend of layers",
+    )
+    counts = {name: sum(cell.fullest == name for cell in plan.used) for name in plan.resources}
+    rows = [
+        tag("li", swatch(k), f" {_words(name)}: fullest in {counted(counts[name], 'core')}")
+        for k, name in enumerate(plan.resources)
+        if counts[name]
+    ]
+    note = tag("p", "The filled height of a core is the share of its limit, in percent.", class_="note")
+    yield tag("div", tag("h3", "Fullest resource"), tag("ul", rows), note, class_="legend by-resource")
+    yield _link_legend(plan.traffic)
+
+
+def _link_legend(traffic: TrafficPicture) -> Markup:
+    if traffic.busiest is None:
+        return tag("div", tag("h3", "Links"), tag("p", "No spike leaves its tile."), class_="legend")
+    rows = []
+    for level in range(5):
+        line = tag("path", d=wedge(1, 8, 23, 8, 2.0 + 2.4 * level), class_=f"load{level}")
+        sample = tag("svg", line, viewBox="0 0 24 16", width="24", height="16", class_="swatch", aria_hidden="true")
+        low, high = (traffic.load_max * (level + up) / 5 for up in (0, 1))
+        rows.append(tag("li", sample, f" {low:.3g} to {high:.3g}"))
+    ring = tag("circle", cx="12", cy="8", r="6", class_="busiest")
+    sample = tag("svg", ring, viewBox="0 0 24 16", width="24", height="16", class_="swatch", aria_hidden="true")
+    rows.append(tag("li", sample, f" busiest: {traffic.busiest.name}, {traffic.load_max:.4g}"))
+    note = tag("p", "A link is wide where it leaves a tile and narrow where it arrives.", class_="note")
+    return tag("div", tag("h3", "Links: spikes per time step"), tag("ul", rows), note, class_="legend links")
+
+
+def _table(plan: Plan) -> Markup:
+    limited = limits(plan.mapped.chip)
+    headings = ["core", "tile", *(_words(name) for name in RESOURCES), "fullest", "holds"]
+    rows = [
+        [
+            cell.name,
+            f"({cell.core.x}, {cell.core.y})",
+            *(_used(cell, name, limited[name]) for name in RESOURCES),
+            f"{_words(cell.fullest)} {cell.share:.0%}" if cell.fullest else "",
+            _slices(cell),
+        ]
+        for cell in plan.detailed
+    ]
+    said = "Cores as a table"
+    cut = None
+    if len(plan.used) > len(plan.detailed):
+        cut = tag(
+            "p",
+            f"The {len(plan.detailed):,} fullest of {len(plan.used):,} cores are listed; the map file has all.",
+            class_="note",
+        )
+    return folded(said, table("Cores", headings, rows, "ll" + "r" * len(RESOURCES) + "ll", sort=True), cut)
+
+
+def _used(cell: CoreCell, name: str, limit: int | None) -> str:
+    used = cell.used.get(name, 0)
+    return f"{used:,}" if not limit else f"{used:,} ({used / limit:.0%})"
+
+
+def _slices(cell: CoreCell) -> str:
+    slices = [piece for part in cell.parts for piece in part.slices]
+    more = f" and {len(slices) - SLICES_MAX:,} more" if len(slices) > SLICES_MAX else ""
+    return ", ".join(slices[:SLICES_MAX]) + more
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+# -- data of the script ------------------------------------------------------------------------------------------
+
+
+def plan_data(plan: Plan) -> dict[str, Any]:
+    """Cores with their place, panel and routes; links with their lines."""
+    limited = limits(plan.mapped.chip)
+    number = {(link.source, link.target): k for k, link in enumerate(plan.traffic.links)}
+    names = {p.name: k for k, p in enumerate(plan.mapped.network.populations)}
+    block = {core: b for b, core in enumerate(plan.mapped.cores)}
+    cores = []
+    for cell in plan.detailed:
+        x, y = plan.layout.corner(cell.core)
+        entry: dict[str, Any] = {"n": cell.name, "x": round(x, 1), "y": round(y, 1), "s": _slices(cell)}
+        entry["at"] = f"chip {cell.core.chip}, tile ({cell.core.x}, {cell.core.y}), core {cell.core.core}"
+        entry["u"] = [cell.used.get(name, 0) for name in RESOURCES]
+        entry["f"] = [RESOURCES.index(cell.fullest), round(100 * cell.share, 1)] if cell.fullest else None
+        entry["l"] = [[part.population, part.neurons] for part in cell.parts[:SLICES_MAX]]
+        if cell.core in plan.routed:
+            taken = core_routes(plan.mapped, block[cell.core])
+            entry["r"] = [number[source, target] for source, target, _ in taken if (source, target) in number]
+            entry["sent"] = round(max((load for *_, load in taken), default=0.0), 4)
+        cores.append(entry)
+    return {
+        "size": round(plan.layout.core, 2),
+        "cores": cores,
+        "layers": [quoted(name, 60) for name in names],
+        "resources": [_words(name) for name in RESOURCES],
+        "limits": [limited[name] or 0 for name in RESOURCES],
+        "links": [
+            [*(round(v, 1) for v in link_line(plan.layout, link)), round(link.load, 4), load_class(link.share)]
+            for link in plan.traffic.links
+        ],
+        "tile": [round(v, 1) for v in plan.layout.tile_size],
+    }

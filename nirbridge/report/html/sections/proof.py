@@ -1,0 +1,107 @@
+"""The proof in one picture and one sentence, and the resources of cores as bars with their limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nirbridge.errors import counted
+from nirbridge.mapping.model import MappedNetwork
+from nirbridge.partitioner.model import Partition
+from nirbridge.report.html.page import Section
+from nirbridge.report.html.svg import bar, picture, text
+from nirbridge.report.html.tags import Child, Markup, folded, joined, listed, table, tag
+from nirbridge.report.map_facts import core_rows, proof_text, resource_rows
+from nirbridge.report.pictures.proof_picture import ProofBar, ProofPicture, proof_picture
+
+_LABEL, _BAR, _LINE = 250.0, 620.0, 26.0
+
+
+def proof_section(value: MappedNetwork | Partition) -> Section:
+    """Cores found, bounds, gap, and the bound that decides."""
+    proof = proof_picture(value)
+    report = (value.partition if isinstance(value, MappedNetwork) else value).report
+    rows = [[bar.label, f"{bar.cores:,}", "decides" if bar.decides else ""] for bar in proof.bars]
+    more: list[Child] = [
+        _picture(proof),
+        folded("Bounds as a table", table("Cores and lower bounds", ["", "cores", ""], rows, "lrl")),
+    ]
+    if isinstance(value, MappedNetwork):
+        more.append(listed(proof_text(value)))
+    more.append(tag("p", f"Found by {report.method}, seed {report.seed}, {report.solver}.", class_="note"))
+    return Section("proof", "Proof", f"{proof.sentence[0].upper()}{proof.sentence[1:]}.", more)
+
+
+def _picture(proof: ProofPicture) -> Markup:
+    most = max((each.cores for each in proof.bars), default=1) or 1
+    height = len(proof.bars) * _LINE + 34
+    found = next((each.cores for each in proof.bars if each.kind == "found"), most)
+    bound = found - proof.gap
+    inner: list[Child] = []
+    if proof.gap > 0:
+        left, right = (_LABEL + _BAR * cores / most for cores in (bound, found))
+        inner.append(tag("rect", x=left, y=0.0, width=right - left, height=height - 30, class_="gap"))
+        inner.append(
+            text(
+                min((left + right) / 2, _LABEL + _BAR),
+                height - 16,
+                f"gap {counted(proof.gap, 'core')}",
+                anchor="middle",
+            )
+        )
+    for line, each in enumerate(proof.bars):
+        inner.append(_bar(each, line, _BAR * each.cores / most))
+    edge = _LABEL + _BAR * found / most
+    inner.append(tag("path", d=f"M{edge:.2f} 0V{height - 30}", class_="found-line"))
+    label = "; ".join(f"{each.label} {each.cores:,}{', decides' if each.decides else ''}" for each in proof.bars)
+    return tag(
+        "div",
+        picture(_LABEL + _BAR + 90, height, inner, label=label, class_="proof"),
+        class_="scroll",
+        tabindex="0",
+        role="region",
+        aria_label="Proof",
+    )
+
+
+def _bar(each: ProofBar, line: int, width: float) -> Markup:
+    y = line * _LINE
+    kind = "found" if each.kind == "found" else "decides" if each.decides else "bound"
+    said = f"{each.cores:,}" + (" decides" if each.decides else "")
+    parts = (
+        text(_LABEL - 8, y + 17, each.label, anchor="end", class_="strong" if kind != "bound" else None),
+        tag("rect", x=_LABEL, y=y + 4, width=max(width, 1.0), height=18.0, class_=f"bar-{kind}"),
+        text(_LABEL + width + 6, y + 17, said, class_="strong" if kind != "bound" else None),
+    )
+    return tag("g", joined(parts))
+
+
+def resources_section(mapped: MappedNetwork) -> Section:
+    """Every resource: the fullest core and the mean as a bar, with the limit of a core."""
+    rows = resource_rows(mapped)
+    fullest = max((row for row in rows if row.share is not None), key=lambda row: row.share or 0.0, default=None)
+    lead = "The chip limits no resource of a core."
+    if fullest is not None and fullest.limit is not None:
+        name = fullest.name.replace("_", " ")
+        lead = (
+            f"The limiting resource is {name}: core {fullest.where} uses {fullest.most:,} of {fullest.limit:,}"
+            f" ({fullest.share:.0%})."
+        )
+    said = (
+        "Bars show the fullest core, ticks the mean of the used cores, the end of a track the limit of a core;"
+        " ~ marks limits that are not public."
+    )
+    headings = ["resource", "fullest core", "used there", "limit of a core", "share", "", "all cores"]
+    body = table("Resources", headings, _rows(mapped, fullest.name if fullest else ""), "llrrrlr")
+    return Section("resources", "Resources", lead, (body, tag("p", said, class_="note")))
+
+
+def _rows(mapped: MappedNetwork, fullest: str) -> Iterator[list[Child]]:
+    cores = max(1, len(core_rows(mapped)))
+    for row in resource_rows(mapped):
+        mean = row.total / cores / row.limit if row.limit else None
+        limit = "not limited" if row.limit is None else f"{'~' * row.is_approximate}{row.limit:,}"
+        share = "" if row.share is None else f"{row.share:.0%}"
+        says = "" if row.share is None else f"fullest core {row.share:.0%}, mean {mean or 0:.0%} of the limit"
+        name = row.name.replace("_", " ")
+        drawn = bar(row.share, mean=mean, says=f"{name}: {says}", full=row.name == fullest)
+        yield [name, row.where, f"{row.most:,}", limit, share, drawn, f"{row.total:,}"]

@@ -1,0 +1,222 @@
+"""Traffic: the busiest links as bars, and the matrix of who sends how much to whom."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from nirbridge.arrays import Array
+from nirbridge.mapping.model import MappedNetwork
+from nirbridge.network.naming import natural_key
+from nirbridge.report.html.page import Section
+from nirbridge.report.html.sections.floorplan import Plan
+from nirbridge.report.html.svg import bar, explored, rectangles, text
+from nirbridge.report.html.tags import Child, Markup, folded, number, short, table, tag
+from nirbridge.report.map_facts import rate_text, traffic_lines
+from nirbridge.report.pictures.traffic_picture import TrafficMatrix, traffic_matrix
+
+LINKS_MAX, PAIRS_MAX, ROWS_MAX = 12, 100, 160
+"""Links in the table, pairs in the table, rows of the matrix."""
+LEVELS = 5
+_ROOM, _LETTER = 460.0, 6.8
+_VALUED_MIN = 28.0
+"""Side of a cell from which on it has its value as text."""
+
+
+def traffic_section(plan: Plan, matrix: TrafficMatrix) -> Section:
+    """The section of a map's traffic."""
+    busiest = plan.traffic.busiest
+    lead = "No spike leaves its tile: no link has any load."
+    if busiest is not None:
+        lead = (
+            f"The busiest link is {busiest.name}: {rate_text(busiest.load)} spikes per time step,"
+            f" {_times(busiest.load, plan.traffic.load_mean)} the mean of the used links."
+        )
+    body: list[Child] = [tag("p", f"{line}.") for line in _said(plan.mapped)]
+    if busiest is not None:
+        body.append(_links(plan))
+    if matrix.spikes.any():
+        body += [_matrix(matrix), _pairs(matrix)]
+    return Section("traffic", "Traffic", lead, body)
+
+
+def _said(mapped: MappedNetwork) -> Iterator[str]:
+    for line in traffic_lines(mapped)[:2]:
+        yield line[0].upper() + line[1:]
+
+
+def _times(load: float, mean: float) -> str:
+    return f"{load / mean:.3g} times" if mean else "as"
+
+
+def _links(plan: Plan) -> Markup:
+    links = plan.traffic.links[::-1][:LINKS_MAX]
+    rows = [
+        [link.name, rate_text(link.load), bar(link.share, says=f"{link.share:.0%} of the busiest", full=not k)]
+        for k, link in enumerate(links)
+    ]
+    caption = f"The {len(links)} busiest of {len(plan.traffic.links):,} links with traffic"
+    return table(caption, ["link: tile (column, row)", "spikes per time step", "share of the busiest"], rows, "lrl")
+
+
+# -- matrix ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Classes of values: each ends ``ratio`` times below the next, the last one at ``most``."""
+
+    most: float
+    ratio: float
+
+    def level(self, value: float) -> int:
+        """Class of a value above 0: 0 to 4, all that is smaller in the first."""
+        below = math.log(self.most / value) / math.log(self.ratio) - 1e-9
+        return max(0, LEVELS - 1 - max(0, int(below)))
+
+
+def scale_of(values: Array) -> Scale:
+    """The scale of a matrix with a value above 0: five classes from its least value up, 1.2 to 4 times apart."""
+    positive = values[values > 0]
+    spread = float(positive.max() / positive.min())
+    return Scale(float(positive.max()), min(max(spread ** (1 / LEVELS), 1.2), 4.0))
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixFrame:
+    """Where the cells of a matrix are: their side, and the corner of the first."""
+
+    side: float
+    left: float
+    top: float
+
+
+def _frame(drawn: TrafficMatrix) -> MatrixFrame:
+    side = max(3.0, min(40.0, _ROOM / max(drawn.spikes.shape)))
+    left = max(len(short(name, 15)) for name in (*drawn.sources, "from")) * _LETTER + 14
+    top = max(len(short(name, 10)) for name in drawn.destinations) * _LETTER + 30
+    return MatrixFrame(side, max(left, 92.0), top)
+
+
+def drawn_matrix(matrix: TrafficMatrix) -> tuple[TrafficMatrix, int]:
+    """The matrix with at most ``ROWS_MAX`` rows and columns: neighbours are summed; and how many of them."""
+    joined = max(1, math.ceil(max(matrix.spikes.shape) / ROWS_MAX))
+    if joined == 1:
+        return matrix, 1
+    sums = _summed(_summed(matrix.spikes, joined).T, joined).T
+    names = [
+        tuple(_span(every, k, joined) for k in range(0, len(every), joined))
+        for every in (matrix.sources, matrix.destinations)
+    ]
+    return TrafficMatrix(matrix.of, names[0], names[1], sums), joined
+
+
+def _summed(values: Array, joined: int) -> Array:
+    import numpy as np
+
+    return np.add.reduceat(values, np.arange(0, len(values), joined), axis=0)
+
+
+def _span(names: tuple[str, ...], first: int, count: int) -> str:
+    last = names[min(first + count, len(names)) - 1]
+    return names[first] if last == names[first] else f"{names[first]} to {last}"
+
+
+def _matrix(matrix: TrafficMatrix) -> Markup:
+    drawn, joined = drawn_matrix(matrix)
+    frame, (rows, columns) = _frame(drawn), drawn.spikes.shape
+    side = frame.side
+    width, height = frame.left + columns * side + 4, frame.top + rows * side + 4
+    inner: list[Child] = [
+        tag("rect", x=frame.left, y=frame.top, width=columns * side, height=rows * side, class_="chip")
+    ]
+    inner += [*_cells(drawn, frame), *_names(drawn, frame)]
+    inner.append(tag("rect", id="matrix-cursor", class_="cursor", width=side + 2, height=side + 2, visibility="hidden"))
+    place = {"viewBox": f"0 0 {number(width)} {number(height)}", "width": width, "height": height}
+    svg = tag("svg", *inner, id="matrix-picture", class_="plan", aria_hidden="true", **place)
+    window = explored("matrix", svg, f"Traffic matrix by {matrix.of}: arrow keys go from cell to cell")
+    said = "Rows send, columns receive. Point at a cell, or use the arrow keys."
+    status = tag("p", said, id="matrix-status", class_="hint", aria_live="polite")
+    note = tag("p", f"Each cell sums {joined} by {joined} neighbours.", class_="note") if joined > 1 else None
+    heading = tag("h3", f"Spikes per time step, {matrix.of} by {matrix.of}")
+    return tag(
+        "div", heading, status, tag("div", window, tag("div", _legend(drawn), note, class_="side"), class_="columns")
+    )
+
+
+def _cells(drawn: TrafficMatrix, frame: MatrixFrame) -> Iterator[Child]:
+    scale, side = scale_of(drawn.spikes), frame.side
+    boxes: dict[int, list[tuple[float, float, float, float]]] = {}
+    inset = 0.5 if side >= 6 else 0.0
+    values: list[Child] = []
+    for row, column, value in _positive(drawn):
+        x, y = frame.left + column * side, frame.top + row * side
+        boxes.setdefault(scale.level(value), []).append((x + inset, y + inset, side - 2 * inset, side - 2 * inset))
+        if side >= _VALUED_MIN:
+            values.append(text(x + side / 2, y + side / 2 + 4, f"{value:.2g}", anchor="middle", class_="cell-text"))
+    for level, each in sorted(boxes.items()):
+        yield rectangles(each, class_=f"level{level}")
+    yield from values
+
+
+def _positive(drawn: TrafficMatrix) -> Iterator[tuple[int, int, float]]:
+    for row, values in enumerate(drawn.spikes.tolist()):
+        yield from ((row, column, value) for column, value in enumerate(values) if value > 0)
+
+
+def _names(drawn: TrafficMatrix, frame: MatrixFrame) -> Iterator[Markup]:
+    """Names of rows and columns, as many as have room at 13 pixels each."""
+    every, side = max(1, math.ceil(13 / frame.side)), frame.side
+    yield text(frame.left, 12, f"to {drawn.of}", class_="title")
+    yield text(frame.left - 8, 12, f"from {drawn.of}", anchor="end", class_="title")
+    for row in range(0, len(drawn.sources), every):
+        y = frame.top + (row + 0.5) * side + 4
+        yield text(frame.left - 6, y, short(drawn.sources[row], 15), anchor="end")
+    for column in range(0, len(drawn.destinations), every):
+        x, y = frame.left + (column + 0.5) * side + 4, frame.top - 6
+        said = short(drawn.destinations[column], 10)
+        yield tag("text", said, transform=f"translate({number(x)} {number(y)}) rotate(-90)")
+
+
+def _legend(drawn: TrafficMatrix) -> Markup:
+    scale, rows = scale_of(drawn.spikes), []
+    for level in reversed(range(LEVELS)):
+        box = tag("rect", x="0.5", y="0.5", width="23", height="15", class_=f"level{level}")
+        sample = tag("svg", box, viewBox="0 0 24 16", width="24", height="16", class_="swatch", aria_hidden="true")
+        high = scale.most / scale.ratio ** (LEVELS - 1 - level)
+        low = "up to" if not level else f"{high / scale.ratio:.3g} to"
+        rows.append(tag("li", sample, f" {low} {high:.3g}"))
+    return tag("div", tag("h3", "Spikes per time step"), tag("ul", rows), class_="legend")
+
+
+def _pairs(matrix: TrafficMatrix) -> Markup:
+    found = [(value, matrix.sources[row], matrix.destinations[column]) for row, column, value in _positive(matrix)]
+    found.sort(key=lambda pair: -pair[0])
+    rows = [[short(source), short(target), rate_text(value)] for value, source, target in found[:PAIRS_MAX]]
+    caption = f"The {len(rows)} largest of {len(found):,} pairs" if len(found) > len(rows) else "Pairs with traffic"
+    headings = [f"from {matrix.of}", f"to {matrix.of}", "spikes per time step"]
+    return folded("Traffic as a table", table(caption, headings, rows, "llr", sort=True))
+
+
+def matrix_data(matrix: TrafficMatrix) -> dict[str, Any]:
+    """Names and values of the drawn matrix for the script."""
+    drawn, _ = drawn_matrix(matrix)
+    frame = _frame(drawn)
+    cells = [[row, column, float(f"{value:.4g}")] for row, column, value in _positive(drawn)]
+    named = [[short(name, 40) for name in names] for names in (drawn.sources, drawn.destinations)]
+    place = {"side": frame.side, "left": frame.left, "top": frame.top}
+    return {"of": matrix.of, **place, "from": named[0], "to": named[1], "cells": cells}
+
+
+def map_matrix(mapped: MappedNetwork) -> TrafficMatrix:
+    """The matrix of a report: by core up to ``ROWS_MAX`` cores, in the order of their numbers; else by population."""
+    found = traffic_matrix(mapped, cores_max=ROWS_MAX)
+    if found.of != "core":
+        return found
+    order = sorted(range(len(found.destinations)), key=lambda k: natural_key(found.destinations[k]))
+    host = len(found.sources) - len(found.destinations)
+    rows = [*range(host), *(k + host for k in order)]
+    sources, targets = tuple(found.sources[k] for k in rows), tuple(found.destinations[k] for k in order)
+    return TrafficMatrix("core", sources, targets, found.spikes[rows][:, order])
