@@ -208,6 +208,7 @@
     [...table.tHead.rows[0].cells].forEach((heading, index) => {
       const button = document.createElement("button");
       button.type = "button";
+      if (!heading.textContent) return;
       button.textContent = heading.textContent;
       heading.replaceChildren(button);
       heading.setAttribute("aria-sort", "none");

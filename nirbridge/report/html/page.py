@@ -69,9 +69,9 @@ def _navigation(sections: Sequence[Section]) -> Markup:
 
 
 def _section(section: Section) -> Markup:
-    heading = tag("h2", section.heading, id=f"{section.anchor}-heading")
+    heading = tag("h2", section.heading)
     lead = tag("p", section.lead, class_="lead") if section.lead else None
-    return tag("section", heading, lead, section.body, id=section.anchor, aria_labelledby=f"{section.anchor}-heading")
+    return tag("section", heading, lead, section.body, id=section.anchor)
 
 
 def _json(data: Mapping[str, Any]) -> str:

@@ -11,6 +11,8 @@ from nirbridge.report.pictures.chip_grid import Tile
 
 PAGE_WIDTH = 900.0
 """Pixels that a row of chips may take; text beside them is 11 pixels high at any size."""
+SCREEN_HEIGHT = 800.0
+"""Pixels that a floor plan may be high without its cores counting as smaller."""
 CORE_MIN, CORE_MAX = 7.0, 60.0
 _HEAD, _SIDE, _APART = 40.0, 26.0, 26.0
 
@@ -71,11 +73,11 @@ class PlanLayout:
 
 
 def plan_layout(mesh: Mesh, tiles: Collection[Tile]) -> PlanLayout:
-    """The layout of these tiles: of all numbers of chips in a row the one whose cores are largest, and the flattest."""
+    """The layout of these tiles: of all numbers of chips in a row, the one with the largest cores on a screen."""
     chips = sorted({tile[0] for tile in tiles})
     spans = {chip: _span([tile for tile in tiles if tile[0] == chip]) for chip in chips}
     found = [_laid(mesh, spans, per_row) for per_row in range(1, len(chips) + 1)]
-    return max(found, key=lambda layout: (round(layout.core, 1), -layout.height))
+    return max(found, key=lambda layout: (layout.core * min(1.0, SCREEN_HEIGHT / layout.height), -layout.height))
 
 
 def _span(tiles: Collection[Tile]) -> tuple[int, int, int, int]:

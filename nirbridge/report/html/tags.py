@@ -75,7 +75,11 @@ def table(
     """
     sides = align + align[-1] * len(headings)
     kinds = ["n" if side == "r" else None for side in sides]
-    head = [tag("th", text, scope="col", class_=kind) for text, kind in zip(headings, kinds, strict=False)]
+    # a column of bars has no heading of its own: its numbers stand beside it
+    head = [
+        tag("th", text, scope="col", class_=kind) if text else tag("td", class_=kind)
+        for text, kind in zip(headings, kinds, strict=False)
+    ]
     body = [
         tag(
             "tr",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.report.html.page import Section
 from nirbridge.report.html.patterns import paint, swatch
-from nirbridge.report.html.svg import picture, text
+from nirbridge.report.html.svg import picture, scrolled, text
 from nirbridge.report.html.tags import Child, Markup, table, tag
 from nirbridge.report.map_facts import figure_with_prefix, is_approximate_table
 from nirbridge.report.pictures.energy_picture import CostBar, energy_picture
@@ -55,7 +55,8 @@ def _bar(cost: CostBar) -> list[Child]:
         share = f"{part.stop - part.start:.0%}"
         if width > 60:
             inner.append(_plate(x + width / 2, share))
-    drawn = picture(_WIDTH, 34, inner, label=label or "nothing", class_="stack")
+    name = f"Parts of the {'energy' if cost.unit == 'J' else 'duration'} of a time step"
+    drawn = scrolled(picture(_WIDTH, 34, inner, label=label or "nothing", class_="stack"), f"{name}, drawn")
     rows = [
         [
             (swatch(number), " ", part.kind),
@@ -65,8 +66,7 @@ def _bar(cost: CostBar) -> list[Child]:
         ]
         for number, part in enumerate(cost.parts)
     ]
-    caption = f"Parts of the {'energy' if cost.unit == 'J' else 'duration'} of a time step"
-    result: list[Child] = [drawn, table(caption, ["part", cost.unit, "share", "source of the figure"], rows, "lrrl")]
+    result: list[Child] = [drawn, table(name, ["part", cost.unit, "share", "source of the figure"], rows, "lrrl")]
     if cost.missing:
         result.append(
             tag("p", f"Left out, since the chip file has no figure: {', '.join(cost.missing)}.", class_="note")

@@ -76,7 +76,12 @@ def _rasters(sources: ReportSources, name: str, recording: Recording) -> Iterato
     rows = [[short(e.node), f"{e.values.shape[1]:,}", f"{np.count_nonzero(e.values):,}", _rate(e)] for e in events]
     yield folded(
         "Spikes as a table",
-        table("Events by node", ["node", "neurons", "events", "per neuron and time step"], rows, "lr"),
+        table(
+            f"Events of {short(name, 30)} by node",
+            ["node", "neurons", "events", "per neuron and time step"],
+            rows,
+            "lr",
+        ),
     )
 
 

@@ -17,11 +17,11 @@ from nirbridge.report.html.tags import Child, Markup, folded, number, short, tab
 from nirbridge.report.map_facts import rate_text, traffic_lines
 from nirbridge.report.pictures.traffic_picture import TrafficMatrix, traffic_matrix
 
-LINKS_MAX, PAIRS_MAX, ROWS_MAX = 12, 100, 160
-"""Links in the table, pairs in the table, rows of the matrix."""
+LINKS_MAX, PAIRS_MAX, ROWS_MAX, CORES_MAX = 12, 100, 160, 1600
+"""Links in the table, pairs in the table, rows of the matrix, cores up to which it is one of cores."""
 LEVELS = 5
 _ROOM, _LETTER = 460.0, 6.8
-_VALUED_MIN = 28.0
+_VALUED_MIN = 34.0
 """Side of a cell from which on it has its value as text."""
 
 
@@ -97,7 +97,7 @@ def _frame(drawn: TrafficMatrix) -> MatrixFrame:
     side = max(3.0, min(40.0, _ROOM / max(drawn.spikes.shape)))
     left = max(len(short(name, 15)) for name in (*drawn.sources, "from")) * _LETTER + 14
     top = max(len(short(name, 10)) for name in drawn.destinations) * _LETTER + 30
-    return MatrixFrame(side, max(left, 92.0), top)
+    return MatrixFrame(side, max(left, len(f"from {drawn.of}") * 7.2 + 12), top)
 
 
 def drawn_matrix(matrix: TrafficMatrix) -> tuple[TrafficMatrix, int]:
@@ -155,10 +155,18 @@ def _cells(drawn: TrafficMatrix, frame: MatrixFrame) -> Iterator[Child]:
         x, y = frame.left + column * side, frame.top + row * side
         boxes.setdefault(scale.level(value), []).append((x + inset, y + inset, side - 2 * inset, side - 2 * inset))
         if side >= _VALUED_MIN:
-            values.append(text(x + side / 2, y + side / 2 + 4, f"{value:.2g}", anchor="middle", class_="cell-text"))
+            said = _brief(value)
+            values.append(text(x + side / 2, y + side / 2 + 4, said, anchor="middle", class_="cell-text"))
     for level, each in sorted(boxes.items()):
         yield rectangles(each, class_=f"level{level}")
     yield from values
+
+
+def _brief(value: float) -> str:
+    """At most four characters."""
+    if value >= 1000:
+        return f"{value / 1000:.0f}k" if value < 1e6 else "big"
+    return f"{value:.0f}" if value >= 9.95 else f"{value:.1f}" if value >= 0.05 else "0.0"
 
 
 def _positive(drawn: TrafficMatrix) -> Iterator[tuple[int, int, float]]:
@@ -211,8 +219,8 @@ def matrix_data(matrix: TrafficMatrix) -> dict[str, Any]:
 
 
 def map_matrix(mapped: MappedNetwork) -> TrafficMatrix:
-    """The matrix of a report: by core up to ``ROWS_MAX`` cores, in the order of their numbers; else by population."""
-    found = traffic_matrix(mapped, cores_max=ROWS_MAX)
+    """The matrix of a report: by core, in the order of their numbers; by population beyond ``CORES_MAX`` cores."""
+    found = traffic_matrix(mapped, cores_max=CORES_MAX)
     if found.of != "core":
         return found
     order = sorted(range(len(found.destinations)), key=lambda k: natural_key(found.destinations[k]))
