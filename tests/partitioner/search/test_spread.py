@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 
 from benchmarks.rivals.accounting import COUNTED, UNLIMITED, Accounts
+from benchmarks.rivals.banded import banded
+from benchmarks.rivals.networks import case
+from benchmarks.rivals.next_fit import next_fit
 from nirbridge._types import Shape
 from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip
@@ -175,6 +178,19 @@ def test_a_kernel_is_stored_in_every_core_that_its_channel_needs() -> None:
     on = chip(core={"neurons": 9, "input_axons": None, "output_axons": None}, words=1000, shared_kernels=True)
     net = one_layer((1, 8, 8), conv((1, 8, 8), 4, padding=0), on)
     assert least_spread(net, capacity(on)).words == 4 * 4 * 2
+
+
+@pytest.mark.parametrize(("seed", "bound"), [(25, 16), (54, 6), (63, 55), (68, 3), (72, 11), (91, 22), (97, 4)])
+def test_no_rival_needs_fewer_cores_than_a_bound(seed: int, bound: int) -> None:
+    """Networks of the generator whose bounds come from axons and words of any set of neurons."""
+    own = case(seed)
+    sizes = cost_model(own.network, own.chip, own.chip.synapses.weight_bits_default)
+    proved = max(any_map_bounds(sizes, capacity(own.chip), 0).values())
+    assert proved >= bound
+    accounts = Accounts(own.network, own.chip)
+    for rule in (banded, next_fit):
+        found = rule(accounts)
+        assert found is None or len(found) >= proved
 
 
 @pytest.mark.slow
