@@ -25,6 +25,7 @@ from nirbridge.mapping.synapses import (
     synapses_into,
 )
 from nirbridge.network.model import Projection
+from nirbridge.network.operators import Sparse
 from nirbridge.partitioner.cost.resources import axon_list_words, delay_on_chip_steps
 
 
@@ -138,7 +139,9 @@ def _words(
         return sources * int(min(words))
     width = len(positions)
     key = found.source * width + found.row
-    order = np.argsort(key, kind="stable") if fmt.shared_kernels else None
+    # an entry of a sparse matrix equals only itself, so no list is a copy of another
+    may_share = fmt.shared_kernels and not isinstance(projection.operator, Sparse)
+    order = np.argsort(key, kind="stable") if may_share else None
     source, at = np.divmod(np.sort(key) if order is None else key[order], width)
     positions = positions[at]
     totals = []

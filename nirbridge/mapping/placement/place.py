@@ -18,7 +18,7 @@ from nirbridge.errors import Diagnostic, DoesNotFit, UsageError, counted, did_yo
 from nirbridge.mapping.placement import starts
 from nirbridge.mapping.placement.anneal import anneal, step_work
 from nirbridge.mapping.placement.board import PlacementBoard, Sites
-from nirbridge.mapping.placement.refine import ExactCost, exact_cost, refine
+from nirbridge.mapping.placement.refine import WIDTH, ExactCost, exact_cost, refine
 from nirbridge.mapping.traffic import PairwisePulls, Traffic, pairwise_pulls, traffic
 from nirbridge.partitioner.cost.axons import AxonTable
 
@@ -42,6 +42,8 @@ EFFORTS: Mapping[str, PlacementBudget] = {
 ANNEAL_HEAT, REFINE_HEAT = 0.5, 0.3
 BLOCKS_LEAST = 50
 """Smaller partitions get the work of this many blocks: it is cheap, and small boards have local minima too."""
+LONG_STEP, STEPS_LEAST = 1_000_000, 8
+"""Where an exact step looks at more entries than this, and the work would end after fewer steps, none is made."""
 HOT_ENTRIES_PER_BLOCK = 20_000
 """With less work than this, exact steps only descend: heat needs time to cool."""
 
@@ -106,10 +108,19 @@ def search_placement(
         start = started[run % len(started)]
         annealed = exact_cost(anneal(start.board, pull, rng, steps, ANNEAL_HEAT), nets)
         heat = REFINE_HEAT if entries >= HOT_ENTRIES_PER_BLOCK * movable else 0.0
-        refined = refine(min((start, annealed), key=_value), pull, rng, entries, heat=heat)
-        best = min((best, refined), key=_value)
+        found = min((start, annealed), key=_value)
+        step = _step_entries(nets)
+        if step <= LONG_STEP or entries >= STEPS_LEAST * step:
+            found = refine(found, pull, rng, entries, heat=heat)
+        best = min((best, found), key=_value)
         progress("place", (run + 1) / runs)
     return best.board
+
+
+def _step_entries(nets: Traffic) -> int:
+    """About the entries of trees that one exact step looks at: the nets of a block and of each of its partners."""
+    nets_per_block = len(nets.nets) // max(nets.blocks, 1)
+    return 2 * WIDTH * nets_per_block * (len(nets.targets) // max(len(nets.source), 1))
 
 
 def _value(state: ExactCost) -> float:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
+import numpy as np
+
 from nirbridge._version import __version__
 from nirbridge.chips.model import CoreId
 from nirbridge.mapping.mesh import HOST_TILE, route_hops
@@ -98,28 +100,31 @@ def _projection(p: Projection, weight_bits: int) -> dict[str, Any]:
 
 def _routes(mapped: MappedNetwork) -> list[dict[str, Any]]:
     """One entry per (source block or input, target block), summed over the groups of the axon table."""
-    axons = mapped.axons
-    sums: dict[tuple[int, str, int], list[Any]] = {}
-    for g in range(len(axons.source_name)):
-        block = int(axons.source_block[g])
-        name = axons.names[int(axons.source_name[g])] if block == HOST else ""
-        for entry in range(int(axons.target_ptr[g]), int(axons.target_ptr[g + 1])):
-            total = sums.setdefault((block, name, int(axons.targets[entry])), [0, 0, 0.0])
-            total[0] += int(axons.neurons[g])
-            total[1] += int(axons.synapses[entry])
-            total[2] += float(axons.spikes_per_step[g])
+    axons, blocks = mapped.axons, len(mapped.partition.blocks)
+    names = sorted(axons.names)
+    rank = np.array([names.index(name) for name in axons.names], np.int64)
+    is_host = axons.source_block == HOST
+    # sorted by source block, hosts (-1) first and by name, then by target block
+    source = np.where(is_host, rank[axons.source_name] - len(names), axons.source_block)
+    group = np.repeat(np.arange(len(source)), np.diff(axons.target_ptr))
+    pairs, of = np.unique(source[group] * blocks + axons.targets, return_inverse=True)
+    sums = [
+        np.bincount(of, weights, minlength=len(pairs)).tolist()
+        for weights in (axons.neurons[group], axons.synapses, axons.spikes_per_step[group])
+    ]
     core = {int(b.id): core for b, core in zip(mapped.partition.blocks, mapped.cores, strict=True)}
+    ends = [(int(pair // blocks), int(pair % blocks)) for pair in pairs.tolist()]
     return [
         {
-            "source_block": None if block == HOST else block,
-            "source_input": name if block == HOST else None,
+            "source_block": None if block < 0 else block,
+            "source_input": names[block] if block < 0 else None,
             "target_block": target,
-            "neurons": neurons,
-            "synapses": synapses,
+            "neurons": int(neurons),
+            "synapses": int(synapses),
             "spikes_per_step": spikes,
-            "hops": route_hops(_ENTRY if block == HOST else core[block], core[target], mapped.chip),
+            "hops": route_hops(_ENTRY if block < 0 else core[block], core[target], mapped.chip),
         }
-        for (block, name, target), (neurons, synapses, spikes) in sorted(sums.items())
+        for (block, target), neurons, synapses, spikes in zip(ends, *sums, strict=True)
     ]
 
 

@@ -22,8 +22,14 @@ UNEVEN = 1.03
 """Cores may be over their limit of neurons by so much until neurons are evened out."""
 GROWS = 8
 """Numbers of cores that are tried."""
+SCATTERED = 0.85
+"""A graph has no parts where clusters of the first level leave more than this share of its pairs of neighbours."""
+SAMPLE = 12
+"""Cores whose use is counted for an estimate."""
 MORE = 1.04
 """By how much the number of cores grows where neurons found no room."""
+MANY = 10
+"""Destination cores of a source from which a pass of moves takes long."""
 EXTRA = 1.2
 """Power of the need by which the number of cores grows: a core of fewer neurons shares fewer sources."""
 
@@ -90,16 +96,22 @@ def _settled(x: Nets, cores: int, effort: Effort, rng: np.random.Generator) -> b
     over = [core for core in range(x.use.shape[1]) if not is_within(x, core)]
     if not all(shed(x, core, rng.permutation(len(x.part))) for core in over):
         return False
-    _refine(x, active, effort, rng)
+    if over:
+        _refine(x, active, effort, rng)
     return all(is_within(x, core) for core in range(x.use.shape[1]))
 
 
 def _levels(graph: Graph, cores: int, rng: np.random.Generator) -> list[tuple[Graph, Array | None]]:
-    """The graph and ever smaller ones, each with the node of every neuron (None: the neurons themselves)."""
+    """The graph and ever smaller ones, each with the node of every neuron (None: the neurons themselves).
+
+    None at all where even small clusters share next to nothing: a cut of such a graph is as good as any other.
+    """
     levels: list[tuple[Graph, Array | None]] = [(graph, None)]
     most = CLUSTER
     while levels[-1][0].nodes > 3 * NODES_PER_CORE * cores and most * NODES_PER_CORE <= graph.size.sum() / cores:
         smaller, node = coarsened(levels[-1][0], most, rng)
+        if len(levels) == 1 and len(smaller.index) > SCATTERED * len(graph.index):
+            return []
         if smaller.nodes > 0.9 * levels[-1][0].nodes:
             break
         before = levels[-1][1]
@@ -113,21 +125,43 @@ def _first(
 ) -> tuple[Nets, int]:
     """Neurons cut into as few cores as can hold them on average, with some empty cores to spare; how many."""
     while True:
-        fine = [level for level in levels if level[0].nodes >= NODES_PER_CORE * cores] or levels[:1]
-        graph, node = fine[-1]
-        part = bisected(graph, cores, rng)
-        part = (part if node is None else part[node])[: model.neurons]
-        x = nets_of(model, cores + max(4, cores // 8))
-        place_all(x, part)
-        need = (x.use[SIZE + 1 :].sum(axis=1) / (cores * x.cap[SIZE + 1 :].astype(float))).max()
+        part = _cut(model, levels, cores, rng)
+        need = _need(model, part, cores)
         if need <= 1.0 or cores >= model.neurons:
+            x = nets_of(model, cores + max(4, cores // 8))
+            place_all(x, part)
             return x, cores
         cores = min(max(cores + 1, math.ceil(cores * need**EXTRA)), model.neurons)
 
 
+def _cut(model: Model, levels: list[tuple[Graph, Array | None]], cores: int, rng: np.random.Generator) -> Array:
+    """The core of each neuron, near-equal numbers of them."""
+    if not levels:
+        return np.arange(model.neurons) * cores // model.neurons
+    graph, node = ([level for level in levels if level[0].nodes >= NODES_PER_CORE * cores] or levels[:1])[-1]
+    part = bisected(graph, cores, rng)
+    return (part if node is None else part[node])[: model.neurons]
+
+
+def _need(model: Model, part: Array, cores: int) -> float:
+    """The largest mean use of a limit, as its share, over a sample of cores; output axons count as input axons do."""
+    uses = []
+    for core in range(0, cores, -(-cores // SAMPLE)):
+        members = np.flatnonzero(part == core)
+        counts = model.start[members + 1] - model.start[members]
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        nets, targets = np.unique(model.nets[np.repeat(model.start[members], counts) + within], return_counts=True)
+        own = int((model.source[nets] >= 0).sum())
+        uses.append([len(nets), int(model.table[model.kind[nets], targets].sum()), own])
+    return float((np.mean(uses, axis=0) / model.cap[SIZE + 1 :]).max())
+
+
 def _refine(x: Nets, active: Array, effort: Effort, rng: np.random.Generator) -> None:
     for _ in range(effort.passes):
-        if refine(x, rng.permutation(len(x.part)), active, 1) <= effort.settled * x.length.sum():
+        saved = refine(x, rng.permutation(len(x.part)), active, 1)
+        cores = x.length.sum()
+        # a pass takes as long as there are destination cores: with many of them each has to save more
+        if saved <= effort.settled * cores * max(1.0, cores / len(x.length) / MANY):
             break
 
 
