@@ -103,6 +103,19 @@ def test_steps_and_entries_of_each_run(
     assert watched.told == [("place", k / runs) for k in range(runs + 1)]
 
 
+@pytest.mark.parametrize(("longest", "calls"), [(0, 0), (10**6, 1)])
+def test_exact_steps_are_left_out_where_the_work_ends_after_few(
+    monkeypatch: pytest.MonkeyPatch, longest: int, calls: int
+) -> None:
+    """A step looks at 32 x 1 x 1 entries of this chain of nets; 49 entries are fewer than 8 steps."""
+    monkeypatch.setattr(placing, "LONG_STEP", longest)
+    watched, _ = watched_search(monkeypatch, PlacementBudget(1, 4, 10**9, 1, 49), 3)
+    assert len(watched.refined) == calls
+    assert len(watched.annealed) == 1
+    watched, _ = watched_search(monkeypatch, PlacementBudget(1, 4, 10**9, 10**6, 256), 3)
+    assert len(watched.refined) == 1  # eight steps are made
+
+
 def test_runs_begin_at_the_starts_in_turn_the_best_first_and_the_best_of_all_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -24,6 +24,7 @@ pytest.importorskip("numba")
 
 from nirbridge.partitioner.search.irregular import blocks as irregular_blocks
 from nirbridge.partitioner.search.irregular import model as irregular_model
+from nirbridge.partitioner.search.irregular import search as irregular_search
 from nirbridge.partitioner.search.irregular.balance import even_out
 from nirbridge.partitioner.search.irregular.bisect import bisected
 from nirbridge.partitioner.search.irregular.blocks import ordered_blocks
@@ -211,3 +212,30 @@ def test_networks_that_the_search_does_not_know_are_left_to_the_others(monkeypat
     assert found(reservoir(ring(600, 6, 0), dense_input=30)) is None  # more dense synapses than others
     monkeypatch.setattr(irregular_blocks, "find_spec", lambda _: None)
     assert found(network) is None  # numba is not installed
+
+
+def test_a_graph_without_parts_is_not_cut() -> None:
+    rng = np.random.default_rng(0)
+    chip = chip_of(neurons=100)
+
+    def levels(sources: Array) -> int:
+        model = model_of(cost_model(reservoir(sources), chip, 8), capacity(chip))
+        assert model is not None
+        return len(irregular_search._levels(model.graph, 10, rng))
+
+    assert levels(rng.integers(8000, size=(8000, FAN_IN))) == 0
+    assert levels(ring(8000, 6, 0)) > 1
+
+
+def test_the_need_of_all_cores_is_their_mean_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    chip = chip_of(words=300, output_axons=500)
+    model = model_of(cost_model(reservoir(ring(600, 6, 2, far=0.1)), chip, 8), capacity(chip))
+    assert model is not None
+    part = np.random.default_rng(1).integers(9, size=600)
+    x = nets_of(model, 9)
+    place_all(x, part)
+    shares = x.use[1:].mean(axis=1) / x.cap[1:]
+    monkeypatch.setattr(irregular_search, "SAMPLE", 9)
+    # every net of a reservoir's neuron is fed by a core, so output axons in all are the input axons from neurons
+    assert irregular_search._need(model, part, 9) == pytest.approx(shares.max())
+    assert np.argmax(shares) in (1, 2)
