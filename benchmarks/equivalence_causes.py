@@ -22,6 +22,7 @@ TEXTS: Mapping[str, str] = {
     "i": "the initial state: plain NIR has none",
     "l": "r of a LIF is not read, so its input is weaker by dt/tau",
     "m": "several spikes per time step: the tool sends at most one",
+    "n": "the floor of the membrane: plain NIR has none",
     "r": "the reset: the tool resets to a value at once, where the original subtracts, or never resets",
     "t": "dt = 1e-4 s is written into its reader",
     "v": "v_reset is not read: it resets to 0",
@@ -42,6 +43,7 @@ def _fires(rule: _Rule) -> _Rule:
 _COMMON: Mapping[str, _Rule] = {
     "d": lambda n: _any(n.refractory_steps > 0),
     "m": _fires(lambda n: n.max_spikes > 1),
+    "n": lambda n: n.v_min is not None,
     "r": _fires(lambda n: _any(n.a_mem != 0) and n.reset != "to-value"),
 }
 _RULES: Mapping[str, Mapping[str, _Rule]] = {

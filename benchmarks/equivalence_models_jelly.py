@@ -92,6 +92,7 @@ def models() -> Iterator[Model]:
     yield _row("LIFNode, decay_input=False, v_reset = -0.25", _two(neuron.LIFNode, decay_input=False, v_reset=-0.25))
     yield _row("LIFNode, v_reset=None (subtract)", _two(neuron.LIFNode, v_reset=None, tau=4.0), scale=4.0)
     yield _row("ParametricLIFNode", _two(neuron.ParametricLIFNode, init_tau=3.0), scale=2.0)
+    yield _row("KLIFNode", _two(neuron.KLIFNode), scale=2.0)
     yield _row("CUBALIFNode", _two(neuron.CUBALIFNode))
     yield _row("Conv2d, AvgPool2d, single steps", lambda: _conv("s"), shapes=IMAGE)
     yield _row("Conv2d, AvgPool2d, several steps at once", lambda: _conv("m"), at_once, shapes=IMAGE)
@@ -111,4 +112,3 @@ def refused_models() -> Iterator[Model]:
         return _row(name, lambda: nn.Sequential(layer.Linear(12, 8), node()), is_exact=False, is_refused=True)
 
     yield row("QIFNode", neuron.QIFNode)
-    yield row("KLIFNode", neuron.KLIFNode)

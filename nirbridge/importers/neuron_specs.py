@@ -142,7 +142,7 @@ def _refusal(found: str, limit: str, hint: str) -> NeuronSpec:
 def as_float64(value: Any) -> Array:
     """A tensor, array or number as a float64 array (float32 values are not changed)."""
     if hasattr(value, "detach"):
-        value = value.detach().cpu().numpy()
+        value = value.detach().cpu().double().numpy()  # numpy has no bfloat16
     return np.asarray(value, np.float64)
 
 

@@ -200,8 +200,9 @@ def test_rows_of_an_image_may_be_time() -> None:
                 out.append(spk)
             return torch.stack(out)
 
-    with pytest.raises(ModelError):  # two axes are sliced at once: not read today, and not misread
-        from_snntorch(Rows(), torch.zeros(2, 1, 7, 5))
+    graph = from_snntorch(Rows(), torch.zeros(2, 1, 7, 5))  # two axes are sliced at once
+    assert [p.shape for p in from_nir(graph).inputs] == [(1, 5)]
+    assert '"outcome": "identical"' in graph.metadata["nirbridge:self_check"]
 
 
 def repeated(x: Any, steps: int) -> list[Any]:

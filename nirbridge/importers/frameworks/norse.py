@@ -16,6 +16,7 @@ import numpy as np
 
 from nirbridge.arrays import compact, freeze
 from nirbridge.importers.dataflow import DataflowGraph
+from nirbridge.importers.frameworks.norse_encoders import METHODS, without_encoders
 from nirbridge.importers.lowering.described_graph import module_to_graph
 from nirbridge.importers.module_checks import check_module
 from nirbridge.importers.neuron_specs import (
@@ -35,8 +36,6 @@ from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Dense
 
 DEFAULT_DT = 1e-3
-METHODS = ("heaviside", "super", "tanh", "triangle", "circ", "heavi_erfc")
-"""Surrogates whose forward pass is a step at 0; ``adjoint`` fails in norse 1.1.0 itself."""
 
 _TIME_FIRST = ("time", "batch")
 _REFUSED = (
@@ -51,7 +50,7 @@ _REFUSED = (
     ("potentials of compartments that drive each other", "use LIFRecurrentCell",
      ("LIFMCRecurrentCell", "LIFMCRefracRecurrentCell")),
     ("an encoder or decoder of values over time", "leave it out: import the network after it and feed that spikes",
-     ("ConstantCurrentLIFEncoder", "PoissonEncoder", "SignedPoissonEncoder", "PopulationEncoder", "SpikeLatencyEncoder",
+     ("PoissonEncoder", "SignedPoissonEncoder", "PopulationEncoder", "SpikeLatencyEncoder",
       "SpikeLatencyLIFEncoder", "SpikesToTimesDecoder", "TemporalReceptiveField")),
     ("a convolution that has a time axis", "use norse.torch.Lift(torch.nn.Conv2d(...))", ("LConv2d",)),
     ("an output that is fed back to the input through a cache", "write it as LIFRecurrentCell, or as a loop over time",
@@ -103,7 +102,7 @@ def from_norse(
         accept=accept,
         check=check,
         measure=measure,
-        traced=without_lifts(module, specs),
+        traced=without_encoders(*without_lifts(module, specs)),
         edit=without_states,
     )
 

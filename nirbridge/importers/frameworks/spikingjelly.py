@@ -35,7 +35,7 @@ from nirbridge.network.operators import Dense, Identity
 
 _REFUSED = (
     ("a membrane that is not linear below its threshold", "use LIFNode",
-     ("QIFNode", "EIFNode", "IzhikevichNode", "KLIFNode", "RAFNode", "ComplementaryLIFNode", "GatedLIFNode")),
+     ("QIFNode", "EIFNode", "IzhikevichNode", "RAFNode", "ComplementaryLIFNode", "GatedLIFNode")),
     ("outputs that are not spikes", "use LIFNode", ("LIAFNode", "TernaryIFNode", "TernaryLIFNode", "STBIFNode")),
     ("a threshold or state that adapts", "use LIFNode", ("AdaptBaseNode", "OutlierAwareThresholdNode")),
     ("a convolution over time, not a neuron with a state", "use LIFNode", ("PSN", "MaskedPSN", "SlidingPSN")),
@@ -127,6 +127,7 @@ def neuron_specs() -> Mapping[type, NeuronSpec]:
         **dict.fromkeys(
             (nodes.LIFNode, nodes.SimpleLIFNode, nodes.ParametricLIFNode), NeuronSpec(read_lif, layout=_layout)
         ),
+        nodes.KLIFNode: NeuronSpec(read_klif, layout=_layout),
         nodes.CUBALIFNode: NeuronSpec(read_cuba, layout=_layout),
         layer.LinearRecurrentContainer: NeuronSpec(read_linear_container, layout=_layout),
         layer.ElementWiseRecurrentContainer: NeuronSpec(read_adding_container, layout=_layout),
@@ -162,6 +163,30 @@ def read_lif(p: Parameters) -> ImportedNeuron:
     rest = 0.0 if module.v_reset is None else float(module.v_reset)
     gain = share if module.decay_input else np.float64(1)
     return ImportedNeuron(_firing(p, neuron("LIF", a_mem=1.0 - share, g_mem=gain, bias=share * rest, compare=">=")))
+
+
+@reader
+def read_klif(p: Parameters) -> ImportedNeuron:
+    """KLIFNode: ``relu(k h)`` of a LIF's potential h. Its floor at 0 comes before the reset, the same above 0.
+
+    ``scale_reset`` divides the potential by k again, so that k is part of the threshold, not of the decay.
+    """
+    module, k = p.module, float(p.module.k)
+    share, factor = 1.0 / module.tau, 1.0 if module.scale_reset else k
+    rest = 0.0 if module.v_reset is None else float(module.v_reset)
+    if not (k > 0 and float(module.v_threshold) > 0 and rest >= 0):
+        found = f"k is {k:g}, v_threshold {float(module.v_threshold):g}, v_reset {rest:g}"
+        p.fault(found, "its rectified potential needs k and v_threshold above 0, v_reset from 0 on", "use LIFNode")
+        return ImportedNeuron(neuron("IF"))
+    if factor * (1.0 - share) >= 1:
+        p.fault(f"k is {k:g} and tau {module.tau:g}", "its potential would grow without input", "use a smaller k")
+    gain = factor * (share if module.decay_input else 1.0)
+    decay, drive = factor * (1.0 - share), factor * share * rest
+    firing = _firing(p, neuron("LIF", a_mem=decay, g_mem=gain, bias=drive, compare=">=", v_min=0.0))
+    if module.scale_reset and firing.theta is not None:
+        theta = compact(firing.theta / k)
+        firing = replace(firing, theta=theta, reset_amount=theta)
+    return ImportedNeuron(firing)
 
 
 @reader

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from nirbridge._types import Shape
 from nirbridge.arrays import freeze
 from nirbridge.errors import Diagnostic, ModelError, quoted
 from nirbridge.importers.dataflow import DataflowGraph, Operation, ValueRef, distinct
@@ -29,11 +30,10 @@ from nirbridge.importers.lowering.inputs import (
     input_notes,
     input_shapes,
     input_term,
-    merge_reshapes,
     reshape_problems,
-    without_splits,
 )
 from nirbridge.importers.lowering.levels import LevelsOf
+from nirbridge.importers.lowering.lifted import Lifted, Splits, merged_path, reshaped_neuron
 from nirbridge.importers.lowering.linear_layers import (
     Expression,
     Term,
@@ -45,11 +45,9 @@ from nirbridge.importers.lowering.linear_layers import (
     sum_expressions,
 )
 from nirbridge.importers.lowering.replaced_pools import with_replaced_pools
-from nirbridge.importers.lowering.selections import merge_selections
 from nirbridge.importers.lowering.spike_logic import KINDS, Logic, logic_of, logic_problem
 from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec, NeuronSpecs, is_refused, neuron_spec_of
 from nirbridge.network import Network, Population, Port, Projection, check_network
-from nirbridge.network.compose import compose
 from nirbridge.network.graph import in_causal_order
 
 
@@ -82,6 +80,7 @@ class _NetworkBuilder:
         self.logic: dict[str, Logic] = {}
         self.levels = LevelsOf(self.calls, self.readings)
         self.given = input_shapes(flow)
+        self.splits = Splits()
         refused = {c.subject for c in flow.calls if c.kind == "neuron" and is_refused(c.target, forms)}
         self._judge(d for d in flow.deviations if d.subject not in refused)  # to accept one would change nothing there
 
@@ -98,22 +97,28 @@ class _NetworkBuilder:
         self._silence(ports)
         for port, ref in ports:
             projections += self._projections(self._value(ref), port)
+        found = self.splits.lifted(projections, self._shapes(), self.problems)
         ModelError.raise_all(distinct(self.problems))
-        return self._finished(projections, [port for port, _ in ports])
+        return self._finished(found, [port for port, _ in ports])
 
-    def _finished(self, projections: list[Projection], ports: list[Port]) -> Network:
+    def _shapes(self) -> dict[str, Shape]:
+        return {**self.given, **{name: self.calls[name].shape for name in self.readings}}
+
+    def _finished(self, found: Lifted, ports: list[Port]) -> Network:
+        shapes = {**self._shapes(), **found.shapes}
         populations = tuple(
-            Population(name, self.calls[name].shape, reading.neuron) for name, reading in self.readings.items()
+            Population(name, shapes[name], reshaped_neuron(reading.neuron, shapes[name]))
+            for name, reading in self.readings.items()
         )
-        inputs = tuple(Port(c.name, self.given[c.name]) for c in self.flow.inputs)
+        inputs = tuple(Port(c.name, shapes[c.name]) for c in self.flow.inputs)
         network = Network(
             self.dt,
             shared_timing(self.dt, populations),
             populations,
-            tuple(mark_back_edges(projections)),
+            tuple(mark_back_edges(list(found.projections))),
             inputs,
             tuple(ports),
-            notes=tuple(dict.fromkeys(self.notes)),
+            notes=tuple(dict.fromkeys([*self.notes, *found.notes(self.given)])),
         )
         network = in_causal_order(network)
         check_network(network)
@@ -247,9 +252,8 @@ class _NetworkBuilder:
             return []
         projections: list[Projection] = []
         for k, term in enumerate(e.terms):
-            parts, names = without_splits(*merge_selections(*merge_reshapes(term, self.calls, self.given)))
-            operator, nodes = compose(parts, names, term.shape)
-            self.problems += reshape_problems(operator, nodes, term.source, self.calls)
+            operator, nodes = merged_path(term, self.calls, self.given)
+            self.problems += self.splits.without(term, operator, reshape_problems(operator, nodes, term, self.calls))
             bias = freeze(e.constant, np.float64) if k == 0 and e.constant is not None and np.any(e.constant) else None
             delay = freeze(np.int64(term.delay))
             projections.append(Projection(term.source, target.name, operator, bias, delay, nodes=nodes))

@@ -102,14 +102,14 @@ def _reshaped(part: Any, shape: Shape) -> Scale:
 
 
 def reshape_problems(
-    operator: Operator, nodes: Sequence[str], source: str, calls: Mapping[str, Operation]
+    operator: Operator, nodes: Sequence[str], term: Term, calls: Mapping[str, Operation]
 ) -> Iterator[Diagnostic]:
     """Problems of reshapes that NIR cannot express, each with its module."""
     names = nodes if len(nodes) == len(parts_of(operator)) else [""] * len(parts_of(operator))
     for part, name in zip(parts_of(operator), names, strict=True):
         if isinstance(part, Reshape) and merged_axes(part.input_shape, part.output_shape) is None:
             place = calls[name].subject if name in calls else place_label("")
-            found = f"a reshape from {part.input_shape} to {part.output_shape} after {quoted(source)}"
+            found = f"a reshape from {part.input_shape} to {part.output_shape} after {quoted(term.source)}"
             limit = "NIR has Flatten, which merges neighbouring axes; only the network's inputs can be given reshaped"
             step = (
                 "keep the shape from the input on, or flatten before every neuron (small layers then become a matrix)"

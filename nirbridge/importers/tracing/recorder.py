@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import reduce
 from typing import Any
 
 from nirbridge._types import Shape
@@ -20,7 +21,14 @@ from nirbridge.importers.neuron_specs import NeuronSpecs
 from nirbridge.importers.tracing.in_place import index_in, is_in_place, overwrites
 from nirbridge.importers.tracing.memory import MemoryBudget, TensorConstants, TensorIdentities, noted, same_tensors
 from nirbridge.importers.tracing.reads import NUMBERS, Place, ReadPlace, Reads, plain
-from nirbridge.importers.tracing.structures import RandomResults, by_position, instances_of, tensors_of, torch_tensor
+from nirbridge.importers.tracing.structures import (
+    RandomResults,
+    by_position,
+    instances_of,
+    single_indices,
+    tensors_of,
+    torch_tensor,
+)
 
 UseOf = Callable[[str, tuple[tuple[Any, ...], Mapping[str, Any]], int, bool], str]
 """(path of a module, its arguments, number of the call of forward, whether they are all of its state) -> path of the
@@ -28,19 +36,8 @@ use: see ``trace_uses``."""
 ReadBack = Callable[[Any, Any], tuple[Any, ...]]
 """(value, index) -> what stands there, of a tensor that was written into: see ``values.read_back``."""
 
-_SHAPE_ONLY = frozenset(
-    {
-        "zeros_like",
-        "ones_like",
-        "full_like",
-        "empty_like",
-        "new_zeros",
-        "new_ones",
-        "new_full",
-        "new_empty",
-        "new_tensor",
-    }
-)
+_LIKE = ("zeros_like", "ones_like", "full_like", "empty_like")
+_SHAPE_ONLY = frozenset({*_LIKE, "new_zeros", "new_ones", "new_full", "new_empty", "new_tensor"})
 _HALVES = frozenset({"torch.float16", "torch.bfloat16"})
 _UNSET = frozenset({"empty", "empty_like", "empty_strided", "new_empty"})
 
@@ -179,6 +176,13 @@ class ForwardRecorder:
 
     def function(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A torch function was called."""
+        is_index = function_name(func) == "__getitem__" and self.values.get(args[0]) is not None and not self.is_paused
+        if is_index and not any(True for _ in values_of(self.seen(args[1]))):
+            *before, last = single_indices(args[1], args[0].ndim)
+            args = (reduce(lambda part, index: self._called(func, (part, index), {}), before, args[0]), last)
+        return self._called(func, args, kwargs)
+
+    def _called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = function_name(func)
         if self.is_paused:
             return self.constants.budget.counted(func(*args, **kwargs))

@@ -6,9 +6,10 @@ The copy is called once or several times in a row, and every operation is record
 from __future__ import annotations
 
 import copy
+import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -202,15 +203,24 @@ def record_forward(
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One thread of torch: for one step of a few samples, others cost more than they give."""
+    """One thread of torch: for one step of a few samples, others cost more than they give. Nothing is compiled."""
     import torch
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        yield
+        with _uncompiled():
+            yield
     finally:
         torch.set_num_threads(threads)
+
+
+def _uncompiled() -> Any:
+    """A context in which what ``torch.compile`` made runs as it was written."""
+    import torch
+
+    stance: Any = getattr(torch.compiler, "set_stance", None)
+    return stance("force_eager") if stance and "torch._dynamo" in sys.modules else nullcontext()
 
 
 def _call_all(

@@ -50,13 +50,41 @@ def lower_move(node: TracedCall, value: TracedValue, x: FlowValue, iterations: T
     step = _step(value, x, iterations) or _every_step(node.name, shape, x)
     if step is not None:
         return step
-    if x.order:
-        raise CannotFollow("it selects some values, and batch or time is not leading", IN_FRONT)
     if node.name == "expand_as":
-        indices = picked_positions(torch_tensor().expand, (shape,), {}, value.output, x.whole, x.lead)
-        return LoweredOp("gather", {"indices": indices}, (x,))
-    indices = picked_positions(node.func, args, kwargs, value.output, x.whole, x.lead)
+        args, kwargs = (shape,), {}
+    func = torch_tensor().expand if node.name == "expand_as" else node.func
+    if x.order:
+        return _picked_in_place(func, args, kwargs, value, x)
+    indices = picked_positions(func, args, kwargs, value.output, x.whole, x.lead)
     return LoweredOp("gather", {"indices": indices}, (x,))
+
+
+def _picked_in_place(
+    func: Any, args: Sequence[Any], kwargs: dict[str, Any], value: TracedValue, x: FlowValue
+) -> LoweredOp:
+    """A selection among the values of which batch or time is not leading.
+
+    Raises:
+        CannotFollow: it takes some of several axes, or mixes batch or time with values.
+    """
+    import torch
+
+    taken, order = slice_of(value), list(x.order)
+    positions = torch.arange(math.prod(x.whole)).reshape(x.arranged).permute(order)
+    out = func(positions, *args, **kwargs)
+    out = out[value.output] if isinstance(out, tuple | list) else out
+    if taken is not None and not taken.is_kept:
+        axis = order.pop(taken.axis)
+        order = [k - (k > axis) for k in order]
+    if out.ndim != len(order):
+        raise CannotFollow("it selects some values, and batch or time is not leading", IN_FRONT)
+    arranged = out.permute([order.index(k) for k in range(len(order))])
+    indices = _same_positions(arranged, x.arranged, len(x.lead))
+    if not is_in_front(x.lead, order):
+        return LoweredOp("gather", {"indices": indices}, (x,), x.lead, tuple(order))
+    lead = tuple(x.lead[k] for k in order[: len(x.lead)])
+    values = indices.transpose([k - len(x.lead) for k in order[len(x.lead) :]])
+    return LoweredOp("gather", {"indices": freeze(values, np.int64)}, (x,), lead)
 
 
 def _step(value: TracedValue, x: FlowValue, iterations: TimeLoop) -> LoweredOp | None:
@@ -232,8 +260,18 @@ def picked_positions(
 
     positions = torch.arange(math.prod(shape)).reshape(shape)
     out = func(positions, *args, **kwargs)
-    out = out[output] if isinstance(out, tuple | list) else out
-    n, features = len(lead), math.prod(shape[len(lead) :])
+    return _same_positions(out[output] if isinstance(out, tuple | list) else out, shape, len(lead))
+
+
+def _same_positions(out: Any, shape: Shape, n: int) -> Array:
+    """The positions of values, of positions in all samples and time steps; ``n``: how many axes are no values.
+
+    Raises:
+        CannotFollow: it slices batch or time.
+    """
+    import torch
+
+    features = math.prod(shape[n:])
     if tuple(out.shape[:n]) != shape[:n]:
         raise CannotFollow("it takes a part of the batch or of the time axis", "treat every sample and time step alike")
     first = out[(0,) * n]

@@ -130,3 +130,72 @@ def _is_plain(tensor: Any) -> bool:
 def _multiplications(name: str, x: Any, weight: Any) -> int:
     """Multiplications of a layer; of a convolution, as if its stride were its kernel and its groups one."""
     return x.numel() * weight.shape[0] if name != "linear" or weight.ndim > 1 else 0
+
+
+# --- indices --------------------------------------------------------------------------------------------------------
+
+_ALL = slice(None)
+
+
+def single_indices(index: Any, rank: int) -> list[Any]:
+    """Indices that select the same one after the other; the index itself where it has one part, or any computed part.
+
+    A list of numbers becomes a tensor, one of a single number a slice.
+    """
+    parts = _without_lists([_number(p) for p in (index if isinstance(index, tuple) else (index,))])
+    whole = tuple(parts) if isinstance(index, tuple) else parts[0]
+    if not all(p is None or p is Ellipsis or _is_basic(p) for p in parts):
+        return [whole]
+    count = sum(p is not None and p is not Ellipsis for p in parts)
+    if count > rank or sum(p is Ellipsis for p in parts) > 1:
+        return [whole]  # torch says so
+    dots = next((k for k, p in enumerate(parts) if p is Ellipsis), len(parts))
+    parts[dots : dots + 1] = [_ALL] * (rank - count)
+    singles: list[Any] = []
+    place = 0
+    for part in (p for p in parts if p is not None):
+        singles += [(*(_ALL,) * place, part)] if part != _ALL else []
+        place += isinstance(part, slice)
+    if None in parts:
+        singles.append(tuple(_ALL if p is not None else None for p in parts if not isinstance(p, int)))
+    return singles if len(singles) > 1 else [whole]
+
+
+def _is_basic(part: Any) -> bool:
+    """True for a number, and for a slice between numbers."""
+    if isinstance(part, slice):
+        return all(n is None or isinstance(n, int) for n in (part.start, part.stop, part.step))
+    return isinstance(part, int) and not isinstance(part, bool)
+
+
+def _number(part: Any) -> Any:
+    """A tensor of one number without axes as the number."""
+    number = only_number(part) if isinstance(part, torch_tensor()) and not part.ndim else None
+    return part if number is None else number
+
+
+def _without_lists(parts: list[Any]) -> list[Any]:
+    """The parts with a list as a tensor; with a list or tensor of one number, beside slices alone, as a slice."""
+    import torch
+
+    several = [k for k, p in enumerate(parts) if isinstance(p, list | torch_tensor())]
+    if len(several) != 1:
+        return parts
+    place, part = several[0], parts[several[0]]
+    is_beside_slices = all(
+        p is None or p is Ellipsis or isinstance(p, slice) for k, p in enumerate(parts) if k != place
+    )
+    if isinstance(part, list):
+        if not part or not all(isinstance(n, int) for n in part):
+            return parts
+        part = torch.tensor(part)
+    number = only_number(part) if is_beside_slices and part.ndim == 1 else None
+    found = part if number is None else slice(number, number + 1 or None)
+    return [*parts[:place], found, *parts[place + 1 :]]
+
+
+def only_number(index: Any) -> int | None:
+    """The number that a tensor of one whole number holds, else None."""
+    if not isinstance(index, torch_tensor()) or index.numel() != 1:
+        return None
+    return None if index.is_floating_point() or str(index.dtype) == "torch.bool" else int(index)

@@ -16,7 +16,7 @@ from nirbridge.errors import Diagnostic
 from nirbridge.importers.dataflow import place_label
 from nirbridge.importers.tracing.arguments import call_argument
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue
-from nirbridge.importers.tracing.structures import instances_of, torch_tensor
+from nirbridge.importers.tracing.structures import instances_of, only_number, torch_tensor
 
 COPIES = frozenset(
     {"detach", "detach_", "clone", "contiguous", "cpu", "float", "data", "requires_grad_", "alias", "__deepcopy__"}
@@ -54,6 +54,9 @@ def slice_of(value: TracedValue) -> AxisSlice | None:
     if node.name == "narrow":
         start, length = call_argument(node, 2, "start", None), call_argument(node, 3, "length", None)
         return _at(parent, call_argument(node, 1, "dim", None), start, is_kept=True) if length == 1 else None
+    if node.name == "index_select":
+        index = only_number(call_argument(node, 2, "index", None))
+        return _at(parent, call_argument(node, 1, "dim", None), index, is_kept=True)
     if node.name != "__getitem__" or len(node.args) < 2:
         return None
     return item_slice(parent, node.args[1])
@@ -94,8 +97,7 @@ def write_of(node: TracedCall) -> tuple[Any, AxisSlice | None, Any]:
     if node.name == "select_scatter":
         place = _at(buffer, call_argument(node, 2, "dim", None), call_argument(node, 3, "index", None))
         return buffer, place, call_argument(node, 1, "src")
-    index = call_argument(node, 2, "index", None)
-    index = int(index) if isinstance(index, torch_tensor()) and index.numel() == 1 else None
+    index = only_number(call_argument(node, 2, "index", None))
     place = _at(buffer, call_argument(node, 1, "dim", None), index, is_kept=True)
     return buffer, place, call_argument(node, 3, "source")
 

@@ -49,7 +49,7 @@ def is_image_map(part: Sparse) -> bool:
 
 def image_map_nodes(part: Sparse, bias: Array | None) -> list[Any]:
     """The group of nodes for an image map, empty where it would take too many weights; ``bias``: of full shape."""
-    builders: tuple[Callable[[Sparse], list[Any]], ...] = (_channel_mix, _columns, _separate, _dense)
+    builders: tuple[Callable[[Sparse], list[Any]], ...] = (_channel_mix, _columns, _moved, _separate, _dense)
     nodes = next((found for build in builders if (found := build(part))), [])
     if not nodes:
         return []
@@ -93,6 +93,18 @@ def _columns(part: Sparse) -> list[Any]:
     return [_linear(_filled(found[1], (columns, width), part.data.dtype) * found[0].values[0], lead)]
 
 
+def _moved(part: Sparse) -> list[Any]:
+    """One convolution that moves all values of one position into an image, row-major."""
+    count, spatial = part.input_shape[0], part.output_shape[1:]
+    places, block = np.arange(count), math.prod(spatial)
+    moves = math.prod(part.input_shape) == count == math.prod(part.output_shape) == len(part.indices)
+    if not moves or not np.array_equal(part.indices, places) or not bool(np.all(part.data == 1)):
+        return []
+    if count * block > WEIGHTS_MAX:
+        return []
+    return [moving_convolution(part.output_shape[0], spatial, (1,) * len(spatial), part.data.dtype)]
+
+
 def _separate(part: Sparse) -> list[Any]:
     """Rows and columns one after the other."""
     if len(part.input_shape) != 3:
@@ -115,7 +127,7 @@ def _dense(part: Sparse) -> list[Any]:
     """Every input reaches every output: the whole matrix as one kernel."""
     spatial, outputs = part.input_shape[1:], part.output_shape[1:]
     count, size = math.prod(part.output_shape), math.prod(part.input_shape)
-    if max(count * size, count * math.prod(outputs) ** 2) > WEIGHTS_MAX:
+    if count * max(size, math.prod(outputs)) > WEIGHTS_MAX:
         return []
     shape = (part.input_shape[0], math.prod(spatial))
     first = _covering(entries_of(part), shape, count, spatial, spatial, part.data.dtype, math.prod(outputs))

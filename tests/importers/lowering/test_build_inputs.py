@@ -107,11 +107,34 @@ class Inside(nn.Module):
         return self.lif2(self.flat(self.conv(self.split(self.lif1(self.fc(x))))))
 
 
-def test_neurons_whose_axis_is_split_are_refused_by_place() -> None:
-    with pytest.raises(ModelError, match=r"module 'split'.*\(36,\) to \(1, 6, 6\) after 'lif1'.*flatten before"):
-        from_snntorch(Inside(flattens=False), torch.zeros(1, 12))
+def test_neurons_whose_axis_is_split_are_images_of_one_position() -> None:
+    graph = from_snntorch(Inside(flattens=False), torch.zeros(1, 12))
+    network = from_nir(graph)
+    assert [p.shape for p in network.inputs] == [(12, 1, 1)]
+    assert [p.shape for p in network.populations] == [(36, 1, 1), (3, 4, 4)]
+    assert "samples of shape (12,) are given as (12, 1, 1)" in graph.metadata["nirbridge:notes"]
+    assert "populations 'lif1': their neurons have axes of size 1" in graph.metadata["nirbridge:notes"]
     network = from_nir(from_snntorch(Inside(flattens=True), torch.zeros(1, 12)))
     assert [p.shape for p in network.populations] == [(36,), (48,)]
+
+
+class Twice(nn.Module):
+    """Splits an axis of neurons into an image, and into a signal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc, self.image, self.signal = nn.Linear(12, 36), nn.Conv2d(1, 3, 3), nn.Conv1d(4, 2, 3)
+        self.lif1, self.lif2, self.lif3 = (snn.Leaky(beta=0.5, init_hidden=True) for _ in range(3))
+
+    def forward(self, x: Any) -> Any:
+        spk = self.lif1(self.fc(x))
+        return self.lif2(self.image(spk.view(-1, 1, 6, 6))), self.lif3(self.signal(spk.view(-1, 4, 9)))
+
+
+def test_neurons_that_are_split_into_two_counts_of_axes_are_refused_by_place() -> None:
+    with pytest.raises(ModelError, match=r"\(36,\) to \(1, 6, 6\) after 'lif1'.*flatten before") as caught:
+        from_snntorch(Twice(), torch.zeros(1, 12))
+    assert "(36,) to (4, 9) after 'lif1'" in str(caught.value)
 
 
 def ann() -> Any:

@@ -260,8 +260,8 @@ def test_slices_of_values_are_gathered() -> None:
         assert iterations.only_parts == ({1} if noted else set())
     with pytest.raises(CannotFollow) as caught:
         moved("flip", (1,), of=(3, 2), lead=B, out=(3, 2), order=(1, 0), func=torch.flip)
-    assert caught.value.why == "it selects some values, and batch or time is not leading"
-    assert caught.value.advice == "move them in front of the values, for example with permute or movedim"
+    assert caught.value.why == "it mixes samples or time steps"
+    assert caught.value.advice == "treat every sample and time step alike"
 
 
 @pytest.mark.parametrize(

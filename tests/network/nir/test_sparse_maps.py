@@ -70,7 +70,10 @@ MAPS: dict[str, tuple[Sparse, list[str]]] = {
     "flipped": (selected((3, 4, 5), lambda x: x[:, ::-1, ::-1]), ["Conv2d", "Linear", "Conv2d"]),
     "channels moved": (selected((3, 4, 5), lambda x: x[[2, 0, 1, 1]]), ["Conv2d"]),
     "channels joined": (selected((2, 4, 5), lambda x: np.concatenate([x, np.full((3, 4, 5), -1)])), ["Conv2d"]),
-    "channels to one pixel": (selected((6, 1, 1), lambda x: x.reshape(2, 3, 1)), ["Conv2d", "Conv2d"]),
+    "channels to one pixel": (selected((6, 1, 1), lambda x: x.reshape(2, 3, 1)), ["Conv2d"]),
+    "one pixel to images": (selected((24, 1, 1), lambda x: x.reshape(2, 3, 4)), ["Conv2d"]),
+    "one pixel to images, turned": (selected((24, 1, 1), lambda x: x.reshape(2, 3, 4)[::-1]), ["Conv2d", "Conv2d"]),
+    "one place to signals": (selected((12, 1), lambda x: x.reshape(3, 4)), ["Conv1d"]),
     "transposed": (selected((3, 4, 5), lambda x: x.transpose(0, 2, 1)), ["Conv2d", "Conv2d"]),
     "pixels shuffled": (
         selected((4, 2, 3), lambda x: x.reshape(2, 2, 2, 3).transpose(2, 0, 3, 1).reshape(1, 4, 6)),
