@@ -73,7 +73,7 @@ SECTIONS = {
         ("architecture", "contributing", "changelog", "decisions/index"),
     ),
 }
-OPTIONAL = {"pictures": "guides", "report": "guides", "benchmarks": "performance", "gallery": "tutorials"}
+OPTIONAL = {"pictures": "guides", "report": "guides", "benchmarks": "performance", "notebooks/gallery": "tutorials"}
 """Pages that may be there, and their section."""
 START = "index"
 
@@ -83,7 +83,7 @@ def write(source: Path, docs: Path) -> None:
     _decisions(source / "decisions")
     named = {START}
     for name, section in SECTIONS.items():
-        extra = [page for page, place in OPTIONAL.items() if place == name and (source / f"{page}.md").exists()]
+        extra = [page for page, place in OPTIONAL.items() if place == name and any(source.glob(f"{page}.*"))]
         pages = [p for page in (*section.pages, *extra) for p in _expanded(source, page)]
         named |= set(pages)
         listed = "\n".join(pages)
