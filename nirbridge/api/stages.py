@@ -40,6 +40,7 @@ class MapKeywords(TypedDict, total=False):
     placement_only: bool
     keep_zeros: bool
     keep_early_spikes: bool
+    keep_best: bool
     progress: Progress
 
 

@@ -173,14 +173,18 @@ def _limits_text(chip: Chip, reasons: tuple[str, ...]) -> str:
     return " and ".join(f"{limit[r]:,} {RESOURCE_NAMES[r]}" for r in reasons)
 
 
-def not_found(network: Network, chip: Chip, chips: int, available: int, best: int | None, bound: int) -> Diagnostic:
-    """No mapping was found, and none was ruled out."""
+def not_found(
+    network: Network, chip: Chip, chips: int, available: int, best: int | None, bound: int, effort: str
+) -> Diagnostic:
+    """No mapping was found, and none was ruled out; ``effort`` is that of the search."""
+    more = [f"--chips {chips + 1}"] if chips < chip.mesh.chips_max else []
+    more += ["--effort max"] if effort != "max" else []
     found = "no map was found" if best is None else f"the best map found needs {best:,} cores"
     return fit_diagnostic(
         f"network of {counted(network.neurons, 'neuron')}",
         f"{found} (not proved impossible: at least {bound:,} are needed)",
         f"{chips} x {chip.name} {'has' if chips == 1 else 'have'} {available:,}",
-        f"--chips {chips + 1}, or --effort max" if chips < chip.mesh.chips_max else "--effort max, or another chip",
+        ", or ".join([*more, *(["another chip"] if len(more) < 2 else [])]),
         found=best,
         limit=available,
     )

@@ -49,7 +49,8 @@ class SolveReport:
 
     ``cores_lower_bound`` holds for any map, ``cores_lower_bound_sliced`` for the tilings that were searched
     (never less than the first). ``bounds`` names each bound that was computed and its value, ``binding`` the
-    one that decided. ``deterministic_time`` is the solver's own count of work, not clock time.
+    one that decided. ``deterministic_time`` is the solver's own count of work, not clock time. ``interrupted``: Ctrl-C
+    ended the search (``PartitionOptions.keep_best``), so that another run may find fewer cores.
     """
 
     method: str
@@ -62,6 +63,7 @@ class SolveReport:
     seed: int
     solver: str
     deterministic_time: float
+    interrupted: bool = False
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -19,15 +19,18 @@ from nirbridge.partitioner.cost.sizing import CostModel, cost_model
 from nirbridge.partitioner.cost.usage import resource_use
 from nirbridge.partitioner.model import Block, BlockId, Partition, SolveReport, Status
 from nirbridge.partitioner.search import exact
-from nirbridge.partitioner.search.balancing import BUDGETS, balanced
+from nirbridge.partitioner.search.balance.balancing import BUDGETS, balanced
 from nirbridge.partitioner.search.bounds import any_map_bounds, bounding_limits, least_cores, least_slots
 from nirbridge.partitioner.search.clusters import clustered
+from nirbridge.partitioner.search.interruption import interrupted, keeping
 from nirbridge.partitioner.search.irregular.blocks import OrderedBlocks, ordered_blocks
 from nirbridge.partitioner.search.methods import EFFORTS, SearchResult, fewest_cores, is_within, packed, sequential
 from nirbridge.partitioner.search.slicing import NoTiling, Tilings, capacity, shrunk_capacity
 from nirbridge.partitioner.search.streaming import ORDERS, streamed
 
 METHODS = ("sequential", "packed", "cp-sat")
+SEEDS_MORE = 8
+"""Seeds that are tried with the effort ``max`` where the cores do not suffice."""
 EXACT_TIME = 4.0
 """Deterministic time of one question to the exact model of a tiny network."""
 
@@ -36,6 +39,8 @@ EXACT_TIME = 4.0
 class PartitionOptions:
     """Options of ``partition``. ``groups``: populations of different numbers never share a core (0 where not named).
 
+    ``keep_best``: Ctrl-C during the search gives the best partition so far, marked ``interrupted`` in its report; by
+    default, and while there is none, it raises KeyboardInterrupt.
     ``spread``: `sequential` fills 1/spread of the neurons and words of a core, so that the load is spread.
     """
 
@@ -46,6 +51,7 @@ class PartitionOptions:
     seed: int = 0
     spread: int = 1
     groups: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    keep_best: bool = False
     progress: Progress = no_progress
 
 
@@ -92,11 +98,50 @@ def _search(
     outcome = None if ordered is None else SearchResult(ordered.blocks, lower, 0.0)
     if ordered is not None and ordered.is_final:
         return outcome, ordered
-    blocks, tilings = _heuristics(sizes, cap, lower, options)
-    other = _improve(sizes, cap, blocks, tilings, bounds, available, options)
+    try:
+        other = _searched(sizes, cap, bounds, available, options)
+    except KeyboardInterrupt:
+        if outcome is None or not options.keep_best or len(outcome.blocks) > available:
+            raise
+        return replace(outcome, interrupted=True), ordered
     if outcome is None or (other is not None and len(other.blocks) < len(outcome.blocks)):
         return other, None
-    return outcome, ordered
+    return replace(outcome, interrupted=other is not None and other.interrupted), ordered
+
+
+def _searched(
+    sizes: CostModel, cap: np.ndarray, bounds: dict[str, int], available: int, options: PartitionOptions
+) -> SearchResult | None:
+    """The result of all searches, or the best so far where Ctrl-C ends them."""
+    lower = max(bounds.values())
+    blocks: Blocks | None = None
+    try:
+        blocks, tilings = _heuristics(sizes, cap, lower, options)
+        outcome = _improve(sizes, cap, blocks, tilings, bounds, available, options)
+        if outcome is None or len(outcome.blocks) <= available or options.effort != "max":
+            return outcome
+        blocks = outcome.blocks
+        return _once_more(sizes, cap, outcome, available, options)
+    except KeyboardInterrupt as error:
+        best = interrupted(error, blocks).blocks
+        if not options.keep_best or best is None or len(best) > available:
+            raise
+        return SearchResult(best, lower, 0.0, interrupted=True)
+
+
+def _once_more(
+    sizes: CostModel, cap: np.ndarray, outcome: SearchResult, available: int, options: PartitionOptions
+) -> SearchResult:
+    """Too many cores, which is not proved to be needed: other seeds, until the cores suffice."""
+    best = outcome
+    for seed in range(options.seed + 1, options.seed + 1 + SEEDS_MORE):
+        options.progress(f"{len(best.blocks)} cores, {available} wanted", None)
+        found = balanced(sizes, cap, options.groups, available, BUDGETS[options.effort], seed)
+        if found is not None and len(found) < len(best.blocks) and is_within(sizes, found):
+            best = replace(best, blocks=found)
+        if len(best.blocks) <= available:
+            break
+    return best
 
 
 def _no_map(
@@ -132,7 +177,8 @@ def _heuristics(
     except NoTiling:
         tilings = {}
     if blocks is not None and options.method != "sequential":
-        blocks = packed(sizes, cap, tilings, options.groups, lower)
+        with keeping(blocks):
+            blocks = packed(sizes, cap, tilings, options.groups, lower)
     if options.method != "cp-sat":
         return blocks, tilings
     groups, budget = options.groups, BUDGETS[options.effort]
@@ -146,7 +192,8 @@ def _heuristics(
     )
     for number, search in enumerate(searches):
         if blocks is None or len(blocks) > lower:
-            other = search()
+            with keeping(blocks):
+                other = search()
             if other is not None and (blocks is None or len(other) < len(blocks)) and is_within(sizes, other):
                 blocks = other
         first = blocks if number == 0 else first
@@ -198,7 +245,7 @@ def _refusal(
         if answer.proved and answer.blocks is None:
             reasons = exact.ruling_out_limits(sizes, available, options.seed, EXACT_TIME)
             return explain.ruled_out(sizes.network, sizes.chip, available, reasons)
-    return explain.not_found(sizes.network, sizes.chip, options.chips, available, best, lower)
+    return explain.not_found(sizes.network, sizes.chip, options.chips, available, best, lower, options.effort)
 
 
 def _report(sizes: CostModel, outcome: SearchResult, bounds: Mapping[str, int], options: PartitionOptions) -> Partition:
@@ -218,6 +265,7 @@ def _report(sizes: CostModel, outcome: SearchResult, bounds: Mapping[str, int], 
         seed=options.seed,
         solver=f"OR-Tools {ortools.__version__}",
         deterministic_time=round(outcome.spent, 6),
+        interrupted=outcome.interrupted,
     )
     blocks = tuple(
         Block(BlockId(i), slices, used)

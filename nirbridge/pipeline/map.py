@@ -79,6 +79,8 @@ def _mapped(
         raise_unfit(prepared, chip, options, model)
     with_rates = replace(options, rates=prepared.rates)
     candidates = partitions(prepared, chip, with_rates, model)
+    if candidates[0].report.interrupted:
+        with_rates = replace(with_rates, effort="fast")  # the user waits
     placed = (place_partition(prepared.network, chip, p, with_rates, stored=prepared.stored) for p in candidates)
     best = min(placed, key=_score(with_rates))
     best = replace(best, latency=prepared.latency, placement_only=prepared.placement_only, early_spikes=prepared.early)

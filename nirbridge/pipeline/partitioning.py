@@ -59,7 +59,7 @@ def partitions(prepared: PreparedNetwork, chip: Chip, options: MapOptions, model
         changes = _changes_that_fit(network, chip, options, model)
         raise DoesNotFit(*error.problems, *(prepared.unsupported or prepared.refused), *changes) from None
     candidates = [first]
-    if first.orders and network.neurons > ORDERED_MAX:
+    if first.report.interrupted or (first.orders and network.neurons > ORDERED_MAX):
         return candidates
     for other in _alternatives(base, options.objective):
         try:
@@ -85,6 +85,7 @@ def _partition_options(network: Network, options: MapOptions) -> PartitionOption
         effort=options.effort,
         seed=options.seed,
         groups=MappingProxyType({name: groups[cores] for name, cores in options.pins.items()}),
+        keep_best=options.keep_best,
         progress=options.progress,
     )
 

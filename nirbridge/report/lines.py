@@ -105,7 +105,8 @@ def _partition(partition: Partition) -> str:
 
 def _proof(partition: Partition) -> str:
     report = partition.report
-    return f"{report.status} (lower bound {report.cores_lower_bound:,})"
+    status = f"{report.status}, search interrupted" if report.interrupted else report.status
+    return f"{status} (lower bound {report.cores_lower_bound:,})"
 
 
 def _map_record(record: MapRecord) -> str:

@@ -189,7 +189,8 @@ def proof_text(mapped: MappedNetwork) -> list[str]:
     others = ", ".join(f"{_words(name)} {value:,}" for name, value in report.bounds.items() if name != report.binding)
     any_map, sliced = report.cores_lower_bound, report.cores_lower_bound_sliced
     return [
-        f"{report.status} ({one_line(report.method)}): {meaning}",
+        f"{report.status} ({one_line(report.method)}): {meaning}"
+        + ("; the search was interrupted, this is the best map so far" if report.interrupted else ""),
         f"lower bound {any_map}, set by {_words(report.binding)}" + (f" (other bounds: {others})" if others else ""),
         f"lower bound {sliced} among the partitions searched; optimality gap {report.cores - any_map}",
     ]

@@ -63,6 +63,8 @@ def _lines(record: MapRecord) -> Iterator[tuple[str, str]]:
     bounds = (
         f"at least {proof['cores_lower_bound']:,} for any map, {proof['cores_lower_bound_sliced']:,} for the slicings"
     )
+    if proof.get("interrupted"):
+        yield "marked", "SEARCH INTERRUPTED: the best map so far"
     yield "proof", f"{one_line(proof['status'])} ({one_line(proof['method'])}, seed {proof['seed']}): {bounds} searched"
     yield "objective", one_line(record.raw["objective"])
     yield "weights", counted(record.weight_bits, "bit")

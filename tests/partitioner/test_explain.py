@@ -197,6 +197,8 @@ def test_more_cores_than_there_are(chips: int, available: int, cores: int, limit
 @pytest.mark.parametrize(
     ("chips", "best", "found", "has", "step"),
     [
+        (-1, None, "no map was found", "1 x loihi1 has 1,280", "--chips 2, or another chip"),
+        (-32, None, "no map was found", "32 x loihi1 have 1,280", "another chip"),
         (1, None, "no map was found", "1 x loihi1 has 1,280", "--chips 2, or --effort max"),
         (2, 1300, "the best map found needs 1,300 cores", "2 x loihi1 have 1,280", "--chips 3, or --effort max"),
         (31, None, "no map was found", "31 x loihi1 have 1,280", "--chips 32, or --effort max"),
@@ -204,7 +206,8 @@ def test_more_cores_than_there_are(chips: int, available: int, cores: int, limit
     ],
 )
 def test_no_map_found_and_none_ruled_out(chips: int, best: int | None, found: str, has: str, step: str) -> None:
-    problem = explain.not_found(NET, chip(), chips, 1280, best, 1100)
+    effort = "max" if chips < 0 else "fast"  # as the search was
+    problem = explain.not_found(NET, chip(), abs(chips), 1280, best, 1100, effort)
     why = f"{found} (not proved impossible: at least 1,100 are needed)"
     assert str(problem) == f"network of 5,000 neurons: {why}, {has}; {step}"
     assert dict(problem.ids) == {"found": best, "limit": 1280}

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge.cli.interrupts import EXIT_CODE, MESSAGE
 from nirbridge.cli.names import Choice, RegisteredName
 from nirbridge.cli.options import early_option, model_options
 from nirbridge.cli.output import output_width, print_json, print_rich, print_text
 from nirbridge.cli.paths import REPORT_FILES, ChipFile, Command, ModelFile, OutputFile, ReportFolder
 from nirbridge.cli.progress import progress_on_stderr
 from nirbridge.cli.quiet import is_quiet
+from nirbridge.cli.streams import write_to_stderr
 from nirbridge.errors import FileError, UsageError, quoted
 from nirbridge.files.atomic import atomic_write_bytes
 
@@ -105,8 +107,11 @@ def command(
     repairs: tuple[str, ...],
     rewrite: Any,
     **settings: Any,
-) -> None:
-    """Map a model onto a chip: cores, utilisation, lower bound, traffic; energy and duration of a time step."""
+) -> int:
+    """Map a model onto a chip: cores, utilisation, lower bound, traffic; energy and duration of a time step.
+
+    Ctrl-C during the search gives the best map so far.
+    """
     from nirbridge import pipeline
 
     target = pipeline.load_chip(chip, _numbers("--without-cores", settings["without_cores"]))
@@ -128,6 +133,10 @@ def command(
         print_text(f"{quoted(Path(model).name)}: {summary_line(mapped)}")
     else:
         _show(mapped, Path(model).name, output)
+    if not mapped.partition.report.interrupted:
+        return 0
+    write_to_stderr(f"{MESSAGE}: this is the best map so far")
+    return EXIT_CODE
 
 
 def _options(settings: dict[str, Any], progress: Any) -> MapOptions:
@@ -147,6 +156,7 @@ def _options(settings: dict[str, Any], progress: Any) -> MapOptions:
         placement_only=settings["placement_only"],
         keep_zeros=settings["keep_zeros"],
         keep_early_spikes=settings["keep_early_spikes"],
+        keep_best=True,
         progress=progress,
     )
 

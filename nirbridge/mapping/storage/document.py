@@ -166,4 +166,5 @@ def _proof(mapped: MappedNetwork) -> dict[str, Any]:
         "deterministic_time": report.deterministic_time,
         "bounds": dict(report.bounds),
         "binding": report.binding,
+        **({"interrupted": True} if report.interrupted else {}),
     }

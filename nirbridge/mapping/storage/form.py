@@ -128,6 +128,7 @@ FORM = {
         "deterministic_time": _AMOUNT,
         "bounds": _MapOf(_COUNT),
         "binding": _TEXT,
+        "interrupted": _Nullable(_BOOL),
     },
     "approximate": _ListOf(_TEXT),
     "assumed": _ListOf(_TEXT),

@@ -17,6 +17,7 @@ from nirbridge.partitioner.cost.sizing import CostModel
 from nirbridge.partitioner.cost.usage import resource_use
 from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.search import column_generation as master
+from nirbridge.partitioner.search.interruption import kept
 from nirbridge.partitioner.search.layouts import Layout, layouts, realise
 from nirbridge.partitioner.search.packing import PackingItems, in_core_order, pack
 from nirbridge.partitioner.search.slicing import (
@@ -53,11 +54,15 @@ EFFORTS: Mapping[str, master.SearchBudget] = {
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Blocks found by a search, and a lower bound on the cores of the tilings it could have chosen."""
+    """Blocks found by a search, and a lower bound on the cores of the tilings it could have chosen.
+
+    ``interrupted``: Ctrl-C ended the search.
+    """
 
     blocks: Blocks
     sliced_bound: int
     spent: float
+    interrupted: bool = False
 
 
 def sequential(sizes: CostModel, cap: Array) -> tuple[Blocks, Tilings]:
@@ -141,7 +146,7 @@ def fewest_cores(
             break
         enough = 0.0 if slack is None else bound - slack
         progress(f"patterns: {len(best)} cores, at least {bound}", None)
-        generated = master.generate(problem, start, nothing, budget, bound, seed, enough)
+        generated = kept(best, master.generate, problem, start, nothing, budget, bound, seed, enough)
         if not np.isfinite(generated.linear) or (slack != SLACKS[0] and len(generated.patterns) == len(start)):
             break
         start, bound, spent = generated.patterns, max(bound, generated.bound), spent + generated.spent
@@ -151,7 +156,7 @@ def fewest_cores(
         for cores in _targets(bound, generated.linear, len(best)):
             if spent > budget.total_time:
                 return SearchResult(best, min(bound, len(best)), spent)
-            result, time = master.dive(problem, generated, cores, budget, seed)
+            result, time = kept(best, master.dive, problem, generated, cores, budget, seed)
             spent += time
             blocks = None if result is None else _blocks(sizes, choices, *result)
             if blocks is not None and is_within(sizes, blocks):

@@ -8,12 +8,12 @@ import pytest
 from nirbridge.network.model import Network
 from nirbridge.partitioner.cost.axons import Blocks
 from nirbridge.partitioner.cost.sizing import cost_model
-from nirbridge.partitioner.search.balancing import BalanceBudget, balanced
+from nirbridge.partitioner.search.balance.balancing import BalanceBudget, balanced
+from nirbridge.partitioner.search.balance.ways import Stretch, StretchCosts, Way
 from nirbridge.partitioner.search.cores import Work
 from nirbridge.partitioner.search.methods import is_within
 from nirbridge.partitioner.search.slicing import capacity
 from nirbridge.partitioner.search.streaming import ORDERS, streamed
-from nirbridge.partitioner.search.ways import Stretch, StretchCosts, Way
 from tests.partitioner.cases import LOIHI, chip, random_network, tiles_exactly
 from tests.partitioner.nets import network_of
 

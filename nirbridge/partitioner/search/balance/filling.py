@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.partitioner.search.ways import Cost, Stretch, StretchCosts, Way
+from nirbridge.partitioner.search.balance.ways import Cost, Stretch, StretchCosts, Way
 
 BEAM = 4
 """Combinations that are extended; four times as many of one stretch."""

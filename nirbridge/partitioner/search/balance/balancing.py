@@ -13,11 +13,12 @@ from nirbridge.partitioner.cost.connectivity import Explicit, synapses
 from nirbridge.partitioner.cost.sizing import CostModel
 from nirbridge.partitioner.cost.usage import block_sources
 from nirbridge.partitioner.model import Slice
+from nirbridge.partitioner.search.balance.filling import Content, fill, share
+from nirbridge.partitioner.search.balance.ways import Stretch, StretchCosts, Way, ways_of
 from nirbridge.partitioner.search.cores import Work
-from nirbridge.partitioner.search.filling import Content, fill, share
+from nirbridge.partitioner.search.interruption import interrupted
 from nirbridge.partitioner.search.packing import in_core_order
 from nirbridge.partitioner.search.slicing import UNLIMITED
-from nirbridge.partitioner.search.ways import Stretch, StretchCosts, Way, ways_of
 
 LISTED_MAX = 300_000
 """Synapses of projections without a closed form, at most: their stretches are listed one by one."""
@@ -151,23 +152,34 @@ def _improved(
     for _ in range(tries):
         if len(cores) <= max(enough, 2) or costs.work.left <= 0:
             break
-        full = [float(share(costs, content) @ weights) for content in cores]
-        most = int(rng.integers(*FREED))
-        chosen = {*np.argsort(full, kind="stable")[:2].tolist(), *rng.integers(len(cores), size=most).tolist()}
-        stretches = _freed(cores, chosen)
-        for stretch in stretches:
-            stretch.rank = NOISE * float(rng.normal())
-        costs.charge(ways, slots)
-        again = fill(costs, stretches, POWERS[int(rng.integers(len(POWERS)))])
-        if again is None or len(again) > len(chosen):
-            continue
-        before = sum(full[i] ** 2 for i in chosen)
-        after = sum(float(share(costs, content) @ weights) ** 2 for content in again)
-        if len(again) == len(chosen) and after < before:
-            continue
-        found = [*(c for i, c in enumerate(cores) if i not in chosen), *again]
-        other = _slots(costs, found)
-        costs.charge(ways, other)
-        if not _over(costs, found):
-            cores, slots = found, other
+        try:
+            costs.charge(ways, slots)
+            found = _refilled(costs, cores, weights, rng)
+            if found is None:
+                continue
+            other = _slots(costs, found)
+            costs.charge(ways, other)
+            if not _over(costs, found):
+                cores, slots = found, other
+        except KeyboardInterrupt as error:
+            raise interrupted(error, tuple(_block(costs.sizes, content) for content in cores)) from error
     return cores
+
+
+def _refilled(
+    costs: StretchCosts, cores: Sequence[Content], weights: Array, rng: np.random.Generator
+) -> list[Content] | None:
+    """The cores after the two least full ones and some others were filled anew; None: that is no better."""
+    full = [float(share(costs, content) @ weights) for content in cores]
+    most = int(rng.integers(*FREED))
+    chosen = {*np.argsort(full, kind="stable")[:2].tolist(), *rng.integers(len(cores), size=most).tolist()}
+    stretches = _freed(cores, chosen)
+    for stretch in stretches:
+        stretch.rank = NOISE * float(rng.normal())
+    again = fill(costs, stretches, POWERS[int(rng.integers(len(POWERS)))])
+    if again is None or len(again) > len(chosen):
+        return None
+    after = sum(float(share(costs, content) @ weights) ** 2 for content in again)
+    if len(again) == len(chosen) and after < sum(full[i] ** 2 for i in chosen):
+        return None
+    return [*(c for i, c in enumerate(cores) if i not in chosen), *again]

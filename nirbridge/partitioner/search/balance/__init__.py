@@ -1,0 +1,1 @@
+"""Balanced fillings: cores that hold stretches of several populations."""

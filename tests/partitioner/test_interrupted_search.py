@@ -1,0 +1,129 @@
+"""Ctrl-C during a search: the best map so far where it is wanted, else KeyboardInterrupt."""
+
+from __future__ import annotations
+
+import json
+import signal
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nirbridge as nb
+from nirbridge.cli.main import run
+from nirbridge.errors import DoesNotFit
+from nirbridge.partitioner import PartitionOptions, partition
+from nirbridge.partitioner.cost.sizing import cost_model
+from nirbridge.partitioner.search import methods
+from nirbridge.partitioner.search.balance import balancing
+from nirbridge.partitioner.search.interruption import SearchInterrupted, interrupted
+from nirbridge.partitioner.search.slicing import capacity
+from nirbridge.pipeline import MapOptions, map_network
+from tests.partitioner.cases import LOIHI, chip
+from tests.partitioner.nets import network_of
+
+MODULE = import_module("nirbridge.partitioner.partition")
+NET = "1x8x8 conv16k5p2 lif conv20k1 lif conv18k5p2 lif conv24k1 lif"
+ON = chip(core={"neurons": 256}, words=4096)
+
+
+def stop(*_: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+def test_the_better_blocks_travel_with_the_exception() -> None:
+    one, two = (((),), ((), ()))
+    assert interrupted(KeyboardInterrupt(), None).blocks is None
+    assert interrupted(KeyboardInterrupt(), two).blocks == two
+    assert interrupted(SearchInterrupted(one), two).blocks == one
+    assert interrupted(SearchInterrupted(two), one).blocks == one
+    assert isinstance(interrupted(KeyboardInterrupt(), None), KeyboardInterrupt)
+
+
+@pytest.mark.parametrize("where", ["packed", "streamed", "balanced", "fewest_cores"])
+def test_a_search_that_is_interrupted_gives_the_best_so_far(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    net = network_of(NET)
+    free = partition(net, ON, PartitionOptions(method="sequential"))
+    monkeypatch.setattr(MODULE, "clustered", lambda *_: None)
+    monkeypatch.setattr(MODULE, where, stop)
+    monkeypatch.setattr(MODULE, "any_map_bounds", lambda *_: {"neurons": 1})
+    with pytest.raises(KeyboardInterrupt):
+        partition(net, ON)
+    report = partition(net, ON, PartitionOptions(keep_best=True)).report
+    assert report.interrupted
+    assert report.status == "feasible"
+    assert report.cores <= free.report.cores
+    assert not free.report.interrupted
+
+
+def test_without_a_map_there_is_nothing_to_keep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MODULE, "sequential", stop)
+    with pytest.raises(KeyboardInterrupt):
+        partition(network_of(NET), ON, PartitionOptions(keep_best=True))
+
+
+def test_a_map_of_too_many_cores_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = network_of(NET)
+    few = replace(ON, mesh=replace(ON.mesh, width_tiles=1, height_tiles=1, cores_per_tile=20))
+    monkeypatch.setattr(MODULE, "packed", stop)
+    assert partition(net, ON, PartitionOptions(method="sequential")).report.cores > 20
+    with pytest.raises(KeyboardInterrupt):
+        partition(net, few, PartitionOptions(keep_best=True))
+
+
+def test_fillings_keep_what_was_found_before_the_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = cost_model(network_of(NET), ON, 8)
+    whole = balancing.balanced(sizes, capacity(ON), {}, 0, balancing.BalanceBudget(10**8, 0), 0)
+    monkeypatch.setattr(balancing, "_refilled", stop)
+    with pytest.raises(SearchInterrupted) as stopped:
+        balancing.balanced(sizes, capacity(ON), {}, 0, balancing.BalanceBudget(10**8, 1), 0)
+    assert stopped.value.blocks == whole
+
+
+@pytest.mark.parametrize("name", ["generate", "dive"])
+def test_patterns_keep_what_was_found_before_the_interrupt(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = cost_model(network_of(NET), ON, 8)
+    blocks, tilings = methods.sequential(sizes, capacity(ON))
+    monkeypatch.setattr(methods.master, name, stop)
+    least = dict.fromkeys(sizes.shapes, 1)
+    with pytest.raises(SearchInterrupted) as stopped:
+        methods.fewest_cores(sizes, capacity(ON), blocks, tilings, least, 1, "fast", 0, lambda *_: None)
+    assert stopped.value.blocks == blocks
+
+
+def test_a_map_is_marked_wherever_it_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setattr(MODULE, "streamed", stop)
+    monkeypatch.setattr(MODULE, "any_map_bounds", lambda *_: {"neurons": 1})
+    file, out = tmp_path / "net.net.npz", tmp_path / "m.map.json"
+    nb.save(network_of(NET), file)
+    before = signal.getsignal(signal.SIGINT)
+    assert run(["map", str(file), "--chip", "loihi1", "--placement-only", "-o", str(out)]) == 130
+    assert signal.getsignal(signal.SIGINT) is before
+    shown = capsys.readouterr()
+    assert "the search was interrupted, this is the best map so far" in " ".join(shown.out.split())
+    assert shown.err.endswith("nirbridge: interrupted: this is the best map so far\n")
+    assert json.loads(out.read_text())["proof"]["interrupted"] is True
+    assert run(["show", str(out)]) == 0
+    assert "SEARCH INTERRUPTED" in capsys.readouterr().out
+    mapped = map_network(network_of(NET), LOIHI, MapOptions(keep_best=True, placement_only=True))
+    assert "search interrupted" in repr(mapped)
+    with pytest.raises(KeyboardInterrupt):
+        map_network(network_of(NET), LOIHI, MapOptions(placement_only=True))
+
+
+@pytest.mark.parametrize(("effort", "seeds"), [("default", 0), ("max", 8)])
+def test_more_seeds_where_the_cores_do_not_suffice(effort: str, seeds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    net = network_of(NET)
+    few = replace(ON, mesh=replace(ON.mesh, width_tiles=1, height_tiles=1, cores_per_tile=20, chips_max=1))
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(MODULE, "any_map_bounds", lambda *_: {"neurons": 1})
+    for name in ("streamed", "clustered"):
+        monkeypatch.setattr(MODULE, name, lambda *_: None)
+    monkeypatch.setattr(MODULE, "fewest_cores", lambda sizes, cap, blocks, *_: methods.SearchResult(blocks, 1, 0.0))
+    monkeypatch.setattr(MODULE, "balanced", lambda *given: asked.append((given[3], given[5])))
+    with pytest.raises(DoesNotFit, match="not proved impossible") as refused:
+        partition(net, few, PartitionOptions(effort=effort))
+    assert asked == [(1, 0), *((20, seed) for seed in range(1, seeds + 1))]
+    assert ("--effort max" in str(refused.value)) is (effort == "default")
