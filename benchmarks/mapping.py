@@ -1,6 +1,7 @@
 """Map the suite with every method, baseline and rival rule, side by side; print a table and write JSON.
 
 python -m benchmarks.mapping [--chip loihi1] [--only NAME] [--sizes small,large] [--methods …] [-o FILE.json]
+python -m benchmarks.mapping --hops 3
 python -m benchmarks.mapping --generated 300 [--first 0] [--methods cp-sat,next-fit,…]
 
 ``mapping_page`` makes docs/benchmarks.md of the JSON files.
@@ -14,7 +15,7 @@ import multiprocessing
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from rich.table import Table
 
 from benchmarks import nets
 from benchmarks.baselines import BASELINES
+from benchmarks.cortical import hops_table
 from benchmarks.mapping_page import Result, sums, table
 from benchmarks.rivals import RIVALS
 from benchmarks.rivals.accounting import Accounts, too_many_synapses
@@ -160,6 +162,14 @@ def alone(work: Work, method: str, seed: int) -> Result:
         child.join()
 
 
+def show(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
+    """Print a table."""
+    shown = Table(*heads)
+    for row in rows:
+        shown.add_row(*row)
+    Console().print(shown)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--chip", default="loihi1")
@@ -172,7 +182,11 @@ def main() -> int:
     parser.add_argument("--methods", default=",".join((*METHODS, *BASELINES, *RIVALS)))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("-o", "--output", type=Path, default=Path("build/mapping.json"))
+    parser.add_argument("--hops", type=int, default=0, help="seeds of the small cortical networks: their hops alone")
     options = parser.parse_args()
+    if options.hops:
+        show(*hops_table(options.hops))
+        return 0
     chip, methods = read_chip(options.chip), options.methods.split(",")
     if unknown := sorted(set(methods) - {*METHODS, *BASELINES, *RIVALS}):
         parser.error(f"unknown methods {unknown}; there are {[*METHODS, *BASELINES, *RIVALS]}")
@@ -185,10 +199,7 @@ def main() -> int:
             results.append(alone(work, method, options.seed))
             print(f"{work.name}: {method}: {results[-1].cores}", file=sys.stderr)
     for heads, rows in (table(results), *([sums(results)] if options.generated else [])):
-        shown = Table(*heads)
-        for row in rows:
-            shown.add_row(*row)
-        Console().print(shown)
+        show(heads, rows)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     document = {"chip": chip.name, "seed": options.seed, "results": [asdict(r) for r in results]}
     options.output.write_text(json.dumps(document, indent=1) + "\n")

@@ -16,6 +16,7 @@ from nirbridge.network.operators import Operator
 from nirbridge.pipeline.fit import PreparedNetwork, prepare_network, prepare_retimed
 from nirbridge.pipeline.options import OBJECTIVES, MapOptions
 from nirbridge.pipeline.partitioning import partitions, raise_unfit
+from nirbridge.pipeline.traffic import with_moved_neurons
 
 if TYPE_CHECKING:
     from nirbridge.mapping.model import MappedNetwork
@@ -82,7 +83,10 @@ def _mapped(
     if candidates[0].report.interrupted:
         with_rates = replace(with_rates, effort="fast")  # the user waits
     placed = (place_partition(prepared.network, chip, p, with_rates, stored=prepared.stored) for p in candidates)
-    best = min(placed, key=_score(with_rates))
+    score = _score(with_rates)
+    best = min(placed, key=score)
+    if options.objective == "traffic":
+        best = min(with_moved_neurons(best, prepared.network, with_rates) or best, best, key=score)
     best = replace(best, latency=prepared.latency, placement_only=prepared.placement_only, early_spikes=prepared.early)
     best = replace(best, quantized=integers)
     with_rates.progress("check", None)

@@ -115,3 +115,24 @@ def test_sums_name_what_is_beaten_and_what_finds_no_map() -> None:
     assert gap(3, 2) == "50%"
     assert gap(None, 2) == "-"
     assert "| a | 5 | cp-sat | 3 | 2 |" in page([rows])
+
+
+def test_the_annealed_rival_counts_multicast_trees() -> None:
+    """Two pairs on cores of two: together they take no link; and the cortical networks have their sizes."""
+    from benchmarks.cortical import circuit, from_file
+    from benchmarks.rivals.annealed import annealed
+    from nirbridge.network.apply import matrix
+
+    reaches = np.zeros((4, 4), bool)
+    reaches[[0, 1, 2, 3], [1, 0, 3, 2]] = True
+    assert annealed(reaches, np.ones(4), 2, 2, steps=400) == 0.0
+    fan = np.zeros((9, 9), bool)
+    fan[1:, 0] = True
+    assert annealed(fan, np.ones(9), 3, 1, steps=1) == 8.0  # a tree over all nine tiles
+    drawn, rate = circuit(80, 1)
+    assert (drawn.shape, len(rate)) == ((80, 80), 80)
+    assert not drawn.diagonal().any()
+    assert 5 < drawn.sum() / 80 < 11
+    assert np.array_equal(
+        matrix(next(p.operator for p in from_file(drawn).projections if p.is_back)).toarray() != 0, drawn
+    )
