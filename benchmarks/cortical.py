@@ -1,6 +1,6 @@
 """Hops of the cortical microcircuit at 80, 108 and 160 neurons: nirbridge from a NIR file, a rival, published figures.
 
-The eight populations of Potjans and Diesmann with their connection probabilities, scaled as for HySMap's small networks;
+The eight populations of Potjans and Diesmann with their connection probabilities, scaled as for HySMap's small ones;
 the recurrent weights are one ``nir.Linear`` with zeros. A core has room for a fifth more than its share of the neurons.
 """
 

@@ -86,7 +86,8 @@ def _mapped(
     score = _score(with_rates)
     best = min(placed, key=score)
     if options.objective == "traffic":
-        best = min(with_moved_neurons(best, prepared.network, with_rates) or best, best, key=score)
+        moved = with_moved_neurons(best, prepared.network, with_rates, place_partition)
+        best = min(moved or best, best, key=score)
     best = replace(best, latency=prepared.latency, placement_only=prepared.placement_only, early_spikes=prepared.early)
     best = replace(best, quantized=integers)
     with_rates.progress("check", None)

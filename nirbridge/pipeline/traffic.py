@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,17 +19,18 @@ if TYPE_CHECKING:
 WITHOUT_NUMBA = "neurons stay on the cores of their block: moving them takes the compiled search (extra 'fast')"
 
 
-def with_moved_neurons(mapped: MappedNetwork, network: Network, options: MapOptions) -> MappedNetwork | None:
+def with_moved_neurons(
+    mapped: MappedNetwork, network: Network, options: MapOptions, place: Callable[..., MappedNetwork]
+) -> MappedNetwork | None:
     """The map of ``network`` with neurons moved to where their spikes take fewer links; None: there is no such map.
 
-    Maps with pinned populations keep their neurons where they are.
+    ``place``: ``pipeline.map.place_partition``. Maps with pinned populations keep their neurons where they are.
     """
     from nirbridge.mapping.placement.neuron_moves import is_available, move_neurons
     from nirbridge.mapping.rates import assumed_rates
     from nirbridge.partitioner.cost.sizing import cost_model
     from nirbridge.partitioner.ordering import in_orders, ordered_network
     from nirbridge.partitioner.search.methods import is_within
-    from nirbridge.pipeline.map import place_partition
 
     partition = mapped.partition
     if options.pins or len(partition.blocks) < 2:
@@ -50,9 +52,7 @@ def with_moved_neurons(mapped: MappedNetwork, network: Network, options: MapOpti
     )
     if moved is None or not is_within(sizes, moved.blocks):
         return None
-    return place_partition(
-        network, mapped.chip, _repartitioned(partition, sizes, moved), options, moved.cores, mapped.stored
-    )
+    return place(network, mapped.chip, _repartitioned(partition, sizes, moved), options, moved.cores, mapped.stored)
 
 
 def _repartitioned(partition: Partition, sizes: CostModel, moved: Moved) -> Partition:

@@ -77,7 +77,7 @@ def compiled(function: Callable[..., Any]) -> Any:
 
 
 @compiled
-def drawn(state):
+def drawn(state) -> Any:
     """The next 64 random bits (xorshift64*, Vigna 2016)."""
     x = state[0]
     x ^= x >> np.uint64(12)
@@ -88,13 +88,13 @@ def drawn(state):
 
 
 @compiled
-def below(state, n):
+def below(state, n) -> Any:
     """A random whole number from 0 to n - 1."""
     return np.int64((drawn(state) >> np.uint64(33)) % np.uint64(n))
 
 
 @compiled
-def span_of(ends, bits, own):
+def span_of(ends, bits, own) -> Any:
     """Links of one column: from its lowest to its highest row with targets, the source's row ``own`` included."""
     low = high = own
     row = 0
@@ -108,7 +108,7 @@ def span_of(ends, bits, own):
 
 
 @compiled
-def tree_of(b, point):
+def tree_of(b, point) -> Any:
     """Links of the multicast tree of a point."""
     left = right = b.x[point]
     total = 0
@@ -121,7 +121,7 @@ def tree_of(b, point):
 
 
 @compiled
-def count_target(b, source, core, by):
+def count_target(b, source, core, by) -> None:
     """One target more (``by`` 1) or less (-1) of a source in a core."""
     before = b.counts[source, core]
     b.counts[source, core] = before + by
@@ -138,7 +138,7 @@ def count_target(b, source, core, by):
 
 
 @compiled
-def count_neuron(b, neuron, core, by):
+def count_neuron(b, neuron, core, by) -> None:
     """All that a neuron brings to a core, or takes away, but its own output axons."""
     b.used[NEURONS, core] += by
     for k in range(b.fed_start[neuron], b.fed_start[neuron + 1]):
@@ -160,7 +160,7 @@ def count_neuron(b, neuron, core, by):
 
 
 @compiled
-def put(b, neuron, core):
+def put(b, neuron, core) -> None:
     """Move a neuron to a core; the trees are not brought up to date."""
     here, slot = b.core[neuron], b.place[neuron]
     if here >= 0:
@@ -180,7 +180,7 @@ def put(b, neuron, core):
 
 
 @compiled
-def retree(b, neuron, changed):
+def retree(b, neuron, changed) -> Any:
     """Bring the trees that a moved neuron touches up to date: the change of spikes times links, and of how many trees.
 
     ``changed`` trees are noted in ``undo`` already.
@@ -200,7 +200,7 @@ def retree(b, neuron, changed):
 
 
 @compiled
-def is_legal(b, core):
+def is_legal(b, core) -> bool:
     """True if a core is within every limit."""
     for resource in range(b.used.shape[0]):  # noqa: SIM110 (compiled code has no generators)
         if b.used[resource, core] > b.limits[resource]:
@@ -209,7 +209,7 @@ def is_legal(b, core):
 
 
 @compiled
-def keeps_limits(b, neuron, here, core):
+def keeps_limits(b, neuron, here, core) -> bool:
     """True if both cores of a move, and those whose neurons send to it, are within their limits."""
     if not (is_legal(b, core) and is_legal(b, here)):
         return False
@@ -222,7 +222,7 @@ def keeps_limits(b, neuron, here, core):
 
 
 @compiled
-def proposed_core(b, neuron, state):
+def proposed_core(b, neuron, state) -> Any:
     """A core for a neuron: that of one of its sources or targets, half of the time, or any."""
     fed = b.fed_start[neuron + 1] - b.fed_start[neuron]
     both = fed + b.feeds_start[neuron + 1] - b.feeds_start[neuron]
@@ -235,7 +235,7 @@ def proposed_core(b, neuron, state):
 
 
 @compiled
-def anneal(b, state, neurons, steps, hot, cold):
+def anneal(b, state, neurons, steps, hot, cold) -> float:
     """``steps`` proposals at a temperature that falls geometrically; the change of spikes times links."""
     total = 0.0
     for step in range(steps):
@@ -269,7 +269,7 @@ def anneal(b, state, neurons, steps, hot, cold):
 
 
 @compiled
-def fill(b, owner):
+def fill(b, owner) -> None:
     """Put every neuron on its core, and count the trees."""
     for neuron in range(owner.shape[0]):
         put(b, neuron, owner[neuron])

@@ -159,38 +159,38 @@ class _Setup:
         """The board with each neuron on its core; ``owner`` indexes the sites."""
         from nirbridge.mapping.placement import neuron_kernels as kernels
 
-        lists, cores = self.lists, len(self.sites)
-        x, y = tiles_of(self.sites, lists.sizes.chip)
-        left, low = int(x.min()), int(y.min())
-        tiles, core_tile = np.unique(np.stack((x - left, y - low), axis=1), axis=0, return_inverse=True)
-        tile_x, tile_y = np.ascontiguousarray(tiles[:, 0]), np.ascontiguousarray(tiles[:, 1])
-        core = np.full(lists.points, kernels.ON_HOST, np.int64)
+        lists, cores, points = self.lists, len(self.sites), self.lists.points
+        tile_x, tile_y, core_tile, host = self._tiles()
+        core = np.full(points, kernels.ON_HOST, np.int64)
         core[: lists.neurons] = kernels.IN_FLIGHT
         most = self._limits()
         slots = int(min(most[kernels.NEURONS], lists.neurons)) + 1
-        synapses = self._synapse_lists(limited=bool(most[kernels.WORDS] < kernels.UNLIMITED))
-        decay, threshold = self._kinds(most)
-        board = kernels.NeuronBoard(
+        kinds = self._kinds(most)
+        arrays: tuple[Any, ...] = (
             *(lists.fed.start, lists.fed.values, lists.feeds.start, lists.feeds.values, self.rates, core),
-            np.full(lists.points, HOST_TILE[0] - left, np.int64),
-            np.full(lists.points, HOST_TILE[1] - low, np.int64),
-            *(core_tile.reshape(-1).astype(np.int64), tile_x, tile_y),
-            np.zeros((lists.points, cores), np.int32),
-            np.zeros((lists.points, len(tiles)), np.int32),
-            np.zeros((lists.points, int(tile_x.max()) + 1), np.uint64),
-            *np.zeros((2, lists.points), np.int64),
-            np.full((cores, slots), -1, np.int64),
-            np.zeros(lists.points, np.int64),
-            *synapses,
-            *(decay, threshold),
-            *(np.zeros((cores, int(k.max(initial=0)) + 1), np.int64) for k in (decay, threshold)),
-            np.zeros((6, cores), np.int64),
-            most,
-            _ends_of_bytes(),
+            *(np.full(points, host[0], np.int64), np.full(points, host[1], np.int64)),
+            *(core_tile, tile_x, tile_y),
+            *(np.zeros((points, cores), np.int32), np.zeros((points, len(tile_x)), np.int32)),
+            np.zeros((points, int(tile_x.max()) + 1), np.uint64),
+            *np.zeros((2, points), np.int64),
+            *(np.full((cores, slots), -1, np.int64), np.zeros(points, np.int64)),
+            *self._synapse_lists(limited=bool(most[kernels.WORDS] < kernels.UNLIMITED)),
+            *kinds,
+            *(np.zeros((cores, int(k.max(initial=0)) + 1), np.int64) for k in kinds),
+            *(np.zeros((6, cores), np.int64), most, _ends_of_bytes()),
             np.zeros((2, 2 * int(np.diff(lists.fed.start).max(initial=0)) + 2), np.int64),
         )
+        board = kernels.NeuronBoard._make(arrays)
         kernels.fill(board, owner)
         return board
+
+    def _tiles(self) -> tuple[Array, Array, Array, tuple[int, int]]:
+        """Column and row of each tile, from the first in use on; the tile of each core; where the host is."""
+        x, y = tiles_of(self.sites, self.lists.sizes.chip)
+        left, low = int(x.min()), int(y.min())
+        tiles, core_tile = np.unique(np.stack((x - left, y - low), axis=1), axis=0, return_inverse=True)
+        columns, rows = np.ascontiguousarray(tiles[:, 0]), np.ascontiguousarray(tiles[:, 1])
+        return columns, rows, core_tile.reshape(-1).astype(np.int64), (HOST_TILE[0] - left, HOST_TILE[1] - low)
 
     def _limits(self) -> Array:
         from nirbridge.mapping.placement import neuron_kernels as kernels
