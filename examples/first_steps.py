@@ -12,6 +12,8 @@ x, y = (torch.rand(25, 8, 64) < 0.3).float(), torch.arange(8) % 10  # time steps
 
 net = nb.load(model, sample=x[0])
 m = nb.map(net, "loihi2")
+m.plot_floorplan()
+m.plot_traffic()
 q = nb.quantize(net, "loihi2", calibrate=(x, y))
 run = nb.simulate(q, x)
 nb.compare(nb.simulate(net, x), run).plot()

@@ -9,6 +9,14 @@ from nirbridge.api.files import load_verification as load_verification
 from nirbridge.api.files import save as save
 from nirbridge.api.models import chip as chip
 from nirbridge.api.models import load as load
+from nirbridge.api.pictures import plot_difference as plot_difference
+from nirbridge.api.pictures import plot_energy as plot_energy
+from nirbridge.api.pictures import plot_floorplan as plot_floorplan
+from nirbridge.api.pictures import plot_network as plot_network
+from nirbridge.api.pictures import plot_proof as plot_proof
+from nirbridge.api.pictures import plot_raster as plot_raster
+from nirbridge.api.pictures import plot_traces as plot_traces
+from nirbridge.api.pictures import plot_traffic as plot_traffic
 from nirbridge.api.recordings import compare as compare
 from nirbridge.api.reports import write_report as write_report
 from nirbridge.api.runs import emit as emit

@@ -48,12 +48,14 @@ def widths(texts: tuple[str, ...]) -> dict[str, int] | int | None:
     return {**({"*": everywhere} if everywhere is not None else {}), **by_layer} if by_layer else everywhere
 
 
-def check_plot(plot: str | None, node: str | None) -> None:
+def check_plot(
+    plot: str | None, chosen: str | None = None, option: str = "--node", names: str = "names the node to draw"
+) -> None:
     """Raises UsageError, before any work is done, for a picture that could not be drawn."""
-    if plot is None and node is not None:
-        raise UsageError.of("--node", "given without --plot", "it names the node to draw", "add --plot FILE.png")
+    if plot is None and chosen is not None:
+        raise UsageError.of(option, "given without --plot", f"it {names}", "add --plot FILE.png")
     if plot is not None:
-        from nirbridge.report.plots import check_picture
+        from nirbridge.report.plots.files import check_picture
 
         check_picture(plot)
 

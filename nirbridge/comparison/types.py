@@ -14,7 +14,7 @@ from nirbridge.files.attributes import load_attribute
 from nirbridge.simulators.types import Key, Recording
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure  # pyright: ignore[reportMissingImports]
+    from matplotlib.axes import Axes  # pyright: ignore[reportMissingImports]
 
 SPIKES, COUNT = "s", "count"
 
@@ -82,9 +82,9 @@ class Comparison(ReportedValue):
     notes: tuple[str, ...]
     recordings: tuple[Recording, Recording] | None = field(default=None, compare=False)
 
-    def plot(self, node: str | None = None, *, sample: int = 0) -> Figure:
-        """The spikes that differ as one picture: of ``node``, or of the first node that differs. Raises UsageError."""
-        return load_attribute("nirbridge.report.plots:plot_comparison")(self, node, sample=sample)
+    def plot(self, node: str | None = None, *, sample: int = 0, ax: Axes | None = None) -> Axes:
+        """Draw the spikes that differ: of ``node``, or of the first node that differs. Raises UsageError."""
+        return load_attribute("nirbridge.report.plots.recordings:plot_comparison")(self, node, sample=sample, ax=ax)
 
     @property
     def equal(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal
 
 from nirbridge._values import ReportedValue, SavedValue
 from nirbridge.chips.model import Chip, CoreId
@@ -13,6 +14,9 @@ from nirbridge.network.operators import Operator
 from nirbridge.partitioner.cost.axons import AxonTable
 from nirbridge.partitioner.model import Partition
 from nirbridge.quantization.model import QuantizedNetwork
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes  # pyright: ignore[reportMissingImports]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,17 @@ class MappedNetwork(SavedValue, ReportedValue):
         placed = zip(self.partition.blocks, self.cores, strict=True)
         slices = [(s, core) for block, core in placed for s in block.slices]
         return neuron_cores(population, index, shapes, self.splits, slices, self.partition.orders)
+
+
+    def plot_floorplan(
+        self, *, color: Literal["population", "resource"] = "population", ax: Axes | None = None
+    ) -> Axes:
+        """Draw the chips with their cores, as ``nirbridge.plot_floorplan``. Raises UsageError."""
+        return load_attribute("nirbridge.api.pictures:plot_floorplan")(self, color=color, ax=ax)
+
+    def plot_traffic(self, *, show: Literal["links", "matrix"] = "links", ax: Axes | None = None) -> Axes:
+        """Draw the load of every link, as ``nirbridge.plot_traffic``. Raises UsageError."""
+        return load_attribute("nirbridge.api.pictures:plot_traffic")(self, show=show, ax=ax)
 
 
 Model = Network | QuantizedNetwork | MappedNetwork

@@ -295,13 +295,12 @@ def test_a_comparison_draws_what_differs() -> None:
     run = nb.simulate(network, np.ones((30, 4), np.uint8))
     other = run["3_output"].copy()
     other[5, 0] ^= 1
-    figure = nb.compare(run, other).plot()
-    assert "3_output" in figure.axes[0].get_title()
+    assert "3_output" in nb.compare(run, other).plot().get_title()
     both = nb.simulate(network, np.ones((30, 4), np.uint8), record="*:s")
     changed = replace(both, arrays={**both.arrays, ("3_output", "s"): other})
-    assert "3_output" in nb.compare(both, changed).plot().axes[0].get_title()
-    assert "2_lif" in nb.compare(both, changed).plot("2_lif").axes[0].get_title()
-    assert "2_lif" in nb.compare(both, both).plot().axes[0].get_title()
+    assert "3_output" in nb.compare(both, changed).plot().get_title()
+    assert "2_lif" in nb.compare(both, changed).plot("2_lif").get_title()
+    assert "2_lif" in nb.compare(both, both).plot().get_title()
     with pytest.raises(nb.errors.UsageError, match="population 'x': 's' was not recorded"):
         nb.compare(run, other).plot("x")
     bare = replace(nb.compare(run, other), recordings=None)

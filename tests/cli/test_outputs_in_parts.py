@@ -130,22 +130,23 @@ def test_a_recording_in_numbers_and_words() -> None:
     ("arrays", "node", "drawn"),
     [
         (("av", "bs", "cs"), None, "raster b"),
-        (("av", "bu"), None, "trace a"),
-        (("ai", "bu", "cv"), None, "trace b"),
+        (("av", "bu"), None, "traces a"),
+        (("ai", "bu", "cv"), None, "traces b"),
         (("av", "as"), "a", "raster a"),
-        (("as", "bv"), "b", "trace b"),
+        (("as", "bv"), "b", "traces b"),
         (("as",), "z", "raster z"),
     ],
 )
 def test_a_raster_where_there_are_spikes(
     arrays: tuple[str, ...], node: str | None, drawn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from nirbridge.report import plots as pictures
+    from nirbridge.report.plots import files
+    from nirbridge.report.plots import recordings as pictures
 
     saved: list[Any] = []
-    for name in ("raster", "trace"):
+    for name in ("raster", "traces"):
         monkeypatch.setattr(pictures, f"plot_{name}", lambda recording, chosen, _name=name: f"{_name} {chosen}")
-    monkeypatch.setattr(pictures, "save_picture", lambda figure, path: saved.append((figure, path)))
+    monkeypatch.setattr(files, "save_picture", lambda figure, path: saved.append((figure, path)))
     recording = Recording({(key[0], key[1]): np.ones(1) for key in arrays}, {})
     simulate.draw(recording, "p.png", node)
     assert saved == [(drawn, "p.png")]

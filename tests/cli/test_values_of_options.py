@@ -230,7 +230,7 @@ def test_a_node_is_drawn_into_a_picture() -> None:
     alone = "--node: given without --plot, it names the node to draw; add --plot FILE.png"
     assert refused(check, None, "a") == alone
     assert refused(check, None, "") == alone
-    assert refused(check, "a.jpg", "a").startswith("picture 'a.jpg': not a name of a PNG")
+    assert refused(check, "a.jpg", "a").startswith("picture 'a.jpg': not a name of a picture")
 
 
 def test_notes_of_a_recording_that_tell_of_faults() -> None:

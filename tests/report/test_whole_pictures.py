@@ -9,20 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.comparison.alignment import RecordedSteps
 from nirbridge.errors import UsageError
-from nirbridge.report import plots as pictures
+from nirbridge.report.plots import files, style
+from nirbridge.report.plots import recordings as pictures
+from nirbridge.report.plots.style import BLUE, INK, LINE, RED, drawn_name
 from nirbridge.simulators.types import Recording
 from tests.report.test_pictures import S, V, legend, made, points
 
 pytest.importorskip("matplotlib", reason="matplotlib, the extra 'plot', is not installed")
 
-BLACK, GREY, RED, BLUE = "black", "#7f7f7f", "#d62728", "#1f77b4"
 
-
-def drawn(figure: Any) -> dict[str, Any]:
+def drawn(axes: Any) -> dict[str, Any]:
     """All that a reader sees, as plain values."""
-    (axes,) = figure.axes
     return {
         "title": axes.get_title(),
         "labels": (axes.get_xlabel(), axes.get_ylabel()),
@@ -31,29 +29,30 @@ def drawn(figure: Any) -> dict[str, Any]:
             (line.get_color(), line.get_linestyle(), line.get_linewidth(), line.get_marker(), line.get_markersize())
             for line in axes.lines
         ],
-        "points": [points(figure, i) for i in range(len(axes.lines))],
-        "legend": legend(figure) if figure.legends else None,
+        "points": [points(axes, i) for i in range(len(axes.lines))],
+        "legend": legend(axes) if axes.get_legend() else None,
     }
 
 
-def mark(color: str, size: float = 5.0) -> tuple[Any, ...]:
-    return (color, "None", 1.5, "|", size)
+def mark(color: str, sign: str = "|", size: float = 3.0) -> tuple[Any, ...]:
+    return (color, "None", 1.5, sign, size)
 
 
+DOTTED = (RED, ":", 1.0, "None", 6.0)
 DASHED = (RED, "--", 1.0, "None", 6.0)
 
 
 def test_a_raster() -> None:
     assert drawn(pictures.plot_raster(made(), "fc")) == {
-        "title": "'fc': 4 events",
-        "labels": ("step", "neuron"),
+        "title": "fc; 4 events of 3 neurons",
+        "labels": ("time step (1 ms each)", "neuron"),
         "limits": ((-0.5, 3.5), (-0.5, 2.5)),
-        "lines": [mark(BLACK)],
+        "lines": [mark(INK)],
         "points": [[(0, 0), (1, 1), (2, 0), (2, 1)]],
         "legend": None,
     }
-    line = pictures.plot_raster(made(), "fc").axes[0].lines[0]
-    assert (line.get_markeredgewidth(), line.get_label()) == (1.2, "_child0")
+    line = pictures.plot_raster(made(), "fc").lines[0]
+    assert (line.get_markeredgewidth(), line.get_label()) == (0.7, "_child0")
 
 
 @pytest.mark.parametrize(
@@ -61,59 +60,59 @@ def test_a_raster() -> None:
     [((0, 3), ((-0.5, 0.5), (-0.5, 2.5))), ((4, 0), ((-0.5, 3.5), (-0.5, 0.5))), ((1, 1), ((-0.5, 0.5), (-0.5, 0.5)))],
 )
 def test_an_empty_raster_still_has_a_step_and_a_neuron(shape: tuple[int, int], limits: Any) -> None:
-    axes = pictures.plot_raster(made(np.zeros(shape, np.uint8)), "fc").axes[0]
+    axes = pictures.plot_raster(made(np.zeros(shape, np.uint8)), "fc")
     assert (axes.get_xlim(), axes.get_ylim()) == limits
 
 
 def test_a_trace() -> None:
-    shown = drawn(pictures.plot_trace(made(), "fc", 1, 0.35))
-    high = 0.525  # the upper end of the axis, a twentieth of the range above it
+    shown = drawn(pictures.plot_traces(made(), "fc", 1, threshold=0.35))
+    high = 0.97  # of the height of the axes
     assert shown | {"limits": None} == {
-        "title": "'fc', neuron 1",
-        "labels": ("step", "potential"),
+        "title": "fc, neuron 1",
+        "labels": ("time step (1 ms each)", "potential"),
         "limits": None,
-        "lines": [(BLACK, "-", 0.9, "None", 6.0), DASHED, (BLUE, "None", 1.5, "|", 10.0)],
+        "lines": [(INK, "-", 0.9, "None", 6.0), DOTTED, (BLUE, "None", 1.5, "|", 6.0)],
         "points": [[(0, 0), (1, 0.5), (2, 0), (3, 0)], [(0, 0.35), (1, 0.35)], [(1, high), (2, high)]],
         "legend": ["after the reset", "threshold 0.35", "spike"],
     }
 
 
 def test_a_trace_is_of_neuron_0_without_a_threshold_by_default() -> None:
-    shown = drawn(pictures.plot_trace(made(), "fc"))
-    assert (shown["title"], shown["points"][0]) == ("'fc', neuron 0", [(0, 0.1), (1, 0.2), (2, 0.3), (3, 0.4)])
+    shown = drawn(pictures.plot_traces(made(), "fc"))
+    assert (shown["title"], shown["points"][0]) == ("fc, neuron 0", [(0, 0.1), (1, 0.2), (2, 0.3), (3, 0.4)])
     assert shown["legend"] == ["after the reset", "spike"]
     for number in (-1, 3):
         with pytest.raises(UsageError, match=f"^population 'fc': neuron {number}, it has 3, numbered from 0; choose"):
-            pictures.plot_trace(made(), "fc", number)
-    assert drawn(pictures.plot_trace(made(), "fc", 2))["points"][0] == [(0, 0), (1, 0), (2, 0), (3, 0)]
+            pictures.plot_traces(made(), "fc", number)
+    assert drawn(pictures.plot_traces(made(), "fc", 2))["points"][0] == [(0, 0), (1, 0), (2, 0), (3, 0)]
 
 
 @pytest.mark.parametrize("spikes", [S[:0], S[:, :2], np.zeros((4, 4))])
 def test_spikes_that_are_not_of_these_neurons_are_not_marked(spikes: np.ndarray) -> None:
-    assert legend(pictures.plot_trace(made(spikes), "fc", 1)) == ["after the reset"]
+    assert legend(pictures.plot_traces(made(spikes), "fc", 1)) == ["after the reset"]
 
 
 def test_potential_and_spikes_have_their_own_steps() -> None:
-    figure = pictures.plot_trace(made(S[:2], every={"fc/s": 2}), "fc", 1)
-    assert [x for x, _ in points(figure, 0)] == [0, 1, 2, 3]
-    assert [x for x, _ in points(figure, 1)] == [3]
+    axes = pictures.plot_traces(made(S[:2], every={"fc/s": 2}), "fc", 1)
+    assert [x for x, _ in points(axes, 0)] == [0, 1, 2, 3]
+    assert [x for x, _ in points(axes, 1)] == [3]
     later = pictures.plot_raster(made(first_step=7), "fc")
-    assert (points(later)[0], later.axes[0].get_xlim()) == ((7, 0), (6.5, 10.5))
+    assert (points(later)[0], later.get_xlim()) == ((7, 0), (6.5, 10.5))
 
 
 def test_rates() -> None:
     """Spikes 2, 2 and 0 in four steps."""
-    figure = pictures.plot_rates(made(), "fc")
-    shown = drawn(figure)
+    axes = pictures.plot_rates(made(), "fc")
+    shown = drawn(axes)
     assert (shown["title"], shown["labels"]) == (
-        "'fc': 0.3333 spikes per neuron and step",
+        "fc",
         ("spikes per time step", "neurons"),
     )
-    assert (shown["lines"], shown["legend"]) == ([DASHED], ["mean"])
+    assert (shown["lines"], shown["legend"]) == ([DASHED], ["mean 0.3333"])
     assert [x for x, _ in shown["points"][0]] == pytest.approx([1 / 3, 1 / 3])
-    bars: Any = figure.axes[0].patches
+    bars: Any = axes.patches
     assert [bar.get_height() for bar in bars] == [1, 0, 2]
-    assert {bar.get_facecolor() for bar in bars} == {(127 / 255, 127 / 255, 127 / 255, 1.0)}
+    assert {bar.get_facecolor() for bar in bars} == {(166 / 255, 166 / 255, 166 / 255, 1.0)}
 
 
 @pytest.mark.parametrize(
@@ -126,9 +125,9 @@ def test_rates() -> None:
     ],
 )
 def test_rates_of_few_steps(spikes: Any, mean: str, heights: list[int]) -> None:
-    figure = pictures.plot_rates(made(np.asarray(spikes, np.uint8)), "fc")
-    assert figure.axes[0].get_title() == f"'fc': {mean} spikes per neuron and step"
-    bars: Any = figure.axes[0].patches
+    axes = pictures.plot_rates(made(np.asarray(spikes, np.uint8)), "fc")
+    assert legend(axes) == [f"mean {mean}"]
+    bars: Any = axes.patches
     assert [bar.get_height() for bar in bars] == heights
 
 
@@ -137,7 +136,7 @@ def test_rates_of_few_steps(spikes: Any, mean: str, heights: list[int]) -> None:
 def test_a_bin_for_each_count_up_to_fifty(most: int, steps: int) -> None:
     if most and not steps:
         return
-    edges = pictures._bins(np.array([0, most]) / max(1, steps), steps)
+    edges = pictures.rate_bins(np.array([0, most]) / max(1, steps), steps)
     bins = min(most + 1, 50)
     assert edges * max(1, steps) == pytest.approx([k * (most + 1) / bins - 0.5 for k in range(bins + 1)])
 
@@ -146,31 +145,31 @@ def test_a_difference() -> None:
     other = S.copy()
     other[0, 0], other[3, 2], other[2, 1] = 0, 1, 2
     assert drawn(pictures.plot_difference(made(), made(other), "fc", names=("x", "y"))) == {
-        "title": "'fc'",
-        "labels": ("step", "neuron"),
+        "title": "fc",
+        "labels": ("time step (1 ms each)", "neuron"),
         "limits": ((-0.5, 3.5), (-0.5, 2.5)),
-        "lines": [mark(GREY), mark(RED), mark(BLUE)],
+        "lines": [mark(LINE), mark(RED, "x", 3.4), mark(BLUE, "+", 3.4)],
         "points": [[(1, 1), (2, 0)], [(0, 0)], [(2, 1), (3, 2)]],
         "legend": ["both: 2", "only x, or more: 1", "only y, or more: 2"],
     }
-    box: Any = pictures.plot_difference(made(), made(other), "fc").legends[0]
-    assert (box._ncols, box.get_texts()[0].get_fontsize(), box.get_frame_on()) == (4, 8, False)
+    box: Any = pictures.plot_difference(made(), made(other), "fc").get_legend()
+    assert (box._ncols, box.get_texts()[0].get_fontsize(), box.get_frame_on()) == (3, 6, False)
 
 
 def test_a_difference_of_a_sample_says_which() -> None:
     batch = np.stack([np.zeros_like(S), S], axis=1)
     own, other = made(batch, batch=2), made(batch[:, ::-1], batch=2)
     for sample, counts in ((0, (0, 0, 4)), (1, (0, 4, 0))):
-        figure = pictures.plot_difference(own, other, "fc", sample=sample)
-        assert figure.axes[0].get_title() == f"'fc', sample {sample}"
-        assert [len(points(figure, line)) for line in range(3)] == list(counts)
-    assert pictures.plot_difference(own, other, "fc").axes[0].get_title() == "'fc', sample 0"
+        axes = pictures.plot_difference(own, other, "fc", sample=sample)
+        assert axes.get_title() == f"fc, sample {sample}"
+        assert [len(points(axes, line)) for line in range(3)] == list(counts)
+    assert pictures.plot_difference(own, other, "fc").get_title() == "fc, sample 0"
 
 
 def test_a_difference_ends_where_one_of_the_two_does() -> None:
-    figure = pictures.plot_difference(made(np.concatenate([S, S])), made(), "fc", latency=-2)
-    assert figure.axes[0].get_xlim() == (-0.5, 5.5)
-    assert [points(figure, line) for line in range(3)] == [[(2, 0), (4, 0)], [(2, 1), (5, 1)], [(3, 1), (4, 1)]]
+    axes = pictures.plot_difference(made(np.concatenate([S, S])), made(), "fc", latency=-2)
+    assert axes.get_xlim() == (-0.5, 5.5)
+    assert [points(axes, line) for line in range(3)] == [[(2, 0), (4, 0)], [(2, 1), (5, 1)], [(3, 1), (4, 1)]]
 
 
 def test_shapes_that_do_not_fit_are_named() -> None:
@@ -184,14 +183,13 @@ def test_shapes_that_do_not_fit_are_named() -> None:
 def test_more_of_a_count_and_any_other_graded_value(x: list[float], y: list[float]) -> None:
     counts = all(v >= 0 and v == int(v) for v in (*x, *y))
     wanted = [a > b if counts else a not in (0, b) for a, b in zip(x, y, strict=True)]
-    assert pictures._more(np.array([x]), np.array([y])).tolist() == [wanted]
+    assert pictures.has_more(np.array([x]), np.array([y])).tolist() == [wanted]
 
 
 def test_names_are_drawn_in_latin_letters() -> None:
-    assert pictures._label("Größe \u024f\u0250") == "'Größe \u024f\\u0250'"
-    full, long = pictures._label("y" * 60), pictures._label("y" * 61)
-    assert "y" * 59 in full
-    assert "y" * 60 not in long
+    assert drawn_name("Größe \u024f\u0250 a…b", 500) == "Größe \u024f\\u0250 a…b"
+    assert drawn_name("$\\frac{1}{2}$", 500) == "$\\frac{1}{2}$"
+    assert len(drawn_name("y" * 1000, 100)) < 30
 
 
 @pytest.mark.parametrize("shape", [(4,), (4, 1), (4, 2, 3)])
@@ -229,22 +227,48 @@ def test_up_to_eight_recorded_nodes_are_named_in_order() -> None:
 
 
 def test_marks_begin_after_the_steps_that_were_not_kept() -> None:
-    figure, axes = pictures._figure("t")
-    pictures._extent(axes, (2, 5), RecordedSteps(4, 5))
-    assert (axes.get_xlim(), axes.get_ylim()) == ((-0.5, 9.5), (-0.5, 4.5))
-    assert axes.title.get_fontsize() == 10
-    assert tuple(figure.get_size_inches()) == (9.0, 4.5)
+    axes = pictures.plot_raster(made(S[:2], every={"fc/s": 5}), "fc")
+    assert (axes.get_xlim(), axes.get_ylim()) == ((-0.5, 9.5), (-0.5, 2.5))
+    assert axes.title.get_fontsize() == 6
+    figure: Any = axes.figure
+    assert figure.get_size_inches()[0] == pytest.approx(8.5 / 2.54, abs=0.01)
 
 
-def test_the_file_has_150_dots_per_inch(tmp_path: Path) -> None:
-    pictures.save_picture(pictures.plot_raster(made(), "fc"), tmp_path / "p.png")
-    assert struct.unpack(">II", (tmp_path / "p.png").read_bytes()[16:24]) == (1350, 675)
+def test_the_file_has_300_dots_per_inch(tmp_path: Path) -> None:
+    files.save_picture(pictures.plot_raster(made(), "fc"), tmp_path / "p.png")
+    width, height = struct.unpack(">II", (tmp_path / "p.png").read_bytes()[16:24])
+    assert (width, height) == (pytest.approx(300 * 241 / 72, abs=1), pytest.approx(300 * 1.9, abs=1))
+
+
+def test_several_nodes_are_bands_from_the_top_down() -> None:
+    both = Recording({("a", "s"): S, ("b", "s"): S[:, :2], ("c", "v"): V}, {"dt": 1e-3})
+    axes = pictures.plot_raster(both)
+    first, second = axes.lines[0], axes.lines[1]
+    assert first.get_xdata().tolist() == [0, 1, 2, 2]
+    assert first.get_ydata().tolist() == pytest.approx([0.86 * (n + 0.5) / 3 for n in (0, 1, 0, 1)])
+    assert second.get_ydata().tolist() == pytest.approx([1 + 0.86 * (n + 0.5) / 2 for n in (0, 1, 0, 1)])
+    assert [t.get_text() for t in axes.get_yticklabels()] == ["a\n3 neurons", "b\n2 neurons"]
+    assert axes.get_ylim()[0] > axes.get_ylim()[1]
+    assert points(pictures.plot_raster(both, ["b"])) == [(0, 0), (1, 1), (2, 0), (2, 1)]
+    with pytest.raises(UsageError, match="no node has spikes"):
+        pictures.plot_raster(Recording({("c", "v"): V}, {}))
+
+
+def test_integers_are_drawn_in_real_units_at_the_time_of_the_reference() -> None:
+    meta = {"scale": {"fc": 64.0}, "v_offset": {"fc": 0.5}, "latency": {"fc": 2}}
+    fixed = Recording({("fc", "v"): np.array([[0], [64], [128]]), ("fc", "u"): np.ones((3, 1))}, meta)
+    axes = pictures.plot_traces(made(), "fc", 0, other=fixed, names=("reference", "fixed"), threshold=1.0)
+    assert points(axes, 1) == [(-2, 0.5), (-1, 1.5), (0, 2.5)]
+    assert legend(axes)[:2] == ["reference: after the reset", "fixed: after the reset"]
+    assert [line.get_linestyle() for line in axes.lines[:2]] == ["-", "--"]
+    several = pictures.plot_traces(made(), "fc", [0, 2])
+    assert legend(several) == ["neuron 0, after the reset", "neuron 2, after the reset", "spike"]
 
 
 def test_the_name_is_looked_at_before_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
-    pictures.check_picture("a.Png")
-    monkeypatch.setattr(pictures, "find_spec", lambda name: None)
-    with pytest.raises(UsageError, match="^picture 'b.jpg': not a name of a PNG"):
-        pictures.check_picture("a/b.jpg")
+    files.check_picture("a.Png")
+    monkeypatch.setattr(style, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match="^picture 'b.jpg': not a name of a picture"):
+        files.check_picture("a/b.jpg")
     with pytest.raises(UsageError, match="^pictures: matplotlib is not installed"):
-        pictures.check_picture("a.png")
+        files.check_picture("a.png")

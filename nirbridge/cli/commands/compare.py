@@ -42,7 +42,7 @@ Example:
 )
 @click.option("--labels", metavar="FILE.npy", type=click.Path(), help="Class of each sample, for accuracy.")
 @click.option("--expect-equal", is_flag=True, help="Exit code 1 if anything differs.")
-@click.option("--plot", metavar="FILE.png", type=OutputFile(), help="Plot the spikes that differ.")
+@click.option("--plot", metavar="FILE.svg|pdf|png", type=OutputFile(), help="Plot the spikes that differ.")
 @click.option("--node", metavar="NAME", help="Node to plot; default: the first that differs.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
 def command(
@@ -59,7 +59,8 @@ def command(
     """Compare two recordings: equality, first time step that differs, Jaccard index, counts, van Rossum, decisions."""
     from nirbridge.pipeline import compare_recordings, load_labels, load_recording
     from nirbridge.report.compare import compare_document, compare_text, comparison_verdict
-    from nirbridge.report.plots import plot_rows, save_picture
+    from nirbridge.report.plots.files import save_picture
+    from nirbridge.report.plots.recordings import plot_rows
 
     steps = _latency(latency)
     check_plot(plot, node)

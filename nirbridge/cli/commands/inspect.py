@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge.cli.common import check_plot
 from nirbridge.cli.options import model_options
 from nirbridge.cli.output import print_result
-from nirbridge.cli.paths import Command, ModelFile
+from nirbridge.cli.paths import Command, ModelFile, OutputFile
 from nirbridge.cli.quiet import is_quiet
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ Example:
 @click.argument("model", metavar="MODEL.nir|MODEL.net.npz|FILE.py:ATTR", type=ModelFile())
 @model_options
 @click.option("--portability", is_flag=True, help="Also say which tools would run the file differently, and how.")
+@click.option(
+    "--plot", metavar="FILE.svg|pdf|png", type=OutputFile(), help="Draw the graph of the network (matplotlib)."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def command(
     model: str,
@@ -33,6 +37,7 @@ def command(
     repairs: tuple[str, ...],
     rewrite: Any,
     portability: bool,
+    plot: str | None,
     as_json: bool,
 ) -> None:
     """Show the content of a NIR file.
@@ -43,8 +48,15 @@ def command(
     from nirbridge.pipeline import load_network, portability_of
     from nirbridge.report.inspect import inspect_file, inspect_text
 
+    check_plot(plot)
     document = inspect_file(model, timing, max_bytes, repairs, rewrite)
     if portability:
         network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs)
         document["portability"] = list(portability_of(network))
+    if plot is not None:
+        from nirbridge.report.plots.files import save_picture
+        from nirbridge.report.plots.network import plot_network
+
+        drawn = load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
+        save_picture(plot_network(drawn), plot)
     print_result(document if as_json else inspect_text(document, notes=not is_quiet()))

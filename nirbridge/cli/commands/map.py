@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge.cli.common import check_plot
 from nirbridge.cli.interrupts import EXIT_CODE, MESSAGE
 from nirbridge.cli.names import Choice, RegisteredName
 from nirbridge.cli.options import early_option, model_options
@@ -19,6 +20,10 @@ from nirbridge.errors import FileError, UsageError, quoted
 from nirbridge.files.atomic import atomic_write_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from matplotlib.axes import Axes  # pyright: ignore[reportMissingImports]
+
     from nirbridge.mapping.model import MappedNetwork
     from nirbridge.network.model import Network, Timing
     from nirbridge.pipeline import MapOptions
@@ -90,6 +95,12 @@ Example:
 @click.option(
     "--report", metavar="DIR", type=ReportFolder(), help="Also write the report to this folder (text and HTML)."
 )
+@click.option("--plot", metavar="FILE.svg|pdf|png", type=OutputFile(), help="Draw the map (matplotlib); see --picture.")
+@click.option(
+    "--picture",
+    type=Choice(["floorplan", "resources", "traffic", "matrix", "proof", "energy", "network"]),
+    help="Picture that --plot draws; default: floorplan.",
+)
 @click.option("--summary", is_flag=True, help="One line instead of the report.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document: the map file.")
 @early_option
@@ -100,6 +111,8 @@ def command(
     output: str | None,
     rates: str | None,
     report: str | None,
+    plot: str | None,
+    picture: str | None,
     as_json: bool,
     summary: bool,
     timing: Timing,
@@ -114,6 +127,7 @@ def command(
     """
     from nirbridge import pipeline
 
+    check_plot(plot, picture, "--picture", "names the picture to draw")
     target = pipeline.load_chip(chip, _numbers("--without-cores", settings["without_cores"]))
     with progress_on_stderr() as progress:
         progress("reading", None)
@@ -123,6 +137,8 @@ def command(
         mapped = pipeline.map_network(network, target, _with_rates(options, rates, network))
     if report is not None:
         _write_report(mapped, Path(report), Path(model).name)
+    if plot is not None:
+        draw(mapped, plot, picture or "floorplan")
     if output is not None:
         pipeline.save_map(mapped, output, model)
     if as_json:
@@ -137,6 +153,23 @@ def command(
         return 0
     write_to_stderr(f"{MESSAGE}: this is the best map so far")
     return EXIT_CODE
+
+
+def draw(mapped: MappedNetwork, plot: str, picture: str) -> None:
+    """Write one of the pictures of a map. Raises UsageError: no figures of energy; FileError: cannot be written."""
+    from nirbridge.api import pictures
+    from nirbridge.report.plots.files import save_picture
+
+    drawn: dict[str, Callable[[], Axes]] = {
+        "floorplan": lambda: pictures.plot_floorplan(mapped),
+        "resources": lambda: pictures.plot_floorplan(mapped, color="resource"),
+        "traffic": lambda: pictures.plot_traffic(mapped),
+        "matrix": lambda: pictures.plot_traffic(mapped, show="matrix"),
+        "proof": lambda: pictures.plot_proof(mapped),
+        "energy": lambda: pictures.plot_energy(mapped),
+        "network": lambda: pictures.plot_network(mapped),
+    }
+    save_picture(drawn[picture](), plot)
 
 
 def _options(settings: dict[str, Any], progress: Any) -> MapOptions:

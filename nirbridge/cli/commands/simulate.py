@@ -59,7 +59,10 @@ Example:
 @click.option("--library", metavar="NAME", help="numpy, torch, jax or cupy; default: chosen by the device.")
 @click.option("--device", default="cpu", show_default=True, metavar="NAME", help="cpu, or cuda.")
 @click.option(
-    "--plot", metavar="FILE.png", type=OutputFile(), help="Plot the spikes or potentials of a node (matplotlib)."
+    "--plot",
+    metavar="FILE.svg|pdf|png",
+    type=OutputFile(),
+    help="Plot spikes or potentials of a node (matplotlib).",
 )
 @click.option("--node", metavar="NAME", help="Node to plot; default: the first with spikes, else the first recorded.")
 @early_option
@@ -86,7 +89,8 @@ def command(
 
 def draw(recording: Recording, plot: str, node: str | None) -> None:
     """A raster of the node's spikes; the trace of its first neuron where it has none. Raises UsageError."""
-    from nirbridge.report.plots import plot_raster, plot_trace, save_picture
+    from nirbridge.report.plots.files import save_picture
+    from nirbridge.report.plots.recordings import plot_raster, plot_traces
 
     spiking = [name for name, variable in recording.arrays if variable == "s"]
     drawn = [name for name, variable in recording.arrays if variable in ("s", "u", "v")]
@@ -94,8 +98,8 @@ def draw(recording: Recording, plot: str, node: str | None) -> None:
         raise UsageError.of("--plot", "no node has spikes or potentials to draw", "", "add --record '*:s,v'")
     name = node if node is not None else (spiking or drawn)[0]
     # a node that was not recorded is refused by the picture itself, which names what there is
-    figure = plot_trace(recording, name) if name in drawn and name not in spiking else plot_raster(recording, name)
-    save_picture(figure, plot)
+    axes = plot_traces(recording, name) if name in drawn and name not in spiking else plot_raster(recording, name)
+    save_picture(axes, plot)
 
 
 def run(

@@ -81,7 +81,7 @@ Example:
     type=OutputFile(),
     help="Keep the recordings and distances, for nirbridge report.",
 )
-@click.option("--plot", metavar="FILE.png", type=OutputFile(), help="Plot the spikes that differ.")
+@click.option("--plot", metavar="FILE.svg|pdf|png", type=OutputFile(), help="Plot the spikes that differ.")
 @click.option("--node", metavar="NAME", help="Node to plot; default: the first that differs.")
 @early_option
 @model_options
@@ -155,10 +155,11 @@ def _quantization(network: Network, max_bytes: int, progress: Any, options: dict
 
 def _draw(verification: Verification, plot: str, node: str | None) -> None:
     """The first required pair whose spikes differ, else reference and fixed; of samples the first that differs."""
-    from nirbridge.report.plots import plot_rows, save_picture
+    from nirbridge.report.plots.files import save_picture
+    from nirbridge.report.plots.recordings import plot_rows
 
     broken = [p for p in verification.pairs if p.required and any(r.spikes and not r.equal for r in p.comparison.rows)]
     pair = next(iter(broken), verification.pairs[0])
     recordings = verification.recordings[pair.a], verification.recordings[pair.b]
-    figure = plot_rows(pair.comparison, recordings, node, sample=None, names=(pair.a, pair.b))
-    save_picture(figure, plot)
+    axes = plot_rows(pair.comparison, recordings, node, sample=None, names=(pair.a, pair.b))
+    save_picture(axes, plot)

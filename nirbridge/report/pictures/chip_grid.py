@@ -11,11 +11,14 @@ from nirbridge.report.pictures.labels import COLUMN_POINTS
 
 Tile = tuple[int, int, int]
 """Chip, column x, row y."""
-TILE_GAP, CHIP_GAP, HEAD = 0.25, 1.6, 1.1
-"""Space between tiles, between chips, and above a chip for its title, in sides of a core."""
-MARGIN = 1.3
-"""Space at the left of a chip and below it, for the numbers of rows and columns."""
+TILE_GAP, CHIP_GAP = 0.15, 0.8
+"""Space between tiles and between chips, in sides of a core."""
+MARGIN_POINTS = 10.5
+"""Space at the left of a chip and below it for the numbers of rows and columns, and above it for its title."""
+CELL_POINTS = 24.0
+"""Side of a core at most."""
 _PAGE = 300.0
+_ROUNDS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +80,17 @@ def chip_grid(mesh: Mesh, tiles: Collection[Tile], *, page: tuple[float, float] 
     rows = math.ceil(mesh.cores_per_tile / columns)
     chips = sorted({tile[0] for tile in tiles}) or [0]
     spans = {chip: _span([t for t in tiles if t[0] == chip] or [(chip, 0, 0)]) for chip in chips}
-    grids = [_placed(mesh, spans, per_line, columns, rows) for per_line in range(1, len(chips) + 1)]
-    return max(grids, key=lambda grid: min(page[0] / grid.width, page[1] / grid.height))
+    margin = 1.0
+    for _ in range(_ROUNDS):  # margins are of points, lengths of cells: a smaller cell takes more of them
+        grids = [_placed(mesh, spans, per_line, (columns, rows), margin) for per_line in range(1, len(chips) + 1)]
+        grid = max(grids, key=lambda grid: cell_points(grid, page))
+        margin = MARGIN_POINTS / cell_points(grid, page)
+    return grid
+
+
+def cell_points(grid: ChipGrid, page: tuple[float, float] = (COLUMN_POINTS, _PAGE)) -> float:
+    """The side of a core in points, where the grid fills a page of this width and height."""
+    return min(CELL_POINTS, page[0] / grid.width, page[1] / grid.height)
 
 
 def _span(tiles: Collection[Tile]) -> tuple[int, int, int, int]:
@@ -87,8 +99,9 @@ def _span(tiles: Collection[Tile]) -> tuple[int, int, int, int]:
 
 
 def _placed(
-    mesh: Mesh, spans: dict[int, tuple[int, int, int, int]], per_line: int, columns: int, rows: int
+    mesh: Mesh, spans: dict[int, tuple[int, int, int, int]], per_line: int, tile: tuple[int, int], margin: float
 ) -> ChipGrid:
+    columns, rows = tile
     frames: list[ChipFrame] = []
     chips, top, width = list(spans), 0.0, 0.0
     for start in range(0, len(chips), per_line):
@@ -97,9 +110,9 @@ def _placed(
             x0, x1, y0, y1 = spans[chip]
             size = (x1 - x0) * (columns + TILE_GAP) - TILE_GAP, (y1 - y0) * (rows + TILE_GAP) - TILE_GAP
             cropped = (x1 - x0, y1 - y0) != (mesh.width_tiles, mesh.height_tiles)
-            frames.append(ChipFrame(chip, x0, x1, y0, y1, left + MARGIN, top + HEAD, *size, cropped))
-            left += MARGIN + size[0] + CHIP_GAP
+            frames.append(ChipFrame(chip, x0, x1, y0, y1, left + margin, top + margin, *size, cropped))
+            left += margin + size[0] + CHIP_GAP
             tallest = max(tallest, size[1])
         width = max(width, left - CHIP_GAP)
-        top += HEAD + tallest + MARGIN + CHIP_GAP / 2
-    return ChipGrid(width, top - CHIP_GAP / 2, tuple(frames), columns, rows)
+        top += tallest + 2 * margin + CHIP_GAP
+    return ChipGrid(width, top - CHIP_GAP, tuple(frames), columns, rows)

@@ -42,8 +42,7 @@ def text_width(text: str, size: float = FONT_POINTS) -> float:
 @lru_cache(maxsize=4096)
 def fitted_label(name: str, width: float, size: float = FONT_POINTS) -> str:
     """The name as one printable line of at most ``width`` points: whole, or its two ends around an ellipsis."""
-    half = _SHORTENED // 2
-    text = one_line(name if len(name) <= _SHORTENED else f"{name[:half]}…{name[-half:]}") or "''"
+    text = printable_name(name)
     if text_width(text, size) <= width:
         return text
     for kept in range(len(text) - 1, 0, -1):
@@ -57,3 +56,9 @@ def fitted_label(name: str, width: float, size: float = FONT_POINTS) -> str:
 def times_text(sizes: tuple[int, ...]) -> str:
     """``8×13×13``; ``1`` for no axes."""
     return "×".join(f"{n:,}" for n in sizes) or "1"
+
+
+def printable_name(name: str) -> str:
+    """The name on one printable line, of at most some hundred characters."""
+    half = _SHORTENED // 2
+    return one_line(name if len(name) <= _SHORTENED else f"{name[:half]}…{name[-half:]}") or "''"

@@ -36,8 +36,7 @@ def proof_picture(value: MappedNetwork | Partition) -> ProofPicture:
     report = (value.partition if isinstance(value, MappedNetwork) else value).report
     bars = [ProofBar("found", "cores used", report.cores)]
     if report.cores_lower_bound_sliced > report.cores_lower_bound:
-        decides = report.cores_lower_bound_sliced == report.cores
-        bars.append(ProofBar("sliced", "bound: partitions searched", report.cores_lower_bound_sliced, decides))
+        bars.append(ProofBar("sliced", "bound: partitions searched", report.cores_lower_bound_sliced))
     bounds = sorted(report.bounds.items(), key=lambda bound: (-bound[1], bound[0] != report.binding, bound[0]))
     bars += [ProofBar("bound", f"bound: {_words(name)}", n, name == report.binding) for name, n in bounds]
     gap = report.cores - report.cores_lower_bound

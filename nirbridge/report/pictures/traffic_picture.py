@@ -126,11 +126,18 @@ def traffic_matrix(mapped: MappedNetwork, *, cores_max: int = MATRIX_MAX) -> Tra
     values = np.zeros((len(names) + 1, len(blocks)))
     np.add.at(values, (row, axons.targets), spikes)
     values = values if by_core else values @ _held(mapped) * _projected(mapped)
-    order = sorted(range(len(blocks)), key=lambda b: mapped.cores[b]) if by_core else list(range(len(names)))
+    order = _by_place(mapped) if by_core else list(range(len(names)))
     rows = [0, *(k + 1 for k in order)] if values[0].any() else [k + 1 for k in order]
     sources = tuple("host" if k == 0 else names[k - 1] for k in rows)
     return TrafficMatrix(
         "core" if by_core else "population", sources, tuple(names[k] for k in order), values[rows][:, order]
+    )
+
+
+def _by_place(mapped: MappedNetwork) -> list[int]:
+    """Blocks by chip, row, column, and core in the tile: in the order of the numbers of cores."""
+    return sorted(
+        range(len(mapped.cores)), key=lambda b: (*mapped.cores[b][:1], *mapped.cores[b][2:0:-1], mapped.cores[b][3])
     )
 
 

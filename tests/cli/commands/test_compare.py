@@ -104,11 +104,11 @@ def test_a_picture(files: tuple[str, str, str], tmp_path: Path, capsys: pytest.C
     assert picture.read_bytes().startswith(b"\x89PNG")
     picture.unlink()
     assert run(["compare", *files[:2], "--plot", str(picture), "--node", "fd"]) == 2
-    assert run(["compare", *files[:2], "--plot", str(tmp_path / "difference.svg")]) == 2
+    assert run(["compare", *files[:2], "--plot", str(tmp_path / "difference.bmp")]) == 2
     assert run(["compare", *files[:2], "--plot", str(tmp_path / "nope" / "d.png")]) == 2
     errors = capsys.readouterr().err.splitlines()
     assert errors[0] == "error: population 'fd': 's' was not recorded; did you mean 'fc'?"
-    assert errors[1].startswith("error: picture 'difference.svg': not a name of a PNG")
+    assert errors[1].startswith("error: picture 'difference.bmp': not a name of a picture")
     assert errors[2].startswith("error: --plot ")
     assert errors[2].endswith("d.png': its folder does not exist; create it")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.npz", "b.npz", "late.npz"]

@@ -11,7 +11,8 @@ import pytest
 from nirbridge import pipeline
 from nirbridge.cli.commands import simulate, verify
 from nirbridge.errors import UsageError
-from nirbridge.report import plots as pictures
+from nirbridge.report.plots import files
+from nirbridge.report.plots import recordings as pictures
 from nirbridge.simulators.types import Recording
 from tests.partitioner.nets import network_of
 
@@ -21,7 +22,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What is drawn: the two recordings, the node, options, and where it goes."""
     saved: list[Any] = []
     monkeypatch.setattr(pictures, "plot_difference", lambda *args, **options: (args, options))
-    monkeypatch.setattr(pictures, "save_picture", lambda figure, path: saved.append((*figure, path)))
+    monkeypatch.setattr(files, "save_picture", lambda figure, path: saved.append((*figure, path)))
     return saved
 
 
@@ -52,8 +53,8 @@ def test_the_first_node_that_differs_is_drawn(
     rows: Any, node: Any, chosen: str, latency: int, drawn: list[Any]
 ) -> None:
     pair: Any = ("A", "B")
-    pictures.save_picture(pictures.plot_rows(found(*rows), pair, node), "p.png")
-    assert drawn == [(("A", "B", chosen), {"latency": latency, "sample": 0, "names": ("A", "B")}, "p.png")]
+    files.save_picture(pictures.plot_rows(found(*rows), pair, node), "p.png")
+    assert drawn == [(("A", "B", chosen), {"latency": latency, "sample": 0, "names": ("A", "B"), "ax": None}, "p.png")]
 
 
 def test_without_spikes_there_is_no_node_to_choose(drawn: list[Any]) -> None:

@@ -41,8 +41,8 @@ def test_every_core_is_a_square_of_its_own(mapped: MappedNetwork) -> None:
     for a, b in itertools.combinations(picture.cells, 2):
         assert max(abs(a.x - b.x), abs(a.y - b.y)) > 1 - 1e-9
     for cell in picture.cells:
-        assert 0 <= cell.x <= picture.grid.width - 1
-        assert 0 <= cell.y <= picture.grid.height - 1
+        assert 0 <= cell.x <= picture.grid.width - 1 + 1e-9
+        assert 0 <= cell.y <= picture.grid.height - 1 + 1e-9
     by_tile: dict[Any, set[tuple[float, float]]] = {}
     for cell in picture.cells:
         by_tile.setdefault(cell.core[:3], set()).add((cell.x, cell.y))

@@ -1,0 +1,1 @@
+"""Pictures as figures of matplotlib (the extra ``plot``): every function draws on one ``Axes`` and returns it."""
