@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
+from collections.abc import Iterator
 
 # A shell starts background jobs with Ctrl-C ignored, and the processes of tests would inherit it: none of them would
 # then see an interrupt.
@@ -28,6 +30,14 @@ ROOT = Path(__file__).resolve().parents[1]
 # The same examples on every machine and no files left behind; shared machines make deadlines meaningless.
 settings.register_profile("nirbridge", derandomize=True, deadline=None, database=None)
 settings.load_profile("nirbridge")
+
+
+@pytest.fixture(autouse=True)
+def _figures_are_closed() -> Iterator[None]:
+    """Figures of pyplot, if anything has imported it, live as long as the process."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

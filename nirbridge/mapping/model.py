@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nirbridge._values import ReportedValue, SavedValue
 from nirbridge.chips.model import Chip, CoreId
+from nirbridge.files.attributes import load_attribute
 from nirbridge.network.model import Network, with_operators
 from nirbridge.network.operators import Operator
 from nirbridge.partitioner.cost.axons import AxonTable
@@ -93,7 +94,6 @@ class MappedNetwork(SavedValue, ReportedValue):
         placed = zip(self.partition.blocks, self.cores, strict=True)
         slices = [(s, core) for block, core in placed for s in block.slices]
         return neuron_cores(population, index, shapes, self.splits, slices, self.partition.orders)
-
 
     def plot_floorplan(
         self, *, color: Literal["population", "resource"] = "population", ax: Axes | None = None

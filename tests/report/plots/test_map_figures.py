@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,15 +24,6 @@ from tests.report.pictures.drawn_networks import HOSTILE, NETWORKS
 pytest.importorskip("matplotlib", reason="matplotlib, the extra 'plot', is not installed")
 
 CHIP = nb.chip("loihi1")
-
-
-@pytest.fixture(autouse=True)
-def _figures_are_closed() -> Iterator[None]:
-    yield
-    import sys
-
-    if "matplotlib.pyplot" in sys.modules:
-        sys.modules["matplotlib.pyplot"].close("all")
 
 
 @pytest.fixture(scope="module")
