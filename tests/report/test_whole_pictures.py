@@ -261,6 +261,9 @@ def test_integers_are_drawn_in_real_units_at_the_time_of_the_reference() -> None
     assert points(axes, 1) == [(-2, 0.5), (-1, 1.5), (0, 2.5)]
     assert legend(axes)[:2] == ["reference: after the reset", "fixed: after the reset"]
     assert [line.get_linestyle() for line in axes.lines[:2]] == ["-", "--"]
+    for wrong in ("x", 0, [1, 2], None, float("nan")):
+        with pytest.raises(UsageError, match="^scale of 'fc' in the recording's meta: .*; simulate it again$"):
+            pictures.plot_traces(Recording(fixed.arrays, {"scale": {"fc": wrong}}), "fc")
     several = pictures.plot_traces(made(), "fc", [0, 2])
     assert legend(several) == ["neuron 0, after the reset", "neuron 2, after the reset", "spike"]
 

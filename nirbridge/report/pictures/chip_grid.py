@@ -80,11 +80,12 @@ def chip_grid(mesh: Mesh, tiles: Collection[Tile], *, page: tuple[float, float] 
     rows = math.ceil(mesh.cores_per_tile / columns)
     chips = sorted({tile[0] for tile in tiles}) or [0]
     spans = {chip: _span([t for t in tiles if t[0] == chip] or [(chip, 0, 0)]) for chip in chips}
-    margin = 1.0
+    margin, grid = 1.0, None
     for _ in range(_ROUNDS):  # margins are of points, lengths of cells: a smaller cell takes more of them
         grids = [_placed(mesh, spans, per_line, (columns, rows), margin) for per_line in range(1, len(chips) + 1)]
         grid = max(grids, key=lambda grid: cell_points(grid, page))
         margin = MARGIN_POINTS / cell_points(grid, page)
+    assert grid is not None
     return grid
 
 

@@ -42,7 +42,7 @@ def plot_energy(mapped: MappedNetwork, *, ax: Axes | None = None) -> Axes:
 
 
 def _draw(axes: Axes, row: int, part: CostPart, number: int) -> Any:
-    look = {"facecolor": PALETTE[number % len(PALETTE)], "hatch": HATCHES[number % len(HATCHES)]}
+    look: dict[str, Any] = {"facecolor": PALETTE[number % len(PALETTE)], "hatch": HATCHES[number % len(HATCHES)]}
     width = 100 * (part.stop - part.start)
     drawn = axes.barh(row, width, left=100 * part.start, height=0.6, edgecolor=INK, linewidth=0.5, **look)
     if part.stop - part.start >= _LABELLED:

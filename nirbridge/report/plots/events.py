@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from nirbridge.comparison.alignment import has_batch, recorded_steps
+from nirbridge.arrays import Array
+from nirbridge.comparison.alignment import has_batch, recorded_steps, stored_latency
 from nirbridge.errors import UsageError, did_you_mean, quoted
 from nirbridge.network.naming import natural_key
 from nirbridge.report.map_facts import figure_with_prefix
@@ -34,6 +36,37 @@ def events_of(recording: Recording, node: str, sample: int) -> NodeEvents:
     """The spikes of a node with their time steps. Raises UsageError: not recorded."""
     values, clock = values_of(recording, node, "s", sample), recorded_steps(recording, (node, "s"))
     return NodeEvents(node, values, clock.first, clock.every)
+
+
+def potential_of(recording: Recording, node: str, sample: int) -> tuple[Array, Array, str]:
+    """Values, their time steps, and which potential they are; integers are put in real units.
+
+    The latency that the recording states is taken off. Raises UsageError: not recorded.
+    """
+    fixed = _stated(recording, "scale", node, None) is not None
+    variable = "u" if (node, "u") in recording.arrays and not fixed else "v"
+    values, clock = values_of(recording, node, variable, sample), recorded_steps(recording, (node, variable))
+    scale, offset = (_stated(recording, key, node, values.shape[1]) for key in ("scale", "v_offset"))
+    if scale is not None:
+        values = values / scale + (0.0 if offset is None else offset)
+    steps = clock.first + np.arange(len(values)) * clock.every - (stored_latency(recording, node) or 0)
+    return values, steps, {"u": "before the reset", "v": "after the reset"}[variable]
+
+
+def _stated(recording: Recording, key: str, node: str, neurons: int | None) -> Array | None:
+    """Numbers of a node in the meta of a recording: one, or one for each neuron. Raises UsageError for others."""
+    stated = recording.meta.get(key)
+    if not isinstance(stated, Mapping) or node not in stated:
+        return None
+    try:
+        numbers = np.ravel(np.asarray(stated[node], np.float64))
+    except (TypeError, ValueError):
+        numbers = np.zeros(0)
+    wrong = len(numbers) not in (1, neurons) or not np.isfinite(numbers).all() or (key == "scale" and not numbers.all())
+    if neurons is not None and wrong:
+        subject = f"{key} of {quoted(node)} in the recording's meta"
+        raise UsageError.of(subject, quoted(stated[node]), "a number, or one for each neuron", "simulate it again")
+    return numbers
 
 
 def time_label(recording: Recording) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from nirbridge.errors import UsageError, quoted
 from nirbridge.files.atomic import atomic_write
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("svg", "pdf", "png")
 DOTS_PER_INCH = 300
-_PLAIN = {
+_PLAIN: dict[Any, Any] = {
     "svg.hashsalt": "nirbridge",
     "svg.fonttype": "path",
     "pdf.fonttype": 42,
@@ -37,9 +37,9 @@ def save_picture(axes: Axes, path: str | os.PathLike[str]) -> None:
     metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None, "ModDate": None}, "png": {}}[kind]
 
     def write(file: BinaryIO) -> None:
-        figure = axes.figure
+        figure: Any = axes.figure
         with rc_context(_PLAIN):
-            figure.savefig(file, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)  # pyright: ignore
+            figure.savefig(file, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
 
     atomic_write(path, write, subject=f"picture {quoted(Path(path).name)}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from textwrap import wrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.partitioner.model import Partition
@@ -47,7 +47,7 @@ def plot_proof(value: MappedNetwork | Partition, *, ax: Axes | None = None) -> A
     _gap(axes, picture)
     labels = [drawn_name(bar.label, 110) for bar in picture.bars]
     style_axes(axes, "cores", "")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.locator_params(axis="x", integer=True)
     axes.set_yticks(range(len(labels)), labels)
     plain(axes.get_yticklabels())
     axes.tick_params(axis="y", length=0)
@@ -69,7 +69,7 @@ def _gap(axes: Axes, picture: ProofPicture) -> None:
     axes.annotate(f"gap {picture.gap:,}", (found, row), (3, 0), **options)
 
 
-def _look(bar: ProofBar) -> dict[str, object]:
+def _look(bar: ProofBar) -> dict[str, Any]:
     edge = {"edgecolor": INK, "linewidth": 0.5}
     if bar.kind == "found":
         return {"facecolor": BLUE, **edge}

@@ -16,7 +16,7 @@ from nirbridge.comparison.distances import is_counts
 from nirbridge.errors import UsageError, counted, quoted
 from nirbridge.report.pictures.labels import printable_name
 from nirbridge.report.pictures.raster_picture import NodeEvents, RasterBand, raster_picture
-from nirbridge.report.plots.events import events_of, time_label, values_of
+from nirbridge.report.plots.events import events_of, potential_of, time_label, values_of
 from nirbridge.report.plots.style import (
     BLUE,
     INK,
@@ -116,7 +116,7 @@ def plot_traces(
     for way, (run, style) in enumerate(((recording, "-"), (other, "--"))):
         if run is None:
             continue
-        values, steps, kind = _potential(run, node, sample)
+        values, steps, kind = potential_of(run, node, sample)
         for number, neuron in enumerate(chosen):
             _check_neuron(node, neuron, values.shape[1])
             colour = (INK, ORANGE, BLUE, RED)[number % 4] if other is None else (INK, ORANGE)[way]
@@ -139,23 +139,6 @@ def _check_neuron(node: str, neuron: int, count: int) -> None:
     if not 0 <= neuron < count:
         limit = f"it has {count:,}, numbered from 0"
         raise UsageError.of(f"population {quoted(node)}", f"neuron {neuron}", limit, "choose one of them")
-
-
-def _potential(recording: Recording, node: str, sample: int) -> tuple[Array, Array, str]:
-    """Values, their time steps, and which potential they are; integers are put in real units."""
-    scales = recording.meta.get("scale")
-    fixed = isinstance(scales, dict) and node in scales
-    variable = "u" if (node, "u") in recording.arrays and not fixed else "v"
-    values, clock = values_of(recording, node, variable, sample), recorded_steps(recording, (node, variable))
-    steps = clock.first + np.arange(len(values)) * clock.every
-    latency = recording.meta.get("latency")
-    late = latency.get(node, 0) if isinstance(latency, dict) else 0
-    if fixed:
-        offsets = recording.meta.get("v_offset")
-        offset = offsets.get(node, 0.0) if isinstance(offsets, dict) else 0.0
-        values = values / np.ravel(scales[node]) + np.ravel(offset)
-    kind = {"u": "before the reset", "v": "after the reset"}[variable]
-    return values, steps - (late if isinstance(late, int) else 0), kind
 
 
 def _spike_marks(axes: Axes, recording: Recording, node: str, chosen: Sequence[int], sample: int) -> list[object]:
