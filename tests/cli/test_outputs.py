@@ -176,7 +176,7 @@ def test_every_parameter_of_every_command_is_known_to_the_gate(name: str) -> Non
     for parameter in command.params:
         metavar = parameter.metavar or ""
         looks_like_a_path = any(
-            word in metavar for word in (".n", ".svg", ".toml", ".json", "DIR", "PATH", ".py", ".pt")
+            word in metavar for word in (".n", ".svg", ".html", ".toml", ".json", "DIR", "PATH", ".py", ".pt")
         )
         assert looks_like_a_path == isinstance(parameter.type, click.Path), parameter.name
         written = parameter.name in ("output", "plot", "report")
