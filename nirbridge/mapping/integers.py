@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from nirbridge.chips.model import Chip
 from nirbridge.errors import IllegalMapping
@@ -43,10 +44,12 @@ def _retimed(
 ) -> RetimedNetwork:
     """The network with the hops in its delays.
 
-    A map without latencies is of a network in which no delay had to be changed: retiming it adds the hops alone.
+    A map without latencies is of a network in which no delay had to be changed: retiming it adds the hops alone. It
+    also puts copies of a population into causal order, but the integers name projections by their place in the map.
     """
     keep = bool(early_spikes)
     if latency is None:
         limits = {"delay_steps_max": chip.core.delay_steps, "graded_spikes": chip.neuron.graded_spikes}
-        return Retime(**limits, keep_early_spikes=keep).retimed(network)
+        retimed = Retime(**limits, keep_early_spikes=keep).retimed(network)
+        return replace(retimed, network=with_hops(network))
     return RetimedNetwork(with_hops(network), latency, network, (), keep, early_spikes)

@@ -216,3 +216,21 @@ def test_an_axis_of_channels_is_numbered_last() -> None:
     mapped = map_network(network, chip, replace(QUICK, placement_only=True))
     (block,) = mapped.partition.blocks
     assert block.used["synapse_words"] == 5  # a header and four weights
+
+
+@pytest.mark.parametrize("name", ["loihi1", "crossbar256"])
+def test_zeros_of_copies_are_those_of_their_own_projections(name: str) -> None:
+    """Copies come between the projections of other targets, and their integers keep that order."""
+    rng = np.random.default_rng(11)
+    weights = {(a, b): masked(rng, m, n, 0.3) for a, b, m, n in (("in", "p", 9, 7), ("p", "p", 9, 9), ("p", "q", 8, 9))}
+    ways = [
+        Projection(*ends, Dense(w), delay_steps=freeze(int(ends == ("p", "p"))), is_back=ends == ("p", "p"))
+        for ends, w in weights.items()
+    ]
+    network = network_of([population("p", 9), population("q", 8)], ways, [Port("in", (7,))])
+    mapped = map_network(network, read_chip(name), replace(QUICK, splits=MappingProxyType({"p": 2})))
+    assert mapped.latency is None
+    assert mapped.stored
+    held = {p.index: (p.source, p.target) for p in integers_of(mapped).projections}
+    assert held == {k: (p.source, p.target) for k, p in enumerate(mapped.network.projections)}
+    assert list(diagnose_mapping(map_record(mapped), mapped.network)) == []
