@@ -12,7 +12,7 @@ from nirbridge import pipeline
 from nirbridge.api.arguments import Count, checked, kind_of
 from nirbridge.api.models import ChipLike, FilePath, chip, is_graph, network_of
 from nirbridge.emitters.artifact import Artifact
-from nirbridge.errors import IllegalMapping, UsageError, quoted
+from nirbridge.errors import IllegalMapping, ModelError, UsageError, quoted
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.mapping.storage.file import read_map, write_map
 from nirbridge.mapping.storage.record import MapRecord
@@ -111,9 +111,9 @@ def save(value: object, path: FilePath) -> None:
     matrices stay sparse, and every network has this form), a ``MappedNetwork`` a ``.map.json`` file, a
     ``QuantizedNetwork`` a ``.q.npz`` file, a ``Recording`` or a ``Verification`` a ``.npz`` file, and an ``Artifact`` a
     folder. The map of a
-    network that was not read from a file names the file that saving the network writes: a ``.net.npz`` file where a
-    sparse matrix would have more than 10,000,000 weights as a dense one, else a ``.nir`` file. A ``.nir`` file that
-    other tools would run differently gives an ``ExportWarning``.
+    network that was not read from a file names the file that saving the network writes: a ``.net.npz`` file where NIR
+    cannot express it, or where a sparse matrix would have more than 10,000,000 weights as a dense one, else a ``.nir``
+    file. A ``.nir`` file that other tools would run differently gives an ``ExportWarning``.
 
     Raises:
         UsageError: a value without a file format, or a file name with another suffix than that of its format.
@@ -163,11 +163,18 @@ def model_file(network: Network, path: str) -> ModelFile:
     """The file that a network was read from; else the one that saving it beside ``path`` would write."""
     if network.file is not None:
         return network.file
+    name = Path(path).name.partition(".")[0]
     with tempfile.TemporaryDirectory() as folder:
-        ending = SUFFIX if is_too_sparse_for_nir(network) else ".nir"
-        written = os.path.join(folder, f"model{ending}")
-        _save_graph(network, written, warn=False)
-        return ModelFile(Path(path).name.partition(".")[0] + ending, pipeline.fingerprint(written))
+        if not is_too_sparse_for_nir(network):
+            written = os.path.join(folder, "model.nir")
+            try:
+                _save_graph(network, written, warn=False)
+                return ModelFile(f"{name}.nir", pipeline.fingerprint(written))
+            except ModelError:
+                pass  # NIR cannot express it, every other network has this form
+        written = os.path.join(folder, f"model{SUFFIX}")
+        _save_graph(network, written)
+        return ModelFile(f"{name}{SUFFIX}", pipeline.fingerprint(written))
 
 
 def _save_graph(value: Any, path: FilePath, *, warn: bool = True) -> None:

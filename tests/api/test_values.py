@@ -15,6 +15,7 @@ import pytest
 
 import nirbridge as nb
 from nirbridge.network import to_nir
+from nirbridge.network.operators import SumPool
 from nirbridge.pipeline import network_of_shapes
 
 HOSTILE = "<b>\n\x1b[31m'\"&"
@@ -309,6 +310,18 @@ def test_a_comparison_draws_what_differs() -> None:
 
 
 # -- files -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_map_of_a_network_that_nir_cannot_express_names_a_network_file(tmp_path: Path) -> None:
+    flat = network_of_shapes("12 dense6 lif")
+    pool = replace(flat.projections[0], operator=SumPool((2,), (2,), ((0, 0),), (2, 6)))
+    populations = (replace(flat.populations[0], shape=(2, 3)),)
+    inputs = (replace(flat.inputs[0], shape=(2, 6)),)
+    network = replace(flat, inputs=inputs, populations=populations, projections=(pool,), outputs=())
+    nb.map(network, "loihi1").save(tmp_path / "n.map.json")
+    network.save(tmp_path / "n.net.npz")
+    for model in (network, tmp_path / "n.net.npz"):
+        assert nb.load_map(tmp_path / "n.map.json", model).model_file == "n.net.npz"
 
 
 @pytest.mark.filterwarnings("ignore::nirbridge.errors.ExportWarning")
