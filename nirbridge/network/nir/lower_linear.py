@@ -19,6 +19,7 @@ from nirbridge.network.nir.windows import window_of
 from nirbridge.network.operators import Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
 
 BLOCK_WEIGHTS_MAX = 100_000_000
+"""Of a shape that takes no memory itself; weights from files are bounded by the bytes that were read."""
 """A weight with leading axes becomes index lists; above this many weights it is refused."""
 
 
@@ -87,7 +88,7 @@ def _matrix(name: str, node: Any, shapes: NodeShapes, metadata: Metadata) -> Ope
 def _block_diagonal(name: str, node: Any, shapes: NodeShapes) -> Sparse:
     """``weight: [*lead, post, pre]``: each index of the leading axes has a matrix of its own."""
     weight = np.asarray(node.weight)
-    if weight.size > BLOCK_WEIGHTS_MAX:
+    if weight.size > BLOCK_WEIGHTS_MAX and stored_part(weight).size < weight.size:  # of a shape without values
         found = f"a weight of shape {weight.shape} holds {weight.size:,} synapses in blocks"
         limit = f"at most {BLOCK_WEIGHTS_MAX:,} are listed one by one"
         raise ModelError.of(label(name, node), found, limit, "use one Linear node per block", node=name)

@@ -15,6 +15,7 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError, NirbridgeError, counted, quoted
+from nirbridge.files.npy import MAX_BYTES
 from nirbridge.network.apply import apply
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Projection
@@ -23,7 +24,8 @@ from nirbridge.network.nir.raise_sparse import image_map_nodes, is_image_map
 from nirbridge.network.nir.timing import PREFIX
 from nirbridge.network.operators import Conv, Dense, Operator, Reshape, Scale, Sparse, SumPool
 
-DENSE_WEIGHTS_MAX = 100_000_000
+DENSE_BYTES_MAX = MAX_BYTES
+"""Larger matrices could not be read again with the default of ``--max-bytes``."""
 _BIAS_AGREES = 1e-6
 
 
@@ -151,9 +153,10 @@ def _sparse(part: Sparse, bias: Array | None, subject: str) -> list[Any]:
     if len(part.output_shape) != 1:
         raise _cannot(subject, f"a sparse matrix onto neurons of shape {part.output_shape}", "flatten the neurons")
     rows, columns = part.output_shape[0], math.prod(part.input_shape)
-    if rows * columns > DENSE_WEIGHTS_MAX:
+    size = rows * columns * part.data.dtype.itemsize
+    if size > DENSE_BYTES_MAX:
         found = f"a sparse [{rows:,}, {columns:,}] matrix"
-        limit = f"NIR has dense ones only, at most {DENSE_WEIGHTS_MAX:,} weights are written"
+        limit = f"NIR has dense ones only: {size:,} bytes, at most {DENSE_BYTES_MAX:,} are written"
         raise ModelError.of(subject, found, limit, "save the network as a .net.npz file")
     weight = np.zeros((rows, columns), part.data.dtype)
     weight[np.repeat(np.arange(rows), np.diff(part.indptr)), part.indices] = part.data

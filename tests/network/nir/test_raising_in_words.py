@@ -147,12 +147,14 @@ def test_a_sparse_matrix_is_a_dense_one_with_its_pattern(monkeypatch: pytest.Mon
         "nirbridge:indptr": [0, 1, 3],
         "nirbridge:indices": [4, 0, 5],
     }
-    assert raise_linear.DENSE_WEIGHTS_MAX == 10**8
-    monkeypatch.setattr(raise_linear, "DENSE_WEIGHTS_MAX", 12)
+    assert raise_linear.DENSE_BYTES_MAX == 2 * 2**30  # the default of --max-bytes
+    size = 12 * SPARSE.data.dtype.itemsize
+    monkeypatch.setattr(raise_linear, "DENSE_BYTES_MAX", size)
     assert len(raised(SPARSE)) == 2
-    monkeypatch.setattr(raise_linear, "DENSE_WEIGHTS_MAX", 11)
+    monkeypatch.setattr(raise_linear, "DENSE_BYTES_MAX", size - 1)
     assert told(lambda: raised(SPARSE)) == [
-        "projection 'a' -> 'b': a sparse [2, 6] matrix, NIR has dense ones only, at most 11 weights are written; save the network as a .net.npz file"
+        "projection 'a' -> 'b': a sparse [2, 6] matrix, NIR has dense ones only: "
+        f"{size} bytes, at most {size - 1} are written; save the network as a .net.npz file"
     ]
 
 
