@@ -31,7 +31,7 @@ class Value:
         return load_attribute("nirbridge.report.frames:to_frame")(self)
 
     def _repr_html_(self) -> str:
-        return load_attribute("nirbridge.report.summaries:summary_html")(self)
+        return load_attribute("nirbridge.report.notebook:value_html")(self)
 
 
 class ReportedValue(Value):

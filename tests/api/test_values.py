@@ -93,14 +93,16 @@ class _Tags(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
-        assert attrs == []
+        assert not [key for key, _ in attrs if key in ("style", "href") or key.startswith("on")]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_html_in_which_no_name_is_markup(kind: str, values: dict[str, Any]) -> None:
     seen = _Tags()
     seen.feed(values[kind]._repr_html_())
-    assert seen.tags == ["pre"]
+    drawn = {"svg", "rect", "text", "path"} if kind in ("network", "mapped") else set()
+    assert set(seen.tags) - {"path"} == {"pre", *drawn} - {"path"}
+    assert seen.tags.count("pre") == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
