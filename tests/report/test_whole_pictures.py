@@ -153,7 +153,7 @@ def test_a_difference() -> None:
         "legend": ["both: 2", "only x, or more: 1", "only y, or more: 2"],
     }
     box: Any = pictures.plot_difference(made(), made(other), "fc").get_legend()
-    assert (box._ncols, box.get_texts()[0].get_fontsize(), box.get_frame_on()) == (3, 6, False)
+    assert (box._ncols, box.get_texts()[0].get_fontsize(), box.get_frame_on()) == (2, 6, False)
 
 
 def test_a_difference_of_a_sample_says_which() -> None:

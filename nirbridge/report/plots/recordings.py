@@ -88,7 +88,7 @@ def _band_label(band: RasterBand, between: str) -> str:
 
 def _band_text(band: RasterBand) -> str:
     lines = [drawn_name(printable_name(band.node), _NAME, SMALL), counted(band.neurons, "neuron")]
-    lines += [f"every {band.stride:,}. shown"] if band.stride > 1 else []
+    lines += [f"1 in {band.stride:,} shown"] if band.stride > 1 else []
     return "\n".join([*lines, *([f"{band.joined:,} steps a mark"] if band.joined > 1 else [])])
 
 
@@ -219,7 +219,7 @@ def plot_difference(
     begin = clock.first - clock.every + 1
     axes.set_xlim(begin - 0.5, begin + max(1, pairing.in_a.stop * clock.every) - 0.5)
     axes.set_ylim(-0.5, max(1, x.shape[1]) - 0.5)
-    put_legend(axes, handles, [f"{band.node}: {band.events:,}" for band in picture.bands], columns=3)
+    put_legend(axes, handles, [f"{band.node}: {band.events:,}" for band in picture.bands], columns=2)
     return axes
 
 
