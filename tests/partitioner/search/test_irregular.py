@@ -227,6 +227,17 @@ def test_a_graph_without_parts_is_not_cut() -> None:
     assert levels(ring(8000, 6, 0)) > 1
 
 
+def test_neurons_of_many_sources_are_spread_over_cores() -> None:
+    """Ten readouts of 1,500 sources each, of which a core holds the words of three at most."""
+    sources = np.random.default_rng(0).integers(6000, size=(6000, FAN_IN))
+    network = reservoir(sources)
+    chosen = sparse.random_array((10, 6000), density=0.25, rng=np.random.default_rng(1))
+    readout = Population("readout", (10,), neuron("LIF", a_mem=0.9))
+    read = Projection("reservoir", "readout", sparse_operator(chosen))
+    network = replace(network, populations=(*network.populations, readout), projections=(*network.projections, read))
+    assert legal(network, chip_of("loihi2", words=5000))[2]
+
+
 def test_the_need_of_all_cores_is_their_mean_use(monkeypatch: pytest.MonkeyPatch) -> None:
     chip = chip_of(words=300, output_axons=500)
     model = model_of(cost_model(reservoir(ring(600, 6, 2, far=0.1)), chip, 8), capacity(chip))

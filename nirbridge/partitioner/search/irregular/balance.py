@@ -9,7 +9,17 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.partitioner.search.irregular.jit import compiled
-from nirbridge.partitioner.search.irregular.moves import AXONS, OUT, SIZE, Nets, _near, gains_to, move, neighbours
+from nirbridge.partitioner.search.irregular.moves import (
+    AXONS,
+    OUT,
+    SIZE,
+    WORDS,
+    Nets,
+    _near,
+    gains_to,
+    move,
+    neighbours,
+)
 
 BATCHES = 8
 """A core gives its neighbour so many shares one after the other, and sees anew which neurons lose least."""
@@ -149,6 +159,7 @@ def _roomiest(x, v, nets, least, sums, new):
         if to == x.part[v] or sums[to] <= most or (x.use[SIZE, to] == 0 and not new):
             continue
         room = x.use[SIZE, to] < x.cap[SIZE] and x.use[AXONS, to] + nets - sums[to] <= x.cap[AXONS]
+        room = room and x.use[WORDS, to] + nets - sums[to] <= x.cap[WORDS]  # a word for each new net, at least
         if room and x.use[OUT, to] + x.slots[v] <= x.cap[OUT]:
             best, most = to, sums[to]
     return best

@@ -39,19 +39,20 @@ class Effort:
     """``passes`` of moves at most, until one saves less than the share ``settled`` of all destination cores.
 
     ``starts``: cuts from other seeds, of which the best is kept; a next one while synapses times cores of those before
-    are below ``work``.
+    are below ``work``. ``rounds``: further passes with moves that save nothing, which open the way for others.
     """
 
     passes: int
     settled: float
     starts: int
     work: int
+    rounds: int
 
 
 EFFORTS = {
-    "fast": Effort(4, 0.01, 1, 0),
-    "default": Effort(12, 0.004, 4, 10_000_000),
-    "max": Effort(40, 0.0001, 8, 3_000_000_000),
+    "fast": Effort(4, 0.01, 1, 0, 0),
+    "default": Effort(12, 0.004, 4, 10_000_000, 4),
+    "max": Effort(40, 0.0005, 8, 500_000_000, 30),
 }
 
 
@@ -78,6 +79,9 @@ def _search(model: Model, lower: int, effort: Effort, rng: np.random.Generator) 
         x, cores = _first(model, levels, cores, rng)
         if _settled(x, cores, effort, rng):
             _free_cores(x, lower, effort, rng)
+            if effort.starts > EFFORTS["default"].starts or x.length.sum() <= MANY * len(x.length):
+                _wander(x, effort, rng)
+                _free_cores(x, lower, effort, rng)
             return x
         cores = min(max(cores + 1, math.ceil(MORE * cores)), model.neurons)
     return None
@@ -135,9 +139,10 @@ def _first(
 
 
 def _cut(model: Model, levels: list[tuple[Graph, Array | None]], cores: int, rng: np.random.Generator) -> Array:
-    """The core of each neuron, near-equal numbers of them."""
+    """The core of each neuron, near-equal numbers of them; of their nets where the graph has no parts."""
     if not levels:
-        return np.arange(model.neurons) * cores // model.neurons
+        before = (model.start[:-1] + model.start[1:]) // 2
+        return np.minimum(before * cores // max(int(model.start[-1]), 1), cores - 1)
     graph, node = ([level for level in levels if level[0].nodes >= NODES_PER_CORE * cores] or levels[:1])[-1]
     part = bisected(graph, cores, rng)
     return (part if node is None else part[node])[: model.neurons]
@@ -158,11 +163,14 @@ def _need(model: Model, part: Array, cores: int) -> float:
 
 def _refine(x: Nets, active: Array, effort: Effort, rng: np.random.Generator) -> None:
     for _ in range(effort.passes):
-        saved = refine(x, rng.permutation(len(x.part)), active, 1)
-        cores = x.length.sum()
-        # a pass takes as long as there are destination cores: with many of them each has to save more
-        if saved <= effort.settled * cores * max(1.0, cores / len(x.length) / MANY):
+        if not _pays(x, refine(x, rng.permutation(len(x.part)), active, 1), effort):
             break
+
+
+def _pays(x: Nets, saved: int, effort: Effort) -> bool:
+    """True where a pass saved enough for another one: each takes as long as there are destination cores."""
+    cores = int(x.length.sum())
+    return saved > effort.settled * cores * max(1.0, cores / len(x.length) / MANY)
 
 
 def _free_cores(x: Nets, lower: int, effort: Effort, rng: np.random.Generator) -> None:
@@ -176,3 +184,15 @@ def _free_cores(x: Nets, lower: int, effort: Effort, rng: np.random.Generator) -
             break
         active |= moved
     _refine(x, active, effort, rng)
+
+
+def _wander(x: Nets, effort: Effort, rng: np.random.Generator) -> None:
+    """Passes of moves that lose nothing, each followed by one of moves that save."""
+    active = np.ones(len(x.part), bool)
+    for _ in range(effort.rounds):
+        saved = 0
+        for least in (0, 1):
+            active[:] = True
+            saved += refine(x, rng.permutation(len(x.part)), active, least)
+        if not _pays(x, saved, effort):
+            break
