@@ -193,13 +193,20 @@ def read_quantized(path: Path) -> object:
 
 
 def read_verification(path: Path) -> object:
-    """As ``show``, ``diff`` and ``verify --json`` do."""
+    """As ``show``, ``diff``, ``verify --json`` and ``report --verify`` do."""
     from nirbridge.pipeline import differences, load_saved
+    from nirbridge.report.html.document import report_html
+    from nirbridge.report.html.sources import ReportSources
     from nirbridge.report.verify import verify_document, verify_text
 
     saved = load_saved(path)
     assert differences(saved, saved) == ()
     verification: Any = saved.value
+    with np.errstate(all="ignore"):
+        page = report_html(
+            ReportSources("v", models.network(), quantized=models.quantized(), verification=verification)
+        )
+    assert page.count("<script") == 2
     return verify_text(verification), verify_document(verification), verification.summary()
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from nirbridge.chips.model import CoreId, Mesh
 from nirbridge.report.pictures.chip_grid import Tile
 
-PAGE_WIDTH = 900.0
+PAGE_WIDTH = 870.0
 """Pixels that a row of chips may take; text beside them is 11 pixels high at any size."""
 SCREEN_HEIGHT = 800.0
 """Pixels that a floor plan may be high without its cores counting as smaller."""

@@ -151,19 +151,20 @@ def shown_core(page: Any) -> str:
     return page.locator("#plan-panel h3").inner_text()
 
 
+CENTRE = """([x, y]) => {
+  const svg = document.getElementById('plan-picture');
+  const at = () => new DOMPoint(x, y).matrixTransform(svg.getScreenCTM());
+  window.scrollBy(0, at().y - innerHeight / 2);
+  return [at().x, at().y];
+}"""
+
+
 def centre(page: Any, core: int) -> tuple[float, float]:
-    """Where a core is in the window."""
+    """Where a core is in the window, after the page was scrolled to it."""
     data = json.loads(page.locator("#data").text_content())["plan"]
-    entry = data["cores"][core]
-    page.locator("#plan").scroll_into_view_if_needed()
-    return tuple(
-        page.evaluate(
-            "([x, y]) => { const svg = document.getElementById('plan-picture');"
-            " svg.scrollIntoView({block: 'center'});"
-            " const p = new DOMPoint(x, y).matrixTransform(svg.getScreenCTM()); return [p.x, p.y]; }",
-            [entry["x"] + data["size"] / 2, entry["y"] + data["size"] / 2],
-        )
-    )
+    entry, half = data["cores"][core], data["size"] / 2
+    x, y = page.evaluate(CENTRE, [entry["x"] + half, entry["y"] + half])
+    return x, y
 
 
 def test_cores_answer_to_the_mouse(opened: Callable[..., Any]) -> None:

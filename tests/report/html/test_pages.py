@@ -24,6 +24,7 @@ from nirbridge.report.html.document import map_html, report_html
 from nirbridge.report.html.events import round_steps
 from nirbridge.report.html.plan import load_class, wedge
 from nirbridge.report.html.plan_layout import PAGE_WIDTH, plan_layout
+from nirbridge.report.html.sections.floorplan import Plan, link_name
 from nirbridge.report.html.sections.quantization import weight_errors
 from nirbridge.report.html.sections.traces import trace_of
 from nirbridge.report.html.sections.traffic import Scale, drawn_matrix, map_matrix, scale_of
@@ -131,7 +132,7 @@ def test_the_busiest_link_and_the_limiting_resource_are_named() -> None:
     mapped = placed(("a", "b"), 24)
     text = Reader(map_html(mapped)).text
     load = mapped.costs.max_link_load_spikes_per_step
-    names = [link.name for link in traffic_picture(mapped).links if link.load == load]
+    names = [link.name for link in traffic_picture(mapped).links if link.load == pytest.approx(load)]
     assert sum(f"The busiest link is {name}: {load:.4g} spikes per time step" in text for name in names) == 1
     assert "The limiting resource is synapse words: core" in text
 
@@ -362,3 +363,11 @@ def test_a_report_of_nothing_but_a_recording() -> None:
     text = Reader(report_html(sources)).text
     assert "20 time steps of r." in text
     assert f"30 neurons, {int(spikes.sum())} events" in text
+
+
+def test_links_of_several_chips_name_their_chip() -> None:
+    one, many = (Plan(placed(("a",), 40, "loihi2", chips)) for chips in (1, 2))
+    assert {link_name(link, one).count("chip") for link in one.traffic.links} == {0}
+    names = [link_name(link, many) for link in many.traffic.links]
+    assert all(name.startswith("chip ") for name in names)
+    assert any(name.count("chip") == 2 for name in names)  # from one chip to the other

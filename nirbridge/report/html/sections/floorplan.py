@@ -17,7 +17,7 @@ from nirbridge.report.html.svg import explored
 from nirbridge.report.html.tags import Markup, folded, short, table, tag
 from nirbridge.report.map_facts import cores_available
 from nirbridge.report.pictures.floorplan_picture import CoreCell, FloorplanPicture, floorplan_picture
-from nirbridge.report.pictures.traffic_picture import TrafficPicture, core_routes, traffic_picture
+from nirbridge.report.pictures.traffic_picture import DrawnLink, TrafficPicture, core_routes, traffic_picture
 
 DETAILED_MAX, ROUTED_MAX, SLICES_MAX, LEGEND_MAX = 2000, 500, 8, 64
 """Cores with a panel (the fullest), cores with routes (the fullest), slices of a core in words, lines of a legend."""
@@ -36,9 +36,22 @@ class Plan:
         passed = {tile for link in self.traffic.links for tile in (link.source, link.target)}
         self.layout: PlanLayout = plan_layout(mapped.chip.mesh, sorted(tiles | passed))
         self.used = [cell for cell in self.floor.cells if cell.parts]
-        fullest = sorted(self.used, key=lambda cell: (-cell.share, cell.core))
-        self.detailed = sorted(fullest[:DETAILED_MAX], key=lambda cell: cell.core)
+        fullest = sorted(self.used, key=lambda cell: (-cell.share, *_by_rows(cell)))
+        self.detailed = sorted(fullest[:DETAILED_MAX], key=_by_rows)
         self.routed = {cell.core for cell in fullest[:ROUTED_MAX]}
+
+
+def _by_rows(cell: CoreCell) -> tuple[int, int, int, int]:
+    """The order in which cores are numbered."""
+    return cell.core.chip, cell.core.y, cell.core.x, cell.core.core
+
+
+def link_name(link: DrawnLink, plan: Plan) -> str:
+    """The tiles of a link as (column, row), with its chip where several are in use."""
+    (chip, *source), (to_chip, *target) = link.source, link.target
+    there = f"{tuple(target)}" if chip == to_chip else f"chip {to_chip} {tuple(target)}"
+    several = plan.floor.chips_in_use > 1 or chip or to_chip
+    return f"chip {chip} {tuple(source)} to {there}" if several else f"{tuple(source)} to {there}"
 
 
 def floorplan_section(plan: Plan) -> Section:
@@ -118,10 +131,11 @@ def _legends(plan: Plan) -> Iterator[Markup]:
     ]
     note = tag("p", "The filled height of a core is the share of its limit, in percent.", class_="note")
     yield tag("div", tag("h3", "Fullest resource"), tag("ul", rows), note, class_="legend by-resource")
-    yield _link_legend(plan.traffic)
+    yield _link_legend(plan)
 
 
-def _link_legend(traffic: TrafficPicture) -> Markup:
+def _link_legend(plan: Plan) -> Markup:
+    traffic = plan.traffic
     if traffic.busiest is None:
         return tag("div", tag("h3", "Links"), tag("p", "No spike leaves its tile."), class_="legend")
     rows = []
@@ -132,7 +146,7 @@ def _link_legend(traffic: TrafficPicture) -> Markup:
         rows.append(tag("li", sample, f" {low:.3g} to {high:.3g}"))
     ring = tag("circle", cx="12", cy="8", r="6", class_="busiest")
     sample = tag("svg", ring, viewBox="0 0 24 16", width="24", height="16", class_="swatch", aria_hidden="true")
-    rows.append(tag("li", sample, f" busiest: {traffic.busiest.name}, {traffic.load_max:.4g}"))
+    rows.append(tag("li", sample, f" busiest: {link_name(traffic.busiest, plan)}, {traffic.load_max:.4g}"))
     note = tag("p", "A link is wide where it leaves a tile and narrow where it arrives.", class_="note")
     return tag("div", tag("h3", "Links: spikes per time step"), tag("ul", rows), note, class_="legend links")
 

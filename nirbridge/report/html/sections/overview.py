@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from nirbridge.errors import counted
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.report.html.page import Section
-from nirbridge.report.html.sections.floorplan import Plan
+from nirbridge.report.html.sections.floorplan import Plan, link_name
 from nirbridge.report.html.sources import ReportSources
 from nirbridge.report.html.svg import bar
 from nirbridge.report.html.tags import Child, Markup, facts, listed, short, tag
@@ -94,7 +94,7 @@ def _of_map(mapped: MappedNetwork, plan: Plan) -> Iterator[Markup]:
     busiest = plan.traffic.busiest
     if busiest is not None:
         mean = f"mean of the used links {rate_text(plan.traffic.load_mean)}"
-        yield _tile("Busiest link", busiest.name, f"{rate_text(busiest.load)} spikes per time step", mean)
+        yield _tile("Busiest link", link_name(busiest, plan), f"{rate_text(busiest.load)} spikes per time step", mean)
     for cost, name in zip(
         energy_picture(mapped).bars, ("Energy of a time step", "Duration of a time step"), strict=True
     ):

@@ -11,7 +11,7 @@ from nirbridge.arrays import Array
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.network.naming import natural_key
 from nirbridge.report.html.page import Section
-from nirbridge.report.html.sections.floorplan import Plan
+from nirbridge.report.html.sections.floorplan import Plan, link_name
 from nirbridge.report.html.svg import bar, explored, rectangles, text
 from nirbridge.report.html.tags import Child, Markup, folded, number, short, table, tag
 from nirbridge.report.map_facts import rate_text, traffic_lines
@@ -31,7 +31,7 @@ def traffic_section(plan: Plan, matrix: TrafficMatrix) -> Section:
     lead = "No spike leaves its tile: no link has any load."
     if busiest is not None:
         lead = (
-            f"The busiest link is {busiest.name}: {rate_text(busiest.load)} spikes per time step,"
+            f"The busiest link is {link_name(busiest, plan)}: {rate_text(busiest.load)} spikes per time step,"
             f" {_times(busiest.load, plan.traffic.load_mean)} the mean of the used links."
         )
     body: list[Child] = [tag("p", f"{line}.") for line in _said(plan.mapped)]
@@ -54,7 +54,11 @@ def _times(load: float, mean: float) -> str:
 def _links(plan: Plan) -> Markup:
     links = plan.traffic.links[::-1][:LINKS_MAX]
     rows = [
-        [link.name, rate_text(link.load), bar(link.share, says=f"{link.share:.0%} of the busiest", full=not k)]
+        [
+            link_name(link, plan),
+            rate_text(link.load),
+            bar(link.share, says=f"{link.share:.0%} of the busiest", full=not k),
+        ]
         for k, link in enumerate(links)
     ]
     caption = f"The {len(links)} busiest of {len(plan.traffic.links):,} links with traffic"
@@ -132,7 +136,7 @@ def _matrix(matrix: TrafficMatrix) -> Markup:
     inner: list[Child] = [
         tag("rect", x=frame.left, y=frame.top, width=columns * side, height=rows * side, class_="chip")
     ]
-    inner += [*_cells(drawn, frame), *_names(drawn, frame)]
+    inner += [*_cells(drawn, frame), *_names(matrix, joined, frame)]
     inner.append(tag("rect", id="matrix-cursor", class_="cursor", width=side + 2, height=side + 2, visibility="hidden"))
     place = {"viewBox": f"0 0 {number(width)} {number(height)}", "width": width, "height": height}
     svg = tag("svg", *inner, id="matrix-picture", class_="plan", aria_hidden="true", **place)
@@ -174,17 +178,18 @@ def _positive(drawn: TrafficMatrix) -> Iterator[tuple[int, int, float]]:
         yield from ((row, column, value) for column, value in enumerate(values) if value > 0)
 
 
-def _names(drawn: TrafficMatrix, frame: MatrixFrame) -> Iterator[Markup]:
-    """Names of rows and columns, as many as have room at 13 pixels each."""
+def _names(matrix: TrafficMatrix, joined: int, frame: MatrixFrame) -> Iterator[Markup]:
+    """Names of rows and columns, as many as have room at 13 pixels each; of joined ones that of the first."""
+    sources, destinations = matrix.sources[::joined], matrix.destinations[::joined]
     every, side = max(1, math.ceil(13 / frame.side)), frame.side
-    yield text(frame.left, 12, f"to {drawn.of}", class_="title")
-    yield text(frame.left - 8, 12, f"from {drawn.of}", anchor="end", class_="title")
-    for row in range(0, len(drawn.sources), every):
+    yield text(frame.left, 12, f"to {matrix.of}", class_="title")
+    yield text(frame.left - 8, 12, f"from {matrix.of}", anchor="end", class_="title")
+    for row in range(0, len(sources), every):
         y = frame.top + (row + 0.5) * side + 4
-        yield text(frame.left - 6, y, short(drawn.sources[row], 15), anchor="end")
-    for column in range(0, len(drawn.destinations), every):
+        yield text(frame.left - 6, y, short(sources[row], 15), anchor="end")
+    for column in range(0, len(destinations), every):
         x, y = frame.left + (column + 0.5) * side + 4, frame.top - 6
-        said = short(drawn.destinations[column], 10)
+        said = short(destinations[column], 10)
         yield tag("text", said, transform=f"translate({number(x)} {number(y)}) rotate(-90)")
 
 
