@@ -45,7 +45,7 @@ class MoveBudget:
 EFFORTS: Mapping[str, MoveBudget] = {
     "fast": MoveBudget(20_000_000, 1),
     "default": MoveBudget(400_000_000, 1),
-    "max": MoveBudget(4_000_000_000, 4),
+    "max": MoveBudget(2_000_000_000, 4),
 }
 
 
