@@ -45,6 +45,7 @@ from nirbridge.importers.lowering.linear_layers import (
     sum_expressions,
 )
 from nirbridge.importers.lowering.replaced_pools import with_replaced_pools
+from nirbridge.importers.lowering.several_steps import with_several_steps
 from nirbridge.importers.lowering.spike_logic import KINDS, Logic, logic_of, logic_problem
 from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec, NeuronSpecs, is_refused, neuron_spec_of
 from nirbridge.network import Network, Population, Port, Projection, check_network
@@ -63,7 +64,8 @@ def build_network(flow: DataflowGraph, forms: NeuronSpecs, dt: float, accept: Se
     Raises:
         ModelError: every operation that cannot be represented.
     """
-    return _NetworkBuilder(with_replaced_pools(flow, forms, dt, accept), forms, dt, accept).network()
+    flow = with_replaced_pools(with_several_steps(flow, forms, dt), forms, dt, accept)
+    return _NetworkBuilder(flow, forms, dt, accept).network()
 
 
 class _NetworkBuilder:
@@ -85,12 +87,9 @@ class _NetworkBuilder:
         self._judge(d for d in flow.deviations if d.subject not in refused)  # to accept one would change nothing there
 
     def network(self) -> Network:
-        for call in self.flow.calls:
-            self._read(call)
-        for call in self.flow.calls:
-            self._decide(call)
-        for call in self.flow.calls:
-            self._check(call)
+        for stage in (self._read, self._decide, self._check):
+            for call in self.flow.calls:
+                stage(call)
         ModelError.raise_all(distinct(self.problems))
         projections = [p for call in self.flow.calls if call.name in self.readings for p in self._into(call)]
         ports = self._ports()

@@ -57,7 +57,7 @@ class _Maxima:
 
     def __init__(self, flow: DataflowGraph, forms: NeuronSpecs, dt: float) -> None:
         self.flow, self.calls = flow, {c.name: c for c in flow.calls}
-        self.readings = dict(_readings(flow, forms, dt))
+        self.readings = dict(readings_of(flow, forms, dt))
         self.levels = LevelsOf(self.calls, self.readings)
 
     def of_currents(self) -> list[str]:
@@ -120,7 +120,7 @@ class _Maxima:
         return None
 
 
-def _readings(flow: DataflowGraph, forms: NeuronSpecs, dt: float) -> Iterator[tuple[str, ImportedNeuron]]:
+def readings_of(flow: DataflowGraph, forms: NeuronSpecs, dt: float) -> Iterator[tuple[str, ImportedNeuron]]:
     """The neurons that can be read; the builder says why others cannot."""
     for call in flow.calls:
         form = neuron_spec_of(call.target, forms) if call.kind == "neuron" else None

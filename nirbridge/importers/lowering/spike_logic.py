@@ -106,7 +106,7 @@ def logic_of(call: Operation, levels: LevelsOf) -> Logic | None:
 def _pointwise(call: Operation, x: Levels) -> Logic | None:
     """A function of each value by itself: a line, a step, or (``abs`` of three values) a line and a step."""
     found = np.maximum(x.points, 0.0) if call.kind == "relu" else call.arguments["of"](x.points)
-    if not bool(np.all(np.isfinite(found))) or not _is_safe(call, x, found):
+    if not bool(np.all(np.isfinite(found))) or not is_safe(call, x, found):
         return None
     slopes = np.diff(found) / x.step
     switches = [(s, np.flatnonzero(slopes != s)) for s in (0.0, *np.unique(slopes))]
@@ -128,7 +128,7 @@ def _pointwise(call: Operation, x: Levels) -> Logic | None:
     return Logic(lambda operands: operands[0], levels_of(found), border, text, mixed)
 
 
-def _is_safe(call: Operation, x: Levels, found: Array) -> bool:
+def is_safe(call: Operation, x: Levels, found: Array) -> bool:
     """False where rounding of the values, as float32 may round them, would change what the function gives.
 
     ``a / 3 + b / 3 >= 2 / 3`` depends on it. Multiples of a power of two are exact.

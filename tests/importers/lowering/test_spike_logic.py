@@ -142,11 +142,19 @@ def test_what_is_no_threshold_stays_refused() -> None:
     )
     of_input = torch.nn.Sequential(torch.nn.MaxPool2d(2), torch.nn.Flatten(), torch.nn.Linear(16, 2), lif())
     assert "a maximum of the input 'input'" in refused(of_input, (1, 1, 8, 8))
-    counts = Both(lambda a, b: torch.maximum(a + b, b + b))
-    assert "it is given values from 0 to 2 and 0 to 2, not two" in refused(counts, (1, 5))
+    counts = Both(lambda a, b: (a + 2 * b + 4 * a) ** 3)
+    assert "it is given values from 0 to 7, not two" in refused(counts, (1, 5))
     thirds = Both(lambda a, b: (a / 3 + b / 3) >= 2 / 3)
     assert "it is given values from 0 to 0.666667 in steps of 0.333333, not two" in refused(thirds, (1, 5))
-    unlike = Both(lambda a, b: a == 0.5 * b)
-    assert "it is given values from 0 to 1 and 0 to 0.5, not two" in refused(unlike, (1, 5))
+    unlike = Both(lambda a, b: torch.maximum(a, 0.3 * b))
+    assert "it is given values from 0 to 1 and 0 to 0.3, not two" in refused(unlike, (1, 5))
     assert "a product of two values" in refused(Both(lambda a, b: (a + b) * (a + b)), (1, 5))
-    assert "from 0 to 2 is no threshold" in refused(Both(lambda a, b: torch.max_pool2d(a + b, 2), (1, 4, 4)), (1, 5))
+    pooled = Both(lambda a, b: torch.max_pool2d(a + 2 * b + 4 * a, 2), (1, 4, 4))
+    assert "from 0 to 7 is no threshold" in refused(pooled, (1, 5))
+
+
+def test_each_switch_of_a_function_of_counts_is_a_population() -> None:
+    network = nb.load(ready(Both(lambda a, b: (a + b + b == 2).float()), 1, 5), sample=torch.rand(1, 5))
+    steps = [p for p in network.populations if "_step" in p.name]
+    assert [float(p.neuron.theta) for p in steps] == [1.5, 2.5]
+    assert sum("eq, step" in note and "of 4 possible values" in note for note in network.notes) == 2

@@ -70,8 +70,6 @@ REFUSED = {
     "relu of a minimum of -a and -b": "a ReLU is not a spiking neuron",  # always 0
     "a third of the channels, rounded": "ge: a comparison that is no neuron",
     "positions of maxima": "the position of a max is asked for",
-    "minimum of averages": "a minimum of values from 0 to 1 in steps of 0.25 is no threshold",
-    "where of averages": "a choice between values",
     "values of one sample in another": "it takes a part of the batch|mixes samples",
 }
 

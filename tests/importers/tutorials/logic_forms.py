@@ -113,12 +113,12 @@ def pools() -> Iterator[tuple[str, Any, int, str]]:
         "equal",
     )
     yield "MaxPool after dropout in eval mode", lambda: nn.Sequential(nn.Dropout(0.5), nn.MaxPool2d(2)), 64, "equal"
-    yield "MaxPool of a sum of spikes", lambda: Call(lambda x: F.max_pool2d(x + x.flip(1), 2)), 64, "values from 0 to 2"
+    yield "MaxPool of a sum of spikes", lambda: Call(lambda x: F.max_pool2d(x + x.flip(1), 2)), 64, "equal"
     yield (
         "MaxPool of averaged spikes",
         lambda: nn.Sequential(nn.AvgPool2d(2), nn.MaxPool2d(2)),
         16,
-        "a maximum of values from 0 to 1 in steps of 0.25",
+        "equal",
     )
     yield "MaxPool of half spikes", lambda: Call(lambda x: F.max_pool2d(0.5 * x, 2)), 64, "equal"
     yield "MaxPool of negated spikes", lambda: Call(lambda x: F.max_pool2d(1 - x, 2)), 64, "equal"
@@ -150,7 +150,19 @@ def pairs() -> Iterator[tuple[str, Any, str]]:
     yield "abs(a - b), xor", lambda a, b: (a - b).abs(), "equal"
     yield "a ** 2 + b", lambda a, b: a**2 + b, "equal"
     yield "a * b * b.flip(1)", lambda a, b: a * b * b.flip(1), "equal"
-    yield "(a + b) * a", lambda a, b: (a + b) * a, "values from 0 to 2 and 0 to 1, not two"
+    yield "(a + b) * a", lambda a, b: (a + b) * a, "equal"
+    yield "(a + b) * (a + b.flip(1))", lambda a, b: (a + b) * (a + b.flip(1)), "values from 0 to 2 and 0 to 2, not two"
+    yield "0.5 * a * (a.flip(1) + b + 1)", lambda a, b: 0.5 * a * (a.flip(1) + b + 1), "and 1 to 3, not two"
+    yield "(a + 2 * b == 2).float()", lambda a, b: (a + 2 * b == 2).float(), "equal"
+    yield "(a + b == a.flip(1) + b.flip(1))", lambda a, b: (a + b == a.flip(1) + b.flip(1)).float(), "equal"
+    yield "(a + b != a.flip(1) + b.flip(1))", lambda a, b: (a + b != a.flip(1) + b.flip(1)).float(), "equal"
+    yield "maximum of counts", lambda a, b: torch.maximum(a + b, a.flip(1) + b.flip(1)), "equal"
+    yield "maximum of a maximum of counts", lambda a, b: torch.maximum(torch.maximum(a + b, a.flip(1)), 2 * b), "equal"
+    yield "minimum of counts", lambda a, b: torch.minimum(a + b, a.flip(1) + b.flip(1)), "equal"
+    yield "clamp(a + 2 * b, 1, 2)", lambda a, b: (a + 2 * b).clamp(1, 2), "equal"
+    yield "(a + 2 * b) ** 2", lambda a, b: (a + 2 * b) ** 2, "equal"
+    yield "(a + 2 * b == 2) and a.flip(1)", lambda a, b: (a + 2 * b == 2).float() * a.flip(1), "equal"
+    yield "exp(a + 2 * b + 4 * a.flip(1))", lambda a, b: torch.exp(a + 2 * b + 4 * a.flip(1)), "from 0 to 7, not two"
     yield "0.5 * a * b", lambda a, b: 0.5 * a * b, "equal"
     yield "maximum of a and a weighted b", lambda a, b: torch.maximum(a, 0.3 * b), "values from 0 to 1 and 0 to 0.3"
 
