@@ -14,7 +14,7 @@ import nirbridge as nb
 from nirbridge.comparison.types import Comparison
 
 NOTEBOOKS = sorted((Path(__file__).resolve().parents[2] / "examples" / "notebooks").glob("*.py"))
-IMPORTS = {"from_snntorch": ("snntorch",), "fine_tune": ("snntorch", "sklearn")}
+IMPORTS = {"from_snntorch": ("snntorch",), "fine_tune": ("snntorch", "sklearn"), "gallery": ("matplotlib",)}
 
 
 def run(path: Path) -> tuple[dict[str, Any], list[object]]:

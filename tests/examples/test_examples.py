@@ -74,3 +74,9 @@ def test_shapes_that_fit(shapes: list[str], widths: str) -> None:
 def test_shapes_that_do_not_fit(shapes: list[str]) -> None:
     reason = shapes[shapes.index("4900 -> 128 -> 10") + 1]
     assert re.match(r"^  no: population 'lif', .*: 4,900 input axons .*, a loihi1 core holds 4,096; ", reason)
+
+
+def test_the_picture_of_the_readme_is_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib")
+    assert run("draw_digits_cnn.py", tmp_path, "drawn.png").returncode == 0
+    assert (tmp_path / "drawn.png").read_bytes().startswith(b"\x89PNG")
