@@ -1,17 +1,22 @@
 """Results of ``mapping`` as tables, and as the text of docs/benchmarks.md.
 
-python -m benchmarks.mapping_page build/suite.json build/generated.json -o docs/benchmarks.md
+python -m benchmarks.mapping_page build/suite.json build/generated*.json -o docs/benchmarks.md
+
+Runs of parts of the suite (`--only`) and of the generator (`--first`) are joined.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+GENERATED = re.compile(r"\d+ \(")
+"""Names of networks of the generator: a seed, and the resources that are tight."""
 Rows = tuple[tuple[str, ...], list[tuple[str, ...]]]
 """The heads of the columns, and the rows."""
 
@@ -93,8 +98,9 @@ def page(runs: Sequence[Sequence[Result]]) -> str:
     """The text of the page: a table per run; of many networks only the sums."""
     parts = [INTRO]
     for results in runs:
-        many = len({r.network for r in results}) > 40
-        heading = "Generated networks" if many else "Published and layered networks"
+        many = all(GENERATED.match(r.network) for r in results)
+        seeds = sorted(int(r.network.split()[0]) for r in results) if many else []
+        heading = f"Generated networks, seeds {seeds[0]} to {seeds[-1]}" if many else "Published and layered networks"
         parts.append(f"\n## {heading}\n\n{markdown(sums(results) if many else table(results))}")
     return "".join(parts)
 
@@ -104,8 +110,12 @@ def main() -> int:
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("-o", "--output", required=True, type=Path)
     options = parser.parse_args()
-    runs = [[Result(**r) for r in json.loads(path.read_text())["results"]] for path in options.files]
-    options.output.write_text(page(runs), encoding="utf-8")
+    results = [Result(**r) for path in options.files for r in json.loads(path.read_text())["results"]]
+    runs = [
+        [r for r in results if GENERATED.match(r.network) is None],
+        [r for r in results if GENERATED.match(r.network)],
+    ]
+    options.output.write_text(page([run for run in runs if run]), encoding="utf-8")
     return 0
 
 

@@ -65,7 +65,7 @@ SECTIONS = {
     "performance": Section(
         "Measured",
         "Pages written by the benchmarks: side by side with other tools in one run, as ratios.",
-        ("equivalence", "simulators-frameworks", "simulators-speed", "robustness"),
+        ("benchmarks", "equivalence", "simulators-frameworks", "simulators-speed", "robustness"),
     ),
     "development": Section(
         "Development",
