@@ -8,9 +8,9 @@ from pathlib import Path
 import matplotlib
 
 matplotlib.use("Agg")
-from matplotlib import pyplot as plt  # noqa: E402  (after the choice of a backend without a window)
+from matplotlib import pyplot as plt
 
-import nirbridge as nb  # noqa: E402
+import nirbridge as nb
 
 HERE = Path(__file__).parent
 
