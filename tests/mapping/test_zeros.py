@@ -21,7 +21,7 @@ from nirbridge.mapping.integers import integers_of
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.mapping.storage.document import map_to_dict
 from nirbridge.mapping.storage.file import map_bytes
-from nirbridge.mapping.storage.record import MapRecord
+from nirbridge.mapping.storage.record import MapRecord, map_from_dict
 from nirbridge.mapping.zeros import stored_operators
 from nirbridge.network.apply import matrix
 from nirbridge.network.model import Network, Population, Port, Projection
@@ -125,6 +125,17 @@ def test_a_saved_map_is_checked_against_the_integers(name: str, tmp_path: Path) 
     assert any("operator is not that of the model" in str(p) for p in diagnose_mapping(record, other))
     (path := tmp_path / "m.map.json").write_bytes(map_bytes(map_to_dict(mapped, "m.nir", "ab" * 32)))
     assert pipeline.check_map(path, network, "ab" * 32) == ()
+
+
+def test_a_mark_of_zeros_that_are_not_left_out_is_a_violation() -> None:
+    """A simulator refuses such a map, so the checker does."""
+    way = Projection("in", "p", Dense(np.ones((6, 4))))
+    mapped = map_network(network_of([population("p", 6)], [way], [Port("in", (4,))]), read_chip("loihi1"), QUICK)
+    document = map_to_dict(mapped, "m.nir", "ab" * 32)
+    assert list(diagnose_mapping(map_from_dict(document), mapped.network)) == []
+    document |= {"schema": 2, "projections": [document["projections"][0] | {"zeros": "dropped"}]}
+    (problem,) = diagnose_mapping(map_from_dict(document), mapped.network)
+    assert "says zeros 'dropped', but its cores hold every weight" in str(problem)
 
 
 def test_a_lost_weight_is_seen() -> None:

@@ -19,7 +19,7 @@ from nirbridge.chips.model import Chip, CoreId
 from nirbridge.errors import Diagnostic, FileError, IllegalMapping, NirbridgeError, counted, quoted
 from nirbridge.mapping.abilities import counted_weight_bits, placement_only_problem, unsupported_features
 from nirbridge.mapping.checker.claims import block_text, claim_problems, slice_label
-from nirbridge.mapping.checker.lost_weights import lost_problems
+from nirbridge.mapping.checker.lost_weights import lost_problems, unfounded_marks
 from nirbridge.mapping.checker.recount import NeuronLayout, RecountedUse, lay_out, recount
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.mapping.saved_zeros import stored_of_record
@@ -68,7 +68,9 @@ def diagnose_mapping(
         except NirbridgeError as error:
             yield from error.problems
             return
-    network = with_operators(network, stored_of_record(mapping, network, chip) if stored is None else stored)
+    stored = stored_of_record(mapping, network, chip) if stored is None else stored
+    yield from unfounded_marks(mapping, stored)
+    network = with_operators(network, stored)
     shapes = {p.name: p.shape for p in network.populations}
     structural = [*_same_model(mapping, network), *_blocks(mapping, chip), *_slices(mapping, shapes)]
     layout = lay_out(mapping.blocks, shapes, lambda s: _slice_fault(s, shapes) is None, mapping.orders)
