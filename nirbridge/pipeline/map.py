@@ -149,10 +149,20 @@ def place_partition(
         )
     neurons = tuple(b.used["neurons"] for b in partition.blocks)
     paid = costs(table, cores, chip, neurons, chips=options.chips)
-    network = replace(network, notes=(*network.notes, *_full_runs(sizes, partition)))
+    network = replace(network, notes=(*network.notes, *_full_runs(sizes, partition), *_other_orders(partition)))
     splits = tuple(options.splits.items())
     placed = (partition, cores, table, paid, options.objective, origin, splits)
     return MappedNetwork(network, chip, options.chips, *placed, stored=stored)
+
+
+def _other_orders(partition: Partition) -> tuple[str, ...]:
+    """A note that slices do not count neurons as the model does, where that is so."""
+    if not partition.orders:
+        return ()
+    found = f"slices of {first_names(set(partition.orders))} are ranges of another order of the neurons"
+    return (
+        f"{found}, which the map file lists; mapped.where(population, neuron) is the core of a neuron of the model",
+    )
 
 
 def _full_runs(sizes: CostModel, partition: Partition) -> tuple[str, ...]:

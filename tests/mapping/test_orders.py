@@ -79,6 +79,7 @@ def test_maps_in_any_order_run_as_the_integers_do(network: Network, neurons: int
     check.check_mapping(mapped)
     record = saved(mapped)
     assert record.orders == dict(mapped.partition.orders)
+    assert "ranges of another order of the neurons" in record.raw["notes"][-1]
     inputs = spikes(quantized, 10, seed)
     fixed = simulate_fixed(quantized, inputs, record=ALL, backend="reference").recording
     assert_same(fixed, simulate_mapped(quantized, mapped, inputs, record=ALL))
