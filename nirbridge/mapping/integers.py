@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import replace
 
 from nirbridge.chips.model import Chip
 from nirbridge.errors import IllegalMapping
 from nirbridge.mapping.model import MappedNetwork
-from nirbridge.network.model import Network
+from nirbridge.network.model import Network, Projection
 from nirbridge.passes.retiming.retime import Retime, RetimedNetwork, with_hops
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.quantization.options import QuantizationOptions
@@ -51,5 +52,21 @@ def _retimed(
     if latency is None:
         limits = {"delay_steps_max": chip.core.delay_steps, "graded_spikes": chip.neuron.graded_spikes}
         retimed = Retime(**limits, keep_early_spikes=keep).retimed(network)
-        return replace(retimed, network=with_hops(network))
+        return replace(retimed, network=_in_order_of(network, retimed.network))
     return RetimedNetwork(with_hops(network), latency, network, (), keep, early_spikes)
+
+
+def _in_order_of(network: Network, retimed: Network) -> Network:
+    """The retimed network with its populations and projections in the order of the map's network.
+
+    Retiming puts populations into causal order and projections by target; within a target it keeps their order.
+    """
+    place = {p.name: k for k, p in enumerate(network.populations)}
+    by_target: dict[str, deque[Projection]] = defaultdict(deque)
+    for projection in retimed.projections:
+        by_target[projection.target].append(projection)
+    return replace(
+        retimed,
+        populations=tuple(sorted(retimed.populations, key=lambda p: place[p.name])),
+        projections=tuple(by_target[p.target].popleft() for p in network.projections),
+    )
