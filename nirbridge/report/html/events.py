@@ -17,6 +17,8 @@ from nirbridge.simulators.types import Recording
 
 ROWS_MAX, POINTS_MAX, NODES_MAX = 56, 6000, 24
 """Neurons, points and nodes of a picture; beyond them rasters are thinned, and say so."""
+STEPS_MAX = 10**12
+"""Time steps of a picture: a file may state a later start, or a longer distance, than numbers on an axis can tell."""
 LEFT, WIDTH, _RIGHT, _APART = 190.0, 780.0, 14.0, 14.0
 
 
@@ -151,11 +153,14 @@ def _sample(kind: str) -> Markup:
     return tag("svg", mark, viewBox="0 0 24 16", width="24", height="16", class_="swatch", aria_hidden="true")
 
 
+def is_drawable(clock: RecordedSteps, steps: int) -> bool:
+    """Whether an axis can hold the time steps of that many recorded ones."""
+    return clock.first + (steps + 1) * clock.every <= STEPS_MAX
+
+
 def events_of(recording: Recording, node: str, sample: int, clock: RecordedSteps) -> NodeEvents | None:
-    """The events of a node as the pictures take them; None where its spikes were not recorded."""
+    """The events of a node as the pictures take them; None where not recorded, or where no axis holds them."""
     values = steps_by_neurons(recording, node, "s", sample)
-    return (
-        None
-        if values is None or not values.shape[1]
-        else NodeEvents(node, np.asarray(values), clock.first, clock.every)
-    )
+    if values is None or not values.shape[1] or not is_drawable(clock, len(values)):
+        return None
+    return NodeEvents(node, np.asarray(values), clock.first, clock.every)

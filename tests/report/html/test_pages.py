@@ -371,3 +371,12 @@ def test_links_of_several_chips_name_their_chip() -> None:
     names = [link_name(link, many) for link in many.traffic.links]
     assert all(name.startswith("chip ") for name in names)
     assert any(name.count("chip") == 2 for name in names)  # from one chip to the other
+
+
+@pytest.mark.parametrize("clock", [{"first_step": 10**30}, {"every": {"a/s": 10**30}}])
+def test_time_steps_that_no_axis_can_hold_are_not_drawn(clock: dict[str, Any], tmp_path: Path) -> None:
+    spikes = np.ones((2, 3), np.uint8)
+    runs = [nb.Recording({("a", "s"): values}, clock) for values in (spikes, 1 - spikes)]
+    nb.write_report(tmp_path / "r.html", runs[0])
+    nb.write_report(tmp_path / "c.html", nb.compare(*runs, latency=0))
+    assert "<h2" in (tmp_path / "r.html").read_text()

@@ -11,7 +11,7 @@ from nirbridge.comparison.alignment import RecordedSteps, align_steps, recorded_
 from nirbridge.comparison.types import Comparison, ComparisonRow
 from nirbridge.errors import NirbridgeError, counted, quoted
 from nirbridge.report.compare import place_text
-from nirbridge.report.html.events import difference, steps_by_neurons, time_axis
+from nirbridge.report.html.events import difference, is_drawable, steps_by_neurons, time_axis
 from nirbridge.report.html.page import Section
 from nirbridge.report.html.svg import bar, picture, text
 from nirbridge.report.html.tags import Child, Markup, folded, listed, number, short, table, tag
@@ -136,9 +136,10 @@ def aligned(row: ComparisonRow, recordings: Pair) -> tuple[Array, Array, Recorde
     except NirbridgeError:
         return None
     found = align_steps(len(x), len(y), row.latency_steps, *clocks)
-    if found is None:
+    clock = None if found is None else RecordedSteps(found.first_step, found.every)
+    if found is None or clock is None or not is_drawable(clock, len(x)):
         return None
-    return x[found.in_a], y[found.in_b], RecordedSteps(found.first_step, found.every)
+    return x[found.in_a], y[found.in_b], clock
 
 
 def _difference(row: ComparisonRow, recordings: Pair, names: tuple[str, str]) -> Iterator[Child]:
