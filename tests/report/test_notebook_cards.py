@@ -1,39 +1,324 @@
-"""Pictures in a notebook: well formed, without script, every name in them plain text."""
+"""Pictures in a notebook: well formed, without script, every name in them plain text, counts as in the data."""
 
 from __future__ import annotations
 
+import re
+from base64 import b64decode
+from collections.abc import Mapping
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 import nirbridge as nb
+from nirbridge.chips.model import CoreId
+from nirbridge.mapping.storage.record import SliceRecord
+from nirbridge.network.operators import Dense
 from nirbridge.pipeline import network_of_shapes
+from nirbridge.report import notebook
+from nirbridge.report.cards import bars, chips, events
+from nirbridge.report.html.sections.quantization import weight_errors
 from nirbridge.report.pictures.floorplan_picture import floorplan_picture
 from nirbridge.report.pictures.network_picture import network_picture
+from nirbridge.report.pictures.proof_picture import proof_picture
+from nirbridge.verification.verify import Verification
 from tests.report.pictures.drawn_networks import NETWORKS
 
 SVG = "{http://www.w3.org/2000/svg}"
+HOSTILE = "<script>alert(1)</script>\"'&\n\x00\x1b[31m" + "x" * 1000
+ATTRIBUTES = re.compile("[a-zA-Z][a-zA-Z0-9-]*")
 
 
-def picture_of(value: nb.Network | nb.MappedNetwork) -> ElementTree.Element:
-    drawn, found, _ = value._repr_html_().partition("</svg>")
-    return ElementTree.fromstring(drawn + found)
+def image_of(value: Any) -> str | None:
+    """The SVG of the card, of an ``img`` with two attributes and nothing else; None where there is no picture."""
+    shown = value._repr_html_()
+    before, _, _ = shown.partition("<pre>")
+    if not before:
+        return None
+    found = re.fullmatch(r'<img src="data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)" alt="([^"<>]*)"/>', before)
+    assert found, before[:200]
+    assert unescape(found[2]) == repr(value)
+    assert len(before) <= notebook.BYTES_MAX
+    return b64decode(found[1]).decode()
+
+
+def picture_of(value: Any) -> ElementTree.Element:
+    drawn = image_of(value)
+    assert drawn is not None
+    return ElementTree.fromstring(drawn)
+
+
+def texts(svg: ElementTree.Element) -> list[str]:
+    return [e.text or "" for e in svg.iter(SVG + "text")]
+
+
+def subpaths(svg: ElementTree.Element, **attributes: str) -> int:
+    """Parts of all paths with these attributes."""
+    chosen = (e for e in svg.iter(SVG + "path") if all(e.get(k) == v for k, v in attributes.items()))
+    return sum(e.get("d", "").count("M") for e in chosen)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_network_has_a_box_for_each_node(name: str) -> None:
     network = NETWORKS[name]()
     svg, drawn = picture_of(network), network_picture(network)
-    assert {e.tag for e in svg.iter()} <= {SVG + tag for tag in ("svg", "rect", "text", "path")}
-    texts = [e.text for e in svg.iter(SVG + "text")]
-    assert all(line in texts for box in drawn.boxes for line in box.lines)
+    assert all(line in texts(svg) for box in drawn.boxes for line in box.lines)
     labels = sum(arrow.label is not None for arrow in drawn.arrows)
     assert len(list(svg.iter(SVG + "rect"))) == 1 + len(drawn.boxes) + labels
 
 
-def test_a_map_has_a_square_for_each_core_and_each_part() -> None:
+def test_a_map_has_a_square_for_each_core_and_each_part(tmp_path: Path) -> None:
     mapped = nb.map(network_of_shapes("16 dense32 lif dense10 lif"), "loihi1")
     drawn = floorplan_picture(mapped)
     parts = sum(len(cell.parts) for cell in drawn.cells)
     assert len(list(picture_of(mapped).iter(SVG + "rect"))) == 1 + drawn.cores_drawn + parts
-    assert mapped._repr_html_() == mapped._repr_html_()
+    mapped.save(tmp_path / "m.map.json")
+    record = nb.load_map(tmp_path / "m.map.json")
+    saved, label = image_of(record), "aria-label"
+    assert saved is not None
+    first, second = ElementTree.fromstring(saved), picture_of(mapped)
+    assert [(e.tag, {**e.attrib, label: ""}, e.text) for e in first.iter()] == [
+        (e.tag, {**e.attrib, label: ""}, e.text) for e in second.iter()
+    ]
+    elsewhere = tuple(replace(b, core=b.core._replace(x=99)) for b in record.blocks)
+    assert image_of(replace(record, blocks=elsewhere)) is None
+    assert image_of(replace(record, blocks=())) is None
+    assert image_of(replace(record, chip={"name": "x"})) is None
+
+
+def test_a_map_of_many_cores_has_a_square_for_each(tmp_path: Path) -> None:
+    nb.map(network_of_shapes("16 dense32 lif dense10 lif"), "loihi1").save(tmp_path / "m.map.json")
+    record = nb.load_map(tmp_path / "m.map.json")
+    names = [p.name for p in record.populations]
+    sizes = np.random.default_rng(0).permutation(200).reshape(100, 2).tolist()
+    blocks = tuple(
+        replace(
+            record.blocks[0],
+            core=CoreId(k % 2, k // 2 % 8, k // 16 % 4, k // 64),
+            slices=tuple(SliceRecord(name, ((0, n),), None) for name, n in zip(names, pair, strict=True)),
+        )
+        for k, pair in enumerate(sizes)
+    )
+    svg = picture_of(replace(record, blocks=blocks, chips=2))
+    first = sum(a > b for a, b in sizes)
+    assert [subpaths(svg, fill=c) for c in (*chips.COLOURS[:2], "#ffffff")] == [first, 100 - first, 2 * 128 - 100]
+    assert {"chip 0", "chip 1"} <= set(texts(svg))
+
+
+@pytest.mark.parametrize(
+    ("mesh", "shown"),
+    [
+        ((8, 16, 1), 128),
+        ((1, 1, 1), 1),
+        ((64, 64, 4), 1024),
+        ((3, 5, 2), 30),
+        ((1, 1, 3000), 1200),
+        ((4000, 1, 1), 1000),
+    ],
+)
+def test_a_chip_has_a_square_for_each_core(mesh: tuple[int, int, int], shown: int) -> None:
+    chip = nb.chip("loihi1")
+    sizes = dict(zip(("width_tiles", "height_tiles", "cores_per_tile"), mesh, strict=True))
+    chip = replace(chip, mesh=replace(chip.mesh, **sizes))
+    assert subpaths(picture_of(chip)) == shown
+    assert any(line.startswith("shown") for line in texts(picture_of(chip))) == (shown < int(np.prod(mesh)))
+    if shown == 30:
+        dead = replace(chip, dead_cores=(CoreId(0, 1, 2, 1),))
+        assert subpaths(picture_of(dead), fill="#a6a6a6") == 1
+
+
+# -- events ------------------------------------------------------------------------------------------------------
+
+
+def recording(arrays: Mapping[str, Any], **meta: Any) -> nb.Recording:
+    return nb.Recording(MappingProxyType({(n, "s"): a for n, a in arrays.items()}), MappingProxyType(meta))
+
+
+def test_a_raster_has_a_mark_for_each_spike() -> None:
+    spikes = (np.random.default_rng(0).random((50, 6, 4)) < 0.2).astype(np.uint8)
+    run = recording({"a": spikes, "b": 0 * spikes})
+    svg = picture_of(run)
+    assert subpaths(svg, **{"stroke-width": "0.9"}) == int(spikes.sum())
+    assert {"a", "b", f"{int(spikes.sum())} events", "0 events", "24 neurons", "time step"} <= set(texts(svg))
+
+
+def test_a_large_raster_is_thinned_and_says_so() -> None:
+    run = recording({f"n{k}": np.ones((200, 3, 1000), np.uint8) for k in range(20)}, batch=3)
+    svg = picture_of(run)
+    assert 0 < subpaths(svg, **{"stroke-width": "0.9"}) <= events.POINTS_MAX
+    assert "Shown: the first 12 of 20 nodes; sample 0 of the batch" in texts(svg)
+    assert any(line.startswith("1 in ") for line in texts(svg))
+
+
+@pytest.mark.parametrize(
+    "empty",
+    [
+        {},
+        {"a": np.zeros((5, 0), np.uint8)},
+        {"a": np.zeros((), np.uint8)},
+    ],
+)
+def test_a_recording_without_neurons_has_words_alone(empty: dict[str, Any]) -> None:
+    assert image_of(recording(empty)) is None
+
+
+def test_a_recording_without_time_steps_or_with_an_impossible_clock() -> None:
+    assert image_of(recording({"a": np.zeros((0, 3), np.uint8)})) is not None
+    ones = {"a": np.ones((2, 3), np.uint8)}
+    assert image_of(recording(ones, first_step=10**30)) is None
+    assert image_of(recording(ones, every={"a/s": 10**30})) is None
+    assert image_of(recording(ones, first_step="x")) is None
+    late = recording(ones, first_step=10**30), recording({"a": 1 - ones["a"]}, first_step=10**30)
+    assert "different, 0.00%" in texts(picture_of(nb.compare(*late, latency=0)))
+    assert image_of(recording(ones, first_step=10**9)) is not None
+    assert image_of(nb.Recording({("a", "v"): np.ones((2, 3))}, {})) is None
+
+
+def test_a_difference_has_a_mark_for_each_spike_of_either() -> None:
+    a = (np.random.default_rng(1).random((40, 9)) < 0.2).astype(np.uint8)
+    a[7, 3], a[9:11, 4] = 1, 0
+    b = a.copy()
+    b[7, 3], b[9:11, 4] = 0, 1
+    svg = picture_of(nb.compare(recording({"n": a}), recording({"n": b}), latency=0))
+    alone = 1, 2
+    assert {f"in both: {int((a & b).sum())}", f"only A, or more: {alone[0]}", f"only B, or more: {alone[1]}"} <= set(
+        texts(svg)
+    )
+    assert "first difference in time step 7" in texts(svg)
+    assert subpaths(svg, stroke="#c0392b") == alone[0] + 1  # and the one of the legend
+    assert sum(p.get("d", "").count("m1.2") for p in svg.iter(SVG + "path")) == alone[1] + 1
+
+
+def test_one_difference_among_many_spikes_is_drawn() -> None:
+    a = np.ones((200, 500), np.uint8)
+    b = a.copy()
+    b[100, 333] = 0
+    compared = nb.compare(recording({"n": a}), recording({"n": b}), latency=0)
+    svg = picture_of(compared)
+    assert subpaths(svg, stroke="#c0392b") == 2
+    bare = picture_of(replace(compared, recordings=None))
+    assert "different, 100.00%" in texts(bare)
+
+
+@pytest.fixture(scope="module")
+def verified() -> Verification:
+    x = (np.random.default_rng(0).random((30, 8)) < 0.3).astype(np.uint8)
+    return nb.verify(network_of_shapes("8 dense12 lif dense4 lif"), "loihi2", x)
+
+
+def test_a_verification_shows_its_first_difference_else_its_pairs(verified: Verification) -> None:
+    differs = [pair for pair in verified.pairs if not pair.comparison.equal]
+    assert any(
+        line.startswith(("first difference", "no spike differs")) for line in texts(picture_of(verified))
+    ) == bool(differs)
+    equal = tuple(pair for pair in verified.pairs if pair.comparison.equal)
+    assert equal
+    svg = picture_of(replace(verified, pairs=equal))
+    assert texts(svg).count("equal") == len(equal)
+    assert len(list(svg.iter(SVG + "rect"))) == 1 + 2 * len(equal)
+
+
+# -- bars --------------------------------------------------------------------------------------------------------
+
+
+def test_a_partition_has_a_bar_for_each_bound() -> None:
+    partition = nb.check_fit(network_of_shapes("16 dense32 lif dense10 lif"), "loihi1")
+    proof, svg = proof_picture(partition), picture_of(partition)
+    assert len(list(svg.iter(SVG + "rect"))) == 1 + 2 * min(bars.BARS_MAX, len(proof.bars))
+    assert sum(line.endswith("decides") for line in texts(svg)) == sum(bar.decides for bar in proof.bars)
+
+
+def test_a_quantized_network_has_a_histogram_for_each_projection(tmp_path: Path) -> None:
+    network, rng = network_of_shapes("16 dense32 lif dense10 lif"), np.random.default_rng(0)
+    shapes = [(p.operator.output_shape[0], p.operator.input_shape[0]) for p in network.projections[:2]]
+    dense = [
+        replace(p, operator=Dense(rng.normal(size=shape)))
+        for p, shape in zip(network.projections[:2], shapes, strict=True)
+    ]
+    quantized = nb.quantize(replace(network, projections=(*dense, *network.projections[2:])), "loihi2")
+    counts = [np.histogram(np.clip(e, -1, 1), bins=20, range=(-1, 1))[0] for _, e in weight_errors(quantized)]
+    assert len(counts) == 2
+    drawn = [p.get("d", "") for p in picture_of(quantized).iter(SVG + "path") if p.get("fill") == "#0072b2"]
+    heights = [[float(h) for h in re.findall(r"v-([0-9.]+)h", d)] for d in drawn]
+    assert heights == [pytest.approx((32 * n[n > 0] / n.max()).tolist(), rel=1e-3) for n in counts]
+    assert max(map(len, heights)) > 3
+    quantized.save(tmp_path / "q.q.npz")
+    read = nb.load_quantized(tmp_path / "q.q.npz")
+    weights = sum(len(layer.weights) for layer in read.report)
+    assert weights == 2
+    assert len(list(picture_of(read).iter(SVG + "rect"))) == 1 + 2 * weights
+    assert image_of(replace(read, report=())) is None
+
+
+# -- all ---------------------------------------------------------------------------------------------------------
+
+
+def hostile_values() -> dict[str, Any]:
+    network = network_of_shapes("4 dense3 lif dense2 lif")
+    old = network.populations[0].name
+
+    def named(name: str) -> str:
+        return HOSTILE if name == old else name
+
+    network = replace(
+        network,
+        populations=tuple(replace(p, name=named(p.name)) for p in network.populations),
+        projections=tuple(replace(p, source=named(p.source), target=named(p.target)) for p in network.projections),
+    )
+    a = np.ones((4, 3), np.uint8)
+    b = a.copy()
+    b[1, 1] = 0
+    first = recording({HOSTILE: a})
+    quantized = nb.quantize(network, "loihi1")
+    return {
+        "network": network,
+        "mapped": nb.map(network, "loihi1"),
+        "partition": nb.check_fit(network, "loihi1"),
+        "chip": replace(nb.chip("loihi1"), name=HOSTILE),
+        "quantized": quantized,
+        "quantized report": replace(quantized, network=None),
+        "recording": first,
+        "comparison": nb.compare(first, recording({HOSTILE: b}), latency=0),
+        "bars": replace(nb.compare(first, recording({HOSTILE: b}), latency=0), recordings=None),
+        "verification": nb.verify(network, "loihi1", np.ones((4, 4), np.uint8)),
+    }
+
+
+def test_hostile_names_are_text_and_pictures_are_the_same_each_time() -> None:
+    for kind, value in hostile_values().items():
+        drawn = image_of(value)
+        assert drawn is not None, kind
+        root = ElementTree.fromstring(drawn)
+        assert {e.tag for e in root.iter()} <= {SVG + tag for tag in ("svg", "rect", "text", "path")}, kind
+        for element in root.iter():
+            for key, said in element.attrib.items():
+                assert ATTRIBUTES.fullmatch(key), kind
+                assert not key.startswith("on"), kind
+                assert key not in ("style", "href", "class", "id"), kind
+                assert "url(" not in said or key == "aria-label", kind
+        assert all(line.isprintable() and len(line) < 130 for line in texts(root)), kind
+        assert image_of(value) == drawn, kind
+
+
+def test_a_picture_that_is_too_large_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    chip = nb.chip("loihi1")
+    assert image_of(chip) is not None
+    monkeypatch.setattr(notebook, "BYTES_MAX", 1000)
+    assert image_of(chip) is None
+
+
+def test_values_without_a_picture_have_their_words() -> None:
+    network = network_of_shapes("4 dense3 lif")
+    for value in (
+        network.timing,
+        network.populations[0],
+        network.projections[0],
+        nb.MapOptions(),
+        nb.Probe("a", ("s",)),
+    ):
+        assert image_of(value) is None
