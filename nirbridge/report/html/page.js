@@ -77,7 +77,10 @@
     let current = null;
     const findCore = (x, y) =>
       plan.cores.find((core) => x >= core.x && x < core.x + plan.size && y >= core.y && y < core.y + plan.size);
-    const percent = (used, limit) => `${((100 * used) / limit).toFixed(0)} %`;
+    const percent = (used, limit) => {
+      const share = (100 * used) / limit;
+      return `${share >= 99.5 && share < 100 ? Math.min(share, 99.9).toFixed(1) : share.toFixed(0)} %`;
+    };
     const useTable = (core) => {
       const table = add(panel, "table");
       add(table, "caption", "Use of the core");
@@ -158,7 +161,7 @@
     });
     const links = at("plan-show-links");
     links.addEventListener("change", () => (section.dataset.links = links.checked ? "on" : "off"));
-    if (plan.cores.length) showCore(plan.cores.reduce((a, b) => ((b.f || [0, 0])[1] > (a.f || [0, 0])[1] ? b : a)));
+    if (plan.cores.length) showCore(plan.cores[plan.first]);
   }
 
   // -- matrix of traffic

@@ -16,7 +16,7 @@ from nirbridge.report.pictures.traffic_picture import DrawnLink, TrafficPicture
 
 TEXT_CORE_MIN = 22.0
 """Side of a core, in pixels, from which on it has its layer's number or its share as text."""
-LOAD_CLASSES = 5
+LOAD_CLASSES, RINGS_MAX = 5, 8
 _INSET = 1.0
 
 
@@ -29,6 +29,7 @@ def plan_picture(floor: FloorplanPicture, traffic: TrafficPicture, layout: PlanL
         tag("g", *_by_layer(floor, layout), class_="by-layer"),
         tag("g", *_by_resource(floor, layout, resources), class_="by-resource"),
         rectangles(_boxes(layout, [c for c in floor.cells if c.parts]), class_="outline"),
+        tag("g", *_rings(traffic, layout), class_="links"),
         tag("g", id="plan-routes", class_="routes"),
         tag(
             "rect",
@@ -167,7 +168,7 @@ def wedge(x0: float, y0: float, x1: float, y1: float, width: float) -> str:
 
 
 def _links(traffic: TrafficPicture, layout: PlanLayout) -> Iterator[Markup]:
-    """A path for each class of loads, and a ring around the busiest link."""
+    """A path for each class of loads."""
     paths: dict[int, list[str]] = {}
     for link in traffic.links:
         level = load_class(link.share)
@@ -175,7 +176,11 @@ def _links(traffic: TrafficPicture, layout: PlanLayout) -> Iterator[Markup]:
         paths.setdefault(level, []).append(wedge(*link_line(layout, link), width))
     for level, wedges in sorted(paths.items()):
         yield tag("path", d="".join(wedges), class_=f"load{level}")
-    if traffic.busiest is not None:
-        x0, y0, x1, y1 = link_line(layout, traffic.busiest)
+
+
+def _rings(traffic: TrafficPicture, layout: PlanLayout) -> Iterator[Markup]:
+    """A ring around the busiest link, and around those with the same load; above the cores, whole."""
+    for busiest in traffic.as_busy[:RINGS_MAX]:
+        x0, y0, x1, y1 = link_line(layout, busiest)
         middle = (x0 + x1) / 2, (y0 + y1) / 2
         yield tag("circle", cx=middle[0], cy=middle[1], r=max(7.0, 0.7 * layout.lane), class_="busiest")

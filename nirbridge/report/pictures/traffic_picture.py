@@ -66,6 +66,11 @@ class TrafficPicture:
         """The link with the greatest load; None where no link has any."""
         return self.links[-1] if self.links else None
 
+    @property
+    def as_busy(self) -> tuple[DrawnLink, ...]:
+        """The links with the greatest load, the busiest one first; sums in another order differ in last digits."""
+        return tuple(link for link in self.links[::-1] if link.share >= 1 - 1e-9)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrafficMatrix:

@@ -50,17 +50,26 @@ def placed(names: Sequence[str], blocks: int, chip_name: str = "loihi2", chips: 
     network = chain(names)
     populations = tuple(replace(p, shape=(100 * n,)) for p, n in zip(network.populations, sizes, strict=True))
     network = replace(network, populations=populations)
-    used = {"neurons": 100, "input_axons": 50, "output_axons": 100, "synapse_words": 9000, "decay_profiles": 1}
+    used = {"neurons": 100, "input_axons": 50, "output_axons": 100, "synapse_words": 24_500, "decay_profiles": 1}
     own = tuple(
         Block(
             BlockId(b),
             (Slice(names[b % len(names)], ((100 * (b // len(names)), 100 * (b // len(names)) + 100),)),),
-            MappingProxyType({**used, "neurons": 60 + b % 40, "threshold_profiles": 1}),
+            MappingProxyType({**used, "input_axons": 50 + b % 40, "threshold_profiles": 1}),
         )
         for b in range(blocks)
     )
     proof = SolveReport(
-        "cp-sat", "feasible", blocks, blocks - 1, blocks - 1, {"neurons": blocks - 1}, "neurons", 0, "s", 0.0
+        "cp-sat",
+        "feasible",
+        blocks,
+        blocks - 1,
+        blocks - 1,
+        {"synapse_words": blocks - 1},
+        "synapse_words",
+        0,
+        "OR-Tools 9",
+        0.0,
     )
     per_chip = -(-blocks // chips)
     places = [divmod(b, per_chip) for b in range(blocks)]
@@ -74,6 +83,8 @@ def placed(names: Sequence[str], blocks: int, chip_name: str = "loihi2", chips: 
         for c, k in places
     )
     axons = table([(b, 1.0 + b % 7, sorted({(b + 1) % blocks, (b + 2) % blocks, 0})) for b in range(blocks)])
+    senders = np.array([b % len(names) + 1 for b in range(blocks)], np.int64)
+    axons = replace(axons, names=("host", *names), source_name=senders)
     paid = costs(axons, cores, chip, [100] * blocks, chips=chips)
     return MappedNetwork(network, chip, chips, Partition(own, 8, proof), cores, axons, paid, "cores", "assumed: 0.02")
 

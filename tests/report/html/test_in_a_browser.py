@@ -229,10 +229,10 @@ def test_tables_are_sorted_by_their_headings(opened: Callable[..., Any]) -> None
     page = opened("eight-chips")
     page.locator("#floorplan details summary").click()
     table = page.locator("#floorplan table[data-sort]")
-    heading = table.get_by_role("button", name="neurons")
+    heading = table.get_by_role("button", name="input axons")
 
     def values() -> list[int]:
-        cells = table.locator("tbody td:nth-child(3)").all_inner_texts()
+        cells = table.locator("tbody td:nth-child(4)").all_inner_texts()
         return [int(cell.split(" ")[0].replace(",", "")) for cell in cells]
 
     heading.click()

@@ -22,12 +22,13 @@ from nirbridge.cli.main import run
 from nirbridge.comparison.alignment import RecordedSteps
 from nirbridge.report.html.document import map_html, report_html
 from nirbridge.report.html.events import round_steps
-from nirbridge.report.html.plan import load_class, wedge
+from nirbridge.report.html.fullest import percent
+from nirbridge.report.html.plan import load_class, plan_picture, wedge
 from nirbridge.report.html.plan_layout import PAGE_WIDTH, plan_layout
 from nirbridge.report.html.sections.floorplan import Plan, link_name
 from nirbridge.report.html.sections.quantization import weight_errors
 from nirbridge.report.html.sections.traces import trace_of
-from nirbridge.report.html.sections.traffic import Scale, drawn_matrix, map_matrix, scale_of
+from nirbridge.report.html.sections.traffic import Scale, drawn_matrix, map_matrix, scale_of, traffic_section
 from nirbridge.report.html.sections.verification import agreement_over_time
 from nirbridge.report.html.sources import ReportSources
 from nirbridge.report.html.tags import number, short, tag
@@ -115,7 +116,7 @@ def test_a_report_of_everything_says_what_was_asked() -> None:
     assert mapped is not None
     for part in (
         "778 neurons in 3 populations",
-        "The limiting resource is neurons: core 0 uses 778 of 1,024 (76%).",
+        "The limiting resource is neurons: core 0 at tile (0, 0) uses 778 of 1,024 (76%).",
         "1 core: no map needs fewer (set by neurons).",
         "SANA-FE: dense synapse 35.5 pJ",
         "Weights of 4 bits for loihi1; no sum can overflow, proved from the weights for any input.",
@@ -135,6 +136,44 @@ def test_the_busiest_link_and_the_limiting_resource_are_named() -> None:
     names = [link.name for link in traffic_picture(mapped).links if link.load == pytest.approx(load)]
     assert sum(f"The busiest link is {name}: {load:.4g} spikes per time step" in text for name in names) == 1
     assert "The limiting resource is synapse words: core" in text
+
+
+def test_of_equally_full_cores_every_section_names_the_first_and_its_tile() -> None:
+    mapped = placed(("a", "b"), 24)
+    page = map_html(replace(mapped, cores=mapped.cores[::-1]))  # the first block is on the last core
+    text = Reader(page).text
+    for part in (
+        "24,500 of ~24,576 (99.7%)core 0 at tile (0, 0), as in 23 other cores",
+        "The fullest is core 0 at tile (0, 0): synapse words, 99.7% of the limit, as in 23 other cores.",
+        "is synapse words: core 0 at tile (0, 0) uses 24,500 of ~24,576 (99.7%), as in 23 other cores.",
+        "synapse words0 and 23 more24,500",
+    ):
+        assert part in text, part
+    plan = data_of(page)["plan"]
+    assert plan["cores"][plan["first"]]["n"] == "0"
+
+
+def test_links_that_are_as_busy_are_named_and_marked() -> None:
+    plan = Plan(placed(("a", "b"), 24))
+    *others, second, busiest = plan.traffic.links
+    assert plan.traffic.as_busy == (busiest,)
+    equal = replace(second, load=busiest.load, share=1 - 1e-12)  # a sum in another order
+    plan.traffic = replace(plan.traffic, links=(*others, equal, busiest))
+    section = traffic_section(plan, map_matrix(plan.mapped))
+    assert section.lead.endswith(f" the mean of the used links. As busy: {link_name(second, plan)}.")
+    drawn = plan_picture(plan.floor, plan.traffic, plan.layout, plan.resources)
+    assert drawn.count('class="busiest"') == 2
+
+
+def test_a_bound_near_the_cores_found_stands_beyond_their_line() -> None:
+    page = map_html(placed(("a", "b"), 24))
+    assert re.search(r"M870\.00 0V\d+", page)
+    assert re.search(r'<text x="876"[^>]*>23 decides</text>', page)
+
+
+@pytest.mark.parametrize(("share", "said"), [(0.994, "99%"), (0.9969, "99.7%"), (0.99999, "99.9%"), (1.0, "100%")])
+def test_full_is_said_of_what_is_full(share: float, said: str) -> None:
+    assert percent(share) == said
 
 
 def test_without_figures_energy_and_time_are_unknown() -> None:

@@ -7,7 +7,7 @@ from nirbridge.report.html.page import Section
 from nirbridge.report.html.patterns import paint, swatch
 from nirbridge.report.html.svg import picture, scrolled, text
 from nirbridge.report.html.tags import Child, Markup, table, tag
-from nirbridge.report.map_facts import figure_with_prefix, is_approximate_table
+from nirbridge.report.map_facts import figure_with_prefix, is_approximate_table, one_line
 from nirbridge.report.pictures.energy_picture import CostBar, energy_picture
 
 _WIDTH = 900.0
@@ -19,6 +19,8 @@ def costs_section(mapped: MappedNetwork) -> Section:
     body: list[Child] = []
     for cost in bars:
         body += [tag("h3", _heading(cost, mapped)), *_bar(cost)]
+    if any(cost.total is not None for cost in bars):
+        body.append(tag("p", f"Rates of neurons and inputs: {one_line(mapped.rates)}.", class_="note"))
     return Section("costs", "Energy and time", _lead(mapped, bars), body)
 
 

@@ -9,13 +9,14 @@ from nirbridge.errors import counted, quoted
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.partitioner.cost.resources import limits
 from nirbridge.partitioner.model import RESOURCES
+from nirbridge.report.html.fullest import as_full, core_text, fullest_of, percent
 from nirbridge.report.html.page import Section
 from nirbridge.report.html.patterns import swatch
-from nirbridge.report.html.plan import link_line, load_class, plan_picture, wedge
+from nirbridge.report.html.plan import TEXT_CORE_MIN, link_line, load_class, plan_picture, wedge
 from nirbridge.report.html.plan_layout import PlanLayout, plan_layout
 from nirbridge.report.html.svg import explored
 from nirbridge.report.html.tags import Markup, folded, short, table, tag
-from nirbridge.report.map_facts import cores_available
+from nirbridge.report.map_facts import cores_available, rate_text
 from nirbridge.report.pictures.floorplan_picture import CoreCell, FloorplanPicture, floorplan_picture
 from nirbridge.report.pictures.traffic_picture import DrawnLink, TrafficPicture, core_routes, traffic_picture
 
@@ -31,6 +32,7 @@ class Plan:
         self.floor: FloorplanPicture = floorplan_picture(mapped)
         self.traffic: TrafficPicture = traffic_picture(mapped)
         limited = limits(mapped.chip)
+        self.fullest = fullest_of(mapped)
         self.resources = [name for name in RESOURCES if limited[name]]
         tiles = {(c.chip, c.x, c.y) for c in mapped.cores}
         passed = {tile for link in self.traffic.links for tile in (link.source, link.target)}
@@ -67,6 +69,7 @@ def floorplan_section(plan: Plan) -> Section:
     crop = (
         f"A chip has {counted(mesh.width_tiles, 'column')} and {counted(mesh.height_tiles, 'row')} of tiles,"
         f" {counted(mesh.cores_per_tile, 'core')} each; at its edges, those without a used core or link are left out."
+        f" A tile is (column, row); cores are numbered row by row{', after their chip' * (plan.mapped.chips > 1)}."
     )
     body = (_controls(plan), status, columns, tag("p", crop, class_="note"), _table(plan))
     return Section("floorplan", "Floor plan", _lead(plan), body)
@@ -75,9 +78,10 @@ def floorplan_section(plan: Plan) -> Section:
 def _lead(plan: Plan) -> str:
     chips = f"{counted(plan.floor.chips_in_use, 'chip')} of {short(plan.mapped.chip.name)}"
     lead = f"{len(plan.used):,} of {cores_available(plan.mapped):,} cores are used, on {chips}."
-    fullest = max(plan.used, key=lambda cell: cell.share, default=None)
-    if fullest is not None and fullest.fullest:
-        lead += f" The fullest is core {fullest.name}: {_words(fullest.fullest)}, {fullest.share:.0%} of its limit."
+    if plan.fullest is not None:
+        core = core_text(plan.fullest.cores[0], plan.mapped)
+        lead += f" The fullest is {core}: {plan.fullest.words}, {percent(plan.fullest.share)} of the limit"
+        lead += f"{as_full(plan.fullest.cores)}."
     return lead
 
 
@@ -103,7 +107,7 @@ def _controls(plan: Plan) -> Markup:
     )
 
 
-def _legends(plan: Plan) -> Iterator[Markup]:
+def _layer_legend(plan: Plan) -> Markup:
     populations = list(enumerate(plan.floor.populations))
     shown = [(k, p) for k, p in populations if p.cores][:LEGEND_MAX]
     rows = [
@@ -114,15 +118,23 @@ def _legends(plan: Plan) -> Iterator[Markup]:
     ]
     if len(populations) > len(shown):
         rows.append(tag("li", f"and {len(populations) - len(shown):,} more"))
-    yield tag(
+    shared = sum(p.cores for p in plan.floor.populations) > len(plan.used)
+    numbered = plan.layout.core >= TEXT_CORE_MIN
+    said = "A core of several layers counts for each" + ("; 1+ is a core of more than two." if numbered else ".")
+    return tag(
         "div",
-        tag("h3", "Layers"),
+        tag("h3", "Layers by their number in the plan" if numbered else "Layers"),
         tag("ul", rows),
+        tag("p", said, class_="note") if shared else None,
         class_="legend by-layer",
         tabindex="0",
         role="region",
         aria_label="Legend of layers",
     )
+
+
+def _legends(plan: Plan) -> Iterator[Markup]:
+    yield _layer_legend(plan)
     counts = {name: sum(cell.fullest == name for cell in plan.used) for name in plan.resources}
     rows = [
         tag("li", swatch(k), f" {_words(name)}: fullest in {counted(counts[name], 'core')}")
@@ -134,6 +146,11 @@ def _legends(plan: Plan) -> Iterator[Markup]:
     yield _link_legend(plan)
 
 
+def rounded(value: float) -> str:
+    """An end of a class of a legend: three digits, thousands separated."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
 def _link_legend(plan: Plan) -> Markup:
     traffic = plan.traffic
     if traffic.busiest is None:
@@ -143,10 +160,11 @@ def _link_legend(plan: Plan) -> Markup:
         line = tag("path", d=wedge(1, 8, 23, 8, 2.0 + 2.4 * level), class_=f"load{level}")
         sample = tag("svg", line, viewBox="0 0 24 16", width="24", height="16", class_="swatch", aria_hidden="true")
         low, high = (traffic.load_max * (level + up) / 5 for up in (0, 1))
-        rows.append(tag("li", sample, f" {low:.3g} to {high:.3g}"))
+        rows.append(tag("li", sample, f" {rounded(low)} to {rounded(high)}"))
     ring = tag("circle", cx="12", cy="8", r="6", class_="busiest")
     sample = tag("svg", ring, viewBox="0 0 24 16", width="24", height="16", class_="swatch", aria_hidden="true")
-    rows.append(tag("li", sample, f" busiest: {link_name(traffic.busiest, plan)}, {traffic.load_max:.4g}"))
+    more = f" and {len(traffic.as_busy) - 1:,} more" if len(traffic.as_busy) > 1 else ""
+    rows.append(tag("li", sample, f" busiest: {link_name(traffic.busiest, plan)}{more}, {rate_text(traffic.load_max)}"))
     note = tag("p", "A link is wide where it leaves a tile and narrow where it arrives.", class_="note")
     return tag("div", tag("h3", "Links: spikes per time step"), tag("ul", rows), note, class_="legend links")
 
@@ -159,7 +177,7 @@ def _table(plan: Plan) -> Markup:
             cell.name,
             f"({cell.core.x}, {cell.core.y})",
             *(_used(cell, name, limited[name]) for name in RESOURCES),
-            f"{_words(cell.fullest)} {cell.share:.0%}" if cell.fullest else "",
+            f"{_words(cell.fullest)} {percent(cell.share)}" if cell.fullest else "",
             _slices(cell),
         ]
         for cell in plan.detailed
@@ -177,7 +195,7 @@ def _table(plan: Plan) -> Markup:
 
 def _used(cell: CoreCell, name: str, limit: int | None) -> str:
     used = cell.used.get(name, 0)
-    return f"{used:,}" if not limit else f"{used:,} ({used / limit:.0%})"
+    return f"{used:,}" if not limit else f"{used:,} ({percent(used / limit)})"
 
 
 def _slices(cell: CoreCell) -> str:
@@ -191,6 +209,12 @@ def _words(name: str) -> str:
 
 
 # -- data of the script ------------------------------------------------------------------------------------------
+
+
+def _first(plan: Plan) -> int:
+    """The core whose panel is open at first: the one that the texts name."""
+    named = plan.fullest.cores[0] if plan.fullest is not None else None
+    return next((k for k, cell in enumerate(plan.detailed) if cell.core == named), 0)
 
 
 def plan_data(plan: Plan) -> dict[str, Any]:
@@ -213,6 +237,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
             entry["sent"] = round(max((load for *_, load in taken), default=0.0), 4)
         cores.append(entry)
     return {
+        "first": _first(plan),
         "size": round(plan.layout.core, 2),
         "cores": cores,
         "layers": [quoted(name, 60) for name in names],

@@ -156,7 +156,8 @@ def _strip(box: NetworkBox, layers: Mapping[str, int]) -> Markup | None:
 def _parameters(population: Population) -> Iterator[list[str]]:
     facts = population_facts(population)
     yield ["kind", one_line(facts["kind"])]
-    yield ["neurons", f"{population.size:,} ({times_text(population.shape)})"]
+    shape = f" ({times_text(population.shape)})" if len(population.shape) > 1 else ""
+    yield ["neurons", f"{population.size:,}{shape}"]
     ranges = ("threshold", "membrane_decay", "synaptic_decay", "refractory_steps", "v_min")
     for name in ranges:
         if facts.get(name) is not None and (name != "refractory_steps" or facts[name][1]):
@@ -183,7 +184,7 @@ def _cores(sources: ReportSources) -> dict[str, tuple[int, int, str]]:
 def _places(cores: tuple[int, int, str] | None) -> Iterator[list[str]]:
     if cores is not None:
         yield ["cores", f"{cores[1]:,}"]
-        yield ["slices", f"{cores[0]:,}: {cores[2]}"]
+        yield ["slices", f"{cores[0]:,}; by size: {cores[2]}"]
 
 
 def _rates(rate: tuple[float, str] | None) -> Iterator[list[str]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from nirbridge.errors import counted
 from nirbridge.mapping.model import MappedNetwork
+from nirbridge.report.html.fullest import as_full, core_text
 from nirbridge.report.html.page import Section
 from nirbridge.report.html.sections.floorplan import Plan, link_name
 from nirbridge.report.html.sources import ReportSources
@@ -16,9 +17,9 @@ from nirbridge.report.map_facts import (
     figure_with_prefix,
     is_approximate_table,
     map_facts,
+    one_line,
     rate_text,
     remarks,
-    resource_rows,
 )
 from nirbridge.report.pictures.energy_picture import energy_picture
 from nirbridge.report.pictures.proof_picture import proof_picture
@@ -34,7 +35,17 @@ def overview_section(sources: ReportSources, plan: Plan | None) -> Section | Non
         said = next(lines[0] for label, lines in map_facts(sources.mapped) if label == "marked")
         marked = tag("p", said, class_="warning")
     notes = [tag("p", remark, class_="warning") for remark in sources.remarks]
-    return Section("overview", "At a glance", "", (marked, notes, tag("div", tiles, class_="tiles")))
+    rests = (
+        None if sources.mapped is None or plan is None else tag("p", _rests_on(sources.mapped, tiles), class_="note")
+    )
+    return Section("overview", "At a glance", "", (marked, notes, tag("div", tiles, class_="tiles"), rests))
+
+
+def _rests_on(mapped: MappedNetwork, tiles: list[Markup]) -> str:
+    """The rates behind traffic, energy and time, and what the mark ~ says where a tile has it."""
+    rates = f"Rates behind traffic, energy and time: {one_line(mapped.rates)}."
+    marked = any("~" in each for each in tiles)
+    return f"{rates} ~ marks figures that rest on values that are not public." if marked else rates
 
 
 def _tile(name: str, value: Child, *said: Child) -> Markup:
@@ -81,20 +92,19 @@ def _of_map(mapped: MappedNetwork, plan: Plan) -> Iterator[Markup]:
     status = {"optimal": "no map needs fewer (proved)", "optimal-sliced": "fewest for rectangular slices (proved)"}
     bound = status.get(report.status, f"at least {report.cores_lower_bound:,}, gap {proof.gap:,}")
     yield _tile("Cores", f"{len(mapped.cores):,} of {cores_available(mapped):,}", bound, _chips(mapped, plan))
-    fullest = max((r for r in resource_rows(mapped) if r.share is not None), key=lambda r: r.share or 0.0, default=None)
-    if fullest is not None and fullest.limit is not None:
-        name = fullest.name.replace("_", " ")
+    fullest = plan.fullest
+    if fullest is not None:
+        where = f"{core_text(fullest.cores[0], mapped)}{as_full(fullest.cores)}"
         drawn = bar(fullest.share, says=f"{fullest.share:.0%} of the limit", full=True)
-        yield _tile(
-            "Limiting resource",
-            name,
-            f"core {fullest.where}: {fullest.most:,} of {fullest.limit:,} ({fullest.share:.0%})",
-            drawn,
-        )
+        yield _tile("Limiting resource", fullest.words, fullest.used, drawn, where)
     busiest = plan.traffic.busiest
     if busiest is not None:
+        more = len(plan.traffic.as_busy) - 1
+        load = f"{rate_text(busiest.load)} spikes per time step" + (
+            f", as on {counted(more, 'other link')}" if more else ""
+        )
         mean = f"mean of the used links {rate_text(plan.traffic.load_mean)}"
-        yield _tile("Busiest link", link_name(busiest, plan), f"{rate_text(busiest.load)} spikes per time step", mean)
+        yield _tile("Busiest link", link_name(busiest, plan), load, mean)
     for cost, name in zip(
         energy_picture(mapped).bars, ("Energy of a time step", "Duration of a time step"), strict=True
     ):

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from nirbridge.errors import counted
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.partitioner.model import Partition
+from nirbridge.report.html.fullest import as_full, core_text, cores_with_most, fullest_of, percent
 from nirbridge.report.html.page import Section
 from nirbridge.report.html.svg import bar, picture, text
 from nirbridge.report.html.tags import Child, Markup, folded, joined, listed, table, tag
-from nirbridge.report.map_facts import core_rows, proof_text, resource_rows
+from nirbridge.report.map_facts import core_name, core_rows, proof_text, resource_rows
 from nirbridge.report.pictures.proof_picture import ProofBar, ProofPicture, proof_picture
 
 _LABEL, _BAR, _LINE = 250.0, 620.0, 26.0
@@ -27,7 +28,7 @@ def proof_section(value: MappedNetwork | Partition) -> Section:
     ]
     if isinstance(value, MappedNetwork):
         more.append(listed(proof_text(value)))
-    more.append(tag("p", f"Found by {report.method}, seed {report.seed}, {report.solver}.", class_="note"))
+    more.append(tag("p", f"Found by {report.method} with {report.solver}, seed {report.seed}.", class_="note"))
     return Section("proof", "Proof", f"{proof.sentence[0].upper()}{proof.sentence[1:]}.", more)
 
 
@@ -48,14 +49,14 @@ def _picture(proof: ProofPicture) -> Markup:
                 anchor="middle",
             )
         )
-    for line, each in enumerate(proof.bars):
-        inner.append(_bar(each, line, _BAR * each.cores / most))
     edge = _LABEL + _BAR * found / most
     inner.append(tag("path", d=f"M{edge:.2f} 0V{height - 30}", class_="found-line"))
+    for line, each in enumerate(proof.bars):
+        inner.append(_bar(each, line, _BAR * each.cores / most, edge))
     label = "; ".join(f"{each.label} {each.cores:,}{', decides' if each.decides else ''}" for each in proof.bars)
     return tag(
         "div",
-        picture(_LABEL + _BAR + 90, height, inner, label=label, class_="proof"),
+        picture(_LABEL + _BAR + 120, height, inner, label=label, class_="proof"),
         class_="scroll",
         tabindex="0",
         role="region",
@@ -63,14 +64,17 @@ def _picture(proof: ProofPicture) -> Markup:
     )
 
 
-def _bar(each: ProofBar, line: int, width: float) -> Markup:
+def _bar(each: ProofBar, line: int, width: float, edge: float) -> Markup:
     y = line * _LINE
     kind = "found" if each.kind == "found" else "decides" if each.decides else "bound"
     said = f"{each.cores:,}" + (" decides" if each.decides else "")
+    after = _LABEL + width + 6
+    if after < edge < after + 7.6 * len(said) + 4:  # beyond the line of the cores found, which would cross the text
+        after = edge + 6
     parts = (
         text(_LABEL - 8, y + 17, each.label, anchor="end", class_="strong" if kind != "bound" else None),
         tag("rect", x=_LABEL, y=y + 4, width=max(width, 1.0), height=18.0, class_=f"bar-{kind}"),
-        text(_LABEL + width + 6, y + 17, said, class_="strong" if kind != "bound" else None),
+        text(after, y + 17, said, class_="strong" if kind != "bound" else None),
     )
     return tag("g", joined(parts))
 
@@ -78,20 +82,17 @@ def _bar(each: ProofBar, line: int, width: float) -> Markup:
 def resources_section(mapped: MappedNetwork) -> Section:
     """Every resource: the fullest core and the mean as a bar, with the limit of a core."""
     rows = resource_rows(mapped)
-    fullest = max((row for row in rows if row.share is not None), key=lambda row: row.share or 0.0, default=None)
+    fullest = fullest_of(mapped)
     lead = "The chip limits no resource of a core."
-    if fullest is not None and fullest.limit is not None:
-        name = fullest.name.replace("_", " ")
-        lead = (
-            f"The limiting resource is {name}: core {fullest.where} uses {fullest.most:,} of {fullest.limit:,}"
-            f" ({fullest.share:.0%})."
-        )
+    if fullest is not None:
+        core = core_text(fullest.cores[0], mapped)
+        lead = f"The limiting resource is {fullest.words}: {core} uses {fullest.used}{as_full(fullest.cores)}."
     said = (
-        "Bars show the fullest core, ticks the mean of the used cores, the end of a track the limit of a core;"
-        " ~ marks limits that are not public."
+        "Bars show the fullest core, ticks the mean of the used cores, the end of a track the limit of a core"
+        f"{'; ~ marks limits that are not public' * any(row.is_approximate and row.limit for row in rows)}."
     )
     headings = ["resource", "fullest core", "used there", "limit of a core", "share", "", "all cores"]
-    body = table("Resources", headings, _rows(mapped, fullest.name if fullest else ""), "llrrrlr")
+    body = table("Resources", headings, _rows(mapped, fullest.resource if fullest else ""), "llrrrlr")
     return Section("resources", "Resources", lead, (body, tag("p", said, class_="note")))
 
 
@@ -100,8 +101,16 @@ def _rows(mapped: MappedNetwork, fullest: str) -> Iterator[list[Child]]:
     for row in resource_rows(mapped):
         mean = row.total / cores / row.limit if row.limit else None
         limit = "not limited" if row.limit is None else f"{'~' * row.is_approximate}{row.limit:,}"
-        share = "" if row.share is None else f"{row.share:.0%}"
+        share = "" if row.share is None else percent(row.share)
         says = "" if row.share is None else f"fullest core {row.share:.0%}, mean {mean or 0:.0%} of the limit"
         name = row.name.replace("_", " ")
         drawn = bar(row.share, mean=mean, says=f"{name}: {says}", full=row.name == fullest)
-        yield [name, row.where, f"{row.most:,}", limit, share, drawn, f"{row.total:,}"]
+        yield [name, _where(mapped, row.name), f"{row.most:,}", limit, share, drawn, f"{row.total:,}"]
+
+
+def _where(mapped: MappedNetwork, resource: str) -> str:
+    """The first of the cores that use most, and how many others do."""
+    cores = cores_with_most(mapped, resource)
+    if not cores:
+        return "-"
+    return core_name(cores[0], mapped) + (f" and {len(cores) - 1:,} more" if len(cores) > 1 else "")

@@ -11,16 +11,17 @@ from nirbridge.arrays import Array
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.network.naming import natural_key
 from nirbridge.report.html.page import Section
-from nirbridge.report.html.sections.floorplan import Plan, link_name
+from nirbridge.report.html.sections.floorplan import Plan, link_name, rounded
 from nirbridge.report.html.svg import bar, explored, rectangles, text
 from nirbridge.report.html.tags import Child, Markup, folded, number, short, table, tag
-from nirbridge.report.map_facts import rate_text, traffic_lines
+from nirbridge.report.map_facts import one_line, rate_text, traffic_lines
 from nirbridge.report.pictures.traffic_picture import TrafficMatrix, traffic_matrix
 
 LINKS_MAX, PAIRS_MAX, ROWS_MAX, CORES_MAX = 12, 100, 160, 1600
 """Links in the table, pairs in the table, rows of the matrix, cores up to which it is one of cores."""
 LEVELS = 5
-_ROOM, _LETTER = 460.0, 6.8
+_ROOM, _ROOM_LARGE, _LETTER = 460.0, 760.0, 6.8
+"""Sides of a matrix, of one with more than 40 rows, and the width of a letter."""
 _VALUED_MIN = 34.0
 """Side of a cell from which on it has its value as text."""
 
@@ -34,6 +35,10 @@ def traffic_section(plan: Plan, matrix: TrafficMatrix) -> Section:
             f"The busiest link is {link_name(busiest, plan)}: {rate_text(busiest.load)} spikes per time step,"
             f" {_times(busiest.load, plan.traffic.load_mean)} the mean of the used links."
         )
+        others = [link_name(link, plan) for link in plan.traffic.as_busy[1:]]
+        if others:
+            more = f" and {len(others) - 3:,} more" if len(others) > 3 else ""
+            lead += f" As busy: {', '.join(others[:3])}{more}."
     body: list[Child] = [tag("p", f"{line}.") for line in _said(plan.mapped)]
     if busiest is not None:
         body.append(_links(plan))
@@ -43,7 +48,7 @@ def traffic_section(plan: Plan, matrix: TrafficMatrix) -> Section:
 
 
 def _said(mapped: MappedNetwork) -> Iterator[str]:
-    for line in traffic_lines(mapped)[:2]:
+    for line in (*traffic_lines(mapped)[:2], f"rates of neurons and inputs: {one_line(mapped.rates)}"):
         yield line[0].upper() + line[1:]
 
 
@@ -57,9 +62,9 @@ def _links(plan: Plan) -> Markup:
         [
             link_name(link, plan),
             rate_text(link.load),
-            bar(link.share, says=f"{link.share:.0%} of the busiest", full=not k),
+            bar(link.share, says=f"{link.share:.0%} of the busiest", full=link in plan.traffic.as_busy),
         ]
-        for k, link in enumerate(links)
+        for link in links
     ]
     caption = f"The {len(links)} busiest of {len(plan.traffic.links):,} links with traffic"
     return table(caption, ["link: tile (column, row)", "spikes per time step", "share of the busiest"], rows, "lrl")
@@ -97,11 +102,12 @@ class MatrixFrame:
     top: float
 
 
-def _frame(drawn: TrafficMatrix) -> MatrixFrame:
-    side = max(3.0, min(40.0, _ROOM / max(drawn.spikes.shape)))
-    left = max(len(short(name, 15)) for name in (*drawn.sources, "from")) * _LETTER + 14
-    top = max(len(short(name, 10)) for name in drawn.destinations) * _LETTER + 30
-    return MatrixFrame(side, max(left, len(f"from {drawn.of}") * 7.2 + 12), top)
+def _frame(matrix: TrafficMatrix, joined: int) -> MatrixFrame:
+    longest = math.ceil(max(matrix.spikes.shape) / joined)
+    side = max(3.0, min(40.0, (_ROOM if longest <= 40 else _ROOM_LARGE) / longest))
+    left = max(len(short(name, 15)) for name in matrix.sources[::joined]) * _LETTER + 14
+    top = max(len(short(name, 10)) for name in matrix.destinations[::joined]) * _LETTER + 30
+    return MatrixFrame(side, max(left, len(f"from {matrix.of} ↓") * 8.2 + 12), top)
 
 
 def drawn_matrix(matrix: TrafficMatrix) -> tuple[TrafficMatrix, int]:
@@ -130,9 +136,10 @@ def _span(names: tuple[str, ...], first: int, count: int) -> str:
 
 def _matrix(matrix: TrafficMatrix) -> Markup:
     drawn, joined = drawn_matrix(matrix)
-    frame, (rows, columns) = _frame(drawn), drawn.spikes.shape
+    frame, (rows, columns) = _frame(matrix, joined), drawn.spikes.shape
     side = frame.side
-    width, height = frame.left + columns * side + 4, frame.top + rows * side + 4
+    width = frame.left + max(columns * side, len(f"to {drawn.of} →") * 8.2) + 4
+    height = frame.top + rows * side + 4
     inner: list[Child] = [
         tag("rect", x=frame.left, y=frame.top, width=columns * side, height=rows * side, class_="chip")
     ]
@@ -169,7 +176,7 @@ def _cells(drawn: TrafficMatrix, frame: MatrixFrame) -> Iterator[Child]:
 def _brief(value: float) -> str:
     """At most four characters."""
     if value >= 1000:
-        return f"{value / 1000:.0f}k" if value < 1e6 else "big"
+        return f"{value / 1000:.1f}k" if value < 9950 else f"{value / 1000:.0f}k" if value < 999_500 else "big"
     return f"{value:.0f}" if value >= 9.95 else f"{value:.1f}" if value >= 0.05 else "0.0"
 
 
@@ -182,8 +189,8 @@ def _names(matrix: TrafficMatrix, joined: int, frame: MatrixFrame) -> Iterator[M
     """Names of rows and columns, as many as have room at 13 pixels each; of joined ones that of the first."""
     sources, destinations = matrix.sources[::joined], matrix.destinations[::joined]
     every, side = max(1, math.ceil(13 / frame.side)), frame.side
-    yield text(frame.left, 12, f"to {matrix.of}", class_="title")
-    yield text(frame.left - 8, 12, f"from {matrix.of}", anchor="end", class_="title")
+    yield text(frame.left, 12, f"to {matrix.of} →", class_="title")
+    yield text(frame.left - 8, frame.top - 10, f"from {matrix.of} ↓", anchor="end", class_="title")
     for row in range(0, len(sources), every):
         y = frame.top + (row + 0.5) * side + 4
         yield text(frame.left - 6, y, short(sources[row], 15), anchor="end")
@@ -195,13 +202,15 @@ def _names(matrix: TrafficMatrix, joined: int, frame: MatrixFrame) -> Iterator[M
 
 def _legend(drawn: TrafficMatrix) -> Markup:
     scale, rows = scale_of(drawn.spikes), []
-    for level in reversed(range(LEVELS)):
+    used = {scale.level(value) for _, _, value in _positive(drawn)}
+    for level in sorted(used, reverse=True):
         box = tag("rect", x="0.5", y="0.5", width="23", height="15", class_=f"level{level}")
         sample = tag("svg", box, viewBox="0 0 24 16", width="24", height="16", class_="swatch", aria_hidden="true")
         high = scale.most / scale.ratio ** (LEVELS - 1 - level)
-        low = "up to" if not level else f"{high / scale.ratio:.3g} to"
-        rows.append(tag("li", sample, f" {low} {high:.3g}"))
-    return tag("div", tag("h3", "Spikes per time step"), tag("ul", rows), class_="legend")
+        low = "up to" if not level else f"{rounded(high / scale.ratio)} to"
+        rows.append(tag("li", sample, f" {low} {rounded(high)}"))
+    none = tag("p", "A cell without colour: no spikes.", class_="note")
+    return tag("div", tag("h3", "Spikes per time step"), tag("ul", rows), none, class_="legend")
 
 
 def _pairs(matrix: TrafficMatrix) -> Markup:
@@ -215,8 +224,8 @@ def _pairs(matrix: TrafficMatrix) -> Markup:
 
 def matrix_data(matrix: TrafficMatrix) -> dict[str, Any]:
     """Names and values of the drawn matrix for the script."""
-    drawn, _ = drawn_matrix(matrix)
-    frame = _frame(drawn)
+    drawn, joined = drawn_matrix(matrix)
+    frame = _frame(matrix, joined)
     cells = [[row, column, float(f"{value:.4g}")] for row, column, value in _positive(drawn)]
     named = [[short(name, 40) for name in names] for names in (drawn.sources, drawn.destinations)]
     place = {"side": frame.side, "left": frame.left, "top": frame.top}
