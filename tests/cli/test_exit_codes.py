@@ -19,6 +19,7 @@ from nirbridge.cli.commands import completion
 from nirbridge.cli.main import run
 from nirbridge.importers import save_nir
 from nirbridge.report import inspect as inspect_document
+from nirbridge.report.html import document
 from nirbridge.simulators.simulate import Probe
 from tests.network.graphs import graph_of, lif, out, port
 
@@ -76,6 +77,7 @@ def arguments(name: str, model: str = "m.nir") -> list[str]:
         "chips": ["chips", "loihi1"],
         "show": ["show", "a.npz"],
         "diff": ["diff", "a.npz", "a.npz"],
+        "report": ["report", model, "-o", "o.html"],
         "completion": ["completion", "bash"],
     }[name]
 
@@ -187,6 +189,7 @@ def test_nothing_given(name: str, capsys: pytest.CaptureFixture[str]) -> None:
         ["chips", "lohi1"],
         ["show", "in.npy"],
         ["diff", "a.npz", "m.nir"],
+        ["report", "m.nir", "--map", "a.npz", "-o", "o.html"],
         ["completion", "csh"],
     ],
     ids=" ".join,
@@ -234,6 +237,7 @@ CRASHES: dict[str, tuple[Any, str]] = {
     "chips": (registry, "find_chip"),
     "show": (pipeline, "load_saved"),
     "diff": (pipeline, "differences"),
+    "report": (document, "write_page"),
     "completion": (completion, "script_of"),
 }
 """Where each command is made to break: as late as it can be."""
