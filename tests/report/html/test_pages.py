@@ -165,6 +165,16 @@ def test_links_that_are_as_busy_are_named_and_marked() -> None:
     assert drawn.count('class="busiest"') == 2
 
 
+def test_cores_of_several_layers_and_arrows_without_text_are_explained() -> None:
+    everything_said, apart = Reader(report_html(everything())).text, Reader(map_html(placed(("a", "b"), 24))).text
+    assert "A core of several layers counts for each; 1+ is a core of more than two." in everything_said
+    assert "A core of several layers" not in apart
+    assert "No cycle; no delays." in everything_said
+    assert "1 projection closes a cycle; the longest delay is 2 time steps." in apart
+    assert "An arrow without text passes values on as they are." in everything_said
+    assert "An arrow without text" not in apart
+
+
 def test_a_bound_near_the_cores_found_stands_beyond_their_line() -> None:
     page = map_html(placed(("a", "b"), 24))
     assert re.search(r"M870\.00 0V\d+", page)

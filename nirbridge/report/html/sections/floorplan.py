@@ -120,7 +120,8 @@ def _layer_legend(plan: Plan) -> Markup:
         rows.append(tag("li", f"and {len(populations) - len(shown):,} more"))
     shared = sum(p.cores for p in plan.floor.populations) > len(plan.used)
     numbered = plan.layout.core >= TEXT_CORE_MIN
-    said = "A core of several layers counts for each" + ("; 1+ is a core of more than two." if numbered else ".")
+    many = numbered and any(len(cell.parts) > 2 for cell in plan.used)
+    said = "A core of several layers counts for each" + ("; 1+ is a core of more than two." if many else ".")
     return tag(
         "div",
         tag("h3", "Layers by their number in the plan" if numbered else "Layers"),

@@ -37,7 +37,9 @@ def network_section(sources: ReportSources, network: Network) -> Section:
     )
     panel = tag("aside", id="network-panel", class_="panel", aria_live="polite", aria_label="Selected population")
     hint = tag("p", "Choose a box to see its parameters, cores and rates: click it, or Tab to it.", class_="hint")
-    note = tag("p", f"{drawn.remark}.", class_="note") if drawn.remark else None
+    plain = any(arrow.label is None for arrow in drawn.arrows)
+    said = [f"{drawn.remark}."] * bool(drawn.remark) + ["An arrow without text passes values on as they are."] * plain
+    note = [tag("p", each, class_="note") for each in said]
     picture = tag("div", _picture(network, drawn), class_="scroll", tabindex="0", role="region", aria_label="Graph")
     columns = tag("div", tag("div", hint, picture, note), panel, class_="columns")
     return Section("network", "Network", lead, (columns, *_tables(sources, network)))
@@ -74,7 +76,8 @@ def _delays(network: Network) -> str:
     longest = max((p.max_delay_steps for p in network.projections), default=0)
     back = sum(p.is_back for p in network.projections)
     loops = f"{counted(back, 'projection')} {'closes' if back == 1 else 'close'} a cycle" if back else "No cycle"
-    return f"{loops}; the longest delay is {counted(longest, 'time step')}."
+    delays = f"the longest delay is {counted(longest, 'time step')}" if longest else "no delays"
+    return f"{loops}; {delays}."
 
 
 def _picture(network: Network, drawn: NetworkPicture) -> Markup:
