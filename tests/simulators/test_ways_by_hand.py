@@ -227,7 +227,7 @@ def test_a_verification_holds_what_ran() -> None:
     assert (found.chip, found.steps, found.input_said, dict(found.left_out)) == ("loihi2", 4, "", {})
     assert (dict(found.latency), found.notes, dict(found.early_spikes)) == ({"out": 1}, q.notes, {})
     assert {k: len(r.arrays["p", "s"]) for k, r in found.recordings.items()} == {"reference": 4, "fixed": 5}
-    assert set(found.recordings["reference"].arrays) == {("p", "s"), ("out", "s")}
+    assert set(found.recordings["reference"].arrays) == {(node, x) for node in ("p", "out") for x in ("s", "v")}
     assert [(p.a, p.b, p.comparison.equal) for p in found.pairs] == [("reference", "fixed", True)]
     assert [x.population for x in found.layers] == ["p"]
     assert [stage for stage, _ in told] == ["simulate", "simulate"]
