@@ -29,6 +29,7 @@ SECTIONS = {
             "notebooks/own_chip",
             "notebooks/fine_tune",
             "notebooks/verify_in_lava",
+            "notebooks/gallery",
             "first-steps",
             "tutorial",
             "tutorial-trained-to-chip",
@@ -54,6 +55,8 @@ SECTIONS = {
             "compare",
             "lava",
             "verify",
+            "report",
+            "pictures",
             "plugins",
         ),
     ),
@@ -73,8 +76,6 @@ SECTIONS = {
         ("architecture", "contributing", "changelog", "decisions/index"),
     ),
 }
-OPTIONAL = {"pictures": "guides", "report": "guides", "benchmarks": "performance", "notebooks/gallery": "tutorials"}
-"""Pages that may be there, and their section."""
 START = "index"
 
 
@@ -83,8 +84,7 @@ def write(source: Path, docs: Path) -> None:
     _decisions(source / "decisions")
     named = {START}
     for name, section in SECTIONS.items():
-        extra = [page for page, place in OPTIONAL.items() if place == name and any(source.glob(f"{page}.*"))]
-        pages = [p for page in (*section.pages, *extra) for p in _expanded(source, page)]
+        pages = [p for page in section.pages for p in _expanded(source, page)]
         named |= set(pages)
         listed = "\n".join(pages)
         text = f"# {section.title}\n\n{section.text}\n\n```{{toctree}}\n:maxdepth: 1\n\n{listed}\n```\n"

@@ -71,10 +71,13 @@ def test_the_table_of_contents_has_every_page_and_no_other(builder: dict[str, Mo
     builder["pages"].copy_pages(ROOT, tmp_path)
     builder["sections"].write(tmp_path, ROOT / "docs")
     made = {"api/index", "commands/index", "chips/index"}
+    every: list[str] = []
     for section in builder["sections"].SECTIONS:
         listed = (tmp_path / f"{section}.md").read_text(encoding="utf-8").partition("```{toctree}")[2]
         for page in re.findall(r"^[\w/-]+$", listed, re.MULTILINE):
             assert page in made or list(tmp_path.glob(f"{page}.*")), f"{section}: {page}"
+            every.append(page)
+    assert len(every) == len(set(every))
 
 
 def test_a_page_that_no_section_has_is_an_error(builder: dict[str, ModuleType], tmp_path: Path) -> None:
