@@ -28,7 +28,7 @@ from nirbridge.partitioner.cost.resources import axon_list_words, delay_on_chip_
 from nirbridge.quantization.model import FixedProjection, QuantizedNetwork
 
 SAVED_LEAST = 16
-"""A dense projection becomes lists where that saves one word in so many; else its closed form stays."""
+"""A dense projection becomes lists if they save at least one word in this number; else its closed form stays."""
 LISTED_MAX = 30_000_000
 """Projections with more synapses stay whole: the search lists no more."""
 MATRIX_MAX = 5_000_000

@@ -29,7 +29,7 @@ _PREFIXES = (
 
 @dataclass(frozen=True, slots=True)
 class ResourceRow:
-    """One resource over all cores: sum, the most of one core and which, the limit of a core (None: not limited)."""
+    """One resource over all cores: sum, most of one core, the first such core by number, limit (None: not limited)."""
 
     name: str
     total: int
@@ -99,16 +99,23 @@ def slice_text(cut: Slice) -> str:
     return f"{quoted(cut.population, 40)} [{', '.join(f'{a}:{b}' for a, b in cut.box)}]"
 
 
+def cores_with_most(mapped: MappedNetwork, resource: str) -> tuple[CoreId, ...]:
+    """The cores that use most of a resource, in the order of their numbers."""
+    used = [int(block.used.get(resource, 0)) for block in mapped.partition.blocks]
+    most = max(used, default=0)
+    found = (core for core, amount in zip(mapped.cores, used, strict=True) if amount == most)
+    return tuple(sorted(found, key=lambda core: (core.chip, core.y, core.x, core.core)))
+
+
 def resource_rows(mapped: MappedNetwork) -> list[ResourceRow]:
     """Every resource, in the order of ``RESOURCES``."""
     blocks, limit = mapped.partition.blocks, limits(mapped.chip)
     rows = []
     for name in RESOURCES:
         used = [int(block.used.get(name, 0)) for block in blocks]
-        maximum = max(used, default=0)
-        fullest_core = core_name(mapped.cores[used.index(maximum)], mapped) if used else "-"
+        fullest_core = core_name(cores_with_most(mapped, name)[0], mapped) if used else "-"
         rough = is_approximate_limit(mapped.chip.approximate, name)
-        rows.append(ResourceRow(name, sum(used), maximum, fullest_core, limit[name], rough))
+        rows.append(ResourceRow(name, sum(used), max(used, default=0), fullest_core, limit[name], rough))
     return rows
 
 

@@ -51,6 +51,7 @@ def map_text(mapped: MappedNetwork, width: int = 100, *, title: str = "", color:
         file=io.StringIO(),
         width=width,
         force_terminal=color,
+        force_jupyter=False,  # in a notebook rich would show an empty output of its own
         color_system=system,
         no_color=not color,
         markup=False,

@@ -45,7 +45,14 @@ def summary_html(value: object) -> str:
 def plain_text(*parts: RenderableType, width: int = WIDTH) -> str:
     """Tables and texts of rich as plain text; nothing in it is read as markup."""
     console = Console(
-        file=io.StringIO(), width=width, color_system=None, no_color=True, markup=False, emoji=False, highlight=False
+        file=io.StringIO(),
+        width=width,
+        color_system=None,
+        no_color=True,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        force_jupyter=False,  # a notebook gets the text from us; rich would show an empty output of its own
     )
     with console.capture() as captured:
         for part in parts:

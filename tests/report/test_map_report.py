@@ -191,6 +191,16 @@ def test_resources_name_the_fullest_core() -> None:
     assert (row.name, row.total, row.most, row.where, row.limit, row.share) == ("neurons", 1224, 1024, "4", 1024, 1.0)
 
 
+def test_of_equally_full_cores_the_first_by_number_is_named() -> None:
+    """Not the first block: the terminal, the JSON document and the page name the same core."""
+    mapped = made()
+    alike = tuple(replace(block, used=MappingProxyType(USED)) for block in mapped.partition.blocks)
+    cores = tuple(sorted(mapped.cores, key=lambda core: (core.chip, core.y, core.x, core.core), reverse=True))
+    tied = replace(mapped, partition=replace(mapped.partition, blocks=alike), cores=cores)
+    assert {row.where for row in resource_rows(tied)} == {core_rows(tied)[0].name}
+    assert core_rows(tied)[0].core != cores[0]
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [(1.51e-6, "1.51 uJ"), (0.0, "0 J"), (2.0, "2 J"), (3.3e-12, "3.3 pJ"), (4e-15, "4 fJ"), (5e4, "50 kJ")],

@@ -322,3 +322,17 @@ def test_values_without_a_picture_have_their_words() -> None:
         nb.Probe("a", ("s",)),
     ):
         assert image_of(value) is None
+
+
+def test_a_card_shows_nothing_beside_itself_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In Jupyter rich shows an output of its own, here an empty one, unless it is told where its text goes."""
+    import rich.console
+    import rich.jupyter
+
+    shown: list[object] = []
+    monkeypatch.setattr(rich.console, "_is_jupyter", lambda: True)
+    monkeypatch.setattr(rich.jupyter, "display", lambda *parts: shown.append(parts))
+    network = network_of_shapes("4 dense3 lif")
+    for value in (network, nb.map(network, "loihi2")):
+        assert "3 neurons" in value._repr_html_()
+    assert shown == []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from nirbridge.chips.model import CoreId
 from nirbridge.errors import counted
 from nirbridge.mapping.model import MappedNetwork
-from nirbridge.report.map_facts import core_name, resource_rows
+from nirbridge.report.map_facts import core_name, cores_with_most, resource_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +34,6 @@ def fullest_of(mapped: MappedNetwork) -> Fullest | None:
     share = first.share or 0.0
     used = f"{first.most:,} of {'~' * first.is_approximate}{first.limit:,} ({percent(share)})"
     return Fullest(first.name, used, share, cores_with_most(mapped, first.name))
-
-
-def cores_with_most(mapped: MappedNetwork, resource: str) -> tuple[CoreId, ...]:
-    """The cores that use most of a resource, in the order of their numbers."""
-    used = [int(block.used.get(resource, 0)) for block in mapped.partition.blocks]
-    most = max(used, default=0)
-    found = (core for core, amount in zip(mapped.cores, used, strict=True) if amount == most)
-    return tuple(sorted(found, key=lambda core: (core.chip, core.y, core.x, core.core)))
 
 
 def percent(share: float) -> str:

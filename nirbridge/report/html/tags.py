@@ -100,7 +100,7 @@ def facts(rows: Iterable[tuple[str, Child]]) -> Markup:
 
 
 def folded(summary: str, *inner: Child) -> Markup:
-    """Something behind its heading: the table behind a picture."""
+    """A heading that opens to more, such as the table of a picture."""
     return tag("details", tag("summary", summary), *inner)
 
 

@@ -160,7 +160,7 @@ def _wide_rows(graph: DrawnGraph, row_max: int) -> list[tuple[str, ...]]:
 
 
 def _middle(graph: DrawnGraph, nodes_max: int) -> tuple[str, ...]:
-    """The nodes of the rows in the middle, so many that ``nodes_max`` nodes remain with the one that they become."""
+    """Nodes of the rows in the middle that become one node, after which at most ``nodes_max`` are left."""
     by_row = sorted(grouped((row, name) for name, row in graph.rows.items()).items())
     first, last, room = 0, len(by_row), nodes_max - 1
     while first < last:

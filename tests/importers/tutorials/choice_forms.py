@@ -69,7 +69,7 @@ MAPS = {
 REFUSED = {
     "relu of a minimum of -a and -b": "a ReLU is not a spiking neuron",  # always 0
     "a third of the channels, rounded": "ge: a comparison that is no neuron",
-    "positions of maxima": "the position of a max is asked for",
+    "positions of maxima": "the position of a max is requested",
     "values of one sample in another": "it takes a part of the batch|mixes samples",
 }
 

@@ -61,7 +61,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
 
 @pytest.fixture
 def opened(browser: Any, saved: Callable[[str], str]) -> Iterator[Callable[..., Any]]:
-    """Opens a page; afterwards the test fails where it wrote to the console or asked for anything but itself."""
+    """Opens a page; afterwards the test fails where it wrote to the console or requested anything but itself."""
     contexts: list[Any] = []
     said: list[str] = []
 

@@ -37,7 +37,7 @@ def lower_reduction(node: TracedCall, x: FlowValue, output: int = 0) -> LoweredO
         CannotFollow: any other, as the positions of maxima, and all that is over the batch.
     """
     if output:
-        raise CannotFollow(f"the position of a {node.name} is asked for", "leave argmax out of forward")
+        raise CannotFollow(f"the position of a {node.name} is requested", "leave argmax out of forward")
     if x.order:
         return _turned_back(node, x)
     return _of_truths(node, _reduced(node, x, _dims(node, len(x.whole))))

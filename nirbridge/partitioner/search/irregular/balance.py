@@ -22,7 +22,7 @@ from nirbridge.partitioner.search.irregular.moves import (
 )
 
 BATCHES = 8
-"""A core gives its neighbour so many shares one after the other, and sees anew which neurons lose least."""
+"""Shares that a core gives its neighbour one after the other; before each, the neurons that lose least are found."""
 TRIES = 8
 """Cores that are tried for a neuron: whether it fits is known where it has been moved."""
 

@@ -17,9 +17,9 @@ from nirbridge.partitioner.search.irregular.moves import SIZE, Nets, place_all, 
 CLUSTER, GROWTH = 6, 5
 """Neurons of a cluster on the first level, and how much larger those of the next are."""
 NODES_PER_CORE = 12
-"""A level has at least so many nodes per core."""
+"""Least nodes per core of a level."""
 UNEVEN = 1.03
-"""Cores may be over their limit of neurons by so much until neurons are evened out."""
+"""Cores may be over their limit of neurons by this factor until neurons are evened out."""
 GROWS = 8
 """Numbers of cores that are tried."""
 SCATTERED = 0.85

@@ -42,8 +42,8 @@ def overview_section(sources: ReportSources, plan: Plan | None) -> Section | Non
 
 
 def _rests_on(mapped: MappedNetwork, tiles: list[Markup]) -> str:
-    """The rates behind traffic, energy and time, and what the mark ~ says where a tile has it."""
-    rates = f"Rates behind traffic, energy and time: {one_line(mapped.rates)}."
+    """The rates for traffic, energy and time, and what the mark ~ says where a tile has it."""
+    rates = f"Rates for traffic, energy and time: {one_line(mapped.rates)}."
     marked = any("~" in each for each in tiles)
     return f"{rates} ~ marks figures that rest on values that are not public." if marked else rates
 
