@@ -13,10 +13,12 @@ from nirbridge.api.pictures import plot_difference as plot_difference
 from nirbridge.api.pictures import plot_energy as plot_energy
 from nirbridge.api.pictures import plot_floorplan as plot_floorplan
 from nirbridge.api.pictures import plot_network as plot_network
+from nirbridge.api.pictures import plot_profile as plot_profile
 from nirbridge.api.pictures import plot_proof as plot_proof
 from nirbridge.api.pictures import plot_raster as plot_raster
 from nirbridge.api.pictures import plot_traces as plot_traces
 from nirbridge.api.pictures import plot_traffic as plot_traffic
+from nirbridge.api.profiles import profile as profile
 from nirbridge.api.recordings import compare as compare
 from nirbridge.api.reports import write_report as write_report
 from nirbridge.api.runs import emit as emit
@@ -35,6 +37,7 @@ from nirbridge.network.model import Projection as Projection
 from nirbridge.network.model import Timing as Timing
 from nirbridge.network.neurons import Neuron as Neuron
 from nirbridge.pipeline.options import MapOptions as MapOptions
+from nirbridge.profiling.model import Profile as Profile
 from nirbridge.quantization.model import QuantizedNetwork as QuantizedNetwork
 from nirbridge.simulators.types import Probe as Probe
 from nirbridge.simulators.types import Recording as Recording

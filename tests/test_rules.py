@@ -31,6 +31,7 @@ ROOMS = (
     ("emitters",),
     ("comparison",),
     ("verification",),
+    ("profiling",),
     ("report",),
     ("plugins",),
     ("pipeline",),

@@ -18,6 +18,7 @@ from nirbridge.mapping.storage.file import read_map, write_map
 from nirbridge.mapping.storage.record import MapRecord
 from nirbridge.network.model import ModelFile, Network
 from nirbridge.network.storage.file import SUFFIX, is_too_sparse_for_nir
+from nirbridge.profiling.model import Profile
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.simulators.types import Recording
 from nirbridge.verification.verify import Verification
@@ -109,11 +110,11 @@ def save(value: object, path: FilePath) -> None:
 
     A ``Network`` or ``nir.NIRGraph`` becomes a ``.nir`` file, or a ``.net.npz`` file where ``path`` ends so (sparse
     matrices stay sparse, and every network has this form), a ``MappedNetwork`` a ``.map.json`` file, a
-    ``QuantizedNetwork`` a ``.q.npz`` file, a ``Recording`` or a ``Verification`` a ``.npz`` file, and an ``Artifact`` a
-    folder. The map of a
-    network that was not read from a file names the file that saving the network writes: a ``.net.npz`` file where NIR
-    cannot express it, or where a sparse matrix would have more than 10,000,000 weights as a dense one, else a ``.nir``
-    file. A ``.nir`` file that other tools would run differently gives an ``ExportWarning``.
+    ``QuantizedNetwork`` a ``.q.npz`` file, a ``Recording`` or a ``Verification`` a ``.npz`` file, a ``Profile`` a
+    ``.json``, ``.csv`` or ``.parquet`` file, and an ``Artifact`` a folder. The map of a network that was not read from
+    a file names the file that saving the network writes: a ``.net.npz`` file where NIR cannot express it, or where a
+    sparse matrix would have more than 10,000,000 weights as a dense one, else a ``.nir`` file. A ``.nir`` file that
+    other tools would run differently gives an ``ExportWarning``.
 
     Raises:
         UsageError: a value without a file format, or a file name with another suffix than that of its format.
@@ -138,12 +139,16 @@ def save(value: object, path: FilePath) -> None:
     elif isinstance(value, Verification):
         _check_suffix("a verification", path)
         pipeline.save_verification(value, Path(path))
+    elif isinstance(value, Profile):
+        from nirbridge.report.profile.document import write_profile
+
+        write_profile(value, path)
     elif isinstance(value, Artifact):
         _check_suffix("a program", path)
         pipeline.write_program(value, Path(path))
     else:
-        limit = "a Network, NIRGraph, MappedNetwork, QuantizedNetwork, Recording, Verification or Artifact is saved"
-        raise UsageError.of("nirbridge.save()", kind_of(value), limit, "give one of these")
+        kinds = "a Network, NIRGraph, MappedNetwork, QuantizedNetwork, Recording, Verification, Profile or Artifact"
+        raise UsageError.of("nirbridge.save()", kind_of(value), f"{kinds} is saved", "give one of these")
 
 
 def _check_suffix(kind: str, path: FilePath) -> None:

@@ -11,8 +11,9 @@ from nirbridge.comparison.types import Comparison
 from nirbridge.errors import UsageError
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.partitioner.model import Partition
+from nirbridge.profiling.model import Profile
 from nirbridge.quantization.model import QuantizedNetwork
-from nirbridge.report.plots import energy, floorplan, network, proof, recordings, traffic
+from nirbridge.report.plots import energy, floorplan, network, profile, proof, recordings, traffic
 from nirbridge.simulators.types import Recording
 
 if TYPE_CHECKING:
@@ -119,6 +120,25 @@ def plot_energy(mapped: MappedNetwork, *, ax: Axes | None = None) -> Axes:
         "share of a time step's total (%)"
     """
     return energy.plot_energy(mapped, ax=ax)
+
+
+@checked
+def plot_profile(value: Profile, *, ax: Axes | None = None) -> Axes:
+    """Draw the energy of an inference by kind of event: of each layer, or of each point where there are several.
+
+    Args:
+        value: a profile.
+        ax: axes to draw on; None: those of a new figure.
+
+    Raises:
+        UsageError: no chip of the profile has figures of energy; matplotlib is not installed.
+
+    Example:
+        >>> axes = nb.plot_profile(nb.profile("model.nir", "loihi1", np.ones((25, 64))))
+        >>> axes.get_xlabel()
+        'energy of an inference (uJ)'
+    """
+    return profile.plot_profile(value, ax=ax)
 
 
 @checked
@@ -229,6 +249,7 @@ __all__ = [
     "plot_energy",
     "plot_floorplan",
     "plot_network",
+    "plot_profile",
     "plot_proof",
     "plot_raster",
     "plot_traces",

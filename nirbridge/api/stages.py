@@ -78,6 +78,7 @@ def map(
     options: MapOptions | None = None,
     *,
     sample: object = None,
+    input: object = None,
     **changes: Unpack[MapKeywords],
 ) -> MappedNetwork:
     """The model on the cores of a chip: partitioned, placed, routed, costed, and accepted by the independent checker.
@@ -87,6 +88,8 @@ def map(
         chip: by name, path or value.
         options: how to map; None: the defaults.
         sample: of a module, as ``load`` takes it.
+        input: arrays as ``simulate`` takes them, on which the spike rates are measured; None: those of ``rates``,
+            or assumed ones.
         changes: fields of ``MapOptions`` that are to be others than in ``options``.
 
     Raises:
@@ -98,8 +101,16 @@ def map(
         >>> nb.map("model.nir", "loihi2")
         MappedNetwork: 74 neurons on 1 of 128 cores of 'loihi2', optimal (lower bound 1)
     """
-    network = network_of(model, sample)
-    return pipeline.map_network(network, find_chip(chip), map_options("nirbridge.map()", options, changes, network))
+    network, target = network_of(model, sample), find_chip(chip)
+    settings = map_options("nirbridge.map()", options, changes, network)
+    if input is None:
+        return pipeline.map_network(network, target, settings)
+    if settings.rates is not None:
+        raise UsageError.of("nirbridge.map(), input", "given beside rates", "rates are measured or given", "give one")
+    fitted = pipeline.fit_to_chip(network, target, relays=settings.relays)
+    measured = pipeline.measured_rates(fitted, plain_arrays(input), origin="given arrays", progress=settings.progress)
+    mapped = pipeline.map_network(fitted, target, replace(settings, rates=measured))
+    return replace(mapped, model=network)
 
 
 @checked

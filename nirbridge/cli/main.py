@@ -26,6 +26,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("check", "nirbridge.cli.commands.check:command", "Does a model fit a chip? Is a saved map legal?"),
     ("simulate", "nirbridge.cli.commands.simulate:command", "Simulate a model on inputs, exactly; save a recording."),
     ("quantize", "nirbridge.cli.commands.quantize:command", "Quantize a model to a chip's integers; bound overflow."),
+    ("profile", "nirbridge.cli.commands.profile:command", "Measure energy, time and accuracy on your data."),
     ("verify", "nirbridge.cli.commands.verify:command", "Compare reference, integers, map and program, bit for bit."),
     ("report", "nirbridge.cli.commands.report:command", "Write one HTML page on a model, its map and its runs."),
     ("inspect", "nirbridge.cli.commands.inspect:command", "Show the content of a NIR file and how it is read."),

@@ -8,6 +8,7 @@
 6. ``emit``: programs for another tool, emitted and run.
 7. ``recordings``: inputs, the reference simulation and recordings.
 8. ``verify``: all of these on the same input, compared.
+9. ``profile``: rates measured on data, and what the events cost.
 
 Only this room knows all stages; heavy modules are imported where they are used.
 """
@@ -50,6 +51,7 @@ from nirbridge.pipeline.map_files import check_map, load_map, map_document, save
 from nirbridge.pipeline.options import OBJECTIVES, RETIME, MapOptions
 from nirbridge.pipeline.partitioning import SPREADS, TRIED_NEURONS_MAX, check_fit
 from nirbridge.pipeline.passes import apply_passes, format_passes, parse_passes, pass_class
+from nirbridge.pipeline.profile import ProfileOptions, measured_rates, profile_network, read_data
 from nirbridge.pipeline.quantize import quantize_network, quantize_plan, save_quantized, simulate_on_chip
 from nirbridge.pipeline.recordings import (
     compare_recordings,
@@ -70,6 +72,7 @@ __all__ = [
     "TRIED_NEURONS_MAX",
     "VERIFY_STEPS",
     "MapOptions",
+    "ProfileOptions",
     "SavedFile",
     "apply_passes",
     "assumes_dt",
@@ -105,6 +108,7 @@ __all__ = [
     "map_document",
     "map_network",
     "map_retimed",
+    "measured_rates",
     "network_of_graph",
     "network_of_shapes",
     "parse_passes",
@@ -112,9 +116,11 @@ __all__ = [
     "place_partition",
     "portability_of",
     "probes",
+    "profile_network",
     "program_files",
     "quantize_network",
     "quantize_plan",
+    "read_data",
     "replicate_sources",
     "report_sources",
     "retime",

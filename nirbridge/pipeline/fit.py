@@ -61,7 +61,8 @@ def prepare_network(network: Network, chip: Chip, options: MapOptions) -> Prepar
     """
     _one_of("--retime", options.retime, RETIME)
     fitted = fit_to_chip(network, chip, relays=options.relays)
-    return _judged(_ready(fitted, _apply_retiming(fitted, chip, options), options), chip, options)
+    given = fitted if options.rates is None else network  # rates are of the given network: relays get theirs from it
+    return _judged(_ready(given, _apply_retiming(fitted, chip, options), options), chip, options)
 
 
 def prepare_retimed(
@@ -262,6 +263,17 @@ def _with_copies(values: Mapping[str, T], of: Mapping[str, str]) -> dict[str, T]
     return extended
 
 
+def _passed_on(network: Network, into: Projection, rates: Mapping[str, Array]) -> Array:
+    """The rates of relays: their source's one rate, or, neuron by neuron, the counts of their windows."""
+    from nirbridge.network.apply import apply
+
+    rate = rates.get(into.source, freeze(0.0))
+    if not rate.ndim:
+        return rate
+    relay = next(p for p in network.populations if p.name == into.target)
+    return freeze(np.minimum(apply(into.operator, rate), relay.neuron.max_spikes))
+
+
 def _with_rates_of_added(before: Network, after: Network, rates: Rates | None) -> Rates | None:
     """Rates of added populations: a relay fires like its source, a neuron without inputs in every time step."""
     from nirbridge.mapping.rates import assumed_rates
@@ -273,6 +285,6 @@ def _with_rates_of_added(before: Network, after: Network, rates: Rates | None) -
     rates_before, origin = rates or assumed_rates(before)
     all_rates = dict(rates_before)
     for name in added:
-        sources = [p.source for p in after.projections if p.target == name]
-        all_rates[name] = all_rates.get(sources[0], freeze(0.0)) if sources else freeze(1.0)
+        incoming = [p for p in after.projections if p.target == name]
+        all_rates[name] = _passed_on(after, incoming[0], all_rates) if incoming else freeze(1.0)
     return all_rates, f"{origin}; relays send what they pass on, a neuron without inputs fires in every step"

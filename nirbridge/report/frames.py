@@ -196,5 +196,7 @@ _ROWS: Mapping[str, Callable[[Any], Rows]] = {
     "Comparison": _comparison,
     "Verification": _verification,
     "Artifact": file_rows,
+    "Profile": lambda profile: profile.rows(),
+    "ProfilePoint": lambda point: [point.row()],
 }
 """Class -> its rows; other dataclasses have a row per field."""

@@ -157,6 +157,8 @@ _LINES: Mapping[str, str | Callable[[Any], str]] = {
     "QuantizedNetwork": _quantized,
     "Recording": _recording,
     "Comparison": "nirbridge.report.compare:comparison_verdict",
+    "Profile": "nirbridge.report.profile.text:profile_line",
+    "ProfilePoint": "nirbridge.report.profile.text:point_line",
     "Verification": "nirbridge.verification.verify:verification_verdict",
     "Artifact": _artifact,
     "MapOptions": _options,

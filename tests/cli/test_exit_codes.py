@@ -33,7 +33,7 @@ OUTPUTS = {
     "import": "o.nir",
 }
 """What a command writes, as named in ``arguments``."""
-READERS = ("map", "check", "simulate", "quantize", "verify", "inspect", "emit")
+READERS = ("map", "check", "simulate", "quantize", "profile", "verify", "inspect", "emit")
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +68,7 @@ def arguments(name: str, model: str = "m.nir") -> list[str]:
         "simulate": ["simulate", model, "--input", "in.npy", "-o", "o.npz"],
         "quantize": ["quantize", model, "--chip", "loihi1", "-o", "m.q.npz"],
         "verify": ["verify", model, "--chip", "loihi1", "--input", "in.npy"],
+        "profile": ["profile", model, "--chip", "loihi1", "--input", "in.npy"],
         "inspect": ["inspect", model],
         "compare": ["compare", "a.npz", "a.npz"],
         "emit": ["emit", model, "--to", "lava", "-o", "program"],
@@ -227,6 +228,7 @@ CRASHES: dict[str, tuple[Any, str]] = {
     "check": (pipeline, "check_fit"),
     "simulate": (pipeline, "save_recording"),
     "quantize": (pipeline, "save_quantized"),
+    "profile": (pipeline, "profile_network"),
     "verify": (pipeline, "verify_network"),
     "inspect": (inspect_document, "inspect_graph"),
     "compare": (pipeline, "compare_recordings"),

@@ -35,6 +35,7 @@ TEXTS = {
     "simulate": ["simulate", MODEL, "--input", "in.npy", "-o", "o.npz", "--record", "*:s,v"],
     "quantize": ["quantize", MODEL, "--chip", "loihi1", "-o", "m.q.npz"],
     "verify": ["verify", MODEL, "--chip", "loihi1", "--input", "in.npy"],
+    "profile": ["profile", MODEL, "--chip", "loihi1", "--input", "in.npy"],
     "inspect": ["inspect", MODEL, "--portability"],
     "compare": ["compare", "a.npz", "b.npz"],
     "diff": ["diff", "a.npz", "b.npz"],

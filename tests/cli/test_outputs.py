@@ -33,10 +33,11 @@ COMMANDS = {
     "run": "run program --input in.npy",
     "import": "import net.py:net --from torch --calibrate in.npy --sample-shape 2",
     "verify": "verify m.nir --chip chip.toml --input in.npy --labels labels.npy --calibrate in.npy --map m.map.json",
+    "profile": "profile m.nir --chip chip.toml --input in.npy --labels labels.npy",
     "compare": "compare in.png a.png --labels labels.npy",
 }
 """Every command that writes, with every option that reads."""
-WRITES = {"verify": "--plot", "compare": "--plot"}
+WRITES = {"verify": "--plot", "compare": "--plot", "profile": "--plot"}
 
 
 @pytest.fixture(scope="module")

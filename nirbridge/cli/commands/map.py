@@ -9,7 +9,8 @@ import click
 
 from nirbridge.cli.common import check_plot
 from nirbridge.cli.interrupts import EXIT_CODE, MESSAGE
-from nirbridge.cli.names import Choice, RegisteredName
+from nirbridge.cli.mapping_options import OBJECTIVES, core_numbers, map_options, mapping_options
+from nirbridge.cli.names import Choice
 from nirbridge.cli.options import early_option, model_options
 from nirbridge.cli.output import output_width, print_json, print_rich, print_text
 from nirbridge.cli.paths import REPORT_FILES, ChipFile, Command, ModelFile, OutputFile, ReportFolder
@@ -32,6 +33,7 @@ EXAMPLE = """\b
 Example:
   nirbridge map model.nir --chip loihi1 -o model.map.json
   nirbridge map model.nir --chip loihi2 --objective latency --pin fc1=12 --without-cores 3,17
+  nirbridge map model.nir --chip loihi1 --input spikes.npy
   nirbridge map model.nir --chip my_chip.toml --rates rates.npz --json"""
 
 
@@ -43,55 +45,23 @@ Example:
 @click.option("-o", "--output", metavar="FILE.map.json", type=OutputFile(), help="Save the map.")
 @click.option(
     "--objective",
-    type=Choice(["cores", "traffic", "latency"]),
+    type=Choice(list(OBJECTIVES)),
     default="cores",
     show_default=True,
     help="Quantity to minimise.",
 )
-@click.option(
-    "--effort",
-    type=Choice(["fast", "default", "max"]),
-    default="default",
-    show_default=True,
-    help="Search effort, counted in solver work, not in seconds.",
-)
-@click.option(
-    "--method",
-    metavar="sequential|packed|cp-sat",
-    type=RegisteredName("partitioners"),
-    default="cp-sat",
-    show_default=True,
-    help="One layer at a time, first-fit, or the solver with a lower bound (or a plugin's name).",
-)
-@click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Same seed, same map.")
 @click.option("--weight-bits", type=int, metavar="N", help="Bits of a stored weight; default: the chip's own.")
 @click.option(
     "--rates", metavar="FILE.npz", type=click.Path(), help="Spikes per time step, by population; default: assumed."
 )
 @click.option(
-    "--pin", "pins", multiple=True, metavar="POPULATION=CORE", help="Fix a population to a core (or 3,4,5). Repeatable."
+    "--input",
+    "source",
+    metavar="IN.npy|npz",
+    type=click.Path(),
+    help="Measure the rates on these input spikes or currents.",
 )
-@click.option("--without-cores", default="", metavar="3,17", help="Cores that must not be used.")
-@click.option("--chips", type=int, default=1, show_default=True, metavar="N", help="Chips of the board to use.")
-@click.option(
-    "--split",
-    "splits",
-    multiple=True,
-    metavar="POPULATION=N",
-    help="Replicate a population; each copy feeds some of its targets. Repeatable.",
-)
-@click.option("--keep-zeros", is_flag=True, help="Store weights that are 0 in the chip's integers as synapses, too.")
-@click.option("--no-relays", is_flag=True, help="Never map a pooling layer to relay neurons.")
-@click.option(
-    "--retime",
-    type=Choice(["auto", "always", "never"]),
-    default="auto",
-    show_default=True,
-    help="Retime for the delay of hops: where possible, or refuse, or keep the model's delays.",
-)
-@click.option(
-    "--placement-only", is_flag=True, help="Also map a model that the chip cannot run; such a map cannot be executed."
-)
+@mapping_options
 @click.option(
     "--report", metavar="DIR", type=ReportFolder(), help="Also write the report to this folder (text and HTML)."
 )
@@ -110,6 +80,7 @@ def command(
     chip: str,
     output: str | None,
     rates: str | None,
+    source: str | None,
     report: str | None,
     plot: str | None,
     picture: str | None,
@@ -128,13 +99,14 @@ def command(
     from nirbridge import pipeline
 
     check_plot(plot, picture, "--picture", "names the picture to draw")
-    target = pipeline.load_chip(chip, _numbers("--without-cores", settings["without_cores"]))
+    target = pipeline.load_chip(chip, core_numbers("--without-cores", settings["without_cores"]))
     with progress_on_stderr() as progress:
         progress("reading", None)
         network = pipeline.load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
-        options = _options(settings, progress)
+        more = {name: settings[name] for name in ("objective", "weight_bits")}
+        options = map_options(settings, progress, keep_best=True, **more)
         network = pipeline.fit_to_chip(network, target, relays=options.relays)
-        mapped = pipeline.map_network(network, target, _with_rates(options, rates, network))
+        mapped = pipeline.map_network(network, target, _with_rates(options, rates, source, network, max_bytes))
     if report is not None:
         _write_report(mapped, Path(report), Path(model).name)
     if plot is not None:
@@ -172,60 +144,22 @@ def draw(mapped: MappedNetwork, plot: str, picture: str) -> None:
     save_picture(drawn[picture](), plot)
 
 
-def _options(settings: dict[str, Any], progress: Any) -> MapOptions:
-    from nirbridge.pipeline import MapOptions
-
-    return MapOptions(
-        method=settings["method"],
-        objective=settings["objective"],
-        effort=settings["effort"],
-        seed=settings["seed"],
-        chips=settings["chips"],
-        weight_bits=settings["weight_bits"],
-        pins=dict(_pin(text) for text in settings["pins"]),
-        relays=not settings["no_relays"],
-        retime=settings["retime"],
-        splits=dict(_split(text) for text in settings["splits"]),
-        placement_only=settings["placement_only"],
-        keep_zeros=settings["keep_zeros"],
-        keep_early_spikes=settings["keep_early_spikes"],
-        keep_best=True,
-        progress=progress,
-    )
-
-
-def _with_rates(options: MapOptions, rates: str | None, network: Network) -> MapOptions:
+def _with_rates(
+    options: MapOptions, rates: str | None, source: str | None, network: Network, max_bytes: int
+) -> MapOptions:
+    """The options with rates of a file, or with those measured on inputs."""
     from dataclasses import replace
 
-    from nirbridge.pipeline import load_rates
+    from nirbridge.pipeline import load_inputs, load_rates, measured_rates
 
-    return options if rates is None else replace(options, rates=load_rates(rates, network))
-
-
-def _numbers(option: str, text: str) -> tuple[int, ...]:
-    parts = [p.strip() for p in text.split(",") if p.strip()]
-    if not all(p.isascii() and p.isdigit() and len(p) < 10 for p in parts):
-        raise UsageError.of(option, quoted(text), "expected core numbers separated by commas", f"as in {option} 3,17")
-    return tuple(sorted({int(p) for p in parts}))
-
-
-def _pin(text: str) -> tuple[str, tuple[int, ...]]:
-    name, equals, cores = text.rpartition("=")
-    numbers = _numbers("--pin", cores) if equals else ()
-    if not name or not numbers:
-        raise UsageError.of(
-            "--pin", quoted(text), "expected a population and its core", "as in --pin fc1=12 or --pin fc1=12,13"
-        )
-    return name, numbers
-
-
-def _split(text: str) -> tuple[str, int]:
-    name, equals, ways = text.rpartition("=")
-    if not equals or not name or not (ways.isascii() and ways.isdigit() and len(ways) < 10):
-        raise UsageError.of(
-            "--split", quoted(text), "expected a population and a number of copies", "as in --split fc1=2"
-        )
-    return name, int(ways)
+    if rates is not None and source is not None:
+        raise UsageError.of("--input", "given beside --rates", "rates are measured or given", "leave one out")
+    if rates is not None:
+        return replace(options, rates=load_rates(rates, network))
+    if source is None:
+        return options
+    inputs, origin = load_inputs(source, max_bytes=max_bytes), quoted(Path(source).name)
+    return replace(options, rates=measured_rates(network, inputs, origin=origin, progress=options.progress))
 
 
 def _write_report(mapped: MappedNetwork, folder: Path, title: str) -> None:

@@ -1,0 +1,176 @@
+"""``nirbridge profile``: what a model costs on chips, measured on data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nirbridge.cli.common import check_plot
+from nirbridge.cli.mapping_options import OBJECTIVES, core_numbers, map_options, mapping_options
+from nirbridge.cli.names import Choice, RegisteredName
+from nirbridge.cli.options import early_option, model_options
+from nirbridge.cli.output import print_json, print_result, print_text
+from nirbridge.cli.paths import ChipFile, Command, ModelFile, OutputFile
+from nirbridge.cli.progress import progress_on_stderr
+from nirbridge.cli.quiet import is_quiet
+from nirbridge.cli.streams import write_to_stderr
+from nirbridge.errors import quoted
+
+if TYPE_CHECKING:
+    from nirbridge.profiling.model import Profile
+
+EXAMPLE = """\b
+Example:
+  nirbridge profile model.nir --chip loihi1 --input data.npy --labels labels.npy
+  nirbridge profile model.nir --chip loihi1 --chip loihi2 --bits 4 --bits 8 --input data.npz -o table.parquet
+  nirbridge profile model.nir --chip loihi1 --input data.npy --objective cores --objective latency --json"""
+
+
+@click.command(name="profile", cls=Command, epilog=EXAMPLE)
+@click.argument("model", metavar="MODEL.nir|MODEL.net.npz|FILE.py:ATTR", type=ModelFile())
+@click.option(
+    "--chip",
+    "chips_named",
+    required=True,
+    multiple=True,
+    metavar="NAME|FILE.toml",
+    type=ChipFile(),
+    help="Chip to profile on. Repeatable: a table.",
+)
+@click.option(
+    "--input",
+    "source",
+    required=True,
+    metavar="IN.npy|npz",
+    type=click.Path(),
+    help="Input spikes or currents, with as many samples as there are; 'labels' may be among them.",
+)
+@click.option("--labels", metavar="FILE.npy", type=click.Path(), help="Class of each sample, for accuracy.")
+@click.option(
+    "--steps", type=click.IntRange(min=1), metavar="N", help="Time steps of a sample; default: the length of the input."
+)
+@click.option("--samples", type=click.IntRange(min=1), metavar="N", help="Use the first N samples; default: all.")
+@click.option(
+    "--bits",
+    "--weight-bits",
+    "bits",
+    multiple=True,
+    type=click.IntRange(1, 64),
+    metavar="N",
+    help="Bits of a stored weight; default: the chip's own. Repeatable: a table.",
+)
+@click.option(
+    "--objective",
+    "objectives",
+    multiple=True,
+    type=Choice(list(OBJECTIVES)),
+    help="Quantity that the mapping minimises; default: cores. Repeatable: a table.",
+)
+@click.option(
+    "--to",
+    "target",
+    metavar="NAME",
+    type=RegisteredName("emitters"),
+    help="Also run the map in this tool, and show its figures beside ours: sanafe, or a plugin's.",
+)
+@click.option("--no-potentials", is_flag=True, help="Do not count membrane updates; takes less memory and time.")
+@mapping_options
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE.json|csv|parquet",
+    type=OutputFile(),
+    help="Write everything (JSON), or a row per point (CSV, parquet).",
+)
+@click.option(
+    "--plot", metavar="FILE.svg|pdf|png", type=OutputFile(), help="Draw the energy by layer, or by point (matplotlib)."
+)
+@early_option
+@model_options
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
+def command(model: str, output: str | None, plot: str | None, as_json: bool, **options: Any) -> int:
+    """Measure what a model costs on chips: spikes, energy, time, throughput, accuracy, memory.
+
+    The model runs on the data in real numbers; it is mapped with the spike rates that were measured, and its integers
+    run on the same data. The events that occur are charged with the figures of the chip file. Each figure is marked as
+    measured, published or assumed. A point that does not fit is listed, and the exit code is then 1.
+    """
+    check_plot(plot)
+    if output is not None:
+        from nirbridge.report.profile.document import check_profile_path
+
+        check_profile_path(output)
+    profile = run(model, **options)
+    if plot is not None:
+        _draw(profile, plot)
+    if output is not None:
+        from nirbridge.report.profile.document import write_profile
+
+        write_profile(profile, output)
+    _show(profile, output, as_json=as_json)
+    for failed in profile.failed:
+        bits = "default" if failed.weight_bits is None else str(failed.weight_bits)
+        write_to_stderr(f"error: {quoted(failed.chip)}, {bits} bits, {failed.objective}: {failed.reason}")
+    return 1 if profile.failed else 0
+
+
+def run(
+    model: str,
+    chips_named: tuple[str, ...],
+    source: str,
+    labels: str | None,
+    steps: int | None,
+    samples: int | None,
+    bits: tuple[int, ...],
+    objectives: tuple[str, ...],
+    target: str | None,
+    no_potentials: bool,
+    timing: Any,
+    max_bytes: int,
+    repairs: tuple[str, ...],
+    rewrite: Any = None,
+    **settings: Any,
+) -> Profile:
+    """The profile that the command shows."""
+    from nirbridge import pipeline
+
+    without = core_numbers("--without-cores", settings["without_cores"])
+    chips = [pipeline.load_chip(name, without) for name in dict.fromkeys(chips_named)]
+    classes = None if labels is None else pipeline.load_labels(labels)
+    with progress_on_stderr() as progress:
+        progress("reading", None)
+        mapping = map_options(settings, progress)
+        network = pipeline.load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
+        arrays = pipeline.load_inputs(source, max_bytes=max_bytes)
+        origin = {"steps": steps, "samples": samples, "origin": quoted(Path(source).name)}
+        data = pipeline.read_data(network, arrays, classes, **origin)
+        options = pipeline.ProfileOptions(
+            mapping=mapping,
+            bits=tuple(dict.fromkeys(bits)),
+            objectives=tuple(dict.fromkeys(objectives)),
+            target=target,
+            potentials=not no_potentials,
+            model=Path(model).name,
+            progress=progress,
+        )
+        return pipeline.profile_network(network, chips, data, options)
+
+
+def _draw(profile: Profile, plot: str) -> None:
+    from nirbridge.api.pictures import plot_profile
+    from nirbridge.report.plots.files import save_picture
+
+    save_picture(plot_profile(profile), plot)
+
+
+def _show(profile: Profile, output: str | None, *, as_json: bool) -> None:
+    if as_json:
+        print_json(profile.document())
+        return
+    from nirbridge.report.profile.text import profile_text
+
+    print_result(profile_text(profile, notes=not is_quiet()))
+    if output is not None:
+        print_text(f"saved {quoted(output)}")

@@ -1,0 +1,162 @@
+"""A network profiled on data: simulated, mapped with the measured rates, and charged, point by point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from nirbridge._types import Progress, no_progress
+from nirbridge.chips.model import Chip
+from nirbridge.errors import Diagnostic, DoesNotFit, ModelError, NirbridgeError, UsageError, counted
+from nirbridge.network.model import Network
+from nirbridge.pipeline.map import map_network
+from nirbridge.pipeline.options import MapOptions
+
+if TYPE_CHECKING:
+    from nirbridge.arrays import Array
+    from nirbridge.mapping.model import MappedNetwork
+    from nirbridge.profiling.activity import Activity
+    from nirbridge.profiling.data import ProfileData
+    from nirbridge.profiling.model import Profile, ProfilePoint, Witness
+
+Rates = tuple[Mapping[str, "Array"], str]
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileOptions:
+    """Options of a profile: the tables that are made, and how each point is mapped.
+
+    ``bits`` and ``objectives``: one point for each; empty: those of ``mapping``. ``target``: an emitter whose simulator
+    runs the same map (``sanafe``). ``potentials``: count membrane updates, which takes memory and time.
+    """
+
+    mapping: MapOptions = field(default_factory=MapOptions)
+    bits: tuple[int, ...] = ()
+    objectives: tuple[str, ...] = ()
+    target: str | None = None
+    potentials: bool = True
+    model: str = ""
+    progress: Progress = no_progress
+
+
+def read_data(network: Network, arrays: Any, labels: Any = None, **options: Any) -> ProfileData:
+    """The data of a profile, as ``profiling.data.profile_data``. Raises UsageError."""
+    from nirbridge.profiling.data import profile_data
+
+    return profile_data(network, arrays, labels, **options)
+
+
+def measured_rates(
+    network: Network,
+    arrays: Any,
+    *,
+    steps: int | None = None,
+    origin: str = "the data",
+    progress: Progress = no_progress,
+) -> Rates:
+    """Spikes per neuron and time step of a network on data, and where they are from, as ``MapOptions.rates``.
+
+    Raises UsageError: data that do not fit.
+    """
+    from nirbridge.profiling.activity import measure_reference
+
+    data = read_data(network, arrays, steps=steps, origin=origin)
+    return rates_of_run(network, data, measure_reference(network, data.inputs, potentials=False, progress=progress))
+
+
+def rates_of_run(network: Network, data: ProfileData, activity: Activity) -> Rates:
+    """The rates of a run of the reference, with those of readouts."""
+    from nirbridge.profiling.costing import run_rates
+
+    shapes = {p.name: p.shape for p in (*network.inputs, *network.populations)}
+    size = f"{counted(data.samples, 'sample')} of {counted(data.steps, 'time step')}"
+    found = run_rates(network, activity.rates(shapes))
+    return MappingProxyType(found), f"measured on {data.origin}: {size}"
+
+
+def profile_network(
+    network: Network, chips: Sequence[Chip], data: ProfileData, options: ProfileOptions | None = None
+) -> Profile:
+    """What a network costs on chips, measured on data; a point for each chip, width and objective.
+
+    Raises:
+        DoesNotFit, ModelError, UsageError: as of ``map_network``, where no point can be profiled; every reason.
+    """
+    from nirbridge.profiling.activity import measure_reference
+    from nirbridge.profiling.model import FailedPoint, Profile
+
+    settings = options or ProfileOptions()
+    reference = measure_reference(network, data.inputs, potentials=settings.potentials, progress=settings.progress)
+    rates = rates_of_run(network, data, reference)
+    points: list[ProfilePoint] = []
+    failed: list[FailedPoint] = []
+    problems: dict[str, Diagnostic] = {}
+    errors: list[type[NirbridgeError]] = []
+    for chip, mapping in _requests(chips, settings, rates):
+        try:
+            points.append(_point(network, chip, data, reference, mapping, settings))
+        except (DoesNotFit, ModelError, UsageError) as error:
+            reason = "; ".join(map(str, error.problems[:3]))
+            failed.append(FailedPoint(chip.name, mapping.weight_bits, mapping.objective, reason))
+            problems |= {str(problem): problem for problem in error.problems}
+            errors.append(type(error))
+    if not points:
+        raise errors[0](*problems.values())
+    return Profile(settings.model, data.origin, tuple(points), tuple(failed), MappingProxyType(_meta()))
+
+
+def _requests(chips: Sequence[Chip], settings: ProfileOptions, rates: Rates) -> Iterator[tuple[Chip, MapOptions]]:
+    """Chips, then widths, then objectives, each combination once."""
+    if not chips:
+        raise UsageError.of("chips", "none", "a profile is of a network on a chip", "name one")
+    given = replace(settings.mapping, rates=settings.mapping.rates or rates, progress=settings.progress)
+    for chip in chips:
+        for bits in settings.bits or (given.weight_bits,):
+            for objective in settings.objectives or (given.objective,):
+                yield chip, replace(given, weight_bits=bits, objective=objective)
+
+
+def _point(
+    network: Network,
+    chip: Chip,
+    data: ProfileData,
+    reference: Activity,
+    mapping: MapOptions,
+    settings: ProfileOptions,
+) -> ProfilePoint:
+    from nirbridge.mapping.integers import integers_of
+    from nirbridge.profiling.activity import measure_integers, measure_reference
+    from nirbridge.profiling.point import PointRuns, profile_point
+
+    mapped = map_network(network, chip, mapping)
+    integers = None if mapped.placement_only else integers_of(mapped)
+    options: dict[str, Any] = {"potentials": settings.potentials, "progress": settings.progress}
+    if integers is not None:
+        activity = measure_integers(integers, data.inputs, **options)
+    else:  # relays and copies of the map are in no other run
+        activity = measure_reference(mapped.network, data.inputs, **options)
+    about = {"model": settings.model, "effort": mapping.effort, "method": mapping.method, "seed": mapping.seed}
+    witness = _witness(mapped, data, settings)
+    return profile_point(PointRuns(network, data, reference, mapped, integers, activity), about, (), witness)
+
+
+def _witness(mapped: MappedNetwork, data: ProfileData, settings: ProfileOptions) -> Witness | None:
+    """The figures of another simulator; None where none is asked for. Raises UsageError: it gives no figures."""
+    if settings.target is None:
+        return None
+    from nirbridge import plugins as registry
+    from nirbridge.errors import quoted
+
+    emitter: Any = registry.get("emitters", settings.target)
+    if not hasattr(emitter, "figures"):
+        limit = "a profile compares energy and time"
+        raise UsageError.of(f"emitter {quoted(settings.target)}", "gives no figures", limit, "use --to sanafe")
+    return emitter.figures(mapped, data.inputs, progress=settings.progress)
+
+
+def _meta() -> dict[str, Any]:
+    from nirbridge._version import __version__
+
+    return {"schema": 1, "nirbridge": __version__}

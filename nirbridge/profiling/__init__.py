@@ -1,0 +1,1 @@
+"""Energy, time, accuracy and activity of a network on a chip, measured on the user's data."""

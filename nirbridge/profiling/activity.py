@@ -1,0 +1,243 @@
+"""Spikes, potentials and decisions of a run, counted block by block, so that memory stays small on any data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from nirbridge._types import Progress, Shape
+from nirbridge.arrays import Array
+from nirbridge.network.model import Network
+from nirbridge.quantization.model import QuantizedNetwork
+from nirbridge.simulators.fixed.simulate import FixedSimulator
+from nirbridge.simulators.simulate import simulate
+from nirbridge.simulators.types import Probe, SimulationResult, SimulationState
+
+BLOCK_BYTES = 128 * 2**20
+"""Recorded arrays of one block of samples and time steps."""
+SAMPLES = 128
+BYTES = 12
+"""Of a neuron in a time step: its spike, and its potential as the integer simulator holds it."""
+Spikes = Mapping[str, Array]
+"""Sent values of a block by name of an input or population that fires: ``[time steps, samples, neurons]``, flat."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Activity:
+    """Counts of one run over all samples.
+
+    ``counts``: by input and firing population, spikes of each neuron over the run [flat]; of an input, values that are
+    not 0. ``active``: by firing population, activations that are not 0 in the time steps of the model. ``updates``: by
+    population, changes of potentials in these time steps, the first one of each neuron included. ``totals``: by output,
+    its values summed over these time steps [samples, values]. ``steps``: time steps of a sample; ``run_steps``: those
+    of its run. ``graded``: inputs with values other than 0 and 1.
+    """
+
+    samples: int
+    steps: int
+    run_steps: int
+    counts: Mapping[str, Array]
+    active: Mapping[str, int]
+    updates: Mapping[str, int]
+    totals: Mapping[str, Array]
+    graded: frozenset[str]
+
+    def per_inference(self, name: str) -> float:
+        """Spikes of a node in a sample, on average."""
+        return float(self.counts[name].sum()) / self.samples
+
+    def rates(self, shapes: Mapping[str, Shape]) -> dict[str, Array]:
+        """Spikes of each neuron per time step of its run, in the shape of its node."""
+        events = self.samples * self.run_steps
+        return {name: (count / events).reshape(shapes[name]) for name, count in self.counts.items() if name in shapes}
+
+
+class Node(Protocol):
+    """An input, a population or an output."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def shape(self) -> Shape:
+        """Sizes of its axes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Runner:
+    """A simulator seen from here: nodes with their latency, and a function that runs a block from a state."""
+
+    inputs: Sequence[Node]
+    populations: Sequence[Any]
+    outputs: Sequence[Node]
+    latency: Mapping[str, int]
+    probes: tuple[Probe, ...]
+    run: Callable[..., SimulationResult]
+
+
+def measure_reference(network: Network, inputs: Spikes, *, potentials: bool, progress: Progress) -> Activity:
+    """Counts of the network in real numbers.
+
+    Args:
+        network: the model.
+        inputs: by name, ``[steps, samples, *shape]``.
+        potentials: count membrane updates, too.
+        progress: called with a stage and the completed fraction.
+
+    Raises:
+        UsageError: inputs that do not fit.
+    """
+    runner = _Runner(
+        network.inputs,
+        network.populations,
+        network.outputs,
+        {},
+        _probes(network.populations, network.outputs, potentials),
+        lambda block, **options: simulate(network, block, **options),
+    )
+    return _measure(runner, inputs, 0, None, lambda done: progress("reference", done))
+
+
+def measure_integers(
+    quantized: QuantizedNetwork,
+    inputs: Spikes,
+    *,
+    potentials: bool,
+    progress: Progress,
+    on_block: Callable[[Spikes], None] | None = None,
+) -> Activity:
+    """Counts of the network in integers, over the longer run of the hardware.
+
+    ``on_block`` gets the sent values of every block, for models of cost. Other arguments as of ``measure_reference``.
+    """
+    simulator = FixedSimulator(quantized)
+    runner = _Runner(
+        quantized.inputs,
+        quantized.populations,
+        quantized.outputs,
+        quantized.latency,
+        _probes(quantized.populations, quantized.outputs, potentials),
+        simulator.run,
+    )
+    late = max(quantized.latency.values(), default=0)
+    return _measure(runner, inputs, late, on_block, lambda done: progress("integers", done))
+
+
+def _probes(populations: Sequence[Any], outputs: Sequence[Node], potentials: bool) -> tuple[Probe, ...]:
+    found = []
+    for p in populations:
+        variables = (("s",) if p.neuron.fires else ()) + (("v",) if potentials else ())
+        found += [Probe(p.name, variables)] if variables else []
+    return (*found, *(Probe(port.name, ("s",)) for port in outputs))
+
+
+def _measure(
+    runner: _Runner,
+    inputs: Spikes,
+    late: int,
+    on_block: Callable[[Spikes], None] | None,
+    progress: Callable[[float], None],
+) -> Activity:
+    steps, samples = next(iter(inputs.values())).shape[:2] if inputs else (0, 1)
+    counter = _Counter(runner, samples, steps)
+    total, done = samples * (steps + late), 0
+    for first, last, length in _blocks(runner, samples, steps + late):
+        state: SimulationState | None = None
+        counter.begin(first, last)
+        for start in range(0, steps + late, length):
+            stop = min(start + length, steps + late)
+            part = {name: _cut(a, start, stop, first, last) for name, a in inputs.items()}
+            result = runner.run(part, steps=stop - start, state=state, record=runner.probes)
+            state = result.state
+            sent = counter.take(part, result.recording.arrays, start)
+            if on_block is not None:
+                on_block(sent)
+            done += (last - first) * (stop - start)
+            progress(done / total)
+    return counter.finish(steps + late)
+
+
+def _blocks(runner: _Runner, samples: int, steps: int) -> Iterator[tuple[int, int, int]]:
+    """First and last sample of each block, and its time steps per part."""
+    nodes = (*runner.inputs, *runner.populations)
+    per_step = BYTES * sum(int(np.prod(node.shape)) for node in nodes)
+    wide = max(1, min(SAMPLES, samples, BLOCK_BYTES // max(1, per_step * min(steps, 64))))
+    length = max(1, min(steps, BLOCK_BYTES // max(1, per_step * wide)))
+    return ((first, min(first + wide, samples), length) for first in range(0, samples, wide))
+
+
+def _cut(array: Array, start: int, stop: int, first: int, last: int) -> Array:
+    """Time steps from start to stop of some samples; zeros after the end of the data."""
+    part = array[start:stop, first:last]
+    silent = stop - start - len(part)
+    return np.concatenate([part, np.zeros((silent, *part.shape[1:]), part.dtype)]) if silent > 0 else part
+
+
+class _Counter:
+    """Sums over blocks; potentials are compared across the ends of blocks, too."""
+
+    def __init__(self, runner: _Runner, samples: int, steps: int) -> None:
+        self.of, self.samples, self.steps = runner, samples, steps
+        firing = [p for p in runner.populations if p.neuron.fires]
+        self.counts = {n.name: np.zeros(int(np.prod(n.shape))) for n in (*runner.inputs, *firing)}
+        self.active = {p.name: 0 for p in firing}
+        self.updates = {p.name: 0 for p in runner.populations if any("v" in x.variables for x in runner.probes)}
+        self.totals = {o.name: np.zeros((samples, int(np.prod(o.shape)))) for o in runner.outputs}
+        self.graded: set[str] = set()
+        self.window, self.before = (0, samples), dict[str, Array]()
+
+    def begin(self, first: int, last: int) -> None:
+        """Another block of samples."""
+        self.window, self.before = (first, last), {}
+
+    def take(self, inputs: Spikes, arrays: Mapping[tuple[str, str], Array], start: int) -> Spikes:
+        """Count a part of a block; the sent values of all nodes, flat."""
+        sent: dict[str, Array] = {}
+        for port in self.of.inputs:
+            values = _flat(inputs[port.name])
+            if port.name not in self.graded and not bool(np.all((values == 0) | (values == 1))):
+                self.graded.add(port.name)
+            sent[port.name] = values != 0
+            self.counts[port.name] += np.count_nonzero(values, axis=(0, 1))
+        for (name, variable), array in arrays.items():
+            values = _flat(array)
+            low, high = self._model_steps(name, start, len(values))
+            if variable == "v" and name in self.updates:
+                self._potentials(name, values[low:high])
+            elif name in self.totals:
+                first, last = self.window
+                self.totals[name][first:last] += values[low:high].sum(axis=0, dtype=np.float64)
+            else:
+                sent[name] = values
+                self.counts[name] += values.sum(axis=(0, 1), dtype=np.float64)
+                self.active[name] += int(np.count_nonzero(values[low:high]))
+        return sent
+
+    def _model_steps(self, name: str, start: int, length: int) -> tuple[int, int]:
+        """The part of a stretch that lies within the time steps of the model, which begin at the node's latency."""
+        late = self.of.latency.get(name, 0)
+        low = min(max(late - start, 0), length)
+        return low, max(low, min(late + self.steps - start, length))
+
+    def _potentials(self, name: str, values: Array) -> None:
+        if not len(values):
+            return
+        before = self.before.get(name)
+        changed = values[0].size if before is None else np.count_nonzero(values[0] != before)
+        self.updates[name] += int(changed) + int(np.count_nonzero(values[1:] != values[:-1]))
+        self.before[name] = values[-1].copy()
+
+    def finish(self, run_steps: int) -> Activity:
+        """The counts of all blocks."""
+        counted = self.counts, self.active, self.updates, self.totals
+        return Activity(self.samples, self.steps, run_steps, *counted, frozenset(self.graded))
+
+
+def _flat(array: Array) -> Array:
+    return np.asarray(array).reshape(*array.shape[:2], -1)

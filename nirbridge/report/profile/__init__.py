@@ -1,0 +1,1 @@
+"""Profiles as text, as one JSON document, and as tables in files."""

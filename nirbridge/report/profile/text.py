@@ -1,0 +1,286 @@
+"""A profile as text: figures of an inference and of a time step with their basis, layers, events and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from nirbridge.errors import counted, quoted
+from nirbridge.profiling.model import EventProfile, Figure, LayerProfile, Profile, ProfilePoint, Witness
+from nirbridge.report.map_facts import figure_with_prefix, one_line
+from nirbridge.report.tables import facts_table, heading, listed, table
+
+PADDING = (0, 2, 0, 0)
+LAYERS_SHOWN = 60
+_WORST = "every neuron and input fires in every time step"
+Format = Callable[[float], str]
+
+
+def profile_text(profile: Profile, *, notes: bool = True) -> RenderableType:
+    """The whole profile of one point; of several points a table with a row for each."""
+    of = f"{one_line(profile.model)}: " if profile.model else ""
+    title = Text(f"{of}{_about(profile)}", style="bold")
+    if len(profile.points) == 1:
+        return Group(title, *_point(profile.points[0], notes=notes), *_failed(profile))
+    return Group(title, _table(profile.points), *_failed(profile), *_shared_notes(profile.points if notes else ()))
+
+
+def profile_line(profile: Profile) -> str:
+    """Points, data, and the energy and time of an inference on the first point."""
+    points = profile.points
+    if not points:
+        return "no points"
+    first = points[0]
+    known = [_amount(first, "energy_per_inference_j", "J"), _amount(first, "time_per_inference_s", "s")]
+    told = [text for text in known if text]
+    figures = f"{' and '.join(told)} per inference" if told else "no figures of energy and time"
+    others = f", and {counted(len(points) - 1, 'more point')}" if len(points) > 1 else ""
+    return f"{_about(profile)}; {figures} on {quoted(first.about['chip'])}{others}"
+
+
+def point_line(point: ProfilePoint) -> str:
+    """Chip, width, and energy and time of an inference."""
+    known = [_amount(point, "energy_per_inference_j", "J"), _amount(point, "time_per_inference_s", "s")]
+    told = " and ".join(text for text in known if text) or "no figures of energy and time"
+    bits = counted(point.about["weight_bits"], "bit")
+    return f"{quoted(point.about['chip'])}, weights of {bits}, {told} per inference"
+
+
+def point_text(point: ProfilePoint) -> RenderableType:
+    """The sections of one point."""
+    return Group(*_point(point, notes=True))
+
+
+def _about(profile: Profile) -> str:
+    about = profile.points[0].about if profile.points else {"samples": 0, "steps": 0}
+    size = f"{counted(about['samples'], 'sample')} of {counted(about['steps'], 'time step')}"
+    return f"{size} ({one_line(profile.data)})" if profile.data else size
+
+
+def _point(point: ProfilePoint, *, notes: bool) -> Iterator[RenderableType]:
+    about = point.about
+    place = (
+        f"{about['cores']:,} of {about['chip']}'s cores ({about['status']}, at least {about['cores_lower_bound']:,})"
+    )
+    mapping = f"weights of {counted(about['weight_bits'], 'bit')}, objective {about['objective']}"
+    steps = counted(about["hardware_steps"], "time step")
+    facts = [("chip", f"{one_line(place)}, {mapping}"), ("an inference", f"{steps} on the chip")]
+    yield facts_table([*facts, ("rates", one_line(about["rates"]))])
+    yield heading("figures")
+    yield table(("", "per inference", "per time step", "range", "basis"), "LRRRL", _figures(point), padding=PADDING)
+    yield heading("layers, per inference")
+    yield _layers(point.layers)
+    yield heading("events, per inference")
+    yield _events(point.events)
+    yield heading("memory")
+    yield _memory(point)
+    yield heading("NeuroBench")
+    yield _metrics(point)
+    if point.witness is not None:
+        yield heading(f"beside {one_line(point.witness.name)} {one_line(point.witness.version)}".rstrip())
+        yield _witness(point, point.witness)
+    if notes:
+        yield from listed("sources", _sources(point))
+        yield from listed("notes", map(one_line, point.notes))
+
+
+def _figures(point: ProfilePoint) -> Iterator[tuple[str, ...]]:
+    """Rows of the table of figures; those without a value are left out."""
+    pairs: tuple[tuple[str, str, str, Format], ...] = (
+        ("spikes", "spikes_per_inference", "spikes_per_step", _count),
+        ("input events", "input_spikes_per_inference", "", _count),
+        ("synaptic operations", "synaptic_ops_per_inference", "synaptic_ops_per_step", _count),
+        ("energy", "energy_per_inference_j", "energy_per_step_j", _unit("J")),
+        ("energy per synaptic operation", "energy_per_synaptic_op_j", "", _unit("J")),
+        ("time", "time_per_inference_s", "time_per_step_s", _unit("s")),
+        ("longest time step of the data", "", "longest_step_s", _unit("s")),
+        (f"time where {_WORST}", "", "guaranteed_step_s", _unit("s")),
+        ("throughput, sustained", "inferences_per_s", "", _per_second),
+        ("throughput, guaranteed", "guaranteed_inferences_per_s", "", _per_second),
+        ("power", "power_w", "", _unit("W")),
+        ("energy-delay product", "energy_delay_js", "", _unit("J s")),
+        ("accuracy, reference", "accuracy_reference", "", _share),
+        ("accuracy, integers", "accuracy", "", _share),
+        ("same decisions", "same_decisions", "", _share),
+        ("activation sparsity", "activation_sparsity", "", _share),
+        ("synaptic memory", "memory_bytes", "", _unit("B")),
+    )
+    for label, inference, step, text in pairs:
+        figures = [point.figures.get(name) for name in (inference, step)]
+        known = next((figure for figure in figures if figure is not None), None)
+        if known is not None:
+            cells = ("" if figure is None else text(figure.value) for figure in figures)
+            yield (label, *cells, _range(known, text), known.basis)
+
+
+def _range(figure: Figure, text: Format) -> str:
+    if figure.low is None or figure.high is None:
+        return ""
+    return f"{text(figure.low)} to {text(figure.high)}"
+
+
+def _unit(unit: str) -> Format:
+    return lambda value: figure_with_prefix(value, unit)
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 or value == int(value) else f"{value:,.4g}"
+
+
+def _share(value: float) -> str:
+    return f"{value:.2%}"
+
+
+def _per_second(value: float) -> str:
+    return f"{value:,.4g} /s" if value < 10_000 else f"{value:,.0f} /s"
+
+
+def _amount(point: ProfilePoint, name: str, unit: str) -> str:
+    value = point[name]
+    return "" if value is None else figure_with_prefix(value, unit)
+
+
+def _layers(layers: Sequence[LayerProfile]) -> RenderableType:
+    headings = ("layer", "kind", "neurons", "cores", "spikes", "sparsity", "synaptic ops", "energy", "", "memory")
+    total = sum(layer.total_energy_j for layer in layers)
+    rows = [_layer(layer, total) for layer in layers[:LAYERS_SHOWN]]
+    if len(layers) > LAYERS_SHOWN:
+        rows.append((f"and {len(layers) - LAYERS_SHOWN:,} more", *[""] * (len(headings) - 1)))
+    return table(headings, "LLR", rows, padding=PADDING)
+
+
+def _layer(layer: LayerProfile, total: float) -> tuple[str, ...]:
+    energy = layer.total_energy_j
+    return (
+        quoted(layer.name, 40),
+        one_line(layer.kind),
+        f"{layer.neurons:,}",
+        f"{layer.cores:,}" if layer.kind != "input" else "host",
+        _count(layer.spikes),
+        "" if layer.sparsity is None else _share(layer.sparsity),
+        _count(layer.synaptic_ops),
+        figure_with_prefix(energy, "J") if total else "",
+        f"{energy / total:.0%}" if total else "",
+        figure_with_prefix(layer.memory_bytes, "B") if layer.memory_bytes else "",
+    )
+
+
+def _events(events: Sequence[EventProfile]) -> RenderableType:
+    rows = [
+        (
+            event.kind,
+            "" if event.count is None else _count(event.count),
+            "" if event.energy_j is None else figure_with_prefix(event.energy_j, "J", approximate=event.is_approximate),
+            "" if event.time_s is None else figure_with_prefix(event.time_s, "s", approximate=event.is_approximate),
+            one_line(event.energy_source or event.time_source),
+        )
+        for event in events
+        if event.count or event.energy_j or event.time_s
+    ]
+    return table(("event", "count", "energy", "time", "source"), "LRRRl", rows, padding=PADDING)
+
+
+def _memory(point: ProfilePoint) -> RenderableType:
+    rows = [
+        (
+            resource.resource.replace("_", " "),
+            f"{resource.used:,}",
+            f"{resource.most:,}",
+            "not limited" if resource.limit is None else f"{resource.limit:,}",
+            "" if resource.used_bytes is None else f"{resource.used_bytes:,.0f}",
+            "" if resource.reserved_bytes is None else f"{resource.reserved_bytes:,.0f}",
+        )
+        for resource in point.memory
+    ]
+    headings = ("resource", "all cores", "fullest core", "limit of a core", "bytes used", "bytes of these cores")
+    return table(headings, "LR", rows, padding=PADDING)
+
+
+def _metrics(point: ProfilePoint) -> RenderableType:
+    names = list(dict.fromkeys(name for metrics in point.neurobench.values() for name in metrics))
+    columns = list(point.neurobench)
+    rows = [(name, *(_metric(point.neurobench[column].get(name)) for column in columns)) for name in names]
+    return table(("metric", *columns), "LR", rows, padding=PADDING)
+
+
+def _metric(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if value == int(value) and abs(value) > 1 else f"{value:,.6g}"
+
+
+def _witness(point: ProfilePoint, witness: Witness) -> RenderableType:
+    rows = [("spikes", f"{point['spikes_per_inference'] or 0:,.6g}", f"{witness.spikes:,.6g}", "", "")]
+    rows[0] = (*rows[0][:3], "equal" if witness.spikes_equal else "not equal", f"{witness.samples:,} samples")
+    pairs = (("energy", "energy_per_inference_j", "J", witness.energy_j),)
+    pairs += (("time", "time_per_inference_s", "s", witness.time_s),)
+    for label, name, unit, theirs in pairs:
+        ours = point[name]
+        if ours is not None and theirs is not None:
+            ratio = f"{ours / theirs:.3f} times" if theirs else ""
+            rows.append((label, figure_with_prefix(ours, unit), figure_with_prefix(theirs, unit), ratio, ""))
+    rows += [(one_line(note), "", "", "", "") for note in witness.notes]
+    return table(("per inference", "nirbridge", one_line(witness.name), "", ""), "LR", rows, padding=PADDING)
+
+
+def _sources(point: ProfilePoint) -> Iterable[str]:
+    """The sources of the figures of energy and time, each with the figures that rest on it."""
+    found: dict[str, list[str]] = {}
+    for name, figure in point.figures.items():
+        if figure.basis != "measured" and name.startswith(("energy_per_inf", "time_per_inf", "guaranteed_step")):
+            found.setdefault(figure.source, []).append(name)
+    return [f"{', '.join(names)}: {one_line(source)}" for source, names in found.items()]
+
+
+# -- several points --------------------------------------------------------------------------------------------------
+
+
+def _table(points: Sequence[ProfilePoint]) -> RenderableType:
+    headings = ("chip", "bits", "objective", "cores", "spikes", "energy", "time", "throughput", "guaranteed", "EDP")
+    return table((*headings, "accuracy", "memory"), "LRLR", map(_row, points), padding=PADDING)
+
+
+def _row(point: ProfilePoint) -> tuple[str, ...]:
+    accuracy = next((v for v in (point["accuracy"], point["accuracy_reference"]) if v is not None), None)
+    rates = (point["inferences_per_s"], point["guaranteed_inferences_per_s"])
+    return (
+        one_line(point.about["chip"]),
+        str(point.about["weight_bits"]),
+        str(point.about["objective"]),
+        f"{point.about['cores']:,}",
+        _count(point["spikes_per_inference"] or 0.0),
+        _known(point, "energy_per_inference_j", "J"),
+        _known(point, "time_per_inference_s", "s"),
+        *("no data" if rate is None else _per_second(rate) for rate in rates),
+        _known(point, "energy_delay_js", "J s"),
+        "" if accuracy is None else _share(accuracy),
+        figure_with_prefix(point["memory_bytes"] or 0.0, "B"),
+    )
+
+
+def _known(point: ProfilePoint, name: str, unit: str) -> str:
+    """A figure, ``~`` before an assumed one; no data where the chip file has none."""
+    figure = point.figures.get(name)
+    return (
+        "no data" if figure is None else figure_with_prefix(figure.value, unit, approximate=figure.basis == "assumed")
+    )
+
+
+def _failed(profile: Profile) -> Iterator[RenderableType]:
+    lines = [
+        f"{one_line(x.chip)}, {'default' if x.weight_bits is None else x.weight_bits} bits, {x.objective}: "
+        f"{one_line(x.reason)}"
+        for x in profile.failed
+    ]
+    yield from listed("not profiled", lines)
+
+
+def _shared_notes(points: Sequence[ProfilePoint]) -> Iterator[RenderableType]:
+    notes: dict[str, None] = {}
+    for point in points:
+        notes |= {one_line(note): None for note in point.notes}
+    if any(figure.basis == "assumed" for point in points for figure in point.figures.values()):
+        notes["~: rests on a figure that is not public; nirbridge chips NAME lists them"] = None
+    yield from listed("notes", notes)
