@@ -30,7 +30,7 @@ from pathlib import Path  # noqa: E402
 
 import numpy as np  # noqa: E402
 
-from benchmarks import sim_nets, sim_rivals  # noqa: E402
+from benchmarks import sim_nets, sim_rivals, sim_threads  # noqa: E402
 from benchmarks.sim_brian2 import Brian2  # noqa: E402
 from nirbridge.arrays import Array  # noqa: E402
 
@@ -339,7 +339,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--brian2", metavar="PYTHON", help="interpreter of an environment with brian2")
     parser.add_argument("-o", "--output", type=Path, default=Path("build/simulators.json"))
+    parser.add_argument("--threads", action="store_true", help="two threads against one, and nothing else")
     options = parser.parse_args()
+    if options.threads:
+        print(sim_threads.table(4 * options.rounds))
+        return
     warnings.filterwarnings("ignore")  # of the frameworks
     _one_torch_thread()
     densities = [float(d) / 100 for d in options.densities.split(",")]

@@ -17,7 +17,7 @@ from coverage import CoverageData
 
 from benchmarks.mutants.sites import Function, Mutant
 
-KERNELS = {"borrowing", "compiled", "vectorised", "intrinsic", "njit"}
+KERNELS = {"borrowing", "compiled", "intrinsic", "jitted", "njit", "vectorised"}
 """Decorators of functions whose inside no tracer sees."""
 SIMILAR = 0.05
 """Tests of fewer seconds are not told apart by time."""

@@ -55,7 +55,6 @@ SECTIONS = {
             "simulators",
             "compare",
             "lava",
-            "c",
             "verify",
             "report",
             "pictures",

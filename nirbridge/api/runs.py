@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from nirbridge import pipeline, plugins
 from nirbridge._types import Progress, no_progress
-from nirbridge.api.arguments import Natural, checked, kind_of
+from nirbridge.api.arguments import Count, Natural, checked, kind_of
 from nirbridge.api.models import ChipLike, FilePath, network_of
 from nirbridge.api.models import chip as find_chip
 from nirbridge.api.stages import calibration_arrays
@@ -35,6 +35,7 @@ def simulate(
     steps: Natural | None = None,
     record: Probes | None = None,
     keep_early_spikes: bool = False,
+    threads: Count = 1,
     progress: Progress = no_progress,
 ) -> Recording:
     """Simulate a model on inputs, time step by time step.
@@ -49,6 +50,8 @@ def simulate(
         steps: time steps; None: as many as the inputs have.
         record: probes, or texts such as ``l1:s,v`` and ``*:s``; None: the outputs.
         keep_early_spikes: populations that cannot wait for their first time step start at once, in integers.
+        threads: how many threads share the samples of a batch, at most one per sample; the result has the same bits
+            for any number.
         progress: called with a stage and the completed fraction of it.
 
     Raises:
@@ -62,9 +65,10 @@ def simulate(
         (25, 8, 10)
     """
     arrays, probes = plain_arrays(inputs), probes_of(record)
-    options: dict[str, Any] = {"steps": steps, "record": probes, "progress": progress}
+    options: dict[str, Any] = {"steps": steps, "record": probes, "threads": threads, "progress": progress}
     if isinstance(model, QuantizedNetwork | MappedNetwork):
-        return plugins.get("simulators", _backend_of(model, backend, chip))(model, arrays, **options)
+        simulator: Any = plugins.get("simulators", _backend_of(model, backend, chip))
+        return simulator(model, arrays, **options)
     network = network_of(model, sample)
     if backend in ("fixed", "mapped") or chip is not None:
         target = None if chip is None else find_chip(chip)

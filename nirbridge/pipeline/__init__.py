@@ -15,7 +15,6 @@ Only this room knows all stages; heavy modules are imported where they are used.
 
 from nirbridge.pipeline.differences import differences
 from nirbridge.pipeline.emit import (
-    can_run,
     check_program_folder,
     emit_lava,
     emit_quantized,
@@ -77,7 +76,6 @@ __all__ = [
     "SavedFile",
     "apply_passes",
     "assumes_dt",
-    "can_run",
     "check_fit",
     "check_map",
     "check_program_folder",

@@ -73,9 +73,12 @@ def simulate_on_chip(
     steps: int | None = None,
     record: Sequence[Any] | None = None,
     keep_early_spikes: bool = False,
+    threads: int = 1,
     progress: Progress = no_progress,
 ) -> Recording:
     """The integers of a chip ('fixed'), or those on the cores of a map ('mapped'; None: mapped here); hardware steps.
+
+    ``threads``: as of ``simulate_fixed``; 'mapped' runs in one.
 
     Raises:
         UsageError: options that do not go together, or inputs that the network does not take.
@@ -86,6 +89,7 @@ def simulate_on_chip(
     from nirbridge.quantization.quantize import quantize
     from nirbridge.simulators.fixed.simulate import simulate_fixed
     from nirbridge.simulators.mapped.simulate import simulate_mapped
+    from nirbridge.simulators.threads import refuse_threads
 
     if backend not in ("fixed", "mapped") or chip is None or (map_file is not None and backend != "mapped"):
         found = (
@@ -93,12 +97,15 @@ def simulate_on_chip(
         )
         limit = "fixed and mapped take --chip, mapped also --map, other backends neither"
         raise UsageError.of("simulate", found, limit, "as in --backend mapped --chip loihi1")
+    if backend == "mapped":
+        refuse_threads(backend, threads)
     target = load_chip(chip) if isinstance(chip, str | Path) else chip
     saved = None if map_file is None else load_runnable(map_file)
     early = keep_early_spikes or bool(saved and saved.early_spikes)
     retimed = retime(network, target, splits=dict(saved.splits) if saved else None, keep_early_spikes=early)
     quantized = quantize(retimed, target, QuantizationOptions(weight_bits=None if saved is None else saved.weight_bits))
+    shared: dict[str, Any] = {"steps": steps, "record": record, "progress": progress}
     if backend == "fixed":
-        return simulate_fixed(quantized, inputs, steps=steps, record=record, progress=progress).recording
+        return simulate_fixed(quantized, inputs, threads=threads, **shared).recording
     mapping = saved or map_retimed(retimed, target, MapOptions(effort="fast", progress=progress), quantized)
-    return simulate_mapped(quantized, mapping, inputs, steps=steps, record=record, progress=progress)
+    return simulate_mapped(quantized, mapping, inputs, **shared)

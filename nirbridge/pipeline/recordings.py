@@ -28,9 +28,10 @@ def load_inputs(path: str | Path, *, max_bytes: int | None = None) -> Any:
 def simulate_network(network: Network, inputs: Any, *, backend: str = "auto", **options: Any) -> Recording:
     """Simulates a network in floating point, by its exact semantics; options and errors as of ``simulators.simulate``.
 
-    A backend of a plugin gets ``steps``, ``record`` and ``progress`` of the options.
+    A backend of a plugin gets ``steps``, ``record`` and ``progress`` of the options, and takes no ``threads``.
     """
     from nirbridge.simulators.simulate import BACKENDS, simulate
+    from nirbridge.simulators.threads import refuse_threads
 
     if backend in ("auto", *BACKENDS):
         return simulate(network, inputs, backend=backend, **options).recording
@@ -38,6 +39,7 @@ def simulate_network(network: Network, inputs: Any, *, backend: str = "auto", **
     if backend in ("fixed", "mapped"):
         limit = "this runs a network in real numbers"
         raise UsageError.of(f"backend {quoted(backend)}", "runs the integers of a chip", limit, "use simulate_on_chip")
+    refuse_threads(backend, options.get("threads", 1))
     taken = {name: options[name] for name in ("steps", "record", "progress") if options.get(name) is not None}
     return simulator(network, inputs, **taken)
 

@@ -12,6 +12,7 @@ from nirbridge.mapping.model import MappedNetwork, Model
 from nirbridge.network.model import Network
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.simulators.inputs import Input
+from nirbridge.simulators.threads import refuse_threads
 from nirbridge.simulators.types import Probe, Recording
 
 
@@ -29,8 +30,9 @@ def _simulate_fixed(_: str, quantized: QuantizedNetwork, inputs: Any, **options:
     return simulate_fixed(quantized, inputs, **options).recording
 
 
-def _simulate_mapped(_: str, mapped: MappedNetwork, inputs: Any, **options: Any) -> Recording:
+def _simulate_mapped(_: str, mapped: MappedNetwork, inputs: Any, *, threads: int, **options: Any) -> Recording:
     """In integers, core by core; the integers are those of the map, or chosen without data (``integers_of``)."""
+    refuse_threads("mapped", threads)
     from nirbridge.mapping.integers import integers_of
     from nirbridge.simulators.mapped.simulate import simulate_mapped
 
@@ -53,11 +55,15 @@ class BuiltinSimulator:
         *,
         steps: int | None = None,
         record: Sequence[Probe] | None = None,
+        threads: int = 1,
         progress: Progress = no_progress,
     ) -> Recording:
-        """See ``nirbridge.plugins.Simulator``; the state after the run is dropped."""
+        """See ``nirbridge.plugins.Simulator``; the state after the run is dropped.
+
+        ``threads``: as of ``simulate``; simulators of plugins need not take it.
+        """
         checked = instance_of(model, self.takes, f"model of simulator '{self.name}'", self.hint)
-        return self.run(self.name, checked, inputs, steps=steps, record=record, progress=progress)
+        return self.run(self.name, checked, inputs, steps=steps, record=record, threads=threads, progress=progress)
 
 
 AUTO, REFERENCE, NUMPY, FAST, EVENT, DENSE = map(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from nirbridge.arrays import Array
 from nirbridge.errors import Diagnostic, UsageError, did_you_mean, quoted
 from nirbridge.network.model import Network, Port
+from nirbridge.simulators.threads import ordered_map
 
 Stream = Callable[[int, int], npt.ArrayLike]
 """``stream(start, stop)`` returns the time steps from start to stop: ``[stop - start, *shape]``, or with a batch axis
@@ -57,6 +59,18 @@ class Inputs:
     first_step: int
     dtype: str
 
+    @property
+    def has_streams(self) -> bool:
+        """True where an input is a function."""
+        return any(callable(value) for value in self.values.values())
+
+    def part(self, samples: slice) -> Inputs:
+        """The inputs of some samples of the batch; functions stay as they are."""
+        if self.batch is None or samples == slice(0, self.batch):
+            return self
+        values = {name: value if callable(value) else value[:, samples] for name, value in self.values.items()}
+        return replace(self, values=values, batch=samples.stop - samples.start)
+
     def read(self, start: int, stop: int) -> dict[str, Array]:
         """Every input from time step ``start`` to ``stop`` of this run: ``[steps, batch, *shape]``, zero-padded."""
         return {port.name: self._one(port, start, stop) for port in self.ports}
@@ -75,7 +89,7 @@ class Inputs:
             array = _array(port, source(self.first_step + start, self.first_step + stop))
             subject = f"input {quoted(port.name)}, steps {start} to {stop}"
             UsageError.raise_all(_stream_problems(port, array, self.batch, stop - start, subject))
-            UsageError.raise_all(_not_finite(port, array, start, self.dtype))
+            UsageError.raise_all(_not_finite(port, self.dtype, (start, array)))
         else:
             array = np.asarray(source[start:stop])  # its values were checked by ``open_inputs``
         out = array.reshape(len(array), batch, *port.shape)
@@ -84,9 +98,14 @@ class Inputs:
 
 
 def open_inputs(
-    network: Network, inputs: Mapping[str, Input] | Input, steps: int | None, first_step: int, dtype: str
+    network: Network,
+    inputs: Mapping[str, Input] | Input,
+    steps: int | None,
+    first_step: int,
+    dtype: str,
+    threads: int = 1,
 ) -> Inputs:
-    """Check names, shapes, types and values; nothing is copied.
+    """Check names, shapes, types and values (with so many threads); nothing is copied.
 
     Raises:
         UsageError: all problems are listed.
@@ -102,10 +121,11 @@ def open_inputs(
             continue
         array = values[port.name]
         faults = _shape_problems(port, array)
-        if not faults and _is_binary(array):
+        if not faults and _is_binary(array, threads):
             binary.add(port.name)
         elif not faults:
-            faults = next(filter(None, (_not_finite(port, part, start, dtype) for start, part in _scan(array))), [])
+            found = ordered_map(partial(_not_finite, port, dtype), _scan(array), threads)
+            faults = next(filter(None, found), [])
         problems += faults
     UsageError.raise_all(problems)
     count = _steps(values, steps)
@@ -179,15 +199,21 @@ def _scan(values: Array) -> Iterable[tuple[int, Array]]:
     return ((start, np.asarray(values[start : start + rows])) for start in range(0, len(values), rows))
 
 
-def _is_binary(values: Array) -> bool:
+def _is_binary(values: Array, threads: int) -> bool:
     if values.dtype.kind == "b":
         return True
     if values.dtype.kind == "u":
         return values.size == 0 or int(values.max()) <= 1
-    return all(bool(np.all((part == 0) | (part == 1))) for _, part in _scan(values))
+    return all(ordered_map(_has_only_0_and_1, _scan(values), threads))
 
 
-def _not_finite(port: Port, values: Array, first: int, dtype: str) -> list[Diagnostic]:
+def _has_only_0_and_1(piece: tuple[int, Array]) -> bool:
+    return bool(np.all((piece[1] == 0) | (piece[1] == 1)))
+
+
+def _not_finite(port: Port, dtype: str, piece: tuple[int, Array]) -> list[Diagnostic]:
+    """The problem of a piece of an input, which begins at a time step of it."""
+    first, values = piece
     if values.dtype.kind != "f":
         return []
     with np.errstate(over="ignore", invalid="ignore"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -173,6 +174,17 @@ class ChannelRecorder:
             rows = (first_step + steps) // channel.every - first_step // channel.every
             lead = (batch,) if channel.variable == "count" else (rows, batch)
             self.arrays.append(np.zeros((*lead, *channel.shape), channel.dtype))
+
+    def split(self, parts: Sequence[slice]) -> list[ChannelRecorder]:
+        """A recorder of the samples of each part, which fills the arrays of this one."""
+        recorders = []
+        for samples in parts:
+            recorder = copy(self)
+            recorder.filled = list(self.filled)
+            counts = [channel.variable == "count" for channel in self.channels]
+            recorder.arrays = [a[samples] if c else a[:, samples] for a, c in zip(self.arrays, counts, strict=True)]
+            recorders.append(recorder)
+        return recorders
 
     def take(self, chunk: Mapping[tuple[str, str], Any], steps: int, to_numpy: Callable[[Any], Array]) -> None:
         """Record the next ``steps`` time steps; with ``every``, the last of each group, counted from time step 0."""

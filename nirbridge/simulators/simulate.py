@@ -28,6 +28,7 @@ from nirbridge.simulators.backends import BACKENDS, auto_backend, backend_named
 from nirbridge.simulators.checks import versions
 from nirbridge.simulators.inputs import Input, Inputs, from_chunks, open_inputs
 from nirbridge.simulators.recording import Channel, ChannelRecorder, recording_channels, required_variables
+from nirbridge.simulators.threads import joined_state, run_parts, split_samples, start_parts
 from nirbridge.simulators.types import Probe, Recording, SimulationResult, SimulationState
 
 __all__ = [
@@ -45,6 +46,8 @@ __all__ = [
 Layout = tuple[list[Channel], dict[str, frozenset[str]], int]
 CHUNK_BYTES = 32 * 2**20
 CHUNK_STEPS = 4096
+CHUNKS_AT_ONCE = 4
+"""Threads that each have a whole chunk of memory; where there are more, their chunks are smaller."""
 RECORDED_BYTES = 2**37
 """Largest recording that is attempted, so that a typo in ``steps`` raises an error before memory runs out."""
 
@@ -60,6 +63,7 @@ def simulate(
     backend: str = "auto",
     library: str = "numpy",
     device: str = "cpu",
+    threads: int = 1,
     progress: Progress | None = None,
 ) -> SimulationResult:
     """Run a network on inputs.
@@ -79,6 +83,7 @@ def simulate(
             for every dense matrix.
         library: array library of the reference backend: ``numpy``, ``torch``, ``jax``, ``cupy``, ``array_api_strict``.
         device: ``cpu``, or the name of a device in the array library (``cuda``).
+        threads: how many threads share the samples of the batch, on numpy; the result has the same bits for any number.
         progress: called with a stage and the completed fraction.
 
     Raises:
@@ -88,7 +93,7 @@ def simulate(
     name = auto_backend(library) if backend == "auto" else backend
     make = partial(prepare_simulator, dtype=dtype, backend=name, library=library, device=device)
     return retained(network, (name, dtype, library, device), make).run(
-        inputs, steps=steps, state=state, record=record, progress=progress
+        inputs, steps=steps, state=state, record=record, threads=threads, progress=progress
     )
 
 
@@ -127,28 +132,43 @@ class Simulator:
         steps: int | None = None,
         state: SimulationState | None = None,
         record: Sequence[Probe] | None = None,
+        threads: int = 1,
         progress: Progress | None = None,
     ) -> SimulationResult:
         """Run the network. See ``simulate``."""
         network, space = self._engine.network, self._engine.parts.space
         first = 0 if state is None else state.step
-        opened = open_inputs(network, inputs, steps, first, space.float_name)
+        opened = open_inputs(network, inputs, steps, first, space.float_name, threads)
         batch = 1 if opened.batch is None else opened.batch
+        parts = self._parts(opened.batch, threads)
         recorded, requested, stretch = self._layout_of(record, opened, batch)
-        run = self._engine.start(batch, state)
-        recorder = ChannelRecorder(recorded, first, opened.steps, batch)
-        for start in range(0, opened.steps, stretch):
-            stop = min(start + stretch, opened.steps)
-            values = opened.read_quick(start, stop)
+        runs = start_parts(parts, state, self._engine.blank, self._engine.start)
+        recorder, beyond = ChannelRecorder(recorded, first, opened.steps, batch), set[str]()
+        recorders, states = recorder.split(parts), [SimulationState(0, {}) for _ in parts]
+
+        def advance(part: int, values: Mapping[str, Any], start: int, stop: int) -> None:
             with np.errstate(over="ignore", invalid="ignore"):  # said in meta
-                variables = run.chunk(values, stop - start, requested)
-            recorder.take(variables, stop - start, space.numpy)
-            if progress is not None:
-                progress("simulate", stop / opened.steps)
-        last = run.state()
-        beyond = sorted({name for (name, _), array in last.arrays.items() if not all_finite(array)})
-        meta = {**self._meta(opened, first), "not_finite": beyond}
+                variables = runs[part].chunk(values, stop - start, requested)
+            recorders[part].take(variables, stop - start, space.numpy)
+            if stop == opened.steps:
+                states[part] = runs[part].state()
+                beyond.update(n for (n, _), array in states[part].arrays.items() if not all_finite(array))
+
+        stretch = min(CHUNK_STEPS, stretch * min(len(parts), CHUNKS_AT_ONCE))
+        run_parts(opened, parts, stretch, Inputs.read_quick, advance, progress)
+        last = joined_state(states)
+        meta = {**self._meta(opened, first), "not_finite": sorted(beyond)}
         return SimulationResult(recorder.finish(opened.batch is not None, meta), last)
+
+    def _parts(self, batch: int | None, threads: int) -> tuple[slice, ...]:
+        """The samples of each thread. Raises UsageError, also where a library has threads of its own."""
+        library = self._engine.parts.space.library
+        if threads != 1 and (self._backend == "dense" or library != "numpy"):
+            subject = "backend 'dense'" if library == "numpy" else f"library {quoted(library)}"
+            found = f"takes no threads, {threads:,} were requested"
+            limit = "its products have threads of their own" if library == "numpy" else "it has threads of its own"
+            raise UsageError.of(subject, found, limit, "leave threads out")
+        return split_samples(batch, threads)
 
     def _layout_of(self, record: Sequence[Probe] | None, opened: Inputs, batch: int) -> Layout:
         """Channels of the recording, the variables that they need, and time steps per chunk; kept for the next run."""

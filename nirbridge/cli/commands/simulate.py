@@ -59,6 +59,14 @@ Example:
 @click.option("--library", metavar="NAME", help="numpy, torch, jax or cupy; default: chosen by the device.")
 @click.option("--device", default="cpu", show_default=True, metavar="NAME", help="cpu, or cuda.")
 @click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Threads that share the samples of a batch; any number gives the same result.",
+)
+@click.option(
     "--plot",
     metavar="FILE.svg|pdf|png",
     type=OutputFile(),
@@ -118,6 +126,7 @@ def run(
     chip: str | None = None,
     map_file: str | None = None,
     keep_early_spikes: bool = False,
+    threads: int = 1,
     rewrite: Any = None,
 ) -> Recording:
     """The recording that the command saves."""
@@ -129,7 +138,7 @@ def run(
         wants = parse_probes(network, record, every)
         with progress_on_stderr() as progress:
             on_chip = {"backend": backend, "chip": chip, "map_file": map_file, "progress": progress}
-            on_chip["keep_early_spikes"] = keep_early_spikes
+            on_chip |= {"keep_early_spikes": keep_early_spikes, "threads": threads}
             return simulate_on_chip(network, inputs, steps=steps, record=wants, **on_chip)
     array_library = library or ("torch" if device.startswith("cuda") else "numpy")
     with progress_on_stderr() as progress:
@@ -142,6 +151,7 @@ def run(
             backend=backend,
             library=array_library,
             device=device,
+            threads=threads,
             progress=progress,
         )
 

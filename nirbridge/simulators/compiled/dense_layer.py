@@ -19,6 +19,7 @@ from nirbridge.simulators.compiled.kernels.simd import block_of, lanes_of, pack_
 from nirbridge.simulators.compiled.neurons import EventNeurons, NeuronBuffers
 from nirbridge.simulators.reference.array_namespace import ArrayNamespace
 from nirbridge.simulators.reference.semantics import LayerOutput, NeuronState
+from nirbridge.simulators.threads import is_first_part
 
 WORTH = 0.75
 """A product must be predicted to take this share of the time of the events: its sums are written and read again."""
@@ -51,7 +52,8 @@ class DenseStage:
     def by_product(self, signal: Signal) -> bool:
         """True where one product is requested, or exact and predicted to be quicker; the choice is logged."""
         is_product = self.weight is not None and self._by_product(signal, len(signal.values))
-        self.entry["kernel"] = "product" if is_product else "event"
+        if is_first_part():
+            self.entry["kernel"] = "product" if is_product else "event"
         return is_product
 
     def _by_product(self, signal: Signal, items: int) -> bool:

@@ -11,13 +11,13 @@ from nirbridge.network.operators import Conv, Dense
 from nirbridge.quantization.model import FixedProjection
 from nirbridge.quantization.operators import weights_of, with_weights
 from nirbridge.simulators.compiled.kernels.events import by_source
-from nirbridge.simulators.compiled.kernels.jit import compiled
+from nirbridge.simulators.compiled.kernels.jit import jitted
 from nirbridge.simulators.fixed.kernels_neuron import FastFixedNeurons
 from nirbridge.simulators.fixed.kernels_sums import TiledDense, fast_for_spikes
 from nirbridge.simulators.fixed.semantics import FixedBackend, ReferenceFixedAccumulate
 
 
-@compiled
+@jitted
 def _add_rows(history, depth, delays, ends, places, weights, out):
     """Lists of targets: source j reaches ``places[ends[j]:ends[j + 1]]``."""
     for t in range(out.shape[0]):
@@ -30,7 +30,7 @@ def _add_rows(history, depth, delays, ends, places, weights, out):
                         row[places[e]] += np.int64(s) * weights[e]
 
 
-@compiled
+@jitted
 def _add_dense(history, depth, delays, weights, out):
     """``weights: [source, target]``."""
     for t in range(out.shape[0]):
@@ -48,7 +48,7 @@ def _add_dense(history, depth, delays, weights, out):
                         row[k] += np.int64(s) * w[k]
 
 
-@compiled
+@jitted
 def _taps(at, pad, stride, apart, kernel, size, taps, outs):
     """The taps that take a source position to an output position of one axis; their number."""
     count = 0
@@ -60,7 +60,7 @@ def _taps(at, pad, stride, apart, kernel, size, taps, outs):
     return count
 
 
-@compiled
+@jitted
 def _add_conv(history, depth, delays, weights, form, out):
     """``weights: [cout, cin of a group, ky, kx]``; ``form``: h, w, oh, ow, strides, pads, dilations, groups."""
     h, w, oh, ow, sy, sx, py, px, dy, dx, groups = form

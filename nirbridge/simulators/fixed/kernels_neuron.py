@@ -14,7 +14,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.quantization.model import FixedPopulation
-from nirbridge.simulators.compiled.kernels.jit import compiled
+from nirbridge.simulators.compiled.kernels.jit import jitted
 from nirbridge.simulators.fixed.semantics import INPUT_SHIFT, FixedState, ReferenceFixedNeurons
 
 _RESETS = {"zero": 0, "subtract": 1, "none": 2}
@@ -24,19 +24,19 @@ _WORTH = 2048
 """Neurons times steps of a call from which turning the state into 32 bits and back pays."""
 
 
-@compiled
+@jitted
 def _decayed(x, keep):
     return (x * keep) >> 12 if x >= 0 else -((-x * keep) >> 12)
 
 
-@compiled
+@jitted
 def _wrapped(x, half):
     if x > half:
         return x - 2 * half
     return x + 2 * half if x <= -half else x
 
 
-@compiled
+@jitted
 def _fired(y, waits, above, most, size):
     """Spikes of a neuron; -1 while it is held after its last spike."""
     if waits > 0:
@@ -46,14 +46,14 @@ def _fired(y, waits, above, most, size):
     return min(most, y // max(size, 1)) if most > 1 else np.int64(1)
 
 
-@compiled
+@jitted
 def _after(y, k, reset, amount):
     if k < 0 or (k > 0 and reset == 0):
         return np.int64(0)
     return y - k * amount if reset == 1 else y
 
 
-@compiled
+@jitted
 def _update(a_in, u, v, waits, numbers, limits, sent, u_trace, v_trace):
     """``numbers``: parts of 4096 kept by du and dv, bias, fires_above, amount, size, hold, v_min of each neuron."""
     half, last, reset, most, fires = limits
@@ -75,7 +75,7 @@ def _update(a_in, u, v, waits, numbers, limits, sent, u_trace, v_trace):
                     v_trace[t, b, n] = y
 
 
-@compiled
+@jitted
 def _part(x, keep):
     """``_decayed`` in 32 bits."""
     size = np.int32(abs(x))
@@ -84,7 +84,7 @@ def _part(x, keep):
     return decayed if x >= 0 else np.int32(-decayed)
 
 
-@compiled
+@jitted
 def _charge(a_in, u, v, keep_u, keep_v, bias, limits):
     """One row of neurons up to the threshold."""
     half, last = limits
@@ -97,7 +97,7 @@ def _charge(a_in, u, v, keep_u, keep_v, bias, limits):
         u[n], v[n] = x, -last if y < -last else y
 
 
-@compiled
+@jitted
 def _fire(v, waits, above, taken, zero, v_min, holds, hold, sent):
     """One row: spikes, and v after them: 0 where ``zero`` is 0, else less ``taken``; ``v_min`` at least."""
     for n in range(v.shape[0]):
@@ -113,7 +113,7 @@ def _fire(v, waits, above, taken, zero, v_min, holds, hold, sent):
             waits[n] = hold[n] if sent[n] != 0 else max(waits[n] - 1, 0)
 
 
-@compiled
+@jitted
 def _narrow(a_in, u, v, waits, numbers, firing, limits, sent, u_trace, v_trace):
     """Every step of ``_update`` where 32 bits do."""
     keep_u, keep_v, bias = numbers

@@ -10,7 +10,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.network.operators import Dense, Sparse
-from nirbridge.simulators.compiled.kernels.jit import compiled
+from nirbridge.simulators.compiled.kernels.jit import jitted
 
 TILE = 512
 """Targets of a tile: its weights stay in the cache near a core while the steps go by."""
@@ -20,7 +20,7 @@ CROWDED = 0.04
 """Share of spikes above which blocks of steps are faster than one spike after the other."""
 
 
-@compiled
+@jitted
 def _list_row(row, places, count):
     """Appends the places of the ones of a row; their number now."""
     for j in range(row.shape[0]):
@@ -29,7 +29,7 @@ def _list_row(row, places, count):
     return count
 
 
-@compiled
+@jitted
 def _list_spikes(history, depth, delays, ends, places):
     """Which sources arrive in each row (step and element of the batch): ``places[ends[row]:ends[row + 1]]``."""
     batch, count, arriving = history.shape[1], np.int64(0), np.zeros(history.shape[2], np.int8)
@@ -45,7 +45,7 @@ def _list_spikes(history, depth, delays, ends, places):
     ends[ends.shape[0] - 1] = count
 
 
-@compiled
+@jitted
 def _add_tiles(ends, places, tiles, room, out):
     """``tiles: [tile, source, target of the tile]``, ``out: [row, target]``; ``room`` is for the sums of one tile."""
     width = tiles.shape[2]
@@ -72,7 +72,7 @@ def _add_tiles(ends, places, tiles, room, out):
                 target_sums[first + n] += room[n]
 
 
-@compiled
+@jitted
 def _fill(history, depth, delays, first, here, block):
     """``block: [source, step]``: the spikes that arrive in some rows from ``first`` on, then zeros."""
     batch = history.shape[1]
@@ -83,7 +83,7 @@ def _fill(history, depth, delays, first, here, block):
             block[j, lane] = history[depth + t - delays[j], b, j]
 
 
-@compiled
+@jitted
 def _sum_lanes(e, last, places, weights, block, room):
     """The synapses ``e`` to ``last`` of one target, each multiplied by the spikes of its source in all time steps."""
     lanes = room.shape[0]
@@ -102,7 +102,7 @@ def _sum_lanes(e, last, places, weights, block, room):
         e += 1
 
 
-@compiled
+@jitted
 def _add_blocks(history, depth, delays, ends, places, weights, block, room, out):
     """``out: [row, target]`` by blocks of rows (steps and elements of the batch)."""
     lanes = room.shape[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import cast
 
@@ -32,9 +33,10 @@ from nirbridge.simulators.fixed.semantics import (
     FixedNeurons,
     FixedState,
 )
-from nirbridge.simulators.inputs import Input, open_inputs
+from nirbridge.simulators.inputs import Input, Inputs, open_inputs
 from nirbridge.simulators.recording import ChannelRecorder, required_variables
 from nirbridge.simulators.reference.state import check_history
+from nirbridge.simulators.threads import joined_state, run_parts, split_samples, start_parts
 from nirbridge.simulators.types import Probe, SimulationResult, SimulationState
 
 _BACKENDS = ("auto", "reference", "fast")
@@ -52,6 +54,7 @@ def simulate_fixed(
     state: SimulationState | None = None,
     record: Sequence[Probe] | None = None,
     backend: str = "auto",
+    threads: int = 1,
     progress: Progress | None = None,
 ) -> SimulationResult:
     """Run a quantized network in integers.
@@ -67,13 +70,14 @@ def simulate_fixed(
             population, all integers; ``s`` of an input or output (a readout sends its v in reals to an output).
             Default: ``s`` of every output (``v`` where only a readout leads to it).
         backend: ``auto`` (``fast`` where numba is installed), ``reference`` or ``fast``: the same bits.
+        threads: how many threads share the samples of the batch; the result has the same bits for any number.
         progress: called with a stage and the completed fraction.
 
     Raises:
         UsageError: wrong inputs, state, record or options.
     """
     simulator = FixedSimulator(quantized, backend)
-    return simulator.run(inputs, steps=steps, state=state, record=record, progress=progress)
+    return simulator.run(inputs, steps=steps, state=state, record=record, threads=threads, progress=progress)
 
 
 class FixedSimulator:
@@ -105,26 +109,37 @@ class FixedSimulator:
         steps: int | None = None,
         state: SimulationState | None = None,
         record: Sequence[Probe] | None = None,
+        threads: int = 1,
         progress: Progress | None = None,
     ) -> SimulationResult:
         """Run the network. See ``simulate_fixed``."""
         first = 0 if state is None else state.step
-        opened = open_inputs(self.outline, inputs, steps, first, "float64")
+        opened = open_inputs(self.outline, inputs, steps, first, "float64", threads)
         channels = fixed_channels(self.quantized, self.outline, record)
         batch = 1 if opened.batch is None else opened.batch
-        run = _FixedRun(self, batch, state)
+        parts = split_samples(opened.batch, threads)
+        runs = start_parts(parts, state, self.blank, partial(_FixedRun, self))
         recorder = ChannelRecorder(channels, first, opened.steps, batch)
+        recorders = recorder.split(parts)
         stretch, requested = self._stretch(batch), required_variables(channels)
-        for start in range(0, opened.steps, stretch):
-            stop = min(start + stretch, opened.steps)
-            input_values = opened.read(start, stop)
-            values = {p.name: integer_values(p, input_values[p.name], first + start) for p in self.quantized.inputs}
-            recorder.take(run.chunk(values, input_values, stop - start, requested), stop - start, np.asarray)
-            if progress is not None:
-                progress("simulate", stop / opened.steps)
+
+        def advance(part: int, values: Mapping[str, Array], start: int, stop: int) -> None:
+            integers = self._integers(values, first + start)
+            recorders[part].take(runs[part].chunk(integers, values, stop - start, requested), stop - start, np.asarray)
+
+        try:
+            run_parts(opened, parts, stretch, Inputs.read, advance, progress)
+        except UsageError:  # of a value in one part: the first one of the whole batch is named
+            for start in range(0, 0 if opened.has_streams else opened.steps, stretch):
+                self._integers(opened.read(start, min(start + stretch, opened.steps)), first + start)
+            raise
         facts = {"backend": "fixed", "kernel": self.parts.name}
         meta = fixed_meta(self.quantized, opened.steps, first, opened.batch, **facts)
-        return SimulationResult(recorder.finish(opened.batch is not None, meta), run.end())
+        last = joined_state([run.end() for run in runs])
+        return SimulationResult(recorder.finish(opened.batch is not None, meta), last)
+
+    def _integers(self, values: Mapping[str, Array], first_step: int) -> dict[str, Array]:
+        return {p.name: integer_values(p, values[p.name], first_step) for p in self.quantized.inputs}
 
     def _stretch(self, batch: int) -> int:
         elements = self.quantized.neurons + sum(int(np.prod(p.shape)) for p in self.quantized.inputs)

@@ -115,3 +115,23 @@ def test_a_picture_of_what_it_did(model: str, tmp_path: Path, capsys: pytest.Cap
     assert "nobody" in capsys.readouterr().err
     assert not (tmp_path / "out.npz").exists()
     assert not (tmp_path / "b.png").exists()
+
+
+def test_threads_give_the_file_of_one(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    batch = np.stack([INPUT, ~INPUT, np.roll(INPUT, 1)], axis=1)
+    np.save(tmp_path / "batch.npy", batch)
+    args = ["simulate", model, "--input", str(tmp_path / "batch.npy"), "--dt", "1e-3"]
+    for more in ([], ["--backend", "fixed", "--chip", "loihi2"]):
+        for threads in ("1", "3"):
+            out = str(tmp_path / f"out{threads}.npz")
+            assert run([*args, "-o", out, "--threads", threads, *more]) == 0, capsys.readouterr().err
+        one, three = (read_recording(tmp_path / f"out{threads}.npz") for threads in "13")
+        assert one.meta == three.meta
+        assert all(np.array_equal(one.arrays[key], three.arrays[key]) for key in one.arrays)
+        assert next(iter(one.arrays.values())).any()
+    capsys.readouterr()
+    assert run([*args, "-o", str(tmp_path / "o.npz"), "--threads", "4"]) == 2
+    assert "threads: 4 for 3 samples" in capsys.readouterr().err
+    mapped = ["--backend", "mapped", "--chip", "loihi2", "--threads", "2"]
+    assert run([*args, "-o", str(tmp_path / "o.npz"), *mapped]) == 2
+    assert "backend 'mapped': runs in one thread, 2 were requested" in capsys.readouterr().err

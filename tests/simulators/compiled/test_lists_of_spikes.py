@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("numba", reason="the compiled backend needs the extra 'fast'")
 
 from nirbridge.simulators.compiled.kernels.events import ROOM, count_kernel, list_row, list_spikes, sparse_kernel
-from nirbridge.simulators.compiled.kernels.jit import compiled, copy, list_values, value_of
+from nirbridge.simulators.compiled.kernels.jit import copy, jitted, list_values, value_of
 
 RNG = np.random.default_rng(0)
 LENGTHS = [*range(1, 20), 55, 63, 64, 65, 71, 72, 73, 127, 128, 129, 130, 200]
@@ -36,7 +36,7 @@ def test_every_row_lists_its_own_senders(share: float) -> None:
         assert values[: ends[-1]].tolist() == reals[rows, columns].tolist()
 
 
-@compiled
+@jitted
 def listed(x: Any, start: Any, stop: Any, idx: Any) -> Any:
     return list_row(x, start, stop, idx, 0)
 

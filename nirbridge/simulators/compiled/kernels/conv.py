@@ -14,7 +14,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.network.operators import Conv
-from nirbridge.simulators.compiled.kernels.jit import borrowing, compiled, copy
+from nirbridge.simulators.compiled.kernels.jit import borrowing, copy, jitted
 from nirbridge.simulators.compiled.kernels.simd import aligned_zeros
 from nirbridge.simulators.compiled.kernels.simd_runs import (
     NARROW,
@@ -93,7 +93,7 @@ class ConvTables:
     channels: int
 
 
-@compiled
+@jitted
 def convolve(indptr, idx, val, valued, reach, weights, runs, acc, shape, out) -> None:
     """Events ``indptr, idx, val`` by item into ``out: [items, rows, sums per row]``; ``acc: [sums]`` is scratch."""
     for item in range(out.shape[0]):

@@ -24,7 +24,7 @@ from nirbridge.simulators.compiled.kernels.conv_events import (
 )
 from nirbridge.simulators.compiled.kernels.conv_neuron import fire_rows, is_idle_stable, is_usual
 from nirbridge.simulators.compiled.kernels.events import list_row
-from nirbridge.simulators.compiled.kernels.jit import FIRES, borrowing, compiled
+from nirbridge.simulators.compiled.kernels.jit import FIRES, borrowing, jitted
 from nirbridge.simulators.compiled.kernels.layer import store_traces
 from nirbridge.simulators.compiled.kernels.neuron import step_in_full
 from nirbridge.simulators.compiled.kernels.simd_runs import NARROW, add_narrow
@@ -72,7 +72,7 @@ def list_item(source, scratch, r, idx, val) -> Any:
     return list_pooled(words, first, pool, per, room, line, heap, counts, fills, factor, idx, val)
 
 
-@compiled
+@jitted
 def list_steps(source, scratch, indptr, idx, val) -> None:
     """The sources of all items: ``indptr, idx, val`` are filled; the rest as ``conv_layer`` takes it."""
     count = 0
@@ -82,7 +82,7 @@ def list_steps(source, scratch, indptr, idx, val) -> None:
     indptr[indptr.shape[0] - 1] = count
 
 
-@compiled
+@jitted
 def conv_layer(
     lead, source, scratch, memory, weights, reach, plan, shape, bias, state, shared, steps, coefficients,
     coef_offsets, flags, packs,

@@ -10,7 +10,7 @@ from llvmlite import ir  # pyright: ignore[reportMissingImports]
 from numba import types  # pyright: ignore[reportMissingImports]
 
 from nirbridge.arrays import Array
-from nirbridge.simulators.compiled.kernels.jit import compiled
+from nirbridge.simulators.compiled.kernels.jit import jitted
 from nirbridge.simulators.compiled.kernels.simd import INT, VectorCode, vectorised
 
 ROOM = 8
@@ -80,7 +80,7 @@ def _bits(code: VectorCode, at: Any, left: Any) -> Any:
     return out
 
 
-@compiled
+@jitted
 def list_spikes(x, n, indptr, idx) -> None:
     """Sources that sent, row by row of n bytes of the flat ``x``, ascending.
 
@@ -100,7 +100,7 @@ def sparse_kernel(valued: bool) -> Any:
     ``starts: int64[pre + 1]``, ``targets`` (unsigned, so that no sign has to be tested) and ``weights`` per synapse.
     """
 
-    @compiled
+    @jitted
     def run(indptr, idx, val, starts, targets, weights, out):
         for row in range(out.shape[0]):
             acc = out[row]
@@ -117,7 +117,7 @@ def sparse_kernel(valued: bool) -> Any:
     return run
 
 
-@compiled
+@jitted
 def count_kernel(indptr, idx, val, window, out) -> None:
     """Spikes per window: ``window: int64[pre]`` says which one a source is in (-1: none).
 

@@ -20,20 +20,24 @@ A_MEM, G_MEM, BIAS, THETA, A_SYN, G_SYN, V_RESET, AMOUNT, V_MIN = range(9)
 """Rows of the coefficients ``[9, neurons]`` (``[9, 1]`` where all of them are shared)."""
 
 
-def compiled(function: Callable[..., Any], **options: Any) -> Any:
-    """``numba.njit`` with a cache on disk where one can be written (beside the package, else the user's cache)."""
+def jitted(function: Callable[..., Any], **options: Any) -> Any:
+    """``numba.njit`` with a cache on disk where one can be written (beside the package, else the user's cache).
+
+    A kernel lets other threads run Python while it works.
+    """
+    shared: dict[str, Any] = {"error_model": "numpy", "nogil": True, **options}
     try:
-        return numba.njit(cache=True, error_model="numpy", **options)(function)
+        return numba.njit(cache=True, **shared)(function)
     except RuntimeError:  # no place for a cache
-        return numba.njit(error_model="numpy", **options)(function)
+        return numba.njit(**shared)(function)
 
 
 def borrowing(function: Callable[..., Any]) -> Any:
-    """``compiled`` for a function that makes no array: it does not count references to those that it is given.
+    """``jitted`` for a function that makes no array: it does not count references to those that it is given.
 
     Counting them costs more than a short inner function does.
     """
-    return compiled(function, _nrt=False)
+    return jitted(function, _nrt=False)
 
 
 @borrowing
@@ -43,7 +47,7 @@ def copy(to, values) -> None:
         to[j] = values[j]
 
 
-@compiled
+@jitted
 def list_values(x, indptr, idx, val) -> None:
     """As ``list_events`` for ``x: [rows, n]`` of any numbers: the sources that are not 0, and their values."""
     count = 0
@@ -57,7 +61,7 @@ def list_values(x, indptr, idx, val) -> None:
     indptr[x.shape[0]] = count
 
 
-@compiled
+@jitted
 def value_of(x, n, indptr, idx, val) -> None:
     """The byte of every event of ``list_events``."""
     for r in range(indptr.shape[0] - 1):

@@ -10,7 +10,7 @@ import numpy as np
 
 from nirbridge.simulators.compiled.kernels.conv import clear
 from nirbridge.simulators.compiled.kernels.events import ROOM, list_row
-from nirbridge.simulators.compiled.kernels.jit import FIRES, KEEP_I, KEEP_U, KEEP_V, borrowing, compiled
+from nirbridge.simulators.compiled.kernels.jit import FIRES, KEEP_I, KEEP_U, KEEP_V, borrowing, jitted
 from nirbridge.simulators.compiled.kernels.neuron import is_usual, step, step_in_full
 from nirbridge.simulators.compiled.kernels.simd import add_rows, aligned_row, scatter_rows
 
@@ -33,7 +33,7 @@ def store_traces(traces, flags, at, n, u, uat, v, i_syn, vat) -> None:
             i_trace[at + j] = i_syn[vat + j]
 
 
-@compiled
+@jitted
 def dense_layer(indptr, idx, val, valued, w, shape, bias, v, i_syn, refractory_left, steps, coefficients,
                 coef_offsets, flags, sent, traces) -> None:  # fmt: skip
     """Events ``indptr, idx, val`` of the items ``step * batch + sample`` through packed weights into neurons.
@@ -68,7 +68,7 @@ def dense_layer(indptr, idx, val, valued, w, shape, bias, v, i_syn, refractory_l
                     store_traces(traces, flags, at, here, u, 0, v, i_syn, vat)
 
 
-@compiled
+@jitted
 def dense_sums(indptr, idx, val, valued, w, pre, vectors, out) -> None:
     """The sums alone: ``out: [items, posts]``."""
     width = vectors * (64 // w.itemsize)
@@ -81,7 +81,7 @@ def dense_sums(indptr, idx, val, valued, w, pre, vectors, out) -> None:
                 out[item, first + j] = acc[j]
 
 
-@compiled
+@jitted
 def run_neurons(drive, v, i_syn, refractory_left, width, coefficients, coef_offsets, steps, flags, sent,
                 traces) -> None:  # fmt: skip
     """Neurons driven by ``drive: [steps, batch, n]``; ``width``: numbers per sample of the state."""
@@ -109,7 +109,7 @@ def run_neurons(drive, v, i_syn, refractory_left, width, coefficients, coef_offs
                     store_traces(traces, flags, at, here, u, 0, v, i_syn, vat)
 
 
-@compiled
+@jitted
 def run_loop(own, shape, past, before, after, bias, v, i_syn, refractory_left, coefficients, coef_offsets, steps,
              flags, sent, traces) -> None:  # fmt: skip
     """Spikes of the step before through the own matrix, and the neurons they drive.

@@ -1,1 +1,0 @@
-"""C99 programs: a quantized network without allocation, floating point or dependencies, and their runs."""

@@ -1,0 +1,195 @@
+"""A batch split over threads: each takes some of the samples through the same time steps.
+
+Samples do not influence one another, so the result has the same bits for any number of threads. Compiled kernels and
+most of NumPy let other threads run meanwhile; what is left of Python runs in one thread at a time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from nirbridge._types import Progress
+from nirbridge.arrays import Array, same_array, stored_part
+from nirbridge.errors import UsageError, counted, quoted
+from nirbridge.simulators.checks import check_state
+from nirbridge.simulators.types import SimulationState
+
+if TYPE_CHECKING:
+    from nirbridge.simulators.inputs import Inputs
+
+Run = TypeVar("Run")
+Item = TypeVar("Item")
+Found = TypeVar("Found")
+Advance = Callable[[int, Mapping[str, Array], int, int], None]
+"""``(part, inputs, start, stop)``: takes a part of the batch through the time steps from start to stop."""
+
+_this_thread = threading.local()
+
+
+def split_samples(batch: int | None, threads: int) -> tuple[slice, ...]:
+    """The samples of each thread, in order; their numbers differ by one at most.
+
+    Raises:
+        UsageError: fewer threads than one, or more than there are samples.
+    """
+    samples = 1 if batch is None else batch
+    if threads < 1:
+        raise UsageError.of("threads", f"{threads:,}", "a run takes at least 1", "give 1 or more, or leave it out")
+    if threads > samples:
+        found = f"{threads:,} for {counted(samples, 'sample')}"
+        limit = "a thread takes at least one sample"
+        raise UsageError.of("threads", found, limit, f"give {samples:,}" if samples > 1 else "leave it out")
+    bounds = [samples * part // threads for part in range(threads + 1)]
+    return tuple(slice(start, stop) for start, stop in pairwise(bounds))
+
+
+def refuse_threads(backend: str, threads: int) -> None:
+    """Raise UsageError where a simulator that runs in one thread is given several."""
+    if threads != 1:
+        found = f"runs in one thread, {threads:,} were requested"
+        raise UsageError.of(f"backend {quoted(backend)}", found, "", "leave threads out, or give jobs")
+
+
+def ordered_map(function: Callable[[Item], Found], items: Iterable[Item], threads: int) -> Iterator[Found]:
+    """``map``, in so many threads."""
+    if threads <= 1:
+        yield from map(function, items)
+        return
+    with ThreadPoolExecutor(threads, "nirbridge") as pool:
+        yield from pool.map(function, items)
+
+
+def run_parts(
+    opened: Inputs,
+    parts: Sequence[slice],
+    stretch: int,
+    read: Callable[[Inputs, int, int], Mapping[str, Array]],
+    advance: Advance,
+    progress: Progress | None,
+) -> None:
+    """Take every part through all time steps, ``stretch`` at a time, each in its own thread.
+
+    The caller's thread has the first part. Parts do not wait for one another, except for inputs that are functions:
+    these are called by the caller's thread.
+    """
+    ranges = [(start, min(start + stretch, opened.steps)) for start in range(0, opened.steps, stretch)]
+    own = [opened.part(samples) for samples in parts]
+    errors: dict[int, BaseException] = {}
+
+    def work(part: int, group: Sequence[tuple[int, int]], whole: Mapping[str, Array] | None) -> None:
+        _this_thread.part = part
+        try:
+            for start, stop in group:
+                if errors:
+                    return
+                ready = read(own[part], start, stop) if whole is None else part_of(whole, parts[part])
+                advance(part, ready, start, stop)
+                if progress is not None and part == 0:
+                    progress("simulate", stop / opened.steps)
+        except BaseException as error:
+            errors[part] = error
+
+    for group in [[each] for each in ranges] if opened.has_streams else [ranges]:
+        whole = read(opened, *group[0]) if opened.has_streams else None
+        _in_threads(partial(work, group=group, whole=whole), len(parts), errors)
+        if errors:
+            raise errors[min(errors)]
+
+
+def _in_threads(work: Callable[[int], None], count: int, errors: dict[int, BaseException]) -> None:
+    """``work`` of each part, the first one in this thread; it notes its own errors."""
+    others: list[threading.Thread] = []
+    try:
+        for part in range(1, count):
+            thread = threading.Thread(target=work, args=(part,), name=f"nirbridge-{part}")
+            thread.start()
+            others.append(thread)
+        work(0)
+        for thread in others:
+            thread.join()
+    except RuntimeError:  # of a system that starts no more threads
+        limit = f"the system starts no more than {len(others) + 1:,}"
+        errors[0] = UsageError.of("threads", f"{count:,}", limit, "give fewer")
+    except BaseException as error:
+        errors[0] = error
+    for thread in others:
+        thread.join()
+
+
+def is_first_part() -> bool:
+    """True in the thread of the first samples, which writes the log of the chosen kernels."""
+    return getattr(_this_thread, "part", 0) == 0
+
+
+def part_of(arrays: Mapping[str, Array], samples: slice) -> Mapping[str, Array]:
+    """Some samples of arrays ``[steps, batch, ...]``."""
+    return {name: array[:, samples] for name, array in arrays.items()}
+
+
+def start_parts(
+    parts: Sequence[slice],
+    state: SimulationState | None,
+    blank: Callable[[int], SimulationState],
+    start: Callable[[int, SimulationState | None], Run],
+) -> list[Run]:
+    """The run of each part, from the initial state or a given one.
+
+    ``blank`` and ``start`` take a number of samples. Raises UsageError for a state of another network or batch.
+    """
+    if state is None:
+        return [start(samples.stop - samples.start, None) for samples in parts]
+    check_state(state, blank(parts[-1].stop))
+    return [start(samples.stop - samples.start, part_of_state(state, samples)) for samples in parts]
+
+
+def part_of_state(state: SimulationState, samples: slice) -> SimulationState:
+    """The state of some samples."""
+    arrays = {key: array[:, samples] if _is_past(key) else array[samples] for key, array in state.arrays.items()}
+    return SimulationState(state.step, arrays)
+
+
+def joined_state(states: Sequence[SimulationState]) -> SimulationState:
+    """The state of all samples, of those of the parts; an array is joined when it is first read."""
+    return states[0] if len(states) == 1 else SimulationState(states[0].step, _JoinedArrays(states))
+
+
+class _JoinedArrays(Mapping[tuple[str, str], Array]):
+    """The arrays of a state by name and part."""
+
+    def __init__(self, states: Sequence[SimulationState]) -> None:
+        self._states, self._joined = states, dict[tuple[str, str], Array]()
+
+    def __getitem__(self, key: tuple[str, str]) -> Array:
+        if key not in self._joined:
+            arrays = [state.arrays[key] for state in self._states]
+            self._joined[key] = _joined(arrays, int(_is_past(key)))
+        return self._joined[key]
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self._states[0].arrays)
+
+    def __len__(self) -> int:
+        return len(self._states[0].arrays)
+
+
+def _joined(arrays: Sequence[Array], axis: int) -> Array:
+    """The read-only array of all samples; values that repeat for every sample stay stored once."""
+    first, shape = arrays[0], list(arrays[0].shape)
+    if all(array.strides[axis] == 0 and same_array(stored_part(array), stored_part(first)) for array in arrays):
+        shape[axis] = sum(array.shape[axis] for array in arrays)
+        return np.broadcast_to(stored_part(first), shape)
+    joined = np.concatenate(arrays, axis)
+    joined.flags.writeable = False
+    return joined
+
+
+def _is_past(key: tuple[str, str]) -> bool:
+    """True for past time steps, ``[steps, batch, ...]``; other parts of a state are ``[batch, ...]``."""
+    return key[1].startswith("past")
