@@ -25,6 +25,7 @@ from nirbridge.partitioner.search.clusters import clustered
 from nirbridge.partitioner.search.interruption import interrupted, keeping
 from nirbridge.partitioner.search.irregular.blocks import OrderedBlocks, ordered_blocks
 from nirbridge.partitioner.search.methods import EFFORTS, SearchResult, fewest_cores, is_within, packed, sequential
+from nirbridge.partitioner.search.rectangles.tiling import axons_bind, tiled
 from nirbridge.partitioner.search.slicing import NoTiling, Tilings, capacity, shrunk_capacity
 from nirbridge.partitioner.search.streaming import ORDERS, streamed
 
@@ -186,6 +187,7 @@ def _heuristics(
     searches: tuple[Callable[[], Blocks | None], ...] = (
         lambda: streamed(sizes, cap, groups, lower, ORDERS[:2]),
         lambda: balanced(sizes, cap, groups, lower, budget, options.seed),
+        lambda: tiled(sizes, cap, groups, lower) if axons_bind(sizes, cap, blocks) else None,
         # more orders of streams only where none of the quicker searches did better than the first ones
         lambda: None if blocks is not first else streamed(sizes, cap, groups, lower, ORDERS[2:]),
         lambda: clustered(sizes, cap, groups, lower),
