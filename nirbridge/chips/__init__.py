@@ -7,6 +7,7 @@ from nirbridge.chips.check import check_chip, diagnose_chip, is_valid_chip
 from nirbridge.chips.cores import core_at, cores_of, flat_index, without_cores
 from nirbridge.chips.load import builtin_chips, chip_from_dict, read_chip
 from nirbridge.chips.model import (
+    Board,
     Chip,
     CoreId,
     CoreLimits,
@@ -20,6 +21,7 @@ from nirbridge.chips.model import (
 from nirbridge.files.attributes import load_attribute
 
 __all__ = [
+    "Board",
     "Chip",
     "CoreId",
     "CoreLimits",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nirbridge.chips.boards import board_problems
 from nirbridge.chips.codec import chip_dict_problems, chip_to_dict
 from nirbridge.chips.model import Chip, Mesh, NumberFormats, SynapseFormat
 from nirbridge.chips.schema import CORES_MAX
@@ -23,6 +24,7 @@ def diagnose_chip(chip: Chip) -> Iterator[Diagnostic]:
     yield from _weights(subject, chip.synapses)
     yield from _memory(subject, chip.synapses)
     yield from _board(subject, chip.mesh)
+    yield from board_problems(subject, chip)
     if chip.numbers is not None:
         yield from _numbers(subject, chip.numbers)
     yield from dead_core_problems(chip)

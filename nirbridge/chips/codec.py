@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from nirbridge.chips.figures import figure_problems, plain, range_problems, ranges_from, shown, steps_from
 from nirbridge.chips.model import (
+    Board,
     Chip,
     CoreId,
     CoreLimits,
@@ -19,14 +21,13 @@ from nirbridge.chips.model import (
     SynapseFormat,
     TimeFigures,
 )
-from nirbridge.chips.schema import COUNT_MAX, FIELDS, FIGURE_MAX, TABLES, Field, table_fields
+from nirbridge.chips.schema import COUNT_MAX, FIELDS, TABLES, Field, table_fields
 from nirbridge.errors import Diagnostic, did_you_mean, quoted
 
 SCHEMA = 1
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
-_TOP = ("schema", "name", "description", "approximate", "dead_cores", *TABLES, "source")
-_OPTIONAL_TOP = ("approximate", "dead_cores", "numbers", "energy", "time")
-_SHOWN = 60
+_TOP = ("schema", "name", "description", "approximate", "dead_cores", *TABLES, "range", "source")
+_OPTIONAL_TOP = ("approximate", "dead_cores", "numbers", "board", "energy", "time", "range")
 _LINE = "one line of printable text, not empty, of at most 1,000 characters"
 
 
@@ -45,6 +46,10 @@ def chip_to_dict(chip: Chip) -> dict[str, Any]:
             continue
         values = ((f, getattr(part, f.key)) for f in table_fields(table))
         record[table] = {f.key: _file_value(f, value) for f, value in values if f.required or value is not None}
+    if not record["board"]:
+        del record["board"]
+    if chip.ranges:
+        record["range"] = {key: plain(ends) for key, ends in chip.ranges.items()}
     record["source"] = dict(chip.sources)
     return record
 
@@ -53,7 +58,9 @@ def chip_from_valid_dict(record: Mapping[str, Any]) -> Chip:
     """The chip that a record without problems describes; every source resolved to its own key."""
     parts = {table: _part(table, record.get(table, {})) for table in TABLES}
     by_key = flat_sources(record["source"])
-    sources = {f.name: by_key.get(f.name, by_key.get(f.table, "")) for f in _present(record)}
+    ranges = ranges_from(record.get("range", {}))
+    names = [f.name for f in _present(record)] + [f"range.{key}" for key in ranges]
+    sources = {name: by_key.get(name, by_key.get(name.partition(".")[0], "")) for name in names}
     chip = Chip(
         name=record["name"],
         description=record["description"],
@@ -68,6 +75,8 @@ def chip_from_valid_dict(record: Mapping[str, Any]) -> Chip:
         record={},
         dead_cores=tuple(sorted(CoreId(*core) for core in record.get("dead_cores", ()))),
         numbers=NumberFormats(**parts["numbers"]) if "numbers" in record else None,
+        board=Board(**parts["board"]),
+        ranges=MappingProxyType(ranges),
     )
     # made from the chip, so that two files that differ only in layout give equal chips
     return dataclasses.replace(chip, record=chip_to_dict(chip))
@@ -82,6 +91,7 @@ def chip_dict_problems(record: Mapping[str, Any]) -> Iterator[Diagnostic]:
     for table in TABLES:
         if table in record:
             yield from _table(table, record[table])
+    yield from range_problems(record)
     yield from _approximate(record)
     yield from _dead_cores(record)
     yield from _sources(record)
@@ -112,32 +122,22 @@ def _model_value(f: Field, value: Any) -> Any:
         return None
     if f.kind == "count list":
         return tuple(value)
-    return float(value) if f.kind == "figure" else value
+    if f.kind == "pairs":
+        return tuple((a, b) for a, b in value)
+    return steps_from(value) if f.kind in ("figure", "steps") else value
 
 
 def _file_value(f: Field, value: Any) -> Any:
     if value is None:
         return f.absent
-    return list(value) if f.kind == "count list" else value
+    return plain(value)
 
 
 # -- problems ------------------------------------------------------------------------------------------------------
 
 
 def _found(record: Mapping[str, Any], key: str) -> str:
-    return f"found {_show(record[key])}" if key in record else "missing"
-
-
-def _show(value: object) -> str:
-    if isinstance(value, str):
-        return quoted(value)
-    if isinstance(value, Mapping):
-        return "a table"
-    try:
-        text = str(value).lower() if isinstance(value, bool) else str(value)
-    except ValueError:  # Python writes no whole number of more than 4,300 digits
-        text = "a number of thousands of digits"
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+    return f"found {shown(record[key])}" if key in record else "missing"
 
 
 def _keys(
@@ -157,15 +157,15 @@ def _texts(record: Mapping[str, Any]) -> Iterator[Diagnostic]:
     name = record.get("name")
     if name is not None and not (isinstance(name, str) and NAME.fullmatch(name)):
         limit = "a name is a letter, then up to 63 letters, digits, '_', '.', '-'"
-        yield Diagnostic("name", f"found {_show(name)}", limit)
+        yield Diagnostic("name", f"found {shown(name)}", limit)
     description = record.get("description")
     if description is not None and not _is_line(description):
-        yield Diagnostic("description", f"found {_show(description)}", f"a description is {_LINE}")
+        yield Diagnostic("description", f"found {shown(description)}", f"a description is {_LINE}")
 
 
 def _table(table: str, values: Any) -> Iterator[Diagnostic]:
     if not isinstance(values, Mapping):
-        yield Diagnostic(table, f"found {_show(values)}", f"expected a table [{table}]")
+        yield Diagnostic(table, f"found {shown(values)}", f"expected a table [{table}]")
         return
     fields = table_fields(table)
     optional = tuple(f.key for f in fields if not f.required)
@@ -179,17 +179,14 @@ def _value(f: Field, value: Any) -> Iterator[Diagnostic]:
     if f.absent and value == f.absent:
         return
     if f.kind == "flag" and not isinstance(value, bool):
-        yield Diagnostic(f.name, f"found {_show(value)}", "expected true or false")
-    if f.kind == "figure" and not _is_figure(value):
-        yield Diagnostic(
-            f.name, f"found {_show(value)}", f"expected a finite number of {f.unit}, not negative, to 10^6"
-        )
+        yield Diagnostic(f.name, f"found {shown(value)}", "expected true or false")
+    yield from figure_problems(f, value)
     if f.kind == "count" and not _is_count(value, f.least, f.most):
         other = f' or "{f.absent}"' if f.absent else ""
         most = "10^12" if f.most == COUNT_MAX else f"{f.most:,}"
-        yield Diagnostic(f.name, f"found {_show(value)}", f"expected a whole number from {f.least} to {most}{other}")
+        yield Diagnostic(f.name, f"found {shown(value)}", f"expected a whole number from {f.least} to {most}{other}")
     if f.kind == "count list" and not _is_width_list(value):
-        yield Diagnostic(f.name, f"found {_show(value)}", "expected a list of whole numbers from 1 to 64")
+        yield Diagnostic(f.name, f"found {shown(value)}", "expected a list of whole numbers from 1 to 64")
 
 
 def _is_count(value: Any, least: int, most: int = COUNT_MAX) -> bool:
@@ -201,10 +198,6 @@ def _is_line(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip()) and value.isprintable() and len(value) <= 1000
 
 
-def _is_figure(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= FIGURE_MAX  # NaN is not
-
-
 def _is_width_list(value: Any) -> bool:
     return isinstance(value, list | tuple) and 0 < len(value) <= 64 and all(_is_count(w, 1) and w <= 64 for w in value)
 
@@ -212,13 +205,13 @@ def _is_width_list(value: Any) -> bool:
 def _approximate(record: Mapping[str, Any]) -> Iterator[Diagnostic]:
     names = record.get("approximate", [])
     if not isinstance(names, list | tuple):
-        yield Diagnostic("approximate", f"found {_show(names)}", "expected a list of keys such as 'core.neurons'")
+        yield Diagnostic("approximate", f"found {shown(names)}", "expected a list of keys such as 'core.neurons'")
         return
     present = [f.name for f in _present(record)]
     for name in names:
         if name not in present:
             step = did_you_mean(str(name), present)
-            yield Diagnostic("approximate", f"{_show(name)} is not a key of this file", hint=step)
+            yield Diagnostic("approximate", f"{shown(name)} is not a key of this file", hint=step)
     strings = [name for name in names if isinstance(name, str)]
     for name in sorted({name for name in strings if strings.count(name) > 1}):
         yield Diagnostic("approximate", f"{quoted(name)} is listed twice")
@@ -227,11 +220,11 @@ def _approximate(record: Mapping[str, Any]) -> Iterator[Diagnostic]:
 def _dead_cores(record: Mapping[str, Any]) -> Iterator[Diagnostic]:
     dead = record.get("dead_cores", [])
     if not isinstance(dead, list | tuple):
-        yield Diagnostic("dead_cores", f"found {_show(dead)}", "expected a list of [chip, x, y, core]")
+        yield Diagnostic("dead_cores", f"found {shown(dead)}", "expected a list of [chip, x, y, core]")
         return
     for core in dead:
         if not (isinstance(core, list | tuple) and len(core) == 4 and all(_is_count(i, 0) for i in core)):
-            yield Diagnostic("dead_cores", f"found {_show(core)}", "expected [chip, x, y, core], whole numbers from 0")
+            yield Diagnostic("dead_cores", f"found {shown(core)}", "expected [chip, x, y, core], whole numbers from 0")
 
 
 def _sources(record: Mapping[str, Any]) -> Iterator[Diagnostic]:
@@ -239,21 +232,23 @@ def _sources(record: Mapping[str, Any]) -> Iterator[Diagnostic]:
     if table is None:
         return  # reported as a missing key
     if not isinstance(table, Mapping):
-        yield Diagnostic("source", f"found {_show(table)}", "expected a table [source]")
+        yield Diagnostic("source", f"found {shown(table)}", "expected a table [source]")
         return
     sources = flat_sources(table)
     present = [f.name for f in _present(record)]
     required = (
         f.name for f in FIELDS if f.required and (f.table in record or f.table not in _OPTIONAL_TOP)
     )  # a missing one is reported as such
-    allowed = {*present, *required, *TABLES}
+    table_of_ranges = record.get("range")
+    ranges = [f"range.{key}" for key in table_of_ranges] if isinstance(table_of_ranges, Mapping) else []
+    allowed = {*present, *required, *TABLES, "range", *ranges}
     for key, text in sources.items():
         if key not in allowed:
             is_field = any(f.name == key for f in FIELDS)
             step = "give the number, or take its source out" if is_field else did_you_mean(key, allowed)
             yield Diagnostic("[source]", f"{quoted(key)} is not a key of this file", hint=step)
         elif not _is_line(text):
-            yield Diagnostic("[source]", f"{quoted(key)}: found {_show(text)}", f"a source is {_LINE}")
-    for name in present:
+            yield Diagnostic("[source]", f"{quoted(key)}: found {shown(text)}", f"a source is {_LINE}")
+    for name in [*present, *ranges]:
         if name not in sources and name.partition(".")[0] not in sources:
             yield Diagnostic(name, "no source", "every number has one", f'add "{name}" = "…" under [source]')

@@ -7,10 +7,26 @@ its unit in its key and its source in the file. ``None`` means: not limited (or,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 from nirbridge._values import ReportedValue
+
+SynapseKind = Literal["dense", "sparse", "convolution"]
+SYNAPSE_KINDS: tuple[SynapseKind, ...] = ("dense", "sparse", "convolution")
+"""Kinds of synapse with energy and time of their own: full rows, lists of targets, and kernels that axons share."""
+
+Steps = tuple[tuple[int, float], ...]
+"""A figure by a count: (smallest count, value) with ascending counts; the entry of the largest count reached holds."""
+
+
+def at_count(figure: float | Steps, count: int) -> float:
+    """The value of a figure for a count: the entry of the largest count reached; below the first the first."""
+    if not isinstance(figure, tuple):
+        return figure
+    reached = [value for least, value in figure if least <= count]
+    return reached[-1] if reached else figure[0][1]
 
 
 class CoreId(NamedTuple):
@@ -24,9 +40,9 @@ class CoreId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Mesh:
-    """Tiles of cores in a ``width_tiles`` x ``height_tiles`` grid with X-Y routing; ``chips_max`` chips in a row.
+    """Tiles of cores in a ``width_tiles`` x ``height_tiles`` grid with X-Y routing; at most ``chips_max`` on a board.
 
-    Chips of a board are taken as a chain along x: core (chip c, x, y) is at global column ``c * width_tiles + x``.
+    Where ``Board.places`` does not say otherwise, the chips are a chain along x.
     """
 
     width_tiles: int
@@ -84,7 +100,10 @@ class SynapseFormat:
 
 @dataclass(frozen=True, slots=True)
 class EnergyFigures:
-    """Joules per event; None: not known."""
+    """Joules per event; None: not known.
+
+    ``synaptic_op_j`` is that of dense rows, and of every kind of synapse without a figure of its own.
+    """
 
     synaptic_op_j: float | None = None
     neuron_access_j: float | None = None
@@ -93,11 +112,17 @@ class EnergyFigures:
     axon_out_j: float | None = None
     hop_x_j: float | None = None
     hop_y_j: float | None = None
+    synaptic_op_sparse_j: float | None = None
+    synaptic_op_convolution_j: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TimeFigures:
-    """Seconds per event; None: not known. ``barrier_s`` is spent once per time step."""
+    """Seconds per event; None: not known.
+
+    ``barrier_s`` is spent once per time step: one figure, or one by the number of tiles in use. ``overlap``: a core's
+    incoming spikes are processed while neurons are computed and spikes sent; else one after the other.
+    """
 
     synaptic_op_s: float | None = None
     neuron_update_s: float | None = None
@@ -106,7 +131,30 @@ class TimeFigures:
     axon_in_s: float | None = None
     hop_x_s: float | None = None
     hop_y_s: float | None = None
-    barrier_s: float | None = None
+    barrier_s: float | Steps | None = None
+    neuron_access_s: float | None = None
+    synaptic_op_sparse_s: float | None = None
+    synaptic_op_convolution_s: float | None = None
+    overlap: bool | None = None
+
+    def barrier(self, tiles: int) -> float | None:
+        """Seconds of the barrier with ``tiles`` tiles in use."""
+        return None if self.barrier_s is None else at_count(self.barrier_s, tiles)
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """The chips of a board as a graph in the plane.
+
+    ``places[c]``: column and row of chip c; None: a chain along x. ``links``: pairs of chips with a link; None: every
+    two neighbours in the plane. ``link_j`` and ``link_s``: joules and seconds per spike over such a link, in place of
+    those of a hop within a chip; None: as a hop.
+    """
+
+    places: tuple[tuple[int, int], ...] | None = None
+    links: tuple[tuple[int, int], ...] | None = None
+    link_j: float | None = None
+    link_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +196,7 @@ class NumberFormats:
 class Chip(ReportedValue):
     """One chip. ``sources``: dotted key of the file -> where the number is from; ``approximate``: keys not public.
 
+    ``ranges``: dotted key of a figure -> the lowest and the highest value that its sources give.
     ``dead_cores`` are masked out (a faulty core is a chip without that core). ``record`` is the resolved file as a
     plain dict of JSON values, enough to build the same chip again (``chips.chip_from_dict``). ``numbers`` None: the
     file has no ``[numbers]``, so networks can be mapped but not quantized.
@@ -171,3 +220,5 @@ class Chip(ReportedValue):
     record: Mapping[str, object]
     dead_cores: tuple[CoreId, ...] = ()
     numbers: NumberFormats | None = None
+    board: Board = field(default_factory=Board)
+    ranges: Mapping[str, tuple[float | Steps, float | Steps]] = field(default_factory=lambda: MappingProxyType({}))

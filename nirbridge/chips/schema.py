@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["count", "count list", "flag", "figure"]
+Kind = Literal["count", "count list", "flag", "figure", "steps", "pairs"]
 
 COUNT_MAX = 10**12
 """Bound of counts that are only compared with those of a model (so that products stay far below 2**63)."""
@@ -51,8 +51,8 @@ class Field:
 
     @property
     def required(self) -> bool:
-        """False for a figure, and for a flag that may be left out."""
-        return self.kind != "figure" and not self.optional
+        """False for a figure, and for a key that may be left out."""
+        return self.kind not in ("figure", "steps") and not self.optional
 
 
 def _limit(key: str, unit: str, meaning: str, least: int = 1, most: int = COUNT_MAX) -> Field:
@@ -67,16 +67,16 @@ def _number(key: str, meaning: str, least: int = 1) -> Field:
     return Field("numbers", key, "count", "bits" if key.endswith("bits") else "", meaning, least)
 
 
-def _figure(key: str, meaning: str) -> Field:
-    table, unit = ("energy", "J") if key.endswith("_j") else ("time", "s")
-    return Field(table, key, "figure", unit, meaning)
+def _figure(key: str, meaning: str, table: str = "") -> Field:
+    group, unit = ("energy", "J") if key.endswith("_j") else ("time", "s")
+    return Field(table or group, key, "figure", unit, meaning)
 
 
 FIELDS: tuple[Field, ...] = (
     Field("mesh", "width_tiles", "count", "tiles", "tiles of a chip along x", most=CORES_MAX),
     Field("mesh", "height_tiles", "count", "tiles", "tiles of a chip along y", most=CORES_MAX),
     Field("mesh", "cores_per_tile", "count", "cores", "cores that share one router", most=CORES_MAX),
-    Field("mesh", "chips_max", "count", "chips", "most chips of one board, a chain along x", most=CORES_MAX),
+    Field("mesh", "chips_max", "count", "chips", "most chips of one board", most=CORES_MAX),
     _limit("neurons", "neurons", "neurons of a core"),
     _limit("input_axons", "axons", "distinct source neurons, host inputs too, with a target in the core"),
     _limit("output_axons", "axons", "pairs of a source neuron in the core and a destination core, its own too"),
@@ -119,21 +119,31 @@ FIELDS: tuple[Field, ...] = (
         REFRACTORY_STEPS_MAX,
     ),
     Field("numbers", "programmable", "flag", "", "a neuron may compute more than Lava's LIF"),
-    _figure("synaptic_op_j", "per synapse that a spike reaches"),
+    Field("board", "places", "pairs", "", "column and row of each chip; left out: a chain along x", 0, optional=True),
+    Field("board", "links", "pairs", "", "chips with a link; left out: every two neighbours", 0, optional=True),
+    _figure("link_j", "per spike and link between chips, in place of a hop; left out: as a hop", "board"),
+    _figure("link_s", "per spike and link between chips, in place of a hop; left out: as a hop", "board"),
+    _figure("synaptic_op_j", "per synapse that a spike reaches: dense rows, and kinds without a figure of their own"),
+    _figure("synaptic_op_sparse_j", "per synapse of a list of targets that a spike reaches"),
+    _figure("synaptic_op_convolution_j", "per synapse of a shared kernel that a spike reaches"),
     _figure("neuron_access_j", "per neuron and time step"),
     _figure("neuron_update_j", "per updated neuron and time step, on top of the access"),
     _figure("spike_j", "per spike of a neuron, on top of the update"),
     _figure("axon_out_j", "per spike and destination core, leaving the source core"),
     _figure("hop_x_j", "per spike and link along x"),
     _figure("hop_y_j", "per spike and link along y"),
-    _figure("synaptic_op_s", "per synapse that a spike reaches"),
-    _figure("neuron_update_s", "per neuron and time step, access and update"),
+    _figure("synaptic_op_s", "per synapse that a spike reaches: dense rows, and kinds without a figure of their own"),
+    _figure("synaptic_op_sparse_s", "per synapse of a list of targets that a spike reaches"),
+    _figure("synaptic_op_convolution_s", "per synapse of a shared kernel that a spike reaches"),
+    _figure("neuron_access_s", "per neuron and time step"),
+    _figure("neuron_update_s", "per updated neuron and time step, on top of the access"),
     _figure("spike_s", "per spike of a neuron"),
     _figure("axon_out_s", "per spike and destination core, leaving the source core"),
     _figure("axon_in_s", "per spike entering a core"),
     _figure("hop_x_s", "per spike and link along x"),
     _figure("hop_y_s", "per spike and link along y"),
-    _figure("barrier_s", "once per time step, barrier of all cores"),
+    Field("time", "barrier_s", "steps", "s", "once per time step, barrier of all cores; by tiles in use"),
+    Field("time", "overlap", "flag", "", "spikes are processed while neurons are computed and send", optional=True),
 )
 
 TABLES: tuple[str, ...] = tuple(dict.fromkeys(f.table for f in FIELDS))

@@ -1,4 +1,4 @@
-"""Cores as points of the mesh: chips are a chain along x, so chip c begins at global column ``c * width_tiles``."""
+"""Cores as points of one mesh of the tiles of all chips: a chip begins at its place on the board times its size."""
 
 from __future__ import annotations
 
@@ -15,8 +15,13 @@ HOST_TILE = (0, 0)
 
 def tiles_of(cores: Sequence[CoreId], chip: Chip) -> tuple[Array, Array]:
     """Global tile column and row of each core: two int64 arrays [cores]."""
-    x = [core.chip * chip.mesh.width_tiles + core.x for core in cores]
-    return np.array(x, dtype=np.int64), np.array([core.y for core in cores], dtype=np.int64)
+    width, height, places = chip.mesh.width_tiles, chip.mesh.height_tiles, chip.board.places
+    if places is None:  # a chain along x
+        x = [core.chip * width + core.x for core in cores]
+        return np.array(x, dtype=np.int64), np.array([core.y for core in cores], dtype=np.int64)
+    x = [places[core.chip][0] * width + core.x for core in cores]
+    y = [places[core.chip][1] * height + core.y for core in cores]
+    return np.array(x, dtype=np.int64), np.array(y, dtype=np.int64)
 
 
 def hops_from_host(x: Array, y: Array) -> Array:
@@ -26,5 +31,5 @@ def hops_from_host(x: Array, y: Array) -> Array:
 
 def route_hops(a: CoreId, b: CoreId, chip: Chip) -> int:
     """Links of the X-Y path between two cores: 0 within a tile."""
-    columns_apart = (a.chip - b.chip) * chip.mesh.width_tiles + a.x - b.x
-    return abs(columns_apart) + abs(a.y - b.y)
+    (x0, x1), (y0, y1) = tiles_of((a, b), chip)
+    return int(abs(x0 - x1) + abs(y0 - y1))

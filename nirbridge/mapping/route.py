@@ -114,13 +114,16 @@ class Routes:
     """The routes of an axon table on cores.
 
     ``multicast`` has one tree per group of the table. ``entry_group`` [entries] is the group of each entry, with
-    ``hops_x`` and ``hops_y`` [entries] of its own X-Y path (unicast). A target on the source's tile takes no link.
+    ``hops_x`` and ``hops_y`` [entries] of its own X-Y path (unicast), ``crossings_x`` and ``crossings_y`` of them
+    between chips. A target on the source's tile takes no link.
     """
 
     multicast: MulticastTrees
     entry_group: Array
     hops_x: Array
     hops_y: Array
+    crossings_x: Array
+    crossings_y: Array
     unicast: MulticastTrees
 
 
@@ -136,10 +139,13 @@ def routes(axons: AxonTable, cores: Sequence[CoreId], chip: Chip) -> Routes:
     group = np.repeat(np.arange(len(source_x), dtype=np.int64), np.diff(axons.target_ptr))
     target_x, target_y = x[axons.targets], y[axons.targets]
     own = np.arange(len(group), dtype=np.int64)
+    width, height = chip.mesh.width_tiles, chip.mesh.height_tiles
     return Routes(
         multicast_trees(source_x, source_y, group, target_x, target_y),
         group,
         np.abs(target_x - source_x[group]),
         np.abs(target_y - source_y[group]),
+        np.abs(target_x // width - source_x[group] // width),
+        np.abs(target_y // height - source_y[group] // height),
         multicast_trees(source_x[group], source_y[group], own, target_x, target_y),
     )

@@ -127,7 +127,7 @@ def place_partition(
     from nirbridge.mapping.model import MappedNetwork
     from nirbridge.mapping.placement.place import place
     from nirbridge.mapping.rates import assumed_rates
-    from nirbridge.partitioner import axon_table
+    from nirbridge.partitioner.cost.axons import axon_table, spikes_per_block
     from nirbridge.partitioner.cost.sizing import cost_model
     from nirbridge.partitioner.ordering import in_orders, ordered_network
 
@@ -135,7 +135,7 @@ def place_partition(
     rates, origin = options.rates if options.rates is not None else assumed_rates(network)
     sizes = cost_model(ordered_network(with_operators(network, stored), partition.orders), chip, partition.weight_bits)
     rates = in_orders(rates, partition.orders)
-    table = axon_table(sizes, tuple(b.slices for b in partition.blocks), rates)
+    table = axon_table(sizes, blocks := tuple(b.slices for b in partition.blocks), rates)
     if cores is None:
         cores = place(
             table,
@@ -147,8 +147,8 @@ def place_partition(
             pins=_pinned(partition, chip, options),
             progress=options.progress,
         )
-    neurons = tuple(b.used["neurons"] for b in partition.blocks)
-    paid = costs(table, cores, chip, neurons, chips=options.chips)
+    counts = [b.used["neurons"] for b in partition.blocks], spikes_per_block(sizes, blocks, rates)
+    paid = costs(table, cores, chip, counts[0], chips=options.chips, spikes_per_block=counts[1])
     network = replace(network, notes=(*network.notes, *_full_runs(sizes, partition), *_other_orders(partition)))
     splits = tuple(options.splits.items())
     placed = (partition, cores, table, paid, options.objective, origin, splits)

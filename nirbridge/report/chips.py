@@ -31,7 +31,7 @@ def _limits(chip: Chip) -> tuple[str, ...]:
 def chip_table(chip: Chip) -> RenderableType:
     """Every number of one chip: key, value, unit, meaning and source, table by table."""
     head = [Text(chip.name, style="bold"), Text(chip.description), Text(_cores(chip))]
-    return Group(*head, *(_part(chip, part) for part in TABLES), Text(), Text(_legend([chip])))
+    return Group(*head, *(_part(chip, part) for part in TABLES), *_ranges(chip), Text(), Text(_legend([chip])))
 
 
 def figure_text(chip: Chip, name: str) -> str:
@@ -50,8 +50,10 @@ def _text(value: object, field: Field) -> str:
         return field.absent or "not known"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if field.kind == "steps":
+        return _steps(value, field.unit)
     if isinstance(value, tuple):
-        return ", ".join(map(str, value))
+        return ", ".join(map(str, map(list, value) if field.kind == "pairs" else value))
     return str(value) if isinstance(value, float) else f"{value:,}"
 
 
@@ -61,6 +63,13 @@ def _figure(value: float, unit: str) -> tuple[str, str]:
         if value >= scale:
             return f"{value / scale:.6g}", prefix + unit
     return f"{value:.6g}", unit
+
+
+def _steps(value: object, unit: str) -> str:
+    """A figure, or its values by a count: ``600 ns from 1, 1 us from 2``."""
+    if isinstance(value, tuple):
+        return ", ".join(f"{' '.join(_figure(figure, unit))} from {least:,}" for least, figure in value)
+    return " ".join(_figure(float(str(value)), unit))
 
 
 def _weights(chip: Chip) -> str:
@@ -84,11 +93,25 @@ def _part(chip: Chip, part: str) -> RenderableType:
     return table(("key", "value", "unit", "meaning", "source"), "Lrl", (_row(chip, f) for f in present), **title)
 
 
+def _ranges(chip: Chip) -> list[RenderableType]:
+    """The figures of which sources disagree: the lowest and the highest value, and the sources."""
+    if not chip.ranges:
+        return []
+    rows = []
+    for key, ends in chip.ranges.items():
+        field = next(f for f in FIELDS if f.name == key)
+        rows.append((key, *(_steps(end, field.unit) for end in ends), chip.sources[f"range.{key}"]))
+    title = {"title": "\nrange", "title_justify": "left", "title_style": "bold"}
+    return [table(("figure", "lowest", "highest", "sources"), "Ll", rows, **title)]
+
+
 def _row(chip: Chip, field: Field) -> tuple[str, ...]:
     value, unit = figure_text(chip, field.name), field.unit
     if field.kind == "figure":
         value, unit = _figure(getattr(getattr(chip, field.table), field.key), field.unit)
         value = _mark(chip, field.name) + value
+    if field.kind == "steps":
+        unit = ""  # each figure has its own
     return (field.key, value, unit, field.meaning, chip.sources[field.name])
 
 

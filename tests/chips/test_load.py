@@ -148,7 +148,7 @@ def test_all_problems_at_once(record: dict[str, Any]) -> None:
     record["source"].pop("energy.spike_j")
     assert lines(record) == [
         "key 'bogus': unknown; known keys: schema, name, description, approximate, dead_cores, mesh, core, synapses, "
-        "neuron, numbers, energy, time, source",
+        "neuron, numbers, board, energy, time, range, source",
         "[core] key 'neurns': unknown; did you mean 'neurons'?",
         "core.neurons: missing",
         'core.input_axons: found -1, expected a whole number from 1 to 10^12 or "unlimited"',

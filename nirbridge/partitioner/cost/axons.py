@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 from scipy import sparse
 
 from nirbridge.arrays import Array, freeze
-from nirbridge.partitioner.cost.sizing import CostModel
+from nirbridge.chips.model import SYNAPSE_KINDS, SynapseKind
+from nirbridge.partitioner.cost.connectivity import AllToAll
+from nirbridge.partitioner.cost.sizing import CostModel, IncomingProjection
 from nirbridge.partitioner.model import Slice
 
 HOST = -1
@@ -23,7 +26,8 @@ class AxonTable:
     distinct source neurons; ``spikes_per_step[g]`` their summed rate. Its target blocks, ascending, are
     ``targets[target_ptr[g]:target_ptr[g + 1]]`` (the own block included where it has targets there), with, per entry,
     ``synapses`` (all synapses of the group's neurons in that block) and ``synaptic_ops_per_step`` (each synapse times
-    the rate of its source). Every group has at least one target. Groups are in a fixed order.
+    the rate of its source). ``ops_by_kind``: the same operations by kind of synapse; empty: all are of dense rows.
+    Every group has at least one target. Groups are in a fixed order.
     """
 
     names: tuple[str, ...]
@@ -35,10 +39,13 @@ class AxonTable:
     targets: Array
     synapses: Array
     synaptic_ops_per_step: Array
+    ops_by_kind: Mapping[SynapseKind, Array] = field(default_factory=lambda: MappingProxyType({}))
 
 
 Blocks = Sequence[tuple[Slice, ...]]
 Rates = Mapping[str, Array]
+_Part = tuple[int, Array, Array, SynapseKind]
+"""Sources of one projection into a slice: number of the block, sources, synapses of each, kind."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +53,8 @@ class AxonEntries:
     """One entry per (source neuron or host element, block with targets of it), by source population or port.
 
     ``neuron`` flat index, ``block`` target block, ``synapses`` targets there; sorted by neuron, then block. ``owner``
-    is the block of every neuron of the population (``HOST`` throughout for a port).
+    is the block of every neuron of the population (``HOST`` throughout for a port). ``by_kind``: the synapses of each
+    entry by kind, for the kinds that occur.
     """
 
     name: str
@@ -54,17 +62,18 @@ class AxonEntries:
     block: Array
     synapses: Array
     owner: Array
+    by_kind: Mapping[SynapseKind, Array]
 
 
 def axon_entries(sizes: CostModel, blocks: Blocks) -> Iterator[AxonEntries]:
     """The entries of every source, input ports first, each in network order."""
     network = sizes.network
-    by_source: dict[str, list[tuple[int, Array, Array]]] = {}
+    by_source: dict[str, list[_Part]] = {}
     for number, slices in enumerate(blocks):
         for piece in slices:
             for edge in sizes.incoming[piece.population]:
                 index, count = sizes.sources(piece.population, edge, piece.box)
-                part = (number, index.astype(np.int32), count.astype(np.int32))
+                part = (number, index.astype(np.int32), count.astype(np.int32), synapse_kind(edge))
                 by_source.setdefault(edge.source, []).append(part)
     owners = owner_blocks(sizes, blocks)
     for name, size in [(p.name, p.size) for p in (*network.inputs, *network.populations)]:
@@ -73,14 +82,37 @@ def axon_entries(sizes: CostModel, blocks: Blocks) -> Iterator[AxonEntries]:
             yield _entries(name, by_source.pop(name), owner, len(blocks))
 
 
-def _entries(name: str, parts: list[tuple[int, Array, Array]], owner: Array, blocks: int) -> AxonEntries:
+def synapse_kind(edge: IncomingProjection) -> SynapseKind:
+    """How a core stores a projection: full rows, lists of targets, or kernels that axons share."""
+    if edge.shares:
+        return "convolution"
+    return "dense" if isinstance(edge.form, AllToAll) else "sparse"
+
+
+def _entries(name: str, parts: list[_Part], owner: Array, blocks: int) -> AxonEntries:
     """Sorted by neuron and block, the synapses of several projections and slices added, by counting sort."""
+    table = _counts(parts, len(owner), blocks)
+    neuron = np.repeat(np.arange(len(owner), dtype=np.int64), np.diff(table.indptr))
+    block, synapses = table.indices.astype(np.int64), table.data.astype(np.int64)
+    kinds = [kind for kind in SYNAPSE_KINDS if any(part[3] == kind for part in parts)]
+    by_kind: dict[SynapseKind, Array] = dict.fromkeys(kinds, synapses)
+    if len(kinds) > 1:
+        keys = neuron * blocks + block
+        for kind in kinds:
+            own = _counts([part for part in parts if part[3] == kind], len(owner), blocks)
+            source = np.repeat(np.arange(len(owner), dtype=np.int64), np.diff(own.indptr))
+            by_kind[kind] = np.zeros(len(keys), np.int64)
+            by_kind[kind][np.searchsorted(keys, source * blocks + own.indices)] = own.data
+    return AxonEntries(name, neuron, block, synapses, owner, by_kind)
+
+
+def _counts(parts: list[_Part], sources: int, blocks: int) -> sparse.csr_array:
+    """[sources, blocks] synapses of each pair; pairs without synapses have no entry."""
     block = np.repeat(np.array([p[0] for p in parts], np.int32), [len(p[1]) for p in parts])
     neuron, count = (np.concatenate([p[k] for p in parts]) for k in (1, 2))
-    table = sparse.coo_array((count, (neuron, block)), shape=(len(owner), blocks)).tocsr()
+    table = sparse.coo_array((count, (neuron, block)), shape=(sources, blocks)).tocsr()
     table.sort_indices()
-    neuron = np.repeat(np.arange(len(owner), dtype=np.int64), np.diff(table.indptr))
-    return AxonEntries(name, neuron, table.indices.astype(np.int64), table.data.astype(np.int64), owner)
+    return table
 
 
 def owner_blocks(sizes: CostModel, blocks: Blocks) -> dict[str, Array]:
@@ -96,7 +128,7 @@ def axon_table(sizes: CostModel, blocks: Blocks, rates: Rates) -> AxonTable:
     """The table of a partition. ``rates``: spikes per time step by population or port name, scalar or of its shape."""
     names = tuple(p.name for p in (*sizes.network.inputs, *sizes.network.populations))
     columns: dict[str, list[Array]] = {key: [] for key in ("name", "source", "neurons", "spikes", "length")}
-    flat: dict[str, list[Array]] = {key: [] for key in ("targets", "synapses", "ops")}
+    flat: dict[str, list[Array]] = {key: [] for key in ("targets", "synapses", "ops", *SYNAPSE_KINDS)}
     for entry in axon_entries(sizes, blocks):
         rate = np.broadcast_to(np.asarray(rates[entry.name], float).ravel(), entry.owner.shape)
         group = _group(entry)
@@ -112,22 +144,48 @@ def axon_table(sizes: CostModel, blocks: Blocks, rates: Rates) -> AxonTable:
         columns["length"].append(np.bincount(key // len(blocks), minlength=count))
         flat["targets"].append(key % len(blocks))
         flat["synapses"].append(np.bincount(inverse, weights=entry.synapses).astype(np.int64))
-        flat["ops"].append(np.bincount(inverse, weights=entry.synapses * rate[entry.neuron]))
-
-    def join(parts: list[Array], dtype: type) -> Array:
-        return freeze(np.concatenate(parts) if parts else np.zeros(0), dtype)
-
+        for kind, ops in _ops(entry, inverse, rate).items():
+            flat[kind].append(ops)
     return AxonTable(
         names,
-        join(columns["name"], np.int64),
-        join(columns["source"], np.int64),
-        join(columns["neurons"], np.int64),
-        join(columns["spikes"], np.float64),
-        freeze(np.concatenate(([0], np.cumsum(join(columns["length"], np.int64)))).astype(np.int64)),
-        join(flat["targets"], np.int64),
-        join(flat["synapses"], np.int64),
-        join(flat["ops"], np.float64),
+        _join(columns["name"], np.int64),
+        _join(columns["source"], np.int64),
+        _join(columns["neurons"], np.int64),
+        _join(columns["spikes"], np.float64),
+        freeze(np.concatenate(([0], np.cumsum(_join(columns["length"], np.int64)))).astype(np.int64)),
+        _join(flat["targets"], np.int64),
+        _join(flat["synapses"], np.int64),
+        _join(flat["ops"], np.float64),
+        MappingProxyType({kind: _join(flat[kind], np.float64) for kind in SYNAPSE_KINDS}),
     )
+
+
+def _join(parts: list[Array], dtype: type) -> Array:
+    return freeze(np.concatenate(parts) if parts else np.zeros(0), dtype)
+
+
+def spikes_per_block(sizes: CostModel, blocks: Blocks, rates: Rates) -> Array:
+    """Spikes per step of the neurons of each block, with targets or without, float64 [blocks]."""
+    total = np.zeros(len(blocks))
+    for name, owner in owner_blocks(sizes, blocks).items():
+        rate = np.broadcast_to(np.asarray(rates[name], float).ravel(), owner.shape)
+        held = owner != HOST
+        total += np.bincount(owner[held], rate[held], len(blocks))
+    return total
+
+
+def _ops(entry: AxonEntries, inverse: Array, rate: Array) -> dict[str, Array]:
+    """Operations per step of each entry of the table: of every kind together ("ops"), and by kind."""
+    ops = np.bincount(inverse, weights=entry.synapses * rate[entry.neuron])
+    by_kind: dict[str, Array] = {"ops": ops}
+    for kind in SYNAPSE_KINDS:
+        if kind not in entry.by_kind:
+            by_kind[kind] = np.zeros(len(ops))
+        elif len(entry.by_kind) == 1:
+            by_kind[kind] = ops
+        else:
+            by_kind[kind] = np.bincount(inverse, weights=entry.by_kind[kind] * rate[entry.neuron])
+    return by_kind
 
 
 def _group(entry: AxonEntries) -> Array:

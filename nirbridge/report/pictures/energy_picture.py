@@ -9,8 +9,6 @@ from nirbridge.chips.model import Chip
 from nirbridge.mapping.cost import ENERGY_FIGURES, TIME_FIGURES, missing_figures
 from nirbridge.mapping.model import MappedNetwork
 
-_TIME = dict(TIME_FIGURES) | {"busiest link": "hop_x_s", "barrier": "barrier_s"}
-
 
 @dataclass(frozen=True, slots=True)
 class CostPart:
@@ -49,8 +47,8 @@ def energy_picture(mapped: MappedNetwork) -> EnergyPicture:
     """The bars of a map."""
     costs, chip = mapped.costs, mapped.chip
     missing = missing_figures(chip)
-    energy = _parts(chip, costs.energy_breakdown_j, "energy", ENERGY_FIGURES)
-    time = _parts(chip, costs.time_breakdown_s, "time", _TIME)
+    energy = _parts(chip, costs.energy_breakdown_j, ENERGY_FIGURES)
+    time = _parts(chip, costs.time_breakdown_s, TIME_FIGURES)
     return EnergyPicture(
         (
             CostBar("energy", "J", costs.energy_per_step_j, energy, missing["energy"]),
@@ -59,13 +57,13 @@ def energy_picture(mapped: MappedNetwork) -> EnergyPicture:
     )
 
 
-def _parts(chip: Chip, values: Mapping[str, float], table: str, fields: Mapping[str, str]) -> tuple[CostPart, ...]:
+def _parts(chip: Chip, values: Mapping[str, float], figures: Mapping[str, str]) -> tuple[CostPart, ...]:
     """Kinds with a value, in their order; those of 0 are left out."""
     total, start, parts = sum(values.values()), 0.0, []
     for kind, value in values.items():
         if value <= 0 or not total:
             continue
-        key = f"{table}.{fields.get(kind, '')}"
+        key = figures.get(kind, "")
         stop = start + value / total
         parts.append(CostPart(kind, value, start, stop, key in chip.approximate, chip.sources.get(key, "")))
         start = stop

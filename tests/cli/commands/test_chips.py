@@ -35,7 +35,7 @@ def test_figures_are_shown_with_a_prefix(capsys: pytest.CaptureFixture[str]) -> 
     assert run(["chips", "loihi1"]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["synaptic_op_j", "35.5", "pJ"] in [row[:3] for row in rows]
-    assert ["barrier_s", "1.8", "us"] in [row[:3] for row in rows]
+    assert ["barrier_s", "600", "ns", "from", "1,"] in [row[:5] for row in rows]
 
 
 def test_json_of_one_and_of_all(capsys: pytest.CaptureFixture[str]) -> None:

@@ -118,7 +118,7 @@ def test_a_report_of_everything_says_what_was_asked() -> None:
         "778 neurons in 3 populations",
         "The limiting resource is neurons: core 0 at tile (0, 0) uses 778 of 1,024 (76%).",
         "1 core: no map needs fewer (set by neurons).",
-        "SANA-FE: dense synapse 35.5 pJ",
+        "SANA-FE: dense synapse",
         "Weights of 4 bits for loihi1; no sum can overflow, proved from the weights for any input.",
         "fixed == mapped: every spike, u and v; reference ~ fixed: within the bound in every population",
         "spikes first differ at time step",

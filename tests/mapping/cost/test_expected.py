@@ -128,7 +128,10 @@ def test_one_step_of_two_cores_of_loihi1_by_hand() -> None:
     found = costs(table([(0, 1.0, [1])], synapses_per_entry=5), cores, loihi, [10, 5])
     energy = 5 * 35.5e-12 + 15 * (51.2e-12 + 21.6e-12) + 69.3e-12 + 111e-12 + 2 * 3.0e-12 + 4.2e-12
     assert found.energy_per_step_j == pytest.approx(energy, rel=1e-12)
-    sender, receiver = 10 * 9.7e-9 + 30e-9 + 5.1e-9, 5 * 9.7e-9 + 16e-9 + 5 * 3.8e-9
-    assert found.time_per_step_s == pytest.approx(max(sender, receiver) + 6.5e-9 + 1.8e-6, rel=1e-12)
+    sender, receiver, way = 10 * 9.7e-9 + 30e-9 + 5.1e-9, 16e-9 + 5 * 3.8e-9, 2 * 4.1e-9 + 6.5e-9
+    barrier = 1.0e-6  # two tiles in use
+    assert found.time_per_step_s == pytest.approx(max(sender + way, receiver + way) + barrier, rel=1e-12)
+    assert found.time_breakdown_s["neuron accesses"] == pytest.approx(60e-9)
+    assert found.time_breakdown_s["hops x"] == pytest.approx(8.2e-9)
     assert found.multicast_hops_per_step == 3
     assert math.isclose(found.mean_link_load_spikes_per_step, 1.0)

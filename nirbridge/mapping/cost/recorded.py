@@ -1,0 +1,230 @@
+"""Events of recorded spikes: every spike of every time step, counted on the cores of a map."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+from scipy import sparse
+
+from nirbridge.arrays import Array
+from nirbridge.chips.model import SYNAPSE_KINDS, Chip
+from nirbridge.errors import UsageError, counted, quoted
+from nirbridge.mapping.cost.model import Messages, StepCosts, StepEvents, joined_costs
+from nirbridge.mapping.cost.numbering import Fanout, Numbering, fanout_of, numbering_of
+from nirbridge.mapping.cost.paths import Paths, most_over_a_link, paths_between
+from nirbridge.mapping.cost.price import price
+from nirbridge.mapping.model import MappedNetwork
+
+MESSAGES_AT_ONCE = 1_000_000
+"""Messages that are scheduled in one go: a bound of memory (about 150 bytes each)."""
+
+
+def events_of(
+    mapped: MappedNetwork, spikes: Mapping[str, Array], updated: Mapping[str, Array] | None = None
+) -> StepEvents:
+    """The events of recorded spikes on the cores of a map, exact: no rates.
+
+    Args:
+        mapped: a map; its own populations count (copies and relays, ``mapped.network``).
+        spikes: by input and population of ``mapped.network``: arrays [steps, ..., *shape] in the order of the model; an
+            entry other than 0 is one message to each destination core. Axes between the first and those of the shape
+            are taken as further time steps. Populations that never fire may be left out.
+        updated: by population: True where a neuron was updated and not only accessed; one without an entry is updated
+            in every time step.
+
+    Raises:
+        UsageError: a name that the network does not have, a missing array, one of another shape.
+    """
+    return EventCounter.of(mapped).events(spikes, updated)
+
+
+def step_costs(
+    mapped: MappedNetwork,
+    spikes: Mapping[str, Array],
+    updated: Mapping[str, Array] | None = None,
+    chip: Chip | None = None,
+) -> StepCosts:
+    """Energy and time of every time step of recorded spikes, in pieces that fit in memory; see ``events_of``.
+
+    ``chip``: figures to price with, the map's own where None (``figures.at_end`` gives the ends of ranges).
+    """
+    counter = EventCounter.of(mapped)
+    return joined_costs([price(events, chip or mapped.chip) for events in counter.pieces(spikes, updated)])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EventCounter:
+    """A map prepared for counting. Build it with ``EventCounter.of``; it may be used for any number of recordings.
+
+    ``fanout``: the destination cores of every source, neurons first (in the order of the cores), then host inputs;
+    ``pair`` [entries] is the path of each entry in ``paths``, whose ends are ``pair_source`` and ``pair_target``.
+    """
+
+    mapped: MappedNetwork
+    numbering: Numbering
+    fanout: Fanout
+    pair: Array
+    pair_source: Array
+    pair_target: Array
+    paths: Paths
+    tiles: int
+
+    @classmethod
+    def of(cls, mapped: MappedNetwork) -> EventCounter:
+        """The counter of a map."""
+        numbering = numbering_of(mapped)
+        fanout = fanout_of(mapped, numbering)
+        blocks = len(mapped.cores)
+        source = numbering.block_of_sources(fanout.source)
+        keys, pair = np.unique((source + 1) * blocks + fanout.block, return_inverse=True)
+        pair_source, pair_target = keys // max(blocks, 1) - 1, keys % max(blocks, 1)
+        paths = paths_between(pair_source, pair_target, mapped.cores, mapped.chip)
+        tiles = len({core[:3] for core in mapped.cores})
+        return cls(mapped, numbering, fanout, pair.ravel(), pair_source, pair_target, paths, tiles)
+
+    def events(self, spikes: Mapping[str, Array], updated: Mapping[str, Array] | None = None) -> StepEvents:
+        """The events of recorded spikes; see ``events_of``."""
+        return self._count(self._fired(spikes), self._updated(updated))
+
+    def pieces(self, spikes: Mapping[str, Array], updated: Mapping[str, Array] | None = None) -> Iterator[StepEvents]:
+        """The events in pieces of consecutive time steps, each of at most about ``MESSAGES_AT_ONCE`` messages."""
+        fired, active = self._fired(spikes), self._updated(updated)
+        total = np.cumsum(fired @ self.fanout.cores_of_source)
+        begin = 0
+        if not len(fired):
+            yield self._count(fired, active)
+        while begin < len(fired):
+            before = total[begin - 1] if begin else 0
+            end = max(begin + 1, int(np.searchsorted(total, before + MESSAGES_AT_ONCE, side="right")))
+            yield self._count(fired[begin:end], None if active is None else active[begin:end])
+            begin = end
+
+    def every_neuron_fires(self) -> StepEvents:
+        """The events of one time step in which every neuron that can fire and every input sends: no step has more."""
+        return self._count(self.numbering.can_fire[None, :], None)
+
+    def _fired(self, spikes: Mapping[str, Array]) -> Array:
+        """Marks [steps, sources]: neurons in the order of the cores, then host inputs."""
+        known = self.numbering.columns
+        unknown = [name for name in spikes if name not in known]
+        if unknown:
+            limit = f"the map has {', '.join(map(quoted, known))}"
+            raise UsageError.of(f"spikes of {quoted(unknown[0])}", "no such input or population", limit)
+        missing = [name for name in known if name not in spikes and self.numbering.sends[name]]
+        if missing:
+            raise UsageError.of(f"spikes of {quoted(missing[0])}", "missing", "", "record its spikes, 's'")
+        flat = {name: self._rows(name, "spikes", values) for name, values in spikes.items()}
+        steps = {len(values) for values in flat.values()}
+        if len(steps) > 1:
+            raise UsageError.of("spikes", f"of {', '.join(map(str, sorted(steps)))} time steps", "all have as many")
+        fired = np.zeros((max(steps, default=0), self.numbering.sources), bool)
+        for name, values in flat.items():
+            fired[:, known[name]] = values != 0
+        return fired
+
+    def _updated(self, updated: Mapping[str, Array] | None) -> Array | None:
+        """Marks [steps, neurons], in the order of the cores; None: every neuron in every time step."""
+        if not updated:
+            return None
+        names = self.numbering.populations
+        unknown = [name for name in updated if name not in names]
+        if unknown:
+            limit = f"the map has {', '.join(map(quoted, names))}"
+            raise UsageError.of(f"updates of {quoted(unknown[0])}", "no such population", limit)
+        flat = {name: self._rows(name, "updates", values) for name, values in updated.items()}
+        active = np.ones((max(map(len, flat.values())), self.numbering.neurons), bool)
+        for name, values in flat.items():
+            active[:, self.numbering.columns[name]] = values != 0
+        return active
+
+    def _rows(self, name: str, what: str, values: Array) -> Array:
+        """An array [steps, ..., *shape] as [time steps, neurons]."""
+        values, shape = np.asarray(values), self.numbering.shapes[name]
+        if values.ndim <= len(shape) or values.shape[values.ndim - len(shape) :] != shape:
+            limit = f"{quoted(name)} has shape {shape}"
+            raise UsageError.of(f"{what} of {quoted(name)}", f"shape {values.shape}", limit, "give [steps, *shape]")
+        return values.reshape(-1, len(self.numbering.columns[name]))
+
+    def _count(self, fired: Array, active: Array | None) -> StepEvents:
+        if active is not None and len(active) != len(fired):
+            found = f"{counted(len(active), 'time step')} of updates, {len(fired):,} of spikes"
+            raise UsageError.of("updates", found, "both have as many")
+        shape = (len(fired), len(self.mapped.cores))
+        entry, messages = self._messages(fired, active)
+        steps_and_pairs = (messages.step, self.pair[entry])
+        ones = np.ones(len(entry), np.int64)
+        counts = sparse.csr_array(sparse.coo_array((ones, steps_and_pairs), shape=(shape[0], len(self.pair_source))))
+        own = messages.source >= 0
+        accesses = np.broadcast_to(self.numbering.per_block, shape)
+        return StepEvents(
+            MappingProxyType({k: _summed(messages.step, messages.target, n, shape) for k, n in messages.ops.items()}),
+            accesses,
+            accesses if active is None else self.numbering.sums(active),
+            self.numbering.sums(fired[:, : self.numbering.neurons]),
+            _summed(messages.step[own], messages.source[own], None, shape),
+            _summed(messages.step, messages.target, None, shape),
+            counts @ self.paths.hops_x,
+            counts @ self.paths.hops_y,
+            counts @ self.paths.crossings_x,
+            counts @ self.paths.crossings_y,
+            np.bincount(messages.step[~own], minlength=shape[0]),
+            most_over_a_link(counts, self.paths.along_x),
+            most_over_a_link(counts, self.paths.along_y),
+            self.tiles,
+            messages,
+        )
+
+    def _messages(self, fired: Array, active: Array | None) -> tuple[Array, Messages]:
+        """The entry of the fan-out of every message, and the messages, by time step, source and target."""
+        step, source = np.nonzero(fired)
+        first, length = self.fanout.ptr[source], self.fanout.cores_of_source[source]
+        spike = np.repeat(np.arange(len(step)), length)
+        place = np.arange(len(spike)) - np.repeat(np.cumsum(length) - length, length)
+        entry = first[spike] + place
+        block = self.numbering.block_of_sources(source)
+        work = self._work(step, source, block, length, active)
+        pair = self.pair[entry]
+        return entry, Messages(
+            step[spike],
+            block[spike],
+            self.fanout.block[entry],
+            work[0][spike],
+            work[1][spike],
+            work[2][spike],
+            np.where(block[spike] < 0, 0, work[3][spike] + place + 1),
+            self.paths.hops_x[pair],
+            self.paths.hops_y[pair],
+            self.paths.crossings_x[pair],
+            self.paths.crossings_y[pair],
+            MappingProxyType({kind: self.fanout.synapses[kind][entry] for kind in SYNAPSE_KINDS}),
+        )
+
+    def _work(
+        self, step: Array, source: Array, block: Array, length: Array, active: Array | None
+    ) -> tuple[Array, Array, Array, Array]:
+        """Per spike: neurons accessed, updated, and spikes of its core up to it, and messages before its own."""
+        blocks = len(self.mapped.cores)
+        core = step * (blocks + 1) + np.where(
+            block < 0, blocks, block
+        )  # ascending, as host inputs are the last columns
+        begin = np.searchsorted(core, core)
+        sent = np.concatenate(([0], np.cumsum(length)[:-1])) if len(length) else length
+        accesses = self.numbering.rank[source]
+        updates = accesses
+        if active is not None:
+            done = np.concatenate((np.zeros((len(active), 1), np.int64), np.cumsum(active, axis=1)), axis=1)
+            own = np.minimum(source, self.numbering.neurons - 1)
+            updates = done[step, own + 1] - done[step, self.numbering.first[np.maximum(block, 0)]]
+        on_chip = block >= 0
+        spikes = np.arange(len(step)) - begin + 1
+        before = sent - sent[begin] if len(sent) else sent
+        return tuple(np.where(on_chip, a, 0) for a in (accesses, updates, spikes, before))  # type: ignore[return-value]
+
+
+def _summed(step: Array, block: Array, weights: Array | None, shape: tuple[int, int]) -> Array:
+    """Messages, or their weights, by time step and block: int64 ``shape``."""
+    total = np.bincount(step * shape[1] + block, weights, shape[0] * shape[1])
+    return total.astype(np.int64).reshape(shape)
