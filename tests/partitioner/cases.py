@@ -272,7 +272,8 @@ def shared_words(projection: Projection, place: dict[int, int], on: Chip, bits: 
     """As ``words``, lists of one input channel that are alike up to a shift, with the same weights, stored once."""
     values = matrix(projection.operator).toarray()
     delayed = delay_on_chip_steps(projection) > 0
-    per_channel = math.prod(projection.operator.input_shape[1:])
+    shape = projection.operator.input_shape
+    per_channel = math.prod(shape[1:]) if len(shape) > 1 else shape[0]  # a flat input is one channel
     copies: dict[object, int] = {}
     where_of = {where: target for target, where in place.items()}
     for source, found in lists_of(projection, place).items():

@@ -23,6 +23,11 @@ def flat_indices(shape: Shape, box: Box) -> Array:
     return np.transpose(grids, numbering_axes(shape)).ravel()
 
 
+def input_channels(form: Separable, sources: Array) -> Array:
+    """The input channel of each source (numbered channels last); a flat input is one channel."""
+    return sources % form.axes[0].n_in if len(form.axes) > 1 else np.zeros_like(sources)
+
+
 def box_lists(form: Separable | Explicit, box: Box, rows: Array) -> tuple[Array, Array, Array]:
     """(source, position in the box, tap) of every synapse into a box of targets ``rows``, in numbering order.
 
@@ -34,6 +39,7 @@ def box_lists(form: Separable | Explicit, box: Box, rows: Array) -> tuple[Array,
         offset = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         source = form.sources[np.repeat(form.indptr[rows], lengths) + offset]
         return source, np.repeat(np.arange(len(rows)), lengths), np.zeros(len(source), np.int64)
-    parts = [axis_rows(form.axes[a], *box[a], a) for a in numbering_axes(form.target_shape)]
+    flat = len(form.axes) == 1  # one channel: its only axis is a place
+    parts = [axis_rows(form.axes[a], *box[a], a + flat) for a in numbering_axes(form.target_shape)]
     joint = sparse.coo_array(reduce(lambda a, b: sparse.kron(a, b, format="csr"), parts))
     return joint.col.astype(np.int64), joint.row.astype(np.int64), joint.data.astype(np.int64)

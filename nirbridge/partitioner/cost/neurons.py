@@ -150,10 +150,11 @@ def _neuron_edge(edge: IncomingProjection, targets: Array, sources: Array, neuro
     lists = _lists(target, source, neurons)
     if not edge.shares or not isinstance(edge.form, Separable):
         return NeuronEdge(lists, edge.delayed, None, None)
-    tapped = [axis_rows(axis, 0, axis.n_out, place) for place, axis in enumerate(edge.form.axes)]
+    flat = len(edge.form.axes) == 1  # one channel: its only axis is a place
+    tapped = [axis_rows(axis, 0, axis.n_out, place) for place, axis in enumerate(edge.form.axes, start=int(flat))]
     rows = sparse.coo_array(reduce(lambda a, b: sparse.kron(a, b, format="csr"), tapped))
     order = np.lexsort((sources[rows.col], targets[rows.row]))
-    channel = rows.col[order] // math.prod(edge.form.source_shape[1:])
+    channel = rows.col[order] // math.prod(edge.form.source_shape[0 if flat else 1 :])
     return NeuronEdge(lists, edge.delayed, rows.data[order].astype(np.int64), channel.astype(np.int64))
 
 

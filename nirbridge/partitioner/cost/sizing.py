@@ -30,7 +30,7 @@ from nirbridge.partitioner.cost.connectivity import (
     out_degrees,
     sources_of,
 )
-from nirbridge.partitioner.cost.listing import box_lists, flat_indices, numbering_axes
+from nirbridge.partitioner.cost.listing import box_lists, flat_indices, input_channels, numbering_axes
 from nirbridge.partitioner.cost.patterns import AxisLists, Patterns, axis_lists, range_patterns
 from nirbridge.partitioner.cost.resources import (
     axon_list_words,
@@ -164,7 +164,7 @@ class CostModel:
         order = np.lexsort((position, source))
         fmt, bits = self.chip.synapses, self.weight_bits
         if edge.shares and isinstance(form, Separable):
-            source, channel = source[order], source[order] % form.axes[0].n_in
+            source, channel = source[order], input_channels(form, source[order])
             return shared_list_words(source, position[order], tap[order], channel, fmt, bits, delayed=edge.delayed)
         return int(axon_list_words(source[order], position[order], fmt, bits, delayed=edge.delayed)[1].sum())
 
@@ -182,13 +182,11 @@ class CostModel:
     ) -> int:
         """Words of a box known by the patterns of its axes, fastest axis first."""
         total = 0
+        # shared: one copy per distinct pattern, and channel; a flat input is one channel
+        every = order if not edge.shares else (0,) if len(order) > 1 else ()
         for combination in product(*patterns):
             runs = [runs for runs, _, _ in combination]
-            if edge.shares:
-                # one copy per distinct pattern; the kernels of different input channels are different
-                alike = [n if axis == 0 else d for axis, (_, n, d) in zip(order, combination, strict=True)]
-            else:
-                alike = [n for _, n, _ in combination]
+            alike = [n if axis in every else d for axis, (_, n, d) in zip(order, combination, strict=True)]
             total += math.prod(alike) * self._list_words(runs, widths, delayed=edge.delayed)
         return total
 
@@ -241,11 +239,13 @@ class CostModel:
 
 
 def shares_kernels(projection: Projection, form: Connectivity, fmt: SynapseFormat) -> bool:
-    """True where the chip stores alike kernels once: convolutions and pools (and chains of them)."""
+    """True where the chip stores alike kernels once: convolutions, pools, one to one (and chains of them)."""
     operator = projection.operator
     parts = operator.parts if isinstance(operator, Chain) else (operator,)
     alike = all(isinstance(p, Conv | SumPool | Identity | Reshape) for p in parts)
-    return fmt.shared_kernels and alike and isinstance(form, Separable) and len(form.axes) > 1
+    # a flat input is one channel; one that is flattened on the way keeps its own
+    in_channels = isinstance(form, Separable) and (len(form.axes) > 1 or len(operator.input_shape) == 1)
+    return fmt.shared_kernels and alike and in_channels
 
 
 def cost_model(network: Network, chip: Chip, weight_bits: int) -> CostModel:

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from nirbridge.chips.model import Chip
 from nirbridge.network.model import Network, Projection
 from nirbridge.network.neurons import neuron
-from nirbridge.network.operators import Conv, Dense, Identity, Operator
+from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape
 from nirbridge.partitioner.cost.connectivity import AllToAll
+from nirbridge.partitioner.cost.neurons import neuron_lists
 from nirbridge.partitioner.cost.sizing import (
     SliceCost,
     box_lists,
@@ -41,6 +42,7 @@ from tests.partitioner.cases import (
     random_network,
     random_operator,
     random_shape,
+    random_sparse,
     random_windows,
     shared_words,
     structure,
@@ -144,7 +146,26 @@ def test_sharing_saves_words() -> None:
     assert stored_once.cost("p", box).input_axons == every.cost("p", box).input_axons == 128
 
 
-@pytest.mark.parametrize("operator", [Dense(np.ones((6, 5))), Identity((6,))])
+@pytest.mark.parametrize("box", [((4, 30),), ((6, 17),)])
+def test_neurons_one_to_one_of_a_flat_input_store_one_copy(box: tuple[tuple[int, int]]) -> None:
+    """A flat input is one channel, as the checker counts it; 30 lists of one target each are alike."""
+    net = one(Identity((30,)))
+    sizes = cost_model(net, chip(shared_kernels=True), 8)
+    (edge,) = sizes.incoming["p"]
+    place = positions((30,), [Slice("p", box)], "p")
+    assert sizes.words("p", edge, box) == 1 == shared_words(net.projections[0], place, chip(), 8)
+    assert sizes.listed_words("p", edge, (((2, 4),), box)) == 1
+    lists = neuron_lists(sizes)
+    assert lists.words(np.arange(*box[0])) == 1
+
+
+def test_channels_that_are_flattened_stay_channels() -> None:
+    operator = Chain((Reshape((3, 4), (12,)), Identity((12,))))
+    (edge,) = cost_model(one(operator), chip(shared_kernels=True), 8).incoming["p"]
+    assert not edge.shares
+
+
+@pytest.mark.parametrize("operator", [Dense(np.ones((6, 5))), random_sparse(np.random.default_rng(0), (6,), (5,))])
 def test_what_is_no_kernel_is_not_shared(operator: Operator) -> None:
     (edge,) = cost_model(one(operator), chip(shared_kernels=True), 8).incoming["p"]
     assert not edge.shares
