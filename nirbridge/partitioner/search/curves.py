@@ -17,7 +17,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.chips.model import SynapseFormat
-from nirbridge.network.operators import Chain, Conv, SumPool
+from nirbridge.network.operators import Chain, Conv, Sparse, SumPool
 from nirbridge.partitioner.cost.connectivity import AllToAll, Axis, Connectivity, Explicit, Separable
 from nirbridge.partitioner.cost.resources import least_list_words, synapse_bits
 from nirbridge.partitioner.cost.sizing import CostModel, IncomingProjection
@@ -122,7 +122,7 @@ def _words(sizes: CostModel, name: str, edge: IncomingProjection, support: Suppo
     form, fmt, bits, n = edge.form, sizes.chip.synapses, sizes.weight_bits, np.arange(len(axons))
     if isinstance(form, AllToAll):
         return int(form.touched.sum()) * least_list_words(n, fmt, bits, delayed=edge.delayed)
-    if fmt.shared_kernels:
+    if may_be_copies(sizes, edge):
         return _kernel_words(sizes, edge, form, support, n) if is_shared(form, edge) else np.zeros_like(axons)
     synapses = np.concatenate(([0], np.cumsum(_fan_ins(sizes, name, form, support)[: len(n) - 1])))
     rates = list_rates(fmt, bits, len(n) - 1, delayed=edge.delayed)
@@ -184,12 +184,18 @@ def _kernel_taps(sizes: CostModel, edge: IncomingProjection, by_axis: list[int])
     return math.prod(by_axis) if windows == 1 or 0 in by_axis else max(by_axis)
 
 
+def may_be_copies(sizes: CostModel, edge: IncomingProjection) -> bool:
+    """True where lists may be stored once for several sources; an entry of a sparse matrix equals only itself."""
+    operator = sizes.network.projections[edge.index].operator
+    return sizes.chip.synapses.shared_kernels and not isinstance(operator, Sparse)
+
+
 def is_shared(form: Connectivity, edge: IncomingProjection) -> TypeGuard[Separable]:
     """True where the words of shared kernels are known.
 
-    Of other lists on such a chip (one to one, scaled, sparse) any may be alike, so they bound nothing.
+    Of other lists (flat, scaled) any may be alike, so they bound nothing.
     """
-    return edge.shares and isinstance(form, Separable)
+    return edge.shares and isinstance(form, Separable) and len(form.axes) > 1
 
 
 def kernel_words_once(sizes: CostModel, edge: IncomingProjection, form: Separable) -> int:

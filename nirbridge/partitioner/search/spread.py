@@ -17,7 +17,15 @@ from nirbridge.arrays import Array
 from nirbridge.partitioner.cost.connectivity import AllToAll, Connectivity, Explicit, Separable, out_degrees
 from nirbridge.partitioner.cost.resources import least_list_words
 from nirbridge.partitioner.cost.sizing import CostModel, IncomingProjection
-from nirbridge.partitioner.search.curves import LENGTH_MAX, Curve, curve, is_shared, kernel_words_once, supports
+from nirbridge.partitioner.search.curves import (
+    LENGTH_MAX,
+    Curve,
+    curve,
+    is_shared,
+    kernel_words_once,
+    may_be_copies,
+    supports,
+)
 
 ROUNDS_MAX = 8
 """Rounds in which output axons shrink what a core holds, and that adds output axons; each is a proof by itself."""
@@ -141,7 +149,7 @@ def _words(sizes: CostModel, name: str, curves: list[Curve], fits: list[int]) ->
 def _edge_words(sizes: CostModel, edge: IncomingProjection) -> int:
     """Words of a projection if every source had one list: splitting it over cores is a special case of runs."""
     form = edge.form
-    if sizes.chip.synapses.shared_kernels and not isinstance(form, AllToAll):
+    if may_be_copies(sizes, edge) and not isinstance(form, AllToAll):
         return kernel_words_once(sizes, edge, form) if is_shared(form, edge) else 0
     lists, counts = np.unique(out_degrees(edge.form), return_counts=True)
     return int(least_list_words(lists, sizes.chip.synapses, sizes.weight_bits, delayed=edge.delayed) @ counts)

@@ -180,6 +180,14 @@ def test_a_kernel_is_stored_in_every_core_that_its_channel_needs() -> None:
     assert least_spread(net, capacity(on)).words == 4 * 4 * 2
 
 
+def test_lists_of_a_sparse_matrix_are_no_copies() -> None:
+    """Where like kernels are stored once, the words of sparse matrices still count as on any other chip."""
+    operator = random_sparse(np.random.default_rng(3), (12,), (60,))
+    alone, shared = (chip(core={}, words=8, shared_kernels=once) for once in (False, True))
+    bounds = [any_map_bounds(one_layer((12,), operator, on), capacity(on), 0) for on in (alone, shared)]
+    assert bounds[0]["synapse_words"] == max(bounds[1].values()) > 2
+
+
 @pytest.mark.parametrize(("seed", "bound"), [(25, 16), (54, 6), (63, 55), (68, 3), (72, 11), (91, 22), (97, 4)])
 def test_no_rival_needs_fewer_cores_than_a_bound(seed: int, bound: int) -> None:
     """Networks of the generator whose bounds come from axons and words of any set of neurons."""
