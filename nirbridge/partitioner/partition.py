@@ -26,6 +26,8 @@ from nirbridge.partitioner.search.interruption import interrupted, keeping
 from nirbridge.partitioner.search.irregular.blocks import OrderedBlocks, ordered_blocks
 from nirbridge.partitioner.search.methods import EFFORTS, SearchResult, fewest_cores, is_within, packed, sequential
 from nirbridge.partitioner.search.rectangles.tiling import axons_bind, tiled
+from nirbridge.partitioner.search.regrown import BUDGETS as REGROW_BUDGETS
+from nirbridge.partitioner.search.regrown import regrown
 from nirbridge.partitioner.search.slicing import NoTiling, Tilings, capacity, shrunk_capacity
 from nirbridge.partitioner.search.streaming import ORDERS, streamed
 
@@ -217,7 +219,12 @@ def _improve(
         return outcome
     if exact.is_tiny(sizes, available):
         return _exactly(sizes, outcome, bounds, available, options)
-    if blocks is None or not tilings or options.groups:
+    if blocks is not None:
+        with keeping(blocks):
+            other = regrown(sizes, cap, options.groups, blocks, lower, REGROW_BUDGETS[options.effort], options.seed)
+        blocks = other if other is not None and is_within(sizes, other) else blocks
+        outcome = SearchResult(blocks, lower, 0.0)
+    if blocks is None or len(blocks) <= lower or not tilings or options.groups:
         return outcome
     slots = least_slots(sizes, least_cores(sizes, cap))
     return fewest_cores(sizes, cap, blocks, tilings, slots, lower, options.effort, options.seed, options.progress)

@@ -136,3 +136,29 @@ def test_the_annealed_rival_counts_multicast_trees() -> None:
     assert np.array_equal(
         matrix(next(p.operator for p in from_file(drawn).projections if p.is_back)).toarray() != 0, drawn
     )
+
+
+@pytest.mark.parametrize(
+    ("seed", "rules"),
+    [
+        # neurons in a banded order: no cluster of least new axons ends as well
+        (80, ("next-fit", "greedy clusters", "banded")),
+        # one to one of flat populations, stored once
+        pytest.param(169, ("next-fit", "greedy clusters", "banded"), marks=pytest.mark.slow),
+        # words of sparse lists bind, 588 neurons on more than 70 cores
+        pytest.param(218, ("greedy clusters",), marks=pytest.mark.slow),
+    ],
+)
+def test_no_rival_needs_fewer_cores(seed: int, rules: tuple[str, ...]) -> None:
+    """Networks on which one of them once did."""
+    from benchmarks.rivals import RIVALS
+    from benchmarks.rivals.accounting import Accounts
+    from benchmarks.rivals.networks import case
+    from nirbridge.partitioner import partition
+
+    own = case(seed)
+    cores = partition(own.network, own.chip).report.cores
+    accounts = Accounts(own.network, own.chip)
+    for rule in rules:
+        found = RIVALS[rule](accounts)
+        assert found is None or len(found) >= cores, rule

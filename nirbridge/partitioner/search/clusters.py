@@ -95,7 +95,7 @@ def _grow(cores: Cores, rule: Rule, charged: Array | None) -> Cores | None:
     while left.any():
         core = cores.open()
         first = -1 if rule.start == "least" else int(np.argmin(np.where(left, start, lists.neurons)))
-        _fill_core(cores, core, first, rule, place, left)
+        fill_core(cores, core, first, rule, place, left)
         if not cores.members[core]:
             return None
         left[cores.members[core]] = False
@@ -109,7 +109,7 @@ def _places(order: Array) -> Array:
     return place
 
 
-def _fill_core(cores: Cores, core: int, first: int, rule: Rule, place: Array, left: Array) -> None:
+def fill_core(cores: Cores, core: int, first: int, rule: Rule, place: Array, left: Array) -> None:
     """Add neurons that are left to an open core until none fits, ``first`` before the others."""
     lists, fan_in = cores.lists, cores.lists.fan_in
     free, new = left.copy(), fan_in
@@ -151,7 +151,7 @@ def _repair(cores: Cores) -> bool:
             own = sorted(cores.members[core], key=lambda n: (-int(cores.slots[n]), n))
             while cores.out[core] > limit and own:
                 cores.remove(neuron := own.pop(0))
-                target = _best_core(cores, neuron, core)
+                target = best_core(cores, neuron, core)
                 cores.add(neuron, cores.open() if target is None else target)
     return all(out <= limit for out in cores.out)
 
@@ -165,7 +165,7 @@ def _free_cores(cores: Cores) -> None:
         fan_in = cores.lists.fan_in
         for neuron in sorted(cores.members[core], key=lambda n: (-int(fan_in[n]), n)):
             cores.remove(neuron)
-            target = _best_core(cores, neuron, core)
+            target = best_core(cores, neuron, core)
             cores.add(neuron, core if target is None else target)
             if target is None:
                 for other, _ in moved:
@@ -177,7 +177,7 @@ def _free_cores(cores: Cores) -> None:
     cores.members = [members for members in cores.members if members]
 
 
-def _best_core(cores: Cores, neuron: int, without: int) -> int | None:
+def best_core(cores: Cores, neuron: int, without: int) -> int | None:
     """The core of fewest new axons where a neuron fits, other than ``without``; None: there is none."""
     sources = cores.lists.fed.row(neuron)
     options = [
