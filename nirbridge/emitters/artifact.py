@@ -88,6 +88,7 @@ def check_folder(folder: str | Path) -> None:
     if own_files is None:
         raise FileError.of(subject, "holds files, but no manifest of nirbridge", "", "name another folder, or empty it")
     files = (p.relative_to(existing).as_posix() for p in existing.rglob("*") if p.is_symlink() or not p.is_dir())
+    own_files |= _built_files(existing)
     strange = sorted(p for p in files if p not in own_files and "__pycache__" not in p)
     if strange:
         shown = ", ".join(quoted(p) for p in strange[:4]) + (" …" if len(strange) > 4 else "")
@@ -98,6 +99,12 @@ def known_files(folder: Path) -> set[str] | None:
     """Files listed by the manifest in the folder; None without a manifest of nirbridge."""
     files = _manifest(folder).get("files")
     return {MANIFEST, *files} if isinstance(files, dict) else None
+
+
+def _built_files(folder: Path) -> set[str]:
+    """Files that the program in the folder makes there when it is built."""
+    built = _manifest(folder).get("builds")
+    return {path for path in built if isinstance(path, str)} if isinstance(built, list) else set()
 
 
 def _manifest(folder: Path) -> dict[str, Any]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import struct
 import zipfile
@@ -54,12 +55,24 @@ def write_record(path: str | Path, form: RecordFormat, record: Mapping[str, Any]
     Raises:
         FileError: the place cannot be written.
     """
+    digest, stored = _stored(form, record, arrays)
+    atomic_write(path, lambda file: write_npz(file, stored, 1), subject=f"file {quoted(Path(path).name)}")
+    return digest
+
+
+def record_bytes(form: RecordFormat, record: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
+    """The bytes of the file that ``write_record`` writes."""
+    out = io.BytesIO()
+    write_npz(out, _stored(form, record, arrays)[1], 1)
+    return out.getvalue()
+
+
+def _stored(form: RecordFormat, record: Mapping[str, Any], arrays: Mapping[str, Array]) -> tuple[str, dict[str, Array]]:
+    """The digest, and everything that the file holds."""
     digest = digest_of(record, arrays)
     header = {"schema": form.schema, "kind": form.kind, "digest": digest}
     text = json.dumps({**header, **record}, sort_keys=True, allow_nan=False).encode()
-    stored = {META: np.frombuffer(text, np.uint8), **arrays}
-    atomic_write(path, lambda file: write_npz(file, stored, 1), subject=f"file {quoted(Path(path).name)}")
-    return digest
+    return digest, {META: np.frombuffer(text, np.uint8), **arrays}
 
 
 def read_record(

@@ -72,7 +72,7 @@ BUILTIN = Plugin(
         "packed": f"{_METHODS}:PACKED",
         "cp-sat": f"{_METHODS}:CP_SAT",
     },
-    emitters={"lava": "nirbridge.emitters.lava.emit:LAVA"},
+    emitters={"lava": "nirbridge.emitters.lava.emit:LAVA", "c": "nirbridge.emitters.c.emit:C"},
     simulators={
         name: f"{_SIMULATORS}:{name.upper()}"
         for name in ("auto", "reference", "numpy", "fast", "event", "dense", "fixed", "mapped")
@@ -83,6 +83,7 @@ OWN = LoadedPlugin("nirbridge", BUILTIN)
 
 if TYPE_CHECKING:
     # A type checker holds every object behind these names to its Protocol; the test suite runs them.
+    from nirbridge.emitters.c.emit import C
     from nirbridge.emitters.lava.emit import LAVA
     from nirbridge.importers import (
         from_norse,
@@ -112,7 +113,7 @@ if TYPE_CHECKING:
         *(EliminateDead, RelayPools, RelayProjection, ReplicateSource, Retime, UniformDelays),
     )
     _partitioners: tuple[Partitioner, ...] = (methods.SEQUENTIAL, methods.PACKED, methods.CP_SAT)
-    _emitters: tuple[Emitter, ...] = (LAVA,)
+    _emitters: tuple[Emitter, ...] = (LAVA, C)
     _simulators: tuple[Simulator, ...] = (
         *(simulators.AUTO, simulators.REFERENCE, simulators.NUMPY, simulators.FAST, simulators.EVENT),
         *(simulators.DENSE, simulators.FIXED, simulators.MAPPED),

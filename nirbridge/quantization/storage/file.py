@@ -8,7 +8,7 @@ from typing import Any
 
 from nirbridge.arrays import Array
 from nirbridge.files.npy import MAX_BYTES
-from nirbridge.files.records import RecordFormat, read_record, write_record
+from nirbridge.files.records import RecordFormat, read_record, record_bytes, write_record
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.quantization.storage.check import check_quantized
 from nirbridge.quantization.storage.codec import quantized_from_dict, quantized_to_dict
@@ -30,6 +30,11 @@ def write_quantized(quantized: QuantizedNetwork, path: str | Path) -> str:
         FileError: the place cannot be written.
     """
     return write_record(path, FORMAT, *quantized_to_dict(quantized))
+
+
+def quantized_bytes(quantized: QuantizedNetwork) -> bytes:
+    """The bytes of the file that ``write_quantized`` writes."""
+    return record_bytes(FORMAT, *quantized_to_dict(quantized))
 
 
 def read_quantized(path: str | Path, *, max_bytes: int = MAX_BYTES) -> QuantizedNetwork:

@@ -1,0 +1,1 @@
+"""C99 programs: a quantized network without allocation, floating point or dependencies, and their runs."""

@@ -1,0 +1,175 @@
+"""The files ``main.c`` and ``README.md`` of a C program."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.emitters.c.plan import CPlan, Source
+from nirbridge.emitters.c.render import input_type, state_sizes
+from nirbridge.emitters.c.tables import BYTES, Table
+from nirbridge.errors import quoted
+from nirbridge.network.operators import Conv, Dense
+from nirbridge.quantization.model import IntegerOperator
+
+TEMPLATES = Path(__file__).with_name("templates")
+
+
+def template(name: str) -> str:
+    """A file of the folder ``templates``."""
+    return (TEMPLATES / f"{name}.txt").read_text(encoding="utf-8")
+
+
+def main_text(plan: CPlan) -> str:
+    """The file ``main.c``."""
+    return template("main.c").replace("@SET@\n", _set_text(plan)).replace("@SHOW@\n", _show_text(plan))
+
+
+def _set_text(plan: CPlan) -> str:
+    lines = [
+        "/* One element of all inputs, one after the other. 0: there is no such element, or it takes no such value. */"
+    ]
+    lines += ["static int set_input(long index, long value)", "{"]
+    first = 0
+    for source in plan.inputs:
+        low, high = _range(plan, source)
+        lines += [f"    if (index >= {first} && index < {first + source.size}) {{"]
+        lines += [f"        if (value < {low} || value > {high})", "            return 0;"]
+        lines += [
+            f"        inputs.{source.id}[index - {first}] = ({input_type(source)})value;",
+            "        return 1;",
+            "    }",
+        ]
+        first += source.size
+    if not plan.inputs:
+        lines += ["    (void)index;", "    (void)value;"]
+    return "\n".join([*lines, "    return 0;", "}", ""]) + "\n"
+
+
+def _range(plan: CPlan, source: Source) -> tuple[int, int]:
+    port = plan.quantized.inputs[plan.inputs.index(source)]
+    return (-port.value_max, port.value_max) if port.graded else (0, 1)
+
+
+def _show_text(plan: CPlan) -> str:
+    lines = ["/* The elements of all outputs that are not 0, one after the other, as a line. */"]
+    lines += ["static void show_outputs(void)", "{"]
+    lines += ['    const char *between = "";', ""] if plan.shown else []
+    first = 0
+    for n in plan.shown:
+        lines += [f"    for (long i = 0; i < {n.source.size}; ++i)", f"        if (model.out.{n.id}[i] != 0) {{"]
+        if n.source.is_binary:
+            lines.append(f'            printf("%s%ld", between, i + {first});')
+        else:
+            lines.append(f'            printf("%s%ld:%ld", between, i + {first}, (long)model.out.{n.id}[i]);')
+        lines += ['            between = " ";', "        }"]
+        first += n.source.size
+    return "\n".join([*lines, "    putchar('\\n');", "}", ""]) + "\n"
+
+
+def readme_text(plan: CPlan, found: Sequence[Table]) -> str:
+    """The file ``README.md``."""
+    synaptic = sum(synaptic_operations(s.projection.operator) for s in plan.synapses)
+    neurons = sum(n.source.size for n in plan.neurons)
+    values = {
+        "CHIP": quoted(plan.quantized.chip)[1:-1],
+        "FLASH": f"{sum(t.bytes for t in found):,}",
+        "RAM": f"{sum(state_sizes(plan)):,}",
+        "INPUT": f"{sum(BYTES[input_type(s)] * s.size for s in plan.inputs):,}",
+        "OPERATIONS": f"{synaptic + neurons:,}",
+        "SYNAPTIC": f"{synaptic:,}",
+        "NEURONS": f"{neurons:,}",
+        "INPUTS": _inputs_table(plan),
+        "OUTPUTS": _outputs_table(plan),
+        "POPULATIONS": _populations_table(plan),
+    }
+    text = template("README.md")
+    for name, value in values.items():
+        text = text.replace(f"@{name}@", value)
+    return text
+
+
+def synaptic_operations(operator: IntegerOperator) -> int:
+    """Additions of weights where every source sends once."""
+    if isinstance(operator, Dense):
+        return operator.weight.size
+    if not isinstance(operator, Conv):
+        return operator.data.size
+    taps = [
+        sum(0 <= y * s - p + a * d < n for y in range(m) for a in range(k))
+        for n, m, k, s, (p, _), d in zip(
+            operator.input_shape[1:], operator.output_shape[1:], operator.kernel, operator.stride, operator.padding,
+            operator.dilation, strict=True,
+        )
+    ]  # fmt: skip
+    return operator.weight.shape[0] * operator.weight.shape[1] * math.prod(taps)
+
+
+def _inputs_table(plan: CPlan) -> str:
+    rows, first = [], 0
+    for port, source in zip(plan.quantized.inputs, plan.inputs, strict=True):
+        kind = f"whole numbers of {port.scale:g} up to {port.value_max}" if port.graded else "spikes"
+        rows.append((f"`in.{source.id}`", _name(port.name), _shape(port.shape), kind, _indices(first, source.size)))
+        first += source.size
+    return _table(("field", "input", "shape", "takes", "indices in main.c"), rows)
+
+
+def _outputs_table(plan: CPlan) -> str:
+    first, indices = 0, {}
+    for n in plan.shown:
+        indices[n.population.name] = _indices(first, n.source.size)
+        first += n.source.size
+    fields = {n.population.name: f"`model.out.{n.id}`" for n in plan.shown}
+    fields |= {p.name: f"`in.{s.id}`" for p, s in zip(plan.quantized.inputs, plan.inputs, strict=True)}
+    rows = []
+    for read in plan.quantized.reads:
+        latency = str(plan.quantized.latency.get(read.target, 0))
+        delay = _span(read.delay_steps)
+        rows.append((_name(read.target), fields[read.source], indices.get(read.source, ""), latency, delay))
+    return _table(("output", "made of", "indices in main.c", "latency", "after time steps"), rows)
+
+
+def _populations_table(plan: CPlan) -> str:
+    rows = []
+    for n in plan.neurons:
+        f = n.population.neuron
+        kind = (
+            "read-out" if not f.fires else f"reset {f.reset}" + (f", up to {f.max_spikes} spikes" * (f.max_spikes > 1))
+        )
+        row = (
+            f"`{n.id}`",
+            _name(n.population.name),
+            _shape(n.population.shape),
+            kind,
+            _span(f.scale),
+            _span(f.v_offset),
+        )
+        rows.append(row)
+    return _table(("id", "population", "shape", "neurons", "scale", "offset"), rows)
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def _name(name: str) -> str:
+    """A name of the model between marks that it cannot leave."""
+    return quoted(name).replace("|", "/").replace("`", "'").replace("<", "(").replace(">", ")")
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape)) or "1"
+
+
+def _indices(first: int, size: int) -> str:
+    return f"{first} to {first + size - 1}" if size else ""
+
+
+def _span(values: Array) -> str:
+    low, high = float(np.min(values)), float(np.max(values))
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"

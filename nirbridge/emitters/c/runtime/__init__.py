@@ -1,0 +1,1 @@
+"""The compiler of this machine, and supervised runs of compiled programs."""

@@ -1,0 +1,170 @@
+"""Compiles an emitted C program with a driver that moves arrays in and out, and runs it with a time limit."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from nirbridge._types import Progress, no_progress
+from nirbridge.arrays import Array
+from nirbridge.emitters.artifact import Artifact, write_artifact
+from nirbridge.emitters.c.main_file import synaptic_operations
+from nirbridge.emitters.c.plan import CPlan, Neurons, c_plan
+from nirbridge.emitters.c.render import input_type
+from nirbridge.emitters.c.runtime.driver import driver_text, kept_arrays, numpy_type
+from nirbridge.emitters.c.runtime.toolchain import FLAGS, compile_program, find_compiler
+from nirbridge.errors import ModelError
+from nirbridge.quantization.model import FixedNeuron, QuantizedNetwork
+from nirbridge.quantization.storage.file import read_quantized
+from nirbridge.simulators.fixed.host_io import (
+    fixed_channels,
+    fixed_meta,
+    integer_inputs,
+    readout_values,
+    signature_network,
+)
+from nirbridge.simulators.inputs import Input
+from nirbridge.simulators.recording import ChannelRecorder, required_variables
+from nirbridge.simulators.types import Key, Probe, Recording
+
+START_S = 120.0
+OPERATION_S = 2e-8
+"""Longest time of a run: a start, and some fifty times what an operation takes."""
+
+
+def run_program(
+    artifact: Artifact,
+    inputs: Mapping[str, Input] | Input,
+    *,
+    steps: int | None = None,
+    record: Sequence[Probe] | None = None,
+    progress: Progress = no_progress,
+) -> Recording:
+    """Runs a program on inputs; nothing remains of it.
+
+    Args:
+        artifact: an emitted program; its own files are compiled.
+        inputs: see ``simulate``: ``[steps, *shape]`` or ``[steps, batch, *shape]``, by input name or one alone.
+        steps: number of time steps; default: the length of the inputs.
+        record: see ``simulate_fixed``.
+        progress: called with a stage and the completed fraction.
+
+    Raises:
+        UsageError: no compiler, or wrong inputs or records.
+        ModelError: it cannot be compiled, fails, or does not end in time.
+    """
+    compiler = find_compiler()
+    with tempfile.TemporaryDirectory(prefix="nirbridge-c-") as scratch:
+        folder = Path(scratch) / "program"
+        write_artifact(artifact, folder)
+        quantized = read_quantized(folder / "network.q.npz", max_bytes=sys.maxsize)
+        channels = fixed_channels(quantized, signature_network(quantized), record)
+        arrays, batched = integer_inputs(quantized, inputs, steps)
+        length, samples = next(iter(arrays.values())).shape[:2]
+        requested = required_variables(channels)
+        run = _Run(c_plan(quantized), folder, length, samples)
+        progress("compile", 0.0)
+        found = run.recorded(arrays, _needed(quantized, requested), compiler)
+        progress("run", 1.0)
+    recorder = ChannelRecorder(channels, 0, length, samples)
+    recorder.take(_shaped(quantized, requested, found, arrays), length, np.asarray)
+    return recorder.finish(batched, fixed_meta(quantized, length, 0, samples if batched else None, backend="c"))
+
+
+class _Run:
+    """One compiled run: its plan, its folder, and the shape of its inputs."""
+
+    def __init__(self, plan: CPlan, folder: Path, steps: int, samples: int) -> None:
+        self.plan, self.folder, self.steps, self.samples = plan, folder, steps, samples
+
+    def recorded(self, inputs: Mapping[str, Array], keys: set[Key], compiler: Sequence[str]) -> dict[Key, Array]:
+        """The arrays of the run, flat over neurons: ``[steps, samples, neurons]``."""
+        kept = kept_arrays(self.plan, keys)
+        (self.folder / "driver.c").write_text(driver_text(self.plan, kept), encoding="ascii")
+        flags = (*FLAGS, "-DNB_TRACE")
+        program = compile_program(self.folder, ("driver.c", "model.c"), "driver", flags, compiler)
+        self._write_inputs(inputs)
+        self._execute(program)
+        return self._read(kept)
+
+    def _write_inputs(self, inputs: Mapping[str, Array]) -> None:
+        with (self.folder / "in.bin").open("wb") as file:
+            typed = [
+                inputs[port.name].reshape(self.steps, self.samples, -1).astype(numpy_type(input_type(source)))
+                for port, source in zip(self.plan.quantized.inputs, self.plan.inputs, strict=True)
+            ]
+            for sample in range(self.samples):
+                for step in range(self.steps):
+                    for values in typed:
+                        file.write(values[step, sample].tobytes())
+
+    def _execute(self, program: Path) -> None:
+        seconds = START_S + OPERATION_S * self._operations() * self.steps * self.samples
+        command = [str(program), str(self.samples), str(self.steps)]
+        with (self.folder / "in.bin").open("rb") as source, (self.folder / "out.bin").open("wb") as target:
+            process = subprocess.Popen(command, stdin=source, stdout=target, stderr=subprocess.PIPE, cwd=self.folder)
+            try:
+                _, log = process.communicate(timeout=seconds)
+            except subprocess.TimeoutExpired:
+                raise ModelError.of("program", f"did not end within {seconds:.0f} s and was killed") from None
+            finally:
+                process.kill()
+                process.wait()
+        if process.returncode != 0:
+            shown = "".join(c for c in log.decode("utf-8", "replace")[-2000:] if c.isprintable() or c == "\n")
+            raise ModelError.of("program", f"failed with exit code {process.returncode}: {shown}", log=shown)
+
+    def _operations(self) -> int:
+        synaptic = sum(synaptic_operations(s.projection.operator) for s in self.plan.synapses)
+        return synaptic + 10 * sum(n.source.size for n in self.plan.neurons)
+
+    def _read(self, kept: Sequence[tuple[Neurons, str]]) -> dict[Key, Array]:
+        fields = [(f"{n.id}_{v}", numpy_type(n.kind), (n.source.size,)) for n, v in kept]
+        if not fields:
+            return {}
+        rows = np.fromfile(self.folder / "out.bin", np.dtype(fields))
+        if len(rows) != self.steps * self.samples:
+            raise ModelError.of("program", f"wrote {len(rows)} of {self.steps * self.samples} time steps")
+        by_step = rows.reshape(self.samples, self.steps).T
+        return {(n.population.name, v): by_step[f"{n.id}_{v}"].astype(np.int64) for n, v in kept}
+
+
+def _needed(quantized: QuantizedNetwork, requested: Mapping[str, frozenset[str]]) -> set[Key]:
+    """The variables of populations that the recording and its outputs are made of."""
+    populations = {p.name: p for p in quantized.populations}
+    keys = {(name, v) for name, variables in requested.items() if name in populations for v in variables}
+    for read in quantized.reads:
+        if read.target in requested and read.source in populations:
+            keys.add((read.source, "s" if populations[read.source].neuron.fires else "v"))
+    return keys
+
+
+def _shaped(
+    quantized: QuantizedNetwork,
+    requested: Mapping[str, frozenset[str]],
+    found: Mapping[Key, Array],
+    inputs: Mapping[str, Array],
+) -> dict[Key, Array]:
+    """Every requested array in its shape, and the outputs, which the host computes."""
+    populations = {p.name: p for p in quantized.populations}
+    out = {key: a.reshape(*a.shape[:2], *populations[key[0]].shape) for key, a in found.items()}
+    out |= {(p.name, "s"): inputs[p.name] * (p.scale if p.graded else 1) for p in quantized.inputs}
+    sent = {p.name: inputs[p.name].reshape(*inputs[p.name].shape[:2], -1) for p in quantized.inputs}
+    sent |= {name: array for (name, variable), array in found.items() if variable == _sends(populations[name].neuron)}
+    depths = {x.name: 0 for x in (*quantized.inputs, *quantized.populations)}
+    for read in quantized.reads:
+        depths[read.source] = max(depths[read.source], int(read.delay_steps.max(initial=0)))
+    history = {name: np.concatenate([np.zeros((depths[name], *a.shape[1:]), np.int64), a]) for name, a in sent.items()}
+    for port in (port for port in quantized.outputs if port.name in requested):
+        steps = next(iter(sent.values())).shape[0]
+        out[port.name, "s"] = out[port.name, "v"] = readout_values(quantized, port, steps, history, depths)
+    return out
+
+
+def _sends(neuron: FixedNeuron) -> str:
+    return "s" if neuron.fires else "v"

@@ -1,0 +1,152 @@
+"""C functions of projections: the spikes of a source, one after the other, added to the sums of their targets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from nirbridge.emitters.c.plan import Neurons, Synapses
+from nirbridge.emitters.c.tables import by_input_channel
+from nirbridge.network.operators import Conv, Dense, Sparse
+
+
+def synapse_functions(n: Neurons, s: Synapses) -> Iterator[str]:
+    """The functions of a projection into ``n``: ``NAME_event`` adds one spike, ``NAME_add`` all spikes that arrive."""
+    yield f"/* {_title(s)} */"
+    yield from _event(s, 1 << (s.exponent - n.exponent))
+    yield ""
+    yield from _add(s)
+    yield ""
+
+
+def _title(s: Synapses) -> str:
+    operator, p = s.projection.operator, s.projection
+    kind = {Dense: "dense", Sparse: "sparse", Conv: "convolution"}[type(operator)]
+    after = f"{s.delay} time step{'s' if s.delay != 1 else ''}" if s.delay is not None else "a delay per source"
+    sources, targets = math.prod(operator.input_shape), math.prod(operator.output_shape)
+    return f"{s.id}: {kind}, {sources} -> {targets}, after {after}, times 2 to the {p.weight_exp}"
+
+
+def _event(s: Synapses, scale: int) -> Iterator[str]:
+    value = "" if s.source.is_binary else f", {s.kind} value"
+    yield f"static void {s.id}_event({s.kind} *sums, uint32_t source{value})"
+    yield "{"
+    operator = s.projection.operator
+    if isinstance(operator, Dense):
+        yield from _dense(s, scale, operator.weight.shape[0])
+    elif isinstance(operator, Conv):
+        yield from _conv(s, scale, operator)
+    else:
+        yield from _sparse(s, scale)
+    yield "}"
+
+
+def _term(s: Synapses, scale: int, weight: str) -> str:
+    """One stored weight in units of the sums, times the value that was sent."""
+    factors = [*([] if s.source.is_binary else ["value"]), *([str(scale)] if scale > 1 else [])]
+    if not factors:
+        return weight
+    return f"({s.kind}){weight} * {' * '.join(factors)}"
+
+
+def _dense(s: Synapses, scale: int, targets: int) -> Iterator[str]:
+    yield f"    const uint32_t first = source * {targets}u;"
+    yield f"    for (uint32_t i = 0; i < {targets}u; ++i)"
+    yield f"        sums[i] += {_term(s, scale, f'{s.id}_weight[first + i]')};"
+
+
+def _sparse(s: Synapses, scale: int) -> Iterator[str]:
+    yield f"    for (uint32_t k = {s.id}_start[source]; k < {s.id}_start[source + 1u]; ++k)"
+    yield f"        sums[{s.id}_target[k]] += {_term(s, scale, f'{s.id}_weight[k]')};"
+
+
+def _conv(s: Synapses, scale: int, conv: Conv) -> Iterator[str]:
+    """Every tap of the kernel that leads from this pixel to one of the targets."""
+    flat = len(conv.kernel) == 1
+    height, width = (1, *conv.input_shape[1:]) if flat else conv.input_shape[1:]
+    rows, columns = (1, *conv.output_shape[1:]) if flat else conv.output_shape[1:]
+    strides = (1, *conv.stride) if flat else conv.stride
+    dilations = (1, *conv.dilation) if flat else conv.dilation
+    (top, _), (left, _) = ((0, 0), *conv.padding) if flat else conv.padding
+    _, kernel_rows, kernel_columns, fan_out = by_input_channel(conv).shape
+    plane = rows * columns
+    yield f"    const uint32_t channel = source / {height * width}u;"
+    if conv.groups > 1:
+        per_group = conv.weight.shape[1]
+        yield f"    {s.kind} *const first = sums + channel / {per_group}u * {fan_out * plane}u;"
+    target = "first" if conv.groups > 1 else "sums"
+    yield f"    const int32_t y = (int32_t)(source / {width}u % {height}u) + {top};"
+    yield f"    const int32_t x = (int32_t)(source % {width}u) + {left};"
+    yield f"    {_taps('a', 'y', kernel_rows, strides[0], dilations[0])}"
+    yield f"        const int32_t down = y{_times(' - a', dilations[0])};"
+    yield from _skip("down", rows, strides[0], dilations[0])
+    yield f"        {_taps('b', 'x', kernel_columns, strides[1], dilations[1])}"
+    yield f"            const int32_t along = x{_times(' - b', dilations[1])};"
+    yield from ("    " + line for line in _skip("along", columns, strides[1], dilations[1]))
+    tap = f"((channel * {kernel_rows}u + (uint32_t)a) * {kernel_columns}u + (uint32_t)b) * {fan_out}u"
+    yield f"            const uint32_t tap = {tap};"
+    row = f"{_index('down', strides[0])} * {columns}u"
+    yield f"            {s.kind} *const to = {target} + {row} + {_index('along', strides[1])};"
+    yield f"            for (uint32_t c = 0; c < {fan_out}u; ++c)"
+    yield f"                to[c * {plane}u] += {_term(s, scale, f'{s.id}_weight[tap + c]')};"
+    yield "        }"
+    yield "    }"
+
+
+def _taps(name: str, start: str, count: int, stride: int, dilation: int) -> str:
+    """The loop over the taps of an axis; without dilation those that lead to a target are a stride apart."""
+    is_sparse = stride > 1 and dilation == 1
+    first, step = (f"{start} % {stride}", f"{name} += {stride}") if is_sparse else ("0", f"++{name}")
+    return f"for (int32_t {name} = {first}; {name} < {count}; {step}) {{"
+
+
+def _skip(name: str, size: int, stride: int, dilation: int) -> Iterator[str]:
+    off = f" || {name} % {stride} != 0" if stride > 1 and dilation > 1 else ""
+    yield f"        if ({name} < 0 || {name} >= {size * stride}{off})"
+    yield "            continue;"
+
+
+def _times(text: str, factor: int) -> str:
+    return text if factor == 1 else f"{text} * {factor}"
+
+
+def _index(name: str, stride: int) -> str:
+    return f"(uint32_t){name}" if stride == 1 else f"(uint32_t)({name} / {stride})"
+
+
+def _add(s: Synapses) -> Iterator[str]:
+    yield f"static void {s.id}_add(const nb_model *m, {s.kind} *sums)"
+    yield "{"
+    source, mask = s.source, s.source.slots - 1
+    if s.delay is None:
+        yield from _add_by_delays(s, mask)
+    elif source.is_binary:
+        yield f"    const uint32_t *const spikes = m->{source.id}_sent[(m->step - {s.delay}u) & {mask}u];"
+        yield f"    for (uint32_t w = 0; w < {source.words}u; ++w)"
+        yield "        for (uint32_t left = spikes[w]; left != 0u; left &= left - 1u)"
+        yield f"            {s.id}_event(sums, 32u * w + nb_lowest(left));"
+    else:
+        yield f"    const {source.type} *const sent = m->{source.id}_sent[(m->step - {s.delay}u) & {mask}u];"
+        yield f"    for (uint32_t i = 0; i < {source.size}u; ++i)"
+        yield "        if (sent[i] != 0)"
+        yield f"            {s.id}_event(sums, i, {_as_kind(s, 'sent[i]')});"
+    yield "}"
+
+
+def _add_by_delays(s: Synapses, mask: int) -> Iterator[str]:
+    source = s.source
+    yield f"    for (uint32_t i = 0; i < {source.size}u; ++i) {{"
+    sent = f"m->{source.id}_sent[(m->step - {s.id}_delay[i]) & {mask}u]"
+    if source.is_binary:
+        yield f"        const uint32_t *const spikes = {sent};"
+        yield "        if ((spikes[i / 32u] >> (i % 32u) & 1u) != 0u)"
+        yield f"            {s.id}_event(sums, i);"
+    else:
+        yield f"        const {source.type} value = {sent}[i];"
+        yield "        if (value != 0)"
+        yield f"            {s.id}_event(sums, i, {_as_kind(s, 'value')});"
+    yield "    }"
+
+
+def _as_kind(s: Synapses, text: str) -> str:
+    return text if s.source.type == s.kind else f"({s.kind}){text}"
