@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Tool:
-    """A program, under any of its names, Debian's package of it, and what tests do with it."""
+    """A program, under any of its names, Debian's packages of it, and what tests do with it."""
 
     commands: tuple[str, ...]
     package: str
@@ -29,6 +29,15 @@ TOOLS: Mapping[str, Tool] = {
     "bash": Tool(("bash",), "bash", "completes a command line"),
     "zsh": Tool(("zsh",), "zsh", "completes a command line"),
     "fish": Tool(("fish",), "fish", "completes a command line"),
+    "cppcheck": Tool(("cppcheck",), "cppcheck", "reads emitted C"),
+    "arm-gcc": Tool(
+        ("arm-none-eabi-gcc",), "gcc-arm-none-eabi libnewlib-arm-none-eabi", "compiles emitted C for a Cortex-M4"
+    ),
+    "qemu-arm": Tool(("qemu-system-arm",), "qemu-system-arm", "runs it"),
+    "riscv-gcc": Tool(
+        ("riscv64-linux-gnu-gcc",), "gcc-riscv64-linux-gnu libc6-dev-riscv64-cross", "compiles emitted C for RISC-V"
+    ),
+    "qemu-riscv": Tool(("qemu-riscv64",), "qemu-user", "runs it"),
     "browser": Tool(("chromium", "chromium-browser", "google-chrome"), "chromium", "opens HTML reports"),
 }
 
@@ -57,6 +66,11 @@ def absent(tools: Mapping[str, Tool] = TOOLS) -> list[Tool]:
     return [tool for name, tool in tools.items() if path_of(name) is None]
 
 
+def packages_of(tools: Sequence[Tool]) -> list[str]:
+    """The packages of tools; one may need several."""
+    return [name for tool in tools for name in tool.package.split()]
+
+
 def installation(packages: Sequence[str]) -> list[list[str]]:
     """The commands that install packages of Debian."""
     options = ["--yes", "--no-install-recommends"]
@@ -83,7 +97,7 @@ def main() -> int:
         return 0
     for tool in missing:
         print(f"tools: {tool.commands[0]} is not installed (a test {tool.use})")
-    commands = installation([tool.package for tool in missing])
+    commands = installation(packages_of(missing))
     prefix = permitted_prefix()
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     for command in commands if prefix is not None else ():
@@ -92,7 +106,7 @@ def main() -> int:
             break
     still = absent()
     if still:
-        text = " && ".join(shlex.join(["sudo", *c]) for c in installation([tool.package for tool in still]))
+        text = " && ".join(shlex.join(["sudo", *c]) for c in installation(packages_of(still)))
         print(f"tools: not installed here; on Debian and Ubuntu: {text}")
     return 1 if still else 0
 

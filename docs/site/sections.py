@@ -55,6 +55,7 @@ SECTIONS = {
             "simulators",
             "compare",
             "lava",
+            "c",
             "verify",
             "report",
             "pictures",

@@ -15,6 +15,7 @@ Only this room knows all stages; heavy modules are imported where they are used.
 
 from nirbridge.pipeline.differences import differences
 from nirbridge.pipeline.emit import (
+    can_run,
     check_program_folder,
     emit_lava,
     emit_quantized,
@@ -76,6 +77,7 @@ __all__ = [
     "SavedFile",
     "apply_passes",
     "assumes_dt",
+    "can_run",
     "check_fit",
     "check_map",
     "check_program_folder",

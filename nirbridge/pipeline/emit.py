@@ -107,6 +107,11 @@ def takes_integers(emitter: Emitter) -> bool:
     return any(kind is not Network for kind in emitter.takes)
 
 
+def can_run(target: str) -> bool:
+    """True if programs of an emitter can be run from here."""
+    return bool(registry.get("emitters", target).records)
+
+
 def model_to_emit(
     target: str,
     emitter: Emitter,

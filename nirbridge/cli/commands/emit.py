@@ -23,7 +23,7 @@ Example:
   nirbridge emit model.nir --to lava --chip loihi2 -o program
   nirbridge run program --input spikes.npy -o out.npz
   nirbridge quantize model.nir --chip loihi2 --calibrate data.npz -o model.q.npz
-  nirbridge emit model.q.npz --to lava -o program"""
+  nirbridge emit model.q.npz --to c -o program"""
 
 CHIP = "loihi2"
 
@@ -36,7 +36,7 @@ CHIP = "loihi2"
     required=True,
     metavar="NAME",
     type=RegisteredName("emitters"),
-    help="Target tool: lava, or a plugin's.",
+    help="Target: lava, c, or a plugin's.",
 )
 @click.option("--chip", metavar="NAME|FILE.toml", type=ChipFile(), help="Chip to quantize for; default: loihi2.")
 @click.option("-o", "--output", required=True, metavar="DIR", type=OutputFolder(), help="Folder of the program.")
@@ -56,12 +56,12 @@ CHIP = "loihi2"
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def command(model: str, target: str, output: str, as_json: bool, **options: Any) -> None:
-    """Write a model as a self-contained program: a folder that needs the other tool and NumPy, not nirbridge.
+    """Write a model as a self-contained program: a folder that needs the other tool, not nirbridge.
 
     A .nir file is quantized as nirbridge quantize does without data; a .q.npz file of nirbridge quantize is used as it
     is. An existing folder is replaced only if nirbridge wrote it and everything in it.
     """
-    from nirbridge.pipeline import check_program_folder, write_program
+    from nirbridge.pipeline import can_run, check_program_folder, write_program
 
     check_program_folder(output)
     program = emitted(model, target, **options)
@@ -69,7 +69,7 @@ def command(model: str, target: str, output: str, as_json: bool, **options: Any)
     about = {"output": output, "digest": program.digest, "target": target, "faults": reported_faults()}
     of_lava = f", {manifest['processes']} Lava processes, {manifest['tag']}" if target == "lava" else ""
     lines = [f"{output}: {counted(len(program.files), 'file')}{of_lava}", f"digest {program.digest}"]
-    if target == "lava":
+    if can_run(target):
         lines.append(f"run with: nirbridge run {output} --input IN.npy -o OUT.npz")
     print_result({**about, "manifest": manifest} if as_json else lines)
 

@@ -9,7 +9,7 @@ from nirbridge._types import Progress, no_progress
 from nirbridge.emitters.artifact import Artifact, make_artifact
 from nirbridge.emitters.c.helpers import HELPERS
 from nirbridge.emitters.c.main_file import main_text, readme_text, template
-from nirbridge.emitters.c.plan import c_plan
+from nirbridge.emitters.c.planning import c_plan
 from nirbridge.emitters.c.render import header, source_text, weights_header
 from nirbridge.emitters.c.tables import tables
 from nirbridge.errors import instance_of

@@ -43,14 +43,20 @@ static uint32_t nb_lowest(uint32_t bits)
 _PACK = """/* bytes that are 0 or not as bits, 32 in a word */
 static void nb_pack(uint32_t *words, const uint8_t *values, uint32_t count)
 {
-    for (uint32_t first = 0; first < count; first += 32u) {
-        const uint32_t last = count - first < 32u ? count - first : 32u;
+    const uint32_t whole = count & ~31u;
+    uint32_t rest = 0;
+
+    for (uint32_t first = 0; first < whole; first += 32u) {
         uint32_t bits = 0;
 
-        for (uint32_t k = 0; k < last; ++k)
+        for (uint32_t k = 0; k < 32u; ++k)
             bits |= (uint32_t)(values[first + k] != 0u) << k;
         words[first / 32u] = bits;
     }
+    for (uint32_t i = whole; i < count; ++i)
+        rest |= (uint32_t)(values[i] != 0u) << (i - whole);
+    if (whole < count)
+        words[whole / 32u] = rest;
 }
 """
 

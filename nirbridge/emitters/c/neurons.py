@@ -117,6 +117,8 @@ def _fire(n: Neurons) -> Iterator[str]:
         floor = value_of(n, "floor")
         yield f"v = v < {floor} ? {floor} : v;"
     yield from _send(n, "spikes")
+    if f.reset == "none" and not (n.rests or n.source.slots or n.is_shown):
+        yield "(void)spikes; /* nobody reads them */"
 
 
 def _hold(n: Neurons) -> str:

@@ -81,7 +81,7 @@ def _of_neurons(neurons: Neurons) -> Iterator[Table]:
 def _of_synapses(synapses: Synapses) -> Iterator[Table]:
     name, operator = synapses.id, synapses.projection.operator
     if synapses.delay is None:
-        delays = np.broadcast_to(synapses.projection.delay_steps, synapses.projection.operator.input_shape).reshape(-1)
+        delays = synapses.projection.delay_steps.reshape(-1)
         yield Table(f"{name}_delay", integer_type(delays, signed=False), delays, "time steps, one per source")
     if isinstance(operator, Dense):
         yield _weights(synapses, operator.weight.T, "[source][target]")

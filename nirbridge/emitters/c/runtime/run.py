@@ -14,7 +14,8 @@ from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact, write_artifact
 from nirbridge.emitters.c.main_file import synaptic_operations
-from nirbridge.emitters.c.plan import CPlan, Neurons, c_plan
+from nirbridge.emitters.c.plan import CPlan, Neurons
+from nirbridge.emitters.c.planning import c_plan
 from nirbridge.emitters.c.render import input_type
 from nirbridge.emitters.c.runtime.driver import driver_text, kept_arrays, numpy_type
 from nirbridge.emitters.c.runtime.toolchain import FLAGS, compile_program, find_compiler

@@ -1,0 +1,91 @@
+"""Emitted C programs in folders, compiled for this machine and for others."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.emitters.artifact import write_artifact
+from nirbridge.emitters.c.emit import C
+from nirbridge.quantization.model import QuantizedNetwork
+from nirbridge.simulators.fixed.simulate import simulate_fixed
+from nirbridge.simulators.types import Probe
+from tests.emitters.hand_made import random_network, together
+
+STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-Wconversion", "-Wpedantic", "-Wshadow", "-Wsign-conversion")
+ALL = [Probe("*", ("s", "u", "v"))]
+
+
+def whole(q: QuantizedNetwork) -> QuantizedNetwork:
+    """A network made by hand with a latency for every node, as files need it."""
+    nodes = (*q.inputs, *q.populations, *q.outputs)
+    return replace(q, latency=MappingProxyType({node.name: 0 for node in nodes}))
+
+
+def random_networks(seeds: Sequence[int]) -> QuantizedNetwork:
+    """Several random networks as one."""
+    return whole(together([random_network(seed, f"n{seed} ") for seed in seeds]))
+
+
+def random_inputs(q: QuantizedNetwork, steps: int, samples: int = 2, seed: int = 0) -> dict[str, Array]:
+    rng = np.random.default_rng(seed)
+    found = {}
+    for port in q.inputs:
+        shape = (steps, samples, *port.shape)
+        values = rng.integers(-port.value_max, port.value_max + 1, shape) * port.scale
+        found[port.name] = values if port.graded else (rng.random(shape) < 0.3).astype(np.uint8)
+    return found
+
+
+def assert_equal_to_fixed(q: QuantizedNetwork, inputs: Any, record: list[Probe] | None = ALL) -> dict[Any, Array]:
+    """Every recorded array of the compiled program is that of the fixed-point simulator, in every bit."""
+    fixed = simulate_fixed(q, inputs, record=record).recording.arrays
+    found = C.run(C.emit(q), inputs, record=record).arrays
+    assert set(found) == set(fixed)
+    for key, array in fixed.items():
+        assert found[key].dtype == array.dtype, key
+        assert np.array_equal(found[key], array), key
+    return dict(fixed)
+
+
+def written(q: QuantizedNetwork, folder: Path) -> Path:
+    write_artifact(C.emit(q), folder)
+    return folder
+
+
+def as_text(q: QuantizedNetwork, inputs: dict[str, Array], sample: int = 0) -> str:
+    """Inputs as lines of ``main.c``."""
+    joined = [np.asarray(inputs[p.name])[:, sample].reshape(len(inputs[p.name]), -1) / p.scale for p in q.inputs]
+    lines = []
+    for row in np.concatenate(joined, axis=1).round().astype(int):
+        lines.append(" ".join(f"{i}" if row[i] == 1 else f"{i}:{row[i]}" for i in np.nonzero(row)[0]))
+    return "\n".join(lines) + "\n"
+
+
+def expected_text(q: QuantizedNetwork, inputs: dict[str, Array], sample: int = 0) -> str:
+    """The lines that ``main.c`` prints, from the fixed-point simulator."""
+    read = {r.source for r in q.reads}
+    shown = [p for p in q.populations if p.name in read]
+    probes = [Probe(p.name, ("s" if p.neuron.fires else "v",)) for p in shown]
+    one = {name: values[:, sample] for name, values in inputs.items()}
+    arrays = simulate_fixed(q, one, record=probes).recording.arrays
+    parts = [arrays[p.name, "s" if p.neuron.fires else "v"].astype(np.int64) for p in shown]
+    rows = np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
+    binary = np.concatenate([np.full(p.size, p.neuron.fires and p.neuron.max_spikes == 1) for p in shown])
+    return "".join(
+        " ".join(f"{i}" if binary[i] else f"{i}:{row[i]}" for i in np.nonzero(row)[0]) + "\n" for row in rows
+    )
+
+
+def run(command: Sequence[str | Path], folder: Path, text: str = "") -> str:
+    """The output of a command, which has to succeed."""
+    done = subprocess.run(list(map(str, command)), cwd=folder, input=text, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return done.stdout

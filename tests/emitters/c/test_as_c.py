@@ -1,0 +1,151 @@
+"""The text of C programs: warnings, sanitizers, names, sizes, the program that reads spikes, refusals."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nirbridge as nb
+from nirbridge.arrays import freeze
+from nirbridge.emitters.artifact import read_artifact, write_artifact
+from nirbridge.emitters.c.emit import C, COptions, emit
+from nirbridge.emitters.c.planning import WEIGHTS_MAX
+from nirbridge.emitters.c.runtime.toolchain import compile_program, find_compiler
+from nirbridge.errors import ModelError, UsageError
+from nirbridge.network.operators import Dense
+from nirbridge.quantization.model import FixedInput, QuantizedNetwork
+from nirbridge.testing import check_conformance
+from tests.emitters.c.programs import (
+    STRICT,
+    as_text,
+    expected_text,
+    random_inputs,
+    random_networks,
+    run,
+    whole,
+    written,
+)
+from tests.emitters.hand_made import dense, neuron, population, projection, quantized
+from tests.tools import needs
+
+
+@pytest.fixture(scope="module")
+def digits(root: Path) -> QuantizedNetwork:
+    return nb.quantize(root / "examples/models/digits_cnn.nir", "loihi2")
+
+
+def test_the_emitter_keeps_to_its_protocol() -> None:
+    check_conformance("emitters", "c")
+
+
+def test_no_warning_of_the_compiler(tmp_path: Path, digits: QuantizedNetwork) -> None:
+    for k, q in enumerate((digits, random_networks(range(40, 60)))):
+        folder = written(q, tmp_path / str(k))
+        for options in (["-O2"], ["-O1", "-fanalyzer"], ["-Os", "-DNB_TRACE"]):
+            run(["gcc", *STRICT, *options, "-c", "model.c", "main.c"], folder)
+
+
+def test_nothing_undefined_happens(tmp_path: Path) -> None:
+    """The sanitizers of gcc end a program at the first overflow, wrong shift or access outside an array."""
+    q = random_networks(range(60, 80))
+    folder, inputs = written(q, tmp_path / "p"), random_inputs(q, 30)
+    sanitizers = ["-fsanitize=undefined,address", "-fno-sanitize-recover=all"]
+    run(["gcc", "-std=c99", "-O1", *sanitizers, "-o", "model", "model.c", "main.c"], folder)
+    assert run([folder / "model"], folder, as_text(q, inputs)) == expected_text(q, inputs)
+
+
+def test_cppcheck_finds_nothing(tmp_path: Path, digits: QuantizedNetwork) -> None:
+    folder = written(digits, tmp_path / "p")
+    checks = ["--enable=style,warning,performance,portability", "--error-exitcode=1", "--std=c99", "--quiet"]
+    run([needs("cppcheck"), *checks, "model.c", "main.c"], folder)
+
+
+def test_shared_kernels_make_small_tables(tmp_path: Path, digits: QuantizedNetwork) -> None:
+    folder = written(digits, tmp_path / "p")
+    run(["gcc", "-std=c99", "-Os", "-c", "model.c"], folder)
+    sizes = dict(re.findall(r"(\S+)\s+(\d+)\s+0\n", run(["size", "-A", "model.o"], folder)))
+    assert int(sizes[".rodata"]) < 12_000
+    assert int(sizes[".data"]) == int(sizes[".bss"]) == 0
+    assert json.loads((folder / "manifest.json").read_text())["tables_bytes"] == int(sizes[".rodata"])
+
+
+def test_names_of_the_model_stay_out_of_the_code() -> None:
+    hostile = '*/ int evil; /* ??/ \n#include "x" @STATE@ `|`'
+    p = population(hostile, (2,), neuron())
+    rng = np.random.default_rng(0)
+    q = quantized(
+        [FixedInput(f"in{hostile}", (3,))], [p], [projection(f"in{hostile}", hostile, dense(rng, 2, 3))], [hostile]
+    )
+    files = emit(whole(q)).files
+    for name in ("model.c", "model.h", "weights.h", "main.c", "Makefile"):
+        assert b"evil" not in files[name]
+        assert b"@STATE" not in files[name]
+    rows = [line for line in files["README.md"].decode().splitlines() if "evil" in line]
+    assert len(rows) == 3
+    assert len({row.count("|") for row in rows[:1]}) == 1
+    assert all("<" not in row and "\n" not in row for row in rows)
+
+
+def test_the_program_reads_and_prints_spikes(tmp_path: Path) -> None:
+    q = random_networks(range(5))
+    folder, inputs = written(q, tmp_path / "p"), random_inputs(q, 30)
+    run([needs("make"), "model"], folder)
+    text = as_text(q, inputs) + "reset\n" + as_text(q, inputs, 1)
+    assert run([folder / "model"], folder, text) == expected_text(q, inputs) + expected_text(q, inputs, 1)
+    assert emit(q).digest == read_artifact(folder).digest
+    write_artifact(emit(q), folder)  # what make built does not keep the folder from being replaced
+
+
+@pytest.mark.parametrize("line", ["9999", "1:2", "x", "1:", "resets", "-1", "1 99999999999999999999999", "0:1:1"])
+def test_the_program_refuses_other_lines(line: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.getbasetemp() / "refusing"
+    if not folder.exists():
+        p, rng = population("p", (2,), neuron()), np.random.default_rng(0)
+        written(
+            whole(quantized([FixedInput("in", (3,))], [p], [projection("in", "p", dense(rng, 2, 3))], ["p"])), folder
+        )
+        compile_program(folder, ("model.c", "main.c"), "model")
+    done = subprocess.run([folder / "model"], input=f"0\n{line}\n", capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "\n")
+    assert done.stderr.startswith("line 2: not an index, index:value or reset, or out of range")
+
+
+def test_refusals(digits: QuantizedNetwork, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="model of emitter 'c'"):
+        C.emit(digits.network)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(UsageError, match="options of emitter 'c'"):
+        C.emit(digits, "fast")  # pyright: ignore[reportArgumentType]
+    assert C.emit(digits, COptions()).digest == C.emit(digits).digest
+    side = 5000
+    large = Dense(freeze(np.broadcast_to(np.int64(2), (side, side))))
+    p = population("p", (side,), neuron())
+    q = quantized([FixedInput("in", (side,))], [p], [projection("in", "p", large)], ["p"])
+    with pytest.raises(ModelError, match=rf"25,000,000 stored weights, a C program holds {WEIGHTS_MAX:,}"):
+        emit(q)
+    low = replace(neuron(fires_above=-5, max_spikes=3))
+    rng = np.random.default_rng(0)
+    q = quantized(
+        [FixedInput("in", (3,))], [population("p", (2,), low)], [projection("in", "p", dense(rng, 2, 3))], ["p"]
+    )
+    with pytest.raises(ModelError, match="'p': several spikes in a time step, and a threshold below 0"):
+        emit(q)
+    monkeypatch.setenv("CC", "no-such-compiler")
+    with pytest.raises(UsageError, match="compiler of CC: is not there"):
+        C.run(C.emit(digits), {"input": np.zeros((2, 1, 8, 8))})
+    monkeypatch.delenv("CC")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match="no C compiler on this machine.*apt install gcc"):
+        find_compiler()
+
+
+def test_errors_of_the_compiler_are_shown(tmp_path: Path) -> None:
+    (tmp_path / "x.c").write_text("int main(void) { return missing; }\n")
+    with pytest.raises(ModelError, match=r"the compiler refused it:\n(.|\n)*missing"):
+        compile_program(tmp_path, ("x.c",), "x")
