@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from nirbridge._types import Progress, no_progress
 from nirbridge.chips.model import Chip
-from nirbridge.errors import Diagnostic, DoesNotFit, ModelError, NirbridgeError, UsageError, counted
+from nirbridge.errors import Diagnostic, DoesNotFit, ModelError, NirbridgeError, UsageError, counted, quoted
 from nirbridge.network.model import Network
 from nirbridge.pipeline.map import map_network
 from nirbridge.pipeline.options import MapOptions
 
 if TYPE_CHECKING:
     from nirbridge.arrays import Array
-    from nirbridge.mapping.model import MappedNetwork
     from nirbridge.profiling.activity import Activity
     from nirbridge.profiling.data import ProfileData
     from nirbridge.profiling.model import Profile, ProfilePoint, Witness
+    from nirbridge.profiling.point import PointRuns
 
 Rates = tuple[Mapping[str, "Array"], str]
 
@@ -128,32 +128,43 @@ def _point(
 ) -> ProfilePoint:
     from nirbridge.mapping.integers import integers_of
     from nirbridge.profiling.activity import measure_integers, measure_reference
+    from nirbridge.profiling.costing import CostCounter
     from nirbridge.profiling.point import PointRuns, profile_point
 
     mapped = map_network(network, chip, mapping)
-    integers = None if mapped.placement_only else integers_of(mapped)
+    runs_nothing = mapped.placement_only or chip.numbers is None
+    integers = None if runs_nothing else integers_of(mapped)
+    counter = CostCounter(mapped)
     options: dict[str, Any] = {"potentials": settings.potentials, "progress": settings.progress}
+    options["on_block"] = counter.take
     if integers is not None:
         activity = measure_integers(integers, data.inputs, **options)
     else:  # relays and copies of the map are in no other run
         activity = measure_reference(mapped.network, data.inputs, **options)
     about = {"model": settings.model, "effort": mapping.effort, "method": mapping.method, "seed": mapping.seed}
-    witness = _witness(mapped, data, settings)
-    return profile_point(PointRuns(network, data, reference, mapped, integers, activity), about, (), witness)
+    runs = PointRuns(network, data, reference, mapped, integers, activity, counter)
+    return profile_point(runs, about, witness=_witness(runs, settings))
 
 
-def _witness(mapped: MappedNetwork, data: ProfileData, settings: ProfileOptions) -> Witness | None:
-    """The figures of another simulator; None where none is asked for. Raises UsageError: it gives no figures."""
+def _witness(runs: PointRuns, settings: ProfileOptions) -> Witness | None:
+    """The figures of another simulator of the same map; None where none is asked for.
+
+    Raises:
+        UsageError: it gives no figures, nothing runs the map, or its tool is not installed.
+        ModelError: what it cannot express, or a run that failed.
+    """
     if settings.target is None:
         return None
     from nirbridge import plugins as registry
-    from nirbridge.errors import quoted
 
     emitter: Any = registry.get("emitters", settings.target)
+    subject = f"emitter {quoted(settings.target)}"
     if not hasattr(emitter, "figures"):
         limit = "a profile compares energy and time"
-        raise UsageError.of(f"emitter {quoted(settings.target)}", "gives no figures", limit, "use --to sanafe")
-    return emitter.figures(mapped, data.inputs, progress=settings.progress)
+        raise UsageError.of(subject, "gives no figures", limit, "use --to sanafe")
+    if runs.integers is None:
+        raise UsageError.of(subject, "runs the integers of a map", "this map has none", "leave --to out")
+    return emitter.figures(runs.mapped, runs.data.inputs, progress=settings.progress)
 
 
 def _meta() -> dict[str, Any]:

@@ -29,8 +29,9 @@ Spikes = Mapping[str, Array]
 class Activity:
     """Counts of one run over all samples.
 
-    ``counts``: by input and firing population, spikes of each neuron over the run [flat]; of an input, values that are
-    not 0. ``active``: by firing population, activations that are not 0 in the time steps of the model. ``updates``: by
+    ``counts``: by input and firing population, the time steps in which each neuron or element sends anything, over the
+    run and all samples [flat].
+    ``active``: by firing population, activations that are not 0 in the time steps of the model. ``updates``: by
     population, changes of potentials in these time steps, the first one of each neuron included. ``totals``: by output,
     its values summed over these time steps [samples, values]. ``steps``: time steps of a sample; ``run_steps``: those
     of its run. ``graded``: inputs with values other than 0 and 1.
@@ -81,7 +82,14 @@ class _Runner:
     run: Callable[..., SimulationResult]
 
 
-def measure_reference(network: Network, inputs: Spikes, *, potentials: bool, progress: Progress) -> Activity:
+def measure_reference(
+    network: Network,
+    inputs: Spikes,
+    *,
+    potentials: bool,
+    progress: Progress,
+    on_block: Callable[[Spikes], None] | None = None,
+) -> Activity:
     """Counts of the network in real numbers.
 
     Args:
@@ -89,6 +97,7 @@ def measure_reference(network: Network, inputs: Spikes, *, potentials: bool, pro
         inputs: by name, ``[steps, samples, *shape]``.
         potentials: count membrane updates, too.
         progress: called with a stage and the completed fraction.
+        on_block: gets the sent values of every block, for models of cost.
 
     Raises:
         UsageError: inputs that do not fit.
@@ -101,7 +110,7 @@ def measure_reference(network: Network, inputs: Spikes, *, potentials: bool, pro
         _probes(network.populations, network.outputs, potentials),
         lambda block, **options: simulate(network, block, **options),
     )
-    return _measure(runner, inputs, 0, None, lambda done: progress("reference", done))
+    return _measure(runner, inputs, 0, on_block, lambda done: progress("reference", done))
 
 
 def measure_integers(
@@ -112,10 +121,7 @@ def measure_integers(
     progress: Progress,
     on_block: Callable[[Spikes], None] | None = None,
 ) -> Activity:
-    """Counts of the network in integers, over the longer run of the hardware.
-
-    ``on_block`` gets the sent values of every block, for models of cost. Other arguments as of ``measure_reference``.
-    """
+    """Counts of the network in integers, over the longer run of the hardware; see ``measure_reference``."""
     simulator = FixedSimulator(quantized)
     runner = _Runner(
         quantized.inputs,
@@ -185,7 +191,7 @@ class _Counter:
     def __init__(self, runner: _Runner, samples: int, steps: int) -> None:
         self.of, self.samples, self.steps = runner, samples, steps
         firing = [p for p in runner.populations if p.neuron.fires]
-        self.counts = {n.name: np.zeros(int(np.prod(n.shape))) for n in (*runner.inputs, *firing)}
+        self.counts = {n.name: np.zeros(int(np.prod(n.shape)), np.int64) for n in (*runner.inputs, *firing)}
         self.active = {p.name: 0 for p in firing}
         self.updates = {p.name: 0 for p in runner.populations if any("v" in x.variables for x in runner.probes)}
         self.totals = {o.name: np.zeros((samples, int(np.prod(o.shape)))) for o in runner.outputs}
@@ -215,7 +221,7 @@ class _Counter:
                 self.totals[name][first:last] += values[low:high].sum(axis=0, dtype=np.float64)
             else:
                 sent[name] = values
-                self.counts[name] += values.sum(axis=(0, 1), dtype=np.float64)
+                self.counts[name] += np.count_nonzero(values, axis=(0, 1))
                 self.active[name] += int(np.count_nonzero(values[low:high]))
         return sent
 

@@ -10,28 +10,22 @@ from typing import Any
 import numpy as np
 
 from nirbridge.chips.model import Chip
-from nirbridge.mapping.model import MapCosts, MappedNetwork
+from nirbridge.errors import counted
+from nirbridge.mapping.cost import ENERGY_FIGURES, TIME_FIGURES, missing_figures, worst_case
+from nirbridge.mapping.cost.figures import SYNAPTIC
+from nirbridge.mapping.model import MappedNetwork
 from nirbridge.network.model import Network
 from nirbridge.partitioner.cost.resources import limits
 from nirbridge.partitioner.model import RESOURCES
 from nirbridge.profiling.activity import Activity
 from nirbridge.profiling.columns import Basis
-from nirbridge.profiling.costing import (
-    ENERGY_FIGURES,
-    TIME_FIGURES,
-    Placed,
-    events_per_step,
-    full_rates,
-    layer_costs,
-    placed,
-    run_rates,
-)
+from nirbridge.profiling.costing import OWN, CostCounter, RunCosts, drivers
 from nirbridge.profiling.data import ProfileData
+from nirbridge.profiling.layers import layer_costs
 from nirbridge.profiling.model import EventProfile, Figure, LayerProfile, MemoryProfile, ProfilePoint, Witness
 from nirbridge.profiling.neurobench import accuracy_of, integer_metrics, reference_metrics
 from nirbridge.quantization.model import QuantizedNetwork
 
-_TIME = dict(TIME_FIGURES) | {"busiest link": "hop_x_s", "barrier": "barrier_s"}
 _COUNTED = "counted in a simulation of the data"
 
 
@@ -49,6 +43,7 @@ class PointRuns:
     mapped: MappedNetwork
     integers: QuantizedNetwork | None
     activity: Activity
+    counter: CostCounter
 
 
 def profile_point(
@@ -58,21 +53,17 @@ def profile_point(
 
     ``about``: the columns of the request (chip, bits, objective …); those of the map and the data are added.
     """
-    ready = placed(runs.mapped)
-    shapes = {p.name: p.shape for p in (*runs.mapped.network.inputs, *runs.mapped.network.populations)}
-    rates = run_rates(runs.mapped.network, runs.activity.rates(shapes))
-    paid, events = ready.costs(rates), events_per_step(ready, rates)
-    layers = tuple(_layers(runs, ready, rates))
+    costs = runs.counter.finish()
+    layers = tuple(_layers(runs, costs))
     metrics = _metrics(runs)
-    figures = dict(_figures(runs, ready, paid, events, metrics))
     return ProfilePoint(
         about=MappingProxyType(_about(runs, layers) | dict(about)),
-        figures=MappingProxyType(figures),
+        figures=MappingProxyType(dict(_figures(runs, costs, metrics))),
         layers=layers,
-        events=tuple(_events(runs, paid, events)),
+        events=tuple(_events(runs, costs)),
         memory=tuple(_memory(runs.mapped)),
         neurobench=MappingProxyType(metrics),
-        notes=(*notes, *_notes(runs)),
+        notes=(*notes, *_notes(runs, costs)),
         witness=witness,
         mapped=runs.mapped,
     )
@@ -99,94 +90,115 @@ def _about(runs: PointRuns, layers: tuple[LayerProfile, ...]) -> dict[str, Any]:
 
 
 def _figures(
-    runs: PointRuns,
-    ready: Placed,
-    paid: MapCosts,
-    events: Mapping[str, float],
-    metrics: Mapping[str, Mapping[str, float]],
+    runs: PointRuns, costs: RunCosts, metrics: Mapping[str, Mapping[str, float]]
 ) -> Iterator[tuple[str, Figure]]:
-    counted, steps, chip = runs.activity, runs.activity.run_steps, runs.mapped.chip
-
-    def measured(value: float, source: str = _COUNTED) -> Figure:
-        return Figure(value, "measured", source)
-
-    inputs = [port.name for port in runs.mapped.network.inputs if port.name in counted.counts]
-    yield "input_spikes_per_inference", measured(sum(map(counted.per_inference, inputs)))
-    for name, kind in (("spikes", "spikes"), ("synaptic_ops", "synaptic operations")):
-        yield f"{name}_per_inference", measured(events[kind] * steps)
-        yield f"{name}_per_step", measured(events[kind])
-    energy, time = paid.energy_per_step_j, paid.time_per_step_s
-    yield from _energy_figures(chip, energy, steps, events)
-    worst = ready.costs(full_rates(runs.mapped.network)).time_per_step_s
-    yield from _time_figures(chip, time, worst, steps)
-    if energy is not None and time is not None:
-        bases = {_basis(chip, "energy"), _basis(chip, "time")}
-        basis: Basis = "assumed" if "assumed" in bases else "published"
-        yield "power_w", Figure(energy / time, basis, "energy over time")
-        yield "energy_delay_js", Figure(energy * steps * time * steps, basis, "energy times time of an inference")
-    yield from _accuracies(runs, measured)
+    activity, samples, chip = runs.activity, runs.data.samples, runs.mapped.chip
+    inputs = [port.name for port in runs.mapped.network.inputs if port.name in activity.counts]
+    yield "input_spikes_per_inference", _measured(sum(map(activity.per_inference, inputs)))
+    totals = {"spikes": costs.counts["spikes"], "synaptic_ops": _operations(costs)}
+    for name, count in totals.items():
+        yield f"{name}_per_inference", _measured(count / samples)
+        yield f"{name}_per_step", _measured(count / costs.steps)
+    yield from _energy_figures(runs, costs, totals["synaptic_ops"])
+    yield from _time_figures(runs, costs)
+    yield from _accuracies(runs)
     sparsity = (metrics.get("integers") or metrics["reference"]).get("ActivationSparsity")
     if sparsity is not None:
-        yield "activation_sparsity", measured(sparsity)
+        yield "activation_sparsity", _measured(sparsity)
     words = sum(b.used.get("synapse_words", 0) for b in runs.mapped.partition.blocks)
-    yield "memory_bytes", measured(words * chip.synapses.word_bits / 8, "counted in the map, in whole words")
+    yield "memory_bytes", _measured(words * chip.synapses.word_bits / 8, "counted in the map, in whole words")
 
 
-def _energy_figures(
-    chip: Chip, energy: float | None, steps: int, events: Mapping[str, float]
-) -> Iterator[tuple[str, Figure]]:
+def _measured(value: float, source: str = _COUNTED) -> Figure:
+    return Figure(value, "measured", source)
+
+
+def _operations(costs: RunCosts) -> int:
+    return sum(costs.counts[kind] for kind in SYNAPTIC.values())
+
+
+def _energy_figures(runs: PointRuns, costs: RunCosts, operations: int) -> Iterator[tuple[str, Figure]]:
+    energy, samples = costs.energy(), runs.data.samples
     if energy is None:
         return
-    basis, source = _basis(chip, "energy"), _sources(chip, "energy")
-    yield "energy_per_inference_j", Figure(energy * steps, basis, source)
-    yield "energy_per_step_j", Figure(energy, basis, source)
-    if events["synaptic operations"]:
-        yield "energy_per_synaptic_op_j", Figure(energy / events["synaptic operations"], basis, source)
+    basis, source = charged(runs.mapped.chip, costs.energy_j[OWN], ENERGY_FIGURES)
+    ends = costs.energy("low"), costs.energy("high")
+    yield "energy_per_inference_j", Figure(energy / samples, basis, source, *_over(ends, samples))
+    yield "energy_per_step_j", Figure(energy / costs.steps, basis, source, *_over(ends, costs.steps))
+    if operations:
+        yield "energy_per_synaptic_op_j", Figure(energy / operations, basis, source, *_over(ends, operations))
 
 
-def _time_figures(chip: Chip, time: float | None, worst: float | None, steps: int) -> Iterator[tuple[str, Figure]]:
-    if time is None or worst is None:
+def _over(ends: tuple[float | None, float | None], count: int) -> tuple[float | None, float | None]:
+    low, high = (None if end is None else end / count for end in ends)
+    return (None, None) if low == high else (low, high)
+
+
+def _time_figures(runs: PointRuns, costs: RunCosts) -> Iterator[tuple[str, Figure]]:
+    time, samples = costs.time(), runs.data.samples
+    worst = worst_case(runs.mapped).time_limit_s
+    if time is None or worst is None or costs.longest_s is None:
         return
-    basis, source = _basis(chip, "time"), _sources(chip, "time")
-    yield "time_per_inference_s", Figure(time * steps, basis, source)
-    yield "time_per_step_s", Figure(time, basis, source)
-    yield "guaranteed_step_s", Figure(worst, basis, f"every neuron and input fires; {source}")
-    yield "inferences_per_s", Figure(1 / (time * steps), basis, source)
-    yield "guaranteed_inferences_per_s", Figure(1 / (worst * steps), basis, f"every neuron and input fires; {source}")
+    basis, source = charged(runs.mapped.chip, costs.time_s[OWN], TIME_FIGURES)
+    ends = costs.time("low"), costs.time("high")
+    yield "time_per_inference_s", Figure(time / samples, basis, source, *_over(ends, samples))
+    yield "time_per_step_s", Figure(time / costs.steps, basis, source, *_over(ends, costs.steps))
+    yield "longest_step_s", Figure(costs.longest_s, basis, source)
+    yield "inferences_per_s", Figure(samples / time, basis, source)
+    fires = f"every neuron and input fires, messages wait for links; {source}"
+    yield "guaranteed_step_s", Figure(worst, basis, fires)
+    yield "guaranteed_inferences_per_s", Figure(1 / (worst * runs.activity.run_steps), basis, fires)
+    energy = costs.energy()
+    if energy is not None:
+        bases = {basis, charged(runs.mapped.chip, costs.energy_j[OWN], ENERGY_FIGURES)[0]}
+        both: Basis = "assumed" if "assumed" in bases else "published"
+        yield "power_w", Figure(energy / time, both, "energy over time, without static power")
+        product = energy * time / samples**2
+        yield "energy_delay_js", Figure(product, both, "energy times time of an inference")
 
 
-def _accuracies(runs: PointRuns, measured: Any) -> Iterator[tuple[str, Figure]]:
+def charged(chip: Chip, parts: Mapping[str, float], figures: Mapping[str, str]) -> tuple[Basis, str]:
+    """The basis of a sum of parts by kind of event, and the sources of the figures that it rests on."""
+    keys = [figures[kind] for kind, value in parts.items() if value]
+    basis: Basis = "assumed" if any(key in chip.approximate for key in keys) else "published"
+    sources = (chip.sources.get(key, "").partition(":")[0] for key in keys)
+    return basis, "; ".join(dict.fromkeys(text for text in sources if text)) or "no event that costs anything"
+
+
+def _accuracies(runs: PointRuns) -> Iterator[tuple[str, Figure]]:
     output, labels = runs.data.output, runs.data.labels
     if output is None:
         return
     if labels is not None:
-        yield "accuracy_reference", measured(accuracy_of(runs.reference.totals, labels, output))
+        yield "accuracy_reference", _measured(accuracy_of(runs.reference.totals, labels, output))
     if runs.integers is None:
         return
     if labels is not None:
-        yield "accuracy", measured(accuracy_of(runs.activity.totals, labels, output))
+        yield "accuracy", _measured(accuracy_of(runs.activity.totals, labels, output))
     pair = (runs.reference.totals[output].argmax(axis=1), runs.activity.totals[output].argmax(axis=1))
-    yield "same_decisions", measured(float(np.mean(pair[0] == pair[1])))
+    yield "same_decisions", _measured(float(np.mean(pair[0] == pair[1])))
 
 
-def _layers(runs: PointRuns, ready: Placed, rates: Mapping[str, Any]) -> Iterator[LayerProfile]:
-    counted, network = runs.activity, runs.mapped.network
-    steps, word = counted.run_steps, runs.mapped.chip.synapses.word_bits / 8
-    costs = layer_costs(ready, rates)
+def _layers(runs: PointRuns, costs: RunCosts) -> Iterator[LayerProfile]:
+    activity, network, samples = runs.activity, runs.mapped.network, runs.data.samples
+    word = runs.mapped.chip.synapses.word_bits / 8
+    always = {
+        p: np.full(next(q.size for q in network.populations if q.name == p), costs.steps) for p in drivers(network)
+    }
+    counts = {**activity.counts, **always}
+    found = layer_costs(runs.counter, costs, counts)
     for node in (*network.inputs, *network.populations):
-        cost, neuron = costs[node.name], getattr(node, "neuron", None)
-        spikes = float(np.broadcast_to(rates[node.name], node.shape).sum()) * steps
-        fires = neuron is None or neuron.fires
+        cost, neuron = found[node.name], getattr(node, "neuron", None)
         yield LayerProfile(
             name=node.name,
             kind="input" if neuron is None else neuron.kind,
             neurons=node.size,
             cores=cost.cores,
-            spikes=spikes if fires else 0.0,
-            synaptic_ops=cost.synaptic_ops * steps,
-            sparsity=_sparsity(counted, node.name, node.size),
-            energy_j=MappingProxyType({kind: joules * steps for kind, joules in cost.energy_j.items()}),
-            busiest_core_s=cost.busiest_core_s,
+            spikes=float(counts[node.name].sum()) / samples if node.name in counts else 0.0,
+            synaptic_ops=cost.synaptic_ops / samples,
+            sparsity=_sparsity(activity, node.name, node.size),
+            energy_j=MappingProxyType({kind: joules / samples for kind, joules in cost.energy_j.items()}),
+            busiest_core_s=None if cost.work_s is None else cost.work_s / costs.steps,
             synapses=cost.synapses,
             memory_bytes=cost.words * word,
         )
@@ -197,20 +209,22 @@ def _sparsity(counted: Activity, name: str, size: int) -> float | None:
     return None if active is None else 1 - active / (size * counted.steps * counted.samples)
 
 
-def _events(runs: PointRuns, paid: MapCosts, events: Mapping[str, float]) -> Iterator[EventProfile]:
-    chip, steps = runs.mapped.chip, runs.activity.run_steps
-    for kind in dict.fromkeys([*events, *paid.time_breakdown_s]):
-        keys = [f"energy.{ENERGY_FIGURES[kind]}"] if kind in ENERGY_FIGURES else []
-        keys += [f"time.{_TIME[kind]}"] if kind in _TIME else []
-        energy, time = paid.energy_breakdown_j.get(kind), paid.time_breakdown_s.get(kind)
-        count = events.get(kind)
+def _events(runs: PointRuns, costs: RunCosts) -> Iterator[EventProfile]:
+    chip, samples = runs.mapped.chip, runs.data.samples
+    energy, time = costs.energy_j[OWN], costs.time_s[OWN]
+    for kind in dict.fromkeys([*ENERGY_FIGURES, *TIME_FIGURES]):
+        count, joules, seconds = costs.counts.get(kind), energy.get(kind), time.get(kind)
+        if not (count or joules or seconds):
+            continue
+        sources = [chip.sources.get(table.get(kind, ""), "") for table in (ENERGY_FIGURES, TIME_FIGURES)]
+        keys = [table[kind] for table, part in ((ENERGY_FIGURES, joules), (TIME_FIGURES, seconds)) if part]
         yield EventProfile(
             kind=kind,
-            count=None if count is None else count * steps,
-            energy_j=None if energy is None else energy * steps,
-            time_s=None if time is None else time * steps,
-            energy_source=chip.sources.get(keys[0], "") if kind in ENERGY_FIGURES else "",
-            time_source=chip.sources.get(keys[-1], "") if kind in _TIME else "",
+            count=None if count is None else count / samples,
+            energy_j=None if joules is None else joules / samples,
+            time_s=None if seconds is None else seconds / samples,
+            energy_source=sources[0],
+            time_source=sources[1],
             is_approximate=any(key in chip.approximate for key in keys),
         )
 
@@ -239,19 +253,9 @@ def _metrics(runs: PointRuns) -> dict[str, Mapping[str, float]]:
     return {name: MappingProxyType(metrics) for name, metrics in found.items()}
 
 
-def _basis(chip: Chip, table: str) -> Basis:
-    return "assumed" if any(key.startswith(f"{table}.") for key in chip.approximate) else "published"
-
-
-def _sources(chip: Chip, table: str) -> str:
-    """The distinct sources of a table of figures."""
-    found = (text.partition(":")[0] for key, text in chip.sources.items() if key.startswith(f"{table}."))
-    return "; ".join(dict.fromkeys(found))
-
-
-def _notes(runs: PointRuns) -> Iterator[str]:
-    counted = runs.activity
-    if not sum(counted.active.values()):
+def _notes(runs: PointRuns, costs: RunCosts) -> Iterator[str]:
+    activity, chip = runs.activity, runs.mapped.chip
+    if not sum(activity.active.values()):
         firing = any(p.neuron.fires for p in runs.mapped.network.populations)
         yield (
             "no neuron fired: the energy is that of idle time steps"
@@ -259,15 +263,13 @@ def _notes(runs: PointRuns) -> Iterator[str]:
             else "no neuron of the network fires: it has readouts only"
         )
     if runs.integers is None:
-        yield "no integers run on this map, so that spikes and rates are those of the reference"
-    for table in ("energy", "time"):
-        if not any(getattr(getattr(runs.mapped.chip, table), f) is not None for f in _fields(runs, table)):
-            yield f"the chip file of {runs.mapped.chip.name} has no figures of {table}, so none is given"
-    late = counted.run_steps - counted.steps
+        yield "no integers run on this map, so that spikes and rates are those of real numbers"
+    missing = missing_figures(chip)
+    for table, known in (("energy", costs.energy()), ("time", costs.time())):
+        if known is None:
+            yield f"the chip file of {chip.name} has no figures of {table}, so none is given"
+        elif missing[table]:
+            yield f"{table} is partial: the chip file has no data for {', '.join(missing[table])}"
+    late = activity.run_steps - activity.steps
     if late:
-        yield f"an inference takes {late} more time steps than its data: the latency of the hops"
-
-
-def _fields(runs: PointRuns, table: str) -> tuple[str, ...]:
-    figures = getattr(runs.mapped.chip, table)
-    return tuple(name for name in type(figures).__dataclass_fields__ if name.endswith(("_j", "_s")))
+        yield f"an inference takes {counted(late, 'more time step')} than its data: the latency of the hops"

@@ -12,7 +12,7 @@ import pytest
 import nirbridge as nb
 from nirbridge.cli.main import run
 from nirbridge.errors import DoesNotFit, UsageError
-from nirbridge.profiling.columns import COLUMNS, FIGURES
+from nirbridge.profiling.columns import COLUMNS, FIGURES, RANGES
 from tests.profiling.nets import readout_only, spikes, two_layers
 
 MODEL = str(Path(__file__).resolve().parents[2] / "examples/models/digits_cnn.nir")
@@ -56,11 +56,43 @@ def test_energy_follows_from_the_events(profile: nb.Profile) -> None:
     assert (point["guaranteed_inferences_per_s"] or 0.0) < 1 / time
 
 
+def test_layers_of_a_network_on_several_cores_add_up() -> None:
+    network = nb.load(MODEL)
+    inputs = spikes(8, 3, *network.inputs[0].shape, rate=0.2)
+    chip = Path(MODEL).parents[1] / "chips" / "my_chip.toml"
+    small = nb.profile(network, [chip, "loihi1"], inputs, effort="fast")
+    for point in small.points:
+        total = sum(event.energy_j or 0.0 for event in point.events)
+        parts: dict[str, float] = {}
+        for layer in point.layers:
+            for kind, joules in layer.energy_j.items():
+                parts[kind] = parts.get(kind, 0.0) + joules
+        assert {e.kind: e.energy_j for e in point.events if e.energy_j} == pytest.approx(parts)
+        assert point["energy_per_inference_j"] == pytest.approx(total) or not total
+        assert sum(e.time_s or 0.0 for e in point.events) == pytest.approx(point["time_per_inference_s"] or 0.0)
+        assert (point["longest_step_s"] or 0.0) <= (point["guaranteed_step_s"] or 0.0)
+        assert (point["time_per_step_s"] or 0.0) <= (point["longest_step_s"] or 0.0)
+    assert small.points[0].about["cores"] > 1
+
+
+def test_ranges_enclose_the_figures(profile: nb.Profile) -> None:
+    point = profile.points[0]
+    for name in RANGES:
+        figure = point.figures[name]
+        assert figure.low is not None
+        assert figure.high is not None
+        assert figure.low <= figure.value <= figure.high
+        assert figure.low < figure.high
+    row = point.row()
+    assert row["energy_per_step_j_low"] == point.figures["energy_per_step_j"].low
+
+
 def test_every_figure_has_a_basis_and_counted_ones_are_measured(profile: nb.Profile) -> None:
     figures = profile.points[0].figures
     bases = {name: figure.basis for name, figure in figures.items()}
     assert set(bases) <= {column.name for column in FIGURES}
     measured = {n for n in bases if n.startswith(("spikes", "synaptic", "accuracy", "same", "activation", "memory"))}
+    assert "published" in bases.values()
     assert {name for name, basis in bases.items() if basis == "measured"} == {*measured, "input_spikes_per_inference"}
     assert all(figure.source for figure in figures.values())
     assert "SANA-FE" in figures["energy_per_inference_j"].source

@@ -1,0 +1,69 @@
+"""Another simulator beside ours: an emitter that gives figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nirbridge as nb
+from nirbridge import plugins
+from nirbridge.errors import UsageError
+from nirbridge.mapping.model import MappedNetwork
+from nirbridge.profiling.model import Witness
+from tests.profiling.nets import spikes, two_layers
+
+NETWORK = two_layers(np.full((4, 3), 1.5), np.full((2, 4), 1.5))
+INPUTS = spikes(9, 6, 3)
+
+
+@dataclass(frozen=True)
+class Other:
+    """An emitter that gives made-up figures of a map."""
+
+    equal: bool = True
+
+    def figures(self, mapped: MappedNetwork, inputs: Any, *, progress: Any) -> Witness:
+        assert inputs["in"].shape == INPUTS.shape
+        assert mapped.chip.name == "loihi1"
+        return Witness("other", "1.2", self.equal, 7.5, 2.5e-9, 1e-6, INPUTS.shape[1], ("a note",))
+
+
+def _get(witness: Other) -> Any:
+    known = plugins.get
+    return lambda kind, name: witness if kind == "emitters" else known(kind, name)
+
+
+def profiled(monkeypatch: pytest.MonkeyPatch, witness: Other) -> nb.Profile:
+    monkeypatch.setattr(plugins, "get", _get(witness))
+    return nb.profile(NETWORK, "loihi1", INPUTS, target="other")
+
+
+def test_its_figures_stand_beside_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    profile = profiled(monkeypatch, Other())
+    witness = profile.points[0].witness
+    assert witness is not None
+    assert (witness.name, witness.version, witness.samples, witness.spikes_equal) == ("other", "1.2", 6, True)
+    row = profile.rows()[0]
+    assert (row["witness"], row["witness_spikes_equal"]) == ("other 1.2", True)
+    assert row["witness_energy_per_inference_j"] == 2.5e-9
+    assert row["witness_time_per_inference_s"] == 1e-6
+    text = profile.summary()
+    assert "beside other 1.2" in text
+    assert "6 samples" in text
+
+
+def test_spikes_that_differ_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    profile = profiled(monkeypatch, Other(equal=False))
+    witness = profile.points[0].witness
+    assert witness is not None
+    assert not witness.spikes_equal
+    assert "not equal" in profile.summary()
+
+
+def test_a_map_without_integers_has_no_witness(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugins, "get", _get(Other()))
+    with pytest.raises(UsageError, match="runs the integers of a map, this map has none"):
+        nb.profile(NETWORK, "loihi1", INPUTS, target="other", placement_only=True, retime="never")
