@@ -108,6 +108,10 @@ class UsageError(NirbridgeError):
     exit_code = 2
 
 
+class ToolMissing(UsageError):
+    """The tool that runs a program is not installed; the hint has the command that installs it."""
+
+
 class FileError(NirbridgeError):
     """A file that cannot be read or written: corrupt, hostile, too large, of the wrong form."""
 

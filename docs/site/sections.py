@@ -56,6 +56,7 @@ SECTIONS = {
             "compare",
             "lava",
             "c",
+            "sanafe",
             "verify",
             "report",
             "pictures",

@@ -72,7 +72,11 @@ BUILTIN = Plugin(
         "packed": f"{_METHODS}:PACKED",
         "cp-sat": f"{_METHODS}:CP_SAT",
     },
-    emitters={"lava": "nirbridge.emitters.lava.emit:LAVA", "c": "nirbridge.emitters.c.emit:C"},
+    emitters={
+        "lava": "nirbridge.emitters.lava.emit:LAVA",
+        "c": "nirbridge.emitters.c.emit:C",
+        "sanafe": "nirbridge.emitters.sanafe.emit:SANAFE",
+    },
     simulators={
         name: f"{_SIMULATORS}:{name.upper()}"
         for name in ("auto", "reference", "numpy", "fast", "event", "dense", "fixed", "mapped")
@@ -85,6 +89,7 @@ if TYPE_CHECKING:
     # A type checker holds every object behind these names to its Protocol; the test suite runs them.
     from nirbridge.emitters.c.emit import C
     from nirbridge.emitters.lava.emit import LAVA
+    from nirbridge.emitters.sanafe.emit import SANAFE
     from nirbridge.importers import (
         from_norse,
         from_rockpool,
@@ -113,7 +118,7 @@ if TYPE_CHECKING:
         *(EliminateDead, RelayPools, RelayProjection, ReplicateSource, Retime, UniformDelays),
     )
     _partitioners: tuple[Partitioner, ...] = (methods.SEQUENTIAL, methods.PACKED, methods.CP_SAT)
-    _emitters: tuple[Emitter, ...] = (LAVA, C)
+    _emitters: tuple[Emitter, ...] = (LAVA, C, SANAFE)
     _simulators: tuple[Simulator, ...] = (
         *(simulators.AUTO, simulators.REFERENCE, simulators.NUMPY, simulators.FAST, simulators.EVENT),
         *(simulators.DENSE, simulators.FIXED, simulators.MAPPED),

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from nirbridge._values import SavedValue, Value
+from nirbridge.emitters.witness import Witness
 from nirbridge.files.attributes import load_attribute
 from nirbridge.profiling.columns import COLUMNS, FIGURES, NEUROBENCH, RANGES, Basis
 
@@ -84,20 +85,6 @@ class MemoryProfile:
     limit: int | None
     used_bytes: float | None
     reserved_bytes: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Witness:
-    """Another simulator of the same map on the same data: figures of an inference, and where its spikes differ."""
-
-    name: str
-    version: str
-    spikes_equal: bool
-    spikes: float
-    energy_j: float | None
-    time_s: float | None
-    samples: int
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

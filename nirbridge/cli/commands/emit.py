@@ -36,7 +36,7 @@ CHIP = "loihi2"
     required=True,
     metavar="NAME",
     type=RegisteredName("emitters"),
-    help="Target: lava, c, or a plugin's.",
+    help="Target: lava, c, sanafe, or a plugin's.",
 )
 @click.option("--chip", metavar="NAME|FILE.toml", type=ChipFile(), help="Chip to quantize for; default: loihi2.")
 @click.option("-o", "--output", required=True, metavar="DIR", type=OutputFolder(), help="Folder of the program.")

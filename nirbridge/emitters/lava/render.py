@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.emitters.lava.plan.model import Argument, LavaLayer, LavaPlan, LavaSynapse
+from nirbridge.emitters.program import with_host_code
 
 TEMPLATES = Path(__file__).with_name("templates")
 _IMPORTS = {
@@ -76,7 +76,7 @@ def weight_arrays(plan: LavaPlan) -> dict[str, Array]:
 
 def static_files(plan: LavaPlan) -> Iterator[tuple[str, str]]:
     """Files that are the same for every program (custom neurons only where they are used)."""
-    yield "run.py", _template("run.py.txt")
+    yield "run.py", with_host_code(_template("run.py.txt"))
     yield "lava_compat.py", _template("lava_compat.py.txt")
     yield "clean_exit.py", _template("clean_exit.py.txt")
     yield "processes/__init__.py", '"""Processes of this program that Lava does not have."""\n'
@@ -95,11 +95,6 @@ def readme_text(plan: LavaPlan) -> str:
     synapses = [f"| `{x.id}` | {x.process}, `{x.source}` to `{x.target}` | |" for x in plan.synapses]
     text = _template("README.md.txt").replace("@KIND@", kinds).replace("@PROCESSES@", str(plan.processes))
     return text.replace("@TABLE@", "\n".join([*inputs, *layers, *synapses]))
-
-
-def json_text(value: object) -> str:
-    """JSON that survives every encoding, sorted."""
-    return json.dumps(value, sort_keys=True, indent=1, allow_nan=False) + "\n"
 
 
 def _imports(plan: LavaPlan) -> list[str]:

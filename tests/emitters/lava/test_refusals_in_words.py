@@ -11,8 +11,8 @@ import pytest
 
 from nirbridge.arrays import freeze
 from nirbridge.emitters.lava.plan.fixed import population_slice, split_by_core, synapses_between
-from nirbridge.emitters.lava.plan.model import ProcessPart
 from nirbridge.emitters.lava.plan.processes import lava_layer, lava_synapse, register_problems, synapse_problems, v_max
+from nirbridge.emitters.program import ProcessPart
 from nirbridge.errors import ModelError
 from nirbridge.network.apply import matrix
 from nirbridge.network.operators import Conv, Dense, Sparse

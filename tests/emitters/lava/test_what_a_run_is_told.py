@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from nirbridge.emitters.artifact import MANIFEST, make_artifact, npz_bytes
-from nirbridge.emitters.lava.plan.model import InputSpec, LavaLayer, LavaPlan, LavaSynapse
+from nirbridge.emitters.lava.plan.model import LavaLayer, LavaPlan, LavaSynapse
 from nirbridge.emitters.lava.runtime import run
+from nirbridge.emitters.program import InputSpec
 from nirbridge.errors import FileError, NirbridgeError, UsageError
 
 ONE = {"inputs": [{"name": "in", "id": "input0", "shape": [3]}]}
@@ -82,7 +83,7 @@ def judged(folder: Path, why: str, code: int | None, log: str | None = "", resul
         if text is not None:
             (folder / name).write_text(text)
     try:
-        run._judge(Path("/x/program"), {"why": why, "code": code}, folder, 12.4, 7.6)
+        run.judge(Path("/x/program"), {"why": why, "code": code}, folder, 12.4, 7.6)
     except NirbridgeError as error:
         return type(error).__name__, str(error)
     return "", None
@@ -116,7 +117,7 @@ def test_the_error_of_a_run_has_its_log_and_its_reason(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("error: b")
     for why, code, ids in (("quiet", 1, {"log": "error: b", "why": "quiet"}), ("ended", 2, {"log": "error: b"})):
         with pytest.raises(NirbridgeError) as caught:
-            run._judge(Path("p"), {"why": why, "code": code}, tmp_path, 1.0, 1.0)
+            run.judge(Path("p"), {"why": why, "code": code}, tmp_path, 1.0, 1.0)
         assert dict(caught.value.problems[0].ids) == ids
 
 

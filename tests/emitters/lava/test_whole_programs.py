@@ -23,7 +23,7 @@ from nirbridge.arrays import freeze
 from nirbridge.emitters.artifact import Artifact
 from nirbridge.emitters.lava.emit import emit
 from nirbridge.emitters.lava.plan.fixed import synapses_between
-from nirbridge.emitters.lava.plan.model import ProcessPart
+from nirbridge.emitters.program import ProcessPart
 from nirbridge.errors import ModelError
 from nirbridge.network import from_nir
 from nirbridge.network.model import Port, Projection

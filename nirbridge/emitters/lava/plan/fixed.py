@@ -9,27 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
-from nirbridge.emitters.lava.plan.model import (
-    InputSpec,
-    LavaPlan,
-    LavaPopulation,
-    OutputSpec,
-    ProcessPart,
-    Readout,
-)
+from nirbridge.emitters.lava.plan.model import LavaPlan
 from nirbridge.emitters.lava.plan.processes import lava_layer, lava_synapse, register_problems, synapse_problems, v_max
+from nirbridge.emitters.program import InputSpec, PopulationParts, ProcessPart, output_spec
 from nirbridge.errors import Diagnostic, ModelError, quoted
 from nirbridge.network.apply import matrix
-from nirbridge.network.model import Projection
-from nirbridge.network.operators import Dense, Identity, Reshape, Sparse
+from nirbridge.network.operators import Dense, Sparse
 from nirbridge.quantization.model import FixedPopulation, FixedProjection, QuantizedNetwork
 
 if TYPE_CHECKING:
     from nirbridge.mapping.model import MappedNetwork
 
-_READ_SYNAPSES_MAX = 50_000_000
 _SYNAPSES_MAX = 200_000_000
 _PER_NEURON = ("du", "dv", "bias_mant", "fires_above", "reset_amount", "spike_size", "refractory_steps", "v_init",
                "v_min")  # fmt: skip
@@ -78,10 +69,10 @@ def _plan(quantized: QuantizedNetwork, pieces: Mapping[str, tuple[Array | None, 
     )
 
 
-def _node(quantized: QuantizedNetwork, name: str, parts: tuple[ProcessPart, ...]) -> LavaPopulation:
+def _node(quantized: QuantizedNetwork, name: str, parts: tuple[ProcessPart, ...]) -> PopulationParts:
     p = quantized.population(name)
     n = p.neuron
-    return LavaPopulation(name, p.shape, parts, n.fires, n.max_spikes, n.scale, n.v_offset)
+    return PopulationParts(name, p.shape, parts, n.fires, n.max_spikes, n.scale, n.v_offset)
 
 
 def _message_bits(quantized: QuantizedNetwork) -> dict[str, int]:
@@ -90,19 +81,6 @@ def _message_bits(quantized: QuantizedNetwork) -> dict[str, int]:
     for p in quantized.populations:
         bits[p.name] = p.neuron.max_spikes.bit_length() if p.neuron.max_spikes > 1 else 0
     return bits
-
-
-def output_spec(name: str, shape: Shape, reads: tuple[Projection, ...]) -> OutputSpec:
-    """An output with the operations that the host applies."""
-    return OutputSpec(name, shape, tuple(_read(p) for p in reads if p.target == name))
-
-
-def _read(p: Projection) -> Readout:
-    if isinstance(p.operator, Identity | Reshape):
-        return Readout(p.source, None, p.bias, p.delay_steps, p.target_delay_steps)
-    rows = matrix(p.operator, _READ_SYNAPSES_MAX)
-    arrays = {"data": rows.data, "indices": rows.indices.astype(np.int64), "indptr": rows.indptr.astype(np.int64)}
-    return Readout(p.source, arrays, p.bias, p.delay_steps, p.target_delay_steps)
 
 
 def _problems(quantized: QuantizedNetwork) -> Iterator[Diagnostic]:

@@ -7,17 +7,9 @@ import math
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.emitters.lava.plan.fixed import output_spec
-from nirbridge.emitters.lava.plan.model import (
-    Argument,
-    InputSpec,
-    LavaLayer,
-    LavaPlan,
-    LavaPopulation,
-    LavaSynapse,
-    ProcessPart,
-)
+from nirbridge.emitters.lava.plan.model import Argument, LavaLayer, LavaPlan, LavaSynapse
 from nirbridge.emitters.lava.plan.processes import lava_synapse, uniform_number
+from nirbridge.emitters.program import InputSpec, PopulationParts, ProcessPart, output_spec
 from nirbridge.errors import ModelError, UsageError, quoted
 from nirbridge.network.apply import matrix
 from nirbridge.network.model import Network, Population, Projection
@@ -66,9 +58,9 @@ def floating_plan(quantized: QuantizedNetwork) -> LavaPlan:
     )
 
 
-def _node(p: Population, id: str) -> LavaPopulation:
+def _node(p: Population, id: str) -> PopulationParts:
     one, none = np.float64(1), np.float64(0)
-    return LavaPopulation(p.name, p.shape, (ProcessPart(id),), p.neuron.fires, p.neuron.max_spikes, np.asarray(one),
+    return PopulationParts(p.name, p.shape, (ProcessPart(id),), p.neuron.fires, p.neuron.max_spikes, np.asarray(one),
                           np.asarray(none))  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array
+from nirbridge.emitters.program import InputSpec, OutputSpec, PopulationParts
 
 Argument = int | float | bool | str | Shape | Array
 LayerProcess = Literal["LIF", "IntegerNeuron", "RealNeuron"]
@@ -45,58 +46,6 @@ class LavaSynapse:
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessPart:
-    """A process that holds a population or a slice of it; ``at``: the flat indices of its neurons, None: all."""
-
-    id: str
-    at: Array | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LavaPopulation:
-    """The processes of one population; v in reals is ``v / scale + v_offset``."""
-
-    name: str
-    shape: Shape
-    parts: tuple[ProcessPart, ...]
-    fires: bool
-    max_spikes: int
-    scale: Array
-    v_offset: Array
-
-
-@dataclass(frozen=True, slots=True)
-class Readout:
-    """A real matrix (compressed rows; None: the values as they are) that the host applies to the spikes of a node."""
-
-    source: str
-    matrix: Mapping[str, Array] | None
-    bias: Array | None
-    source_delay: Array
-    target_delay: Array
-
-
-@dataclass(frozen=True, slots=True)
-class InputSpec:
-    """An input of the model: its process and which values it takes (``value_max`` None: any real)."""
-
-    name: str
-    shape: Shape
-    id: str
-    value_max: int | None
-    scale: float
-
-
-@dataclass(frozen=True, slots=True)
-class OutputSpec:
-    """An output of the model."""
-
-    name: str
-    shape: Shape
-    reads: tuple[Readout, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class LavaPlan:
     """A whole program. ``tag`` is Lava's name of the models: 'fixed_pt' or 'floating_pt'."""
 
@@ -106,7 +55,7 @@ class LavaPlan:
     layers: tuple[LavaLayer, ...]
     synapses: tuple[LavaSynapse, ...]
     inputs: tuple[InputSpec, ...]
-    nodes: tuple[LavaPopulation, ...]
+    nodes: tuple[PopulationParts, ...]
     outputs: tuple[OutputSpec, ...]
     latency: Mapping[str, int]
     notes: tuple[str, ...] = ()

@@ -86,11 +86,11 @@ def run_program(
         (scratch / "records.json").write_text(json.dumps(list(record)), encoding="utf-8")
         command += ["--scratch", str(scratch), "--steps", str(count), "--records", f"{scratch}/records.json"]
         end = run_supervised(guarding, command, scratch, seconds, run_limits.quiet_s, count, progress)
-        _judge(folder, end, scratch, seconds, run_limits.quiet_s)
+        judge(folder, end, scratch, seconds, run_limits.quiet_s)
         return read_recording(scratch / "out.npz", max_bytes=sys.maxsize)  # written for this run alone: no limit
 
 
-def _judge(folder: Path, end: Mapping[str, Any], scratch: Path, seconds: float, quiet_s: float) -> None:
+def judge(folder: Path, end: Mapping[str, Any], scratch: Path, seconds: float, quiet_s: float) -> None:
     """Raise the error of a failed run."""
     if end["why"] == "ended" and end["code"] == 0 and (scratch / "out.npz").is_file():
         return

@@ -57,8 +57,10 @@ def run_supervised(
     quiet_s: float,
     steps: int,
     progress: Progress | None,
+    *,
+    tool: str = "Lava",
 ) -> dict[str, Any]:
-    """The outcome as the guard saw it; None as code: it was killed."""
+    """The outcome as the guard saw it; None as code: it was killed. ``tool``: its name in the stages of progress."""
     assert guarding.stdin is not None
     prefix, end = _prefix(), scratch / "end.json"
     orders = {
@@ -75,7 +77,7 @@ def run_supervised(
             guarding.stdin.write(b"\n")
             guarding.stdin.flush()
         while guarding.poll() is None and not end.exists():
-            _say(scratch, steps, progress)
+            _say(scratch, steps, progress, tool)
             time.sleep(_KEPT_SECONDS)
     except BaseException:
         _stop(guarding)
@@ -96,15 +98,15 @@ def _stop(guarding: subprocess.Popen[bytes]) -> None:
     guarding.wait()
 
 
-def _say(scratch: Path, steps: int, progress: Progress | None) -> None:
+def _say(scratch: Path, steps: int, progress: Progress | None, tool: str = "Lava") -> None:
     if progress is None:
         return
     try:
         done = int((scratch / "progress").read_text(encoding="ascii"))
     except (OSError, ValueError):
-        progress("start Lava", None)
+        progress(f"start {tool}", None)
         return
-    progress("run in Lava", min(1.0, done / steps))
+    progress(f"run in {tool}", min(1.0, done / steps))
 
 
 def _prefix() -> str:

@@ -1,0 +1,144 @@
+"""SANA-FE as a target: a map as its architecture and network, a self-contained folder in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nirbridge._types import Progress, no_progress
+from nirbridge.arrays import Array
+from nirbridge.emitters.artifact import Artifact, make_artifact, npz_bytes
+from nirbridge.emitters.program import ProgramArrays, json_text, program_record, with_host_code
+from nirbridge.emitters.sanafe.architecture import architecture_text
+from nirbridge.emitters.sanafe.model import Group, SanafePlan
+from nirbridge.emitters.sanafe.network import edge_arrays, network_text
+from nirbridge.emitters.sanafe.plan import sanafe_plan
+from nirbridge.emitters.sanafe.readme import TEMPLATES, readme_text
+from nirbridge.emitters.witness import Witness
+from nirbridge.errors import instance_of
+from nirbridge.mapping.integers import integers_of
+from nirbridge.mapping.model import MappedNetwork, Model
+from nirbridge.quantization.model import QuantizedNetwork
+from nirbridge.simulators.inputs import Input
+from nirbridge.simulators.types import Probe, Recording
+
+VERSION = "2.2.9"
+"""The version of SANA-FE whose arithmetic the programs are held to."""
+TAKES = (MappedNetwork,)
+
+
+@dataclass(frozen=True, slots=True)
+class SanafeOptions:
+    """Options for emitting a SANA-FE program.
+
+    ``floating_currents``: currents with memory are SANA-FE's own, which it does not round. Spikes then may differ from
+    the chip's; False: the runner keeps these currents in the chip's integers, and every spike is the same.
+    """
+
+    floating_currents: bool = False
+
+
+def emit(mapped: MappedNetwork, *, floating_currents: bool = False) -> Artifact:
+    """The program of a map; the same map gives the same bytes.
+
+    Raises:
+        ModelError: what SANA-FE does not compute; every problem.
+        IllegalMapping: only a placement.
+    """
+    plan = sanafe_plan(mapped, floating_currents=floating_currents)
+    record, arrays = program_record(plan.inputs, plan.nodes, plan.outputs)
+    record |= _facts(plan, integers_of(mapped), arrays)
+    run = with_host_code((TEMPLATES / "run.py.txt").read_text(encoding="utf-8"))
+    files = {
+        "architecture.yaml": architecture_text(mapped.chip, plan).encode("ascii"),
+        "network.yaml": network_text(plan).encode("ascii"),
+        "program.json": json_text(record).encode("ascii"),
+        "program.npz": npz_bytes(arrays),
+        "synapses.npz": npz_bytes(edge_arrays(plan)),
+        "run.py": run.encode("ascii"),
+        "README.md": readme_text(mapped.chip, plan).encode("utf-8"),
+    }
+    facts = {"kind": "sanafe", "sanafe": VERSION, "schema": 1, "synapses": plan.synapses, "cores": len(mapped.cores)}
+    return make_artifact(files, facts)
+
+
+def _facts(plan: SanafePlan, quantized: QuantizedNetwork, arrays: ProgramArrays) -> dict[str, Any]:
+    """Entries of ``program.json`` beside the names."""
+    bits = {part.id: quantized.population(node.name).neuron.u_bits for node in plan.nodes for part in node.parts}
+    network = quantized.network
+    return {
+        "schema": 1,
+        "chip": quantized.chip,
+        "dt": quantized.dt,
+        "tag": "fixed_pt",
+        "latency": dict(quantized.latency),
+        "notes": list(plan.notes),
+        "assumed": [] if network is None else list(network.assumed),
+        "delayed": plan.delayed,
+        "refractory": any("refractory_delay" in group.attributes for group in plan.groups),
+        "synapses": plan.synapses,
+        "edges": [{"source": e.source, "target": e.target, "kind": e.kind} for e in plan.edges],
+        "paddings": [{"target": p.target, "kind": p.kind, "count": p.count} for p in plan.paddings],
+        "groups": [_group(g, bits[g.id], arrays) for g in plan.groups if g.id not in plan.input_ids],
+    }
+
+
+def _group(group: Group, u_bits: int, arrays: ProgramArrays) -> dict[str, Any]:
+    def put(name: str, values: Array | None) -> str | None:
+        return None if values is None else arrays.put(f"{group.id}.{name}", values)
+
+    carries = group.decay is not None
+    starts = group.start is not None and bool(group.start.any())
+    return {
+        "id": group.id,
+        "size": group.size,
+        "u_bits": u_bits,
+        "decay": put("decay", group.decay),
+        "start": put("start", group.start if starts else None),
+        "start_current": put("start_current", group.start_current if carries else None),
+        "bias": put("bias", group.bias if carries else None),
+        "v_limit": put("v_limit", group.v_limit),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class SanafeEmitter:
+    """Programs for SANA-FE: every neuron of a map on its core, every synapse an edge."""
+
+    takes = TAKES
+    options = SanafeOptions
+    records = ("s", "v")
+
+    def emit(self, model: Model, options: SanafeOptions | None = None) -> Artifact:
+        """See ``emit``."""
+        known = instance_of(model, TAKES, "model of emitter 'sanafe'", "map the network onto a chip")
+        kind = "options of emitter 'sanafe'"
+        chosen = SanafeOptions() if options is None else instance_of(options, SanafeOptions, kind)
+        return emit(known, floating_currents=chosen.floating_currents)
+
+    def run(
+        self,
+        artifact: Artifact,
+        inputs: Mapping[str, Input] | Input,
+        *,
+        steps: int | None = None,
+        record: Sequence[Probe] | None = None,
+        progress: Progress = no_progress,
+    ) -> Recording:
+        """See ``run_program``: the installed package in a process of its own, with a time limit."""
+        from nirbridge.emitters.sanafe.run import run_program
+
+        program = instance_of(artifact, Artifact, "program of emitter 'sanafe'")
+        return run_program(program, inputs, steps=steps, record=record, progress=progress)
+
+    def figures(
+        self, mapped: MappedNetwork, inputs: Mapping[str, Array], *, progress: Progress = no_progress
+    ) -> Witness:
+        """SANA-FE's energy and time of a map on data, for a profile; see ``measure``."""
+        from nirbridge.emitters.sanafe.figures import measure
+
+        return measure(mapped, emit(mapped), inputs, VERSION, progress)
+
+
+SANAFE = SanafeEmitter()

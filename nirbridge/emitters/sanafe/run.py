@@ -1,0 +1,103 @@
+"""Runs of emitted programs: the installed package in a process of its own, which a guard ends.
+
+SANA-FE is under the GPL, version 3, and is never imported here: the program's own ``run.py`` imports it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from nirbridge._types import Progress, no_progress
+from nirbridge.emitters.artifact import Artifact, npz_bytes, write_artifact
+from nirbridge.emitters.lava.runtime.probes import requested
+from nirbridge.emitters.lava.runtime.run import RunLimits, judge, opened_inputs
+from nirbridge.emitters.lava.runtime.supervision import run_supervised, start_guard
+from nirbridge.errors import Diagnostic, FileError, ToolMissing, UsageError, quoted
+from nirbridge.simulators.inputs import Input
+from nirbridge.simulators.recording_file import read_recording
+from nirbridge.simulators.types import Probe, Recording
+
+LIMITS = RunLimits(start_s=120.0, process_s=2e-4, step_s=5.0, quiet_s=180.0)
+"""Of ``RunLimits`` a process is a synapse here: SANA-FE takes about ten microseconds to load one."""
+
+
+def installed_version() -> str:
+    """The version of the installed package, found without importing it.
+
+    Raises:
+        ToolMissing: it is not installed.
+    """
+    try:
+        return version("sanafe")
+    except PackageNotFoundError:
+        hint = 'pip install "nirbridge[sanafe]"'
+        raise ToolMissing.of("emitter 'sanafe'", "the package sanafe is not installed", "", hint) from None
+
+
+def run_program(
+    program: Artifact,
+    inputs: Mapping[str, Input] | Input,
+    *,
+    steps: int | None = None,
+    record: Sequence[Probe] | None = None,
+    limits: RunLimits = LIMITS,
+    progress: Progress = no_progress,
+) -> Recording:
+    """Run a program on inputs; its figures of energy and time are ``recording.meta["figures"]``.
+
+    Args:
+        program: an emitted program; its folder is gone after the run, however that ends.
+        inputs: see ``simulate``; streams are read whole. Each sample of a batch starts from the initial states.
+        steps: number of time steps; default: the length of the inputs.
+        record: spikes and potentials of nodes; default: the outputs.
+        limits: when a run is ended.
+        progress: called with a stage and the share of time steps that is done.
+
+    Raises:
+        FileError: no SANA-FE program.
+        ToolMissing: the package is not installed.
+        UsageError: inputs, steps or probes that the program does not take.
+        ModelError: SANA-FE failed, or the run did not end in time; its log is in the message.
+    """
+    document = _document(program)
+    installed_version()
+    probes = requested(program, _checked(record))
+    arrays, count, samples = opened_inputs(inputs, document, steps)
+    loads = samples if document["refractory"] else 1
+    quiet = limits.quiet_s + limits.process_s * document["synapses"]
+    seconds = limits.seconds(count * samples, document["synapses"] * loads)
+    with start_guard() as (guarding, scratch):
+        (scratch / "in.npz").write_bytes(npz_bytes(arrays))
+        (scratch / "records.json").write_text(json.dumps(list(probes.texts)), encoding="utf-8")
+        write_artifact(program, scratch / "program")
+        command = _command(scratch, count)
+        end = run_supervised(guarding, command, scratch, seconds, quiet, count * samples, progress, tool="SANA-FE")
+        judge(scratch / "program", end, scratch, seconds, quiet)
+        return probes.recording(read_recording(scratch / "out.npz", max_bytes=sys.maxsize))
+
+
+def _command(scratch: Path, steps: int) -> list[str]:
+    paths = ["--input", f"{scratch}/in.npz", "-o", f"{scratch}/out.npz", "--records", f"{scratch}/records.json"]
+    return [sys.executable, f"{scratch}/program/run.py", *paths, "--scratch", str(scratch), "--steps", str(steps)]
+
+
+def _document(program: Artifact) -> dict[str, Any]:
+    """``program.json`` of a SANA-FE program. Raises FileError."""
+    facts = json.loads(program.files["manifest.json"])
+    if facts.get("kind") != "sanafe":
+        raise FileError.of("program", "is not a SANA-FE program", "", "make one with nirbridge emit --to sanafe")
+    return json.loads(program.files["program.json"])
+
+
+def _checked(record: Sequence[Probe] | None) -> Sequence[Probe] | None:
+    """The probes, none of which asks for currents. Raises UsageError."""
+    currents = [p.node for p in record or () if "u" in p.variables]
+    if currents:
+        limit = "a program for SANA-FE records s and v"
+        raise UsageError(*(Diagnostic(f"record {quoted(name)}", "variable u", limit) for name in currents))
+    return record
