@@ -97,8 +97,9 @@ def _search(
     lower = max(bounds.values())
     ordered = None
     if options.method == "cp-sat":
-        ordered = ordered_blocks(sizes, cap, options.groups, lower, options.effort, options.seed)
-    outcome = None if ordered is None else SearchResult(ordered.blocks, lower, 0.0)
+        settings = {"keep_best": options.keep_best, "progress": options.progress}
+        ordered = ordered_blocks(sizes, cap, options.groups, lower, options.effort, options.seed, **settings)
+    outcome = None if ordered is None else SearchResult(ordered.blocks, lower, 0.0, ordered.interrupted)
     if ordered is not None and ordered.is_final:
         return outcome, ordered
     try:

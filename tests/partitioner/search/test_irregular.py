@@ -25,10 +25,10 @@ pytest.importorskip("numba")
 from nirbridge.partitioner.search.irregular import blocks as irregular_blocks
 from nirbridge.partitioner.search.irregular import model as irregular_model
 from nirbridge.partitioner.search.irregular import search as irregular_search
-from nirbridge.partitioner.search.irregular.balance import even_out
+from nirbridge.partitioner.search.irregular.balance import even_out, room_of
 from nirbridge.partitioner.search.irregular.bisect import bisected
 from nirbridge.partitioner.search.irregular.blocks import ordered_blocks
-from nirbridge.partitioner.search.irregular.coarsen import coarsened, graph_of
+from nirbridge.partitioner.search.irregular.coarsen import clusters, contracted, graph_of
 from nirbridge.partitioner.search.irregular.model import model_of, nets_of
 from nirbridge.partitioner.search.irregular.moves import AXONS, OUT, SIZE, WORDS, move, place_all
 from nirbridge.partitioner.search.irregular.search import irregular_cores
@@ -106,9 +106,7 @@ def test_a_shuffled_ring_takes_as_many_cores_as_its_neurons_need() -> None:
 def cores_of_neurons(sources: Array, chip: Chip, effort: str = "default", seed: int = 0) -> Array:
     model = model_of(cost_model(reservoir(sources), chip, 8), capacity(chip))
     assert model is not None
-    part = irregular_cores(model, 10, effort, seed)
-    assert part is not None
-    return part
+    return list(irregular_cores(model, 10, effort, seed))[-1]
 
 
 TIGHT = [
@@ -171,7 +169,7 @@ def test_neurons_are_evened_out_along_chains_of_neighbours() -> None:
     x = nets_of(model, 4)
     place_all(x, part)
     before = int(x.length.sum())
-    even_out(x, np.ones(4, bool))
+    even_out(x, room_of(x, x.cap))
     assert x.use[SIZE].tolist() == [100] * 4
     assert np.array_equal(x.part, np.repeat(np.arange(4), 100))  # each core gave the next one its last ten
     assert int(x.length.sum()) <= before + 5
@@ -183,7 +181,8 @@ def test_halves_of_a_line_are_its_ends() -> None:
     part = bisected(line, 4, np.random.default_rng(0))
     assert np.count_nonzero(np.diff(part)) == 3
     assert set(np.bincount(part).tolist()) <= {15, 16, 17}
-    smaller, cluster = coarsened(line, 4, np.random.default_rng(0))
+    cluster = clusters(line, 4, np.random.default_rng(0))
+    smaller = contracted(line, cluster)
     assert np.bincount(cluster).max() <= 4
     assert np.array_equal(np.bincount(cluster), smaller.size)
     assert smaller.weight.sum() == 2 * np.count_nonzero(np.diff(cluster))

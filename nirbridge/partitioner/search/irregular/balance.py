@@ -27,22 +27,22 @@ TRIES = 8
 """Cores that are tried for a neuron: whether it fits is known where it has been moved."""
 
 
-def even_out(x: Nets, within: Array) -> None:
+def even_out(x: Nets, room: Array) -> None:
     """Move neurons from cores with too many along the shortest chains of neighbouring cores to those with room.
 
-    ``within``: cores that take part. Each core of a chain gives the next one as many neurons as it takes, those that
-    lose least.
+    ``room``: neurons that each core has room for; negative: has too many. Each core of a chain gives the next one as
+    many neurons as it takes, those that lose least.
     """
     joint = np.zeros((x.use.shape[1],) * 2, np.int64)
     neighbours(x, joint)
     joint += joint.T
-    joint[:, ~within] = joint[~within] = 0
-    flow = _flows(joint, x.use[SIZE] - x.cap[SIZE])
+    room = room.copy()
+    flow = _flows(joint, -room)
     left = {pair: n for pair, n in flow.items() if n > 0}
     while left:
         # a core gives only what it has to: those with most room first
-        for own, to in sorted(left, key=lambda pair: (int(x.use[SIZE, pair[1]]), pair)):
-            many = min(left[own, to], int(x.cap[SIZE] - x.use[SIZE, to]))
+        for own, to in sorted(left, key=lambda pair: (-int(room[pair[1]]), pair)):
+            many = min(left[own, to], int(room[to]), int(x.use[SIZE, own]))
             if many <= 0:
                 continue
             many = min(many, -(-flow[own, to] // BATCHES))
@@ -50,12 +50,21 @@ def even_out(x: Nets, within: Array) -> None:
             gains = gains_to(x, members, own, to)
             for v in members[np.argsort(-gains, kind="stable")[:many]].tolist():
                 move(x, v, to)
+            room[own] += many
+            room[to] -= many
             left[own, to] -= many
             if not left[own, to]:
                 del left[own, to]
             break
         else:
             return
+
+
+def room_of(x: Nets, cap: Array) -> Array:
+    """Neurons that each core has room for, by the scarcest limit and the mean use of a neuron; those over it, negative."""
+    per_neuron = np.maximum(x.use.sum(axis=1) / len(x.part), 1e-9)
+    left = (cap - x.use.T) / per_neuron
+    return np.floor(np.minimum(left.min(axis=1), len(x.part))).astype(np.int64)
 
 
 def _flows(joint: Array, over: Array) -> dict[tuple[int, int], int]:
@@ -98,7 +107,7 @@ def _path(near: list[list[int]], over: Array) -> list[int] | None:
 def shed(x, core, order) -> bool:
     """Move neurons out of a core that is over a limit, those that lose least first; True: it is no longer."""
     cores = x.use.shape[1]
-    sums, seen = np.zeros(cores, np.int64), np.empty(cores, np.int64)
+    sums, seen = np.zeros(cores, np.int32), np.empty(cores, np.int64)
     for eighths in (0, 1, 2, 4, 8):  # destination cores that a move may add, as a share of the neuron's nets
         for v in order:
             if x.part[v] == core:
@@ -112,7 +121,7 @@ def shed(x, core, order) -> bool:
 def empty(x, core, order) -> bool:
     """Move all neurons of a core to others that are in use; False: some found no room, and all are back."""
     cores = x.use.shape[1]
-    sums, seen = np.zeros(cores, np.int64), np.empty(cores, np.int64)
+    sums, seen = np.zeros(cores, np.int32), np.empty(cores, np.int64)
     gone = np.empty(x.use[SIZE, core], np.int64)
     many = 0
     for v in order:

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
+from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
 from nirbridge.partitioner.cost.axons import Blocks
 from nirbridge.partitioner.cost.connectivity import Explicit, synapses
@@ -26,25 +27,47 @@ NEURONS_LARGE, SYNAPSES_LARGE = 20_000, 1_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OrderedBlocks:
-    """Blocks of a network in ``orders``, and the cost model of that network. ``is_final``: no other search is tried."""
+    """Blocks of a network in ``orders``, and the cost model of that network.
+
+    ``is_final``: no other search is tried; ``interrupted``: Ctrl-C ended this one.
+    """
 
     sizes: CostModel
     blocks: Blocks
     orders: Orders
     is_final: bool
+    interrupted: bool = False
 
 
 def ordered_blocks(
-    sizes: CostModel, cap: Array, groups: Mapping[str, int], lower: int, effort: str, seed: int
+    sizes: CostModel,
+    cap: Array,
+    groups: Mapping[str, int],
+    lower: int,
+    effort: str,
+    seed: int,
+    *,
+    keep_best: bool = False,
+    progress: Progress = no_progress,
 ) -> OrderedBlocks | None:
-    """Blocks of an irregular network; None: it is small or regular, or no legal blocks were found."""
+    """Blocks of an irregular network; None: it is small or regular, or no legal blocks were found.
+
+    ``keep_best``: Ctrl-C gives the best blocks so far, where there are any.
+    """
     if sizes.network.neurons < NEURONS_MIN or groups or find_spec("numba") is None or not _is_irregular(sizes):
         return None
     from nirbridge.partitioner.search.irregular.model import model_of
     from nirbridge.partitioner.search.irregular.search import irregular_cores
 
+    part, interrupted = None, False
     model = model_of(sizes, cap)
-    part = None if model is None else irregular_cores(model, lower, effort, seed)
+    try:
+        for part in irregular_cores(model, lower, effort, seed, progress) if model is not None else ():
+            pass  # each is better than the one before
+    except KeyboardInterrupt:
+        if part is None or not keep_best:
+            raise
+        interrupted = True
     if part is None:
         return None
     orders, blocks = _in_order(sizes, part)
@@ -52,7 +75,7 @@ def ordered_blocks(
     if not is_within(ordered, blocks):
         return None
     is_large = sizes.network.neurons > NEURONS_LARGE or total_synapses(sizes) > SYNAPSES_LARGE
-    return OrderedBlocks(ordered, blocks, orders, is_large or len(blocks) <= lower)
+    return OrderedBlocks(ordered, blocks, orders, is_large or len(blocks) <= lower or interrupted, interrupted)
 
 
 def _is_irregular(sizes: CostModel) -> bool:

@@ -15,6 +15,10 @@ ROUNDS = 3
 """Rounds in which nodes join the cluster that they share most with."""
 
 
+SAMPLE = 1_000
+"""Clusters that are looked at for the pairs that they make."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Graph:
     """Undirected: node i has neighbours ``index[start[i]:start[i + 1]]`` with ``weight``; ``size`` counts neurons."""
@@ -39,21 +43,35 @@ def graph_of(rows: Array, columns: Array, weights: Array, size: Array) -> Graph:
     return Graph(both.indptr.astype(np.int64), both.indices.astype(np.int32), both.data.astype(np.int32), size)
 
 
-def coarsened(graph: Graph, most: int, rng: np.random.Generator) -> tuple[Graph, Array]:
-    """The graph of clusters of at most ``most`` neurons, and the cluster of each node."""
+def clusters(graph: Graph, most: int, rng: np.random.Generator) -> Array:
+    """The cluster of each node, numbers from 0; at most ``most`` neurons each."""
     label = np.arange(graph.nodes)
     _cluster(graph.start, graph.index, graph.weight, graph.size, most, rng.permutation(graph.nodes), ROUNDS, label)
-    names, cluster = np.unique(label, return_inverse=True)
-    size = np.bincount(cluster, weights=graph.size, minlength=len(names)).astype(np.int64)
+    used = np.zeros(graph.nodes, np.int64)
+    used[label] = 1
+    return (np.cumsum(used) - 1)[label]
+
+
+def contracted(graph: Graph, cluster: Array) -> Graph:
+    """The graph of clusters."""
+    nodes = int(cluster.max()) + 1
+    size = np.bincount(cluster, weights=graph.size, minlength=nodes).astype(np.int64)
     row = np.repeat(cluster, np.diff(graph.start))
     column = cluster[graph.index]
     apart = row != column
-    shape = (len(names), len(names))
-    joined: Any = sparse.csr_array((graph.weight[apart], (row[apart], column[apart])), shape=shape)
+    joined: Any = sparse.csr_array((graph.weight[apart], (row[apart], column[apart])), shape=(nodes, nodes))
     joined.sum_duplicates()
-    return Graph(
-        joined.indptr.astype(np.int64), joined.indices.astype(np.int32), joined.data.astype(np.int32), size
-    ), cluster
+    return Graph(joined.indptr.astype(np.int64), joined.indices.astype(np.int32), joined.data.astype(np.int32), size)
+
+
+def scattered(graph: Graph, cluster: Array) -> float:
+    """Pairs of clusters per pair of neighbours, of the first clusters: near 1 where clusters share next to nothing."""
+    nodes = np.flatnonzero(cluster < SAMPLE)
+    counts = graph.start[nodes + 1] - graph.start[nodes]
+    entry = np.arange(counts.sum()) + np.repeat(graph.start[nodes] - (np.cumsum(counts) - counts), counts)
+    own, other = np.repeat(cluster[nodes], counts), cluster[graph.index[entry]]
+    apart = own != other
+    return len(np.unique(own[apart] * graph.nodes + other[apart])) / max(len(entry), 1)
 
 
 @compiled

@@ -14,13 +14,17 @@ from nirbridge.partitioner.cost.connectivity import AllToAll, explicit, synapses
 from nirbridge.partitioner.cost.resources import run_words
 from nirbridge.partitioner.cost.sizing import CostModel, IncomingProjection, distinct_profiles
 from nirbridge.partitioner.search.irregular.coarsen import Graph, graph_of
-from nirbridge.partitioner.search.irregular.moves import Nets
+from nirbridge.partitioner.search.irregular.moves import MANY, Nets
 from nirbridge.partitioner.search.slicing import UNLIMITED
 
 LISTED_MAX = 5_000_000
 """Pairs of a dense projection that are listed; a larger one is charged to every core as a whole."""
 WIDE = 1_000
 """A source of more targets joins no neurons in the graph: it has targets in most cores."""
+COUNTED_MAX = 300_000_000
+"""Nets times cores up to which targets are counted for every core, a byte each; above, the cores of a net are listed."""
+ROW = 32
+"""Rows of such numbers have a multiple of this length."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,7 +98,7 @@ def _listed(sizes: CostModel, edges: list[tuple[str, IncomingProjection]], first
     graph = graph_of(row[narrow], source[net[narrow]].astype(np.int32), np.ones(int(narrow.sum()), np.int32), size)
     source = np.where(source < neurons, source, -1)
     start, index = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
-    return Model(neurons, start, index, source, np.concatenate(kinds), table, most, graph)
+    return Model(neurons, start, index, source, np.concatenate(kinds).astype(np.int32), table, most, graph)
 
 
 def _words(sizes: CostModel, edge: IncomingProjection, length: int) -> Array:
@@ -111,18 +115,21 @@ def _words(sizes: CostModel, edge: IncomingProjection, length: int) -> Array:
 def nets_of(model: Model, cores: int) -> Nets:
     """The nets with no neuron placed yet, on at most ``cores`` cores."""
     targets = np.bincount(model.nets, minlength=len(model.source))
-    first = np.concatenate(([0], np.cumsum(np.minimum(targets, cores) + 1)))
+    rows = len(targets) if len(targets) * cores <= COUNTED_MAX else 0
+    listed = (targets >= MANY) if rows else np.ones(len(targets), bool)
+    first = np.concatenate(([0], np.cumsum(np.where(listed, np.minimum(targets, cores) + 1, 0))))
     return Nets(
         model.start,
         model.nets,
         model.source,
         model.kind,
         model.table,
-        first[:-1],
+        np.where(listed, first[:-1], -1),
         np.zeros((first[-1], 2), np.int32),
         np.zeros(len(targets), np.int64),
         np.full(model.neurons, -1),
         np.zeros(model.neurons, np.int64),
         np.zeros((4, cores), np.int64),
         model.cap.copy(),
+        np.zeros((rows, -(-cores // ROW) * ROW), np.uint8),
     )

@@ -15,14 +15,19 @@ from nirbridge.partitioner.search.irregular.jit import compiled
 
 SIZE, AXONS, WORDS, OUT = range(4)
 """Rows of ``use`` and ``cap``: neurons, input axons, words, output axons."""
+MANY = 255
+UNLIMITED = 1 << 59
 
 
 class Nets(NamedTuple):
     """Neuron v is a target of ``nets[start[v]:start[v + 1]]``.
 
-    Per net: ``source`` (a neuron, or -1 for a host input), ``kind`` (row of ``table``, the words of n targets). The
-    destination cores of net e are ``held[first[e]:first[e] + length[e], 0]``, with the number of its targets in
-    column 1. ``part`` is the core of each neuron (-1: none), ``slots`` its output axons, ``use: [4, cores]``.
+    Per net: ``source`` (a neuron, or -1 for a host input), ``kind`` (row of ``table``, the words of n targets), and
+    ``length``, its destination cores. ``count: [nets, cores or more]`` has the number of its targets in each core, up to
+    ``MANY``. Nets of as many targets and more, and all nets where ``count`` would be too large and has no rows, list
+    their cores: ``held[first[e]:first[e] + length[e], 0]``, with the numbers in column 1; ``first`` is -1 for the others.
+    ``part`` is the core of each neuron (-1: none), ``slots`` its output axons, ``use: [4, cores]``. Output axons are
+    counted where they are limited.
     """
 
     start: Array
@@ -37,6 +42,13 @@ class Nets(NamedTuple):
     slots: Array
     use: Array
     cap: Array
+    count: Array
+
+
+def copied(x: Nets) -> Nets:
+    """The same state, which moves change on its own."""
+    copies = {name: getattr(x, name).copy() for name in ("held", "length", "part", "slots", "use", "cap", "count")}
+    return x._replace(**copies)
 
 
 @compiled
@@ -46,82 +58,100 @@ def place_all(x, part) -> None:
         x.part[v] = part[v]
         x.use[SIZE, part[v]] += 1
     for v in range(len(part)):
-        for k in range(x.start[v], x.start[v + 1]):
-            _add(x, x.nets[k], part[v])
-
-
-@compiled
-def _add(x, e, core):
-    """One more target of net e in a core; True where it is the first one."""
-    begin = x.first[e]
-    end = begin + x.length[e]
-    row = x.kind[e]
-    for k in range(begin, end):
-        if x.held[k, 0] == core:
-            n = x.held[k, 1]
-            x.held[k, 1] = n + 1
-            x.use[WORDS, core] += x.table[row, n + 1] - x.table[row, n]
-            return False
-    x.held[end, 0] = core
-    x.held[end, 1] = 1
-    x.length[e] += 1
-    x.use[WORDS, core] += x.table[row, 1]
-    _pay(x, e, core, 1)
-    return True
-
-
-@compiled
-def _drop(x, e, core):
-    """One target of net e in a core less."""
-    begin = x.first[e]
-    k = begin
-    while x.held[k, 0] != core:
-        k += 1
-    row, n = x.kind[e], x.held[k, 1]
-    x.use[WORDS, core] -= x.table[row, n] - x.table[row, n - 1]
-    x.held[k, 1] = n - 1
-    if n == 1:
-        last = begin + x.length[e] - 1
-        x.held[k, 0] = x.held[last, 0]
-        x.held[k, 1] = x.held[last, 1]
-        x.length[e] -= 1
-        _pay(x, e, core, -1)
-
-
-@compiled
-def _pay(x, e, core, step):
-    x.use[AXONS, core] += step
-    s = x.source[e]
-    if s >= 0:
-        x.slots[s] += step
-        x.use[OUT, x.part[s]] += step
+        _exchange(x, v, -1, part[v])
 
 
 @compiled
 def move(x, v, to) -> bool:
     """Move a neuron; True where the cores that gain something are within their limits."""
-    old = x.part[v]
-    for k in range(x.start[v], x.start[v + 1]):
-        _drop(x, x.nets[k], old)
+    old, slots = x.part[v], x.slots[v]
     x.use[SIZE, old] -= 1
     x.use[SIZE, to] += 1
-    x.use[OUT, old] -= x.slots[v]
-    x.use[OUT, to] += x.slots[v]
+    x.use[OUT, old] -= slots
+    x.use[OUT, to] += slots
     x.part[v] = to
-    fits = True
-    for k in range(x.start[v], x.start[v + 1]):
-        e = x.nets[k]
-        if _add(x, e, to) and x.source[e] >= 0 and x.use[OUT, x.part[x.source[e]]] > x.cap[OUT]:
-            fits = False
+    if to != old:
+        _exchange(x, v, old, to)
     for row in range(4):
         if x.use[row, to] > x.cap[row]:
-            fits = False
-    return fits
+            return False
+    return x.cap[OUT] >= UNLIMITED or _sources_fit(x, v, to)
+
+
+@compiled
+def _exchange(x, v, old, to):
+    """One target less in a core (-1: in none) and one more in another one, for all nets of a neuron."""
+    # arrays by names of their own: a field of a tuple costs two atomic operations every time
+    nets, first, count, held, length, kind = x.nets, x.first, x.count, x.held, x.length, x.kind
+    source, part, slots, use, table, limited = x.source, x.part, x.slots, x.use, x.table, x.cap[OUT] < UNLIMITED
+    for k in range(x.start[v], x.start[v + 1]):
+        e = nets[k]
+        row, before, after = kind[e], 2, _number(first, count, held, length, e, to)
+        if old >= 0:
+            before = _number(first, count, held, length, e, old)
+            _set_number(first, count, held, length, e, old, before - 1)
+            use[WORDS, old] -= table[row, before] - table[row, before - 1]
+        _set_number(first, count, held, length, e, to, after + 1)
+        use[WORDS, to] += table[row, after + 1] - table[row, after]
+        step = 0
+        if before == 1:
+            use[AXONS, old] -= 1
+            step -= 1
+        if after == 0:
+            use[AXONS, to] += 1
+            step += 1
+        if step != 0 and limited and source[e] >= 0:
+            slots[source[e]] += step
+            use[OUT, part[source[e]]] += step
+
+
+@compiled
+def _number(first, count, held, length, e, core):
+    """Targets of net e in a core."""
+    if first[e] < 0:
+        return np.int64(count[e, core])
+    for k in range(first[e], first[e] + length[e]):
+        if held[k, 0] == core:
+            return np.int64(held[k, 1])
+    return np.int64(0)
+
+
+@compiled
+def _set_number(first, count, held, length, e, core, n):
+    """Targets of net e in a core, 1 more or less than before; its list of cores or row of numbers, and ``length``."""
+    was = n - 1
+    if first[e] < 0:
+        was = np.int64(count[e, core])
+    else:
+        k, end = first[e], first[e] + length[e]
+        while k < end and held[k, 0] != core:
+            k += 1
+        was = np.int64(held[k, 1]) if k < end else np.int64(0)
+        if n == 0:
+            held[k, 0], held[k, 1] = held[end - 1, 0], held[end - 1, 1]
+        else:
+            held[k, 0], held[k, 1] = core, n
+    length[e] += (was == 0) - (n == 0)
+    if len(count) > 0:
+        count[e, core] = min(n, MANY)
+
+
+@compiled
+def _sources_fit(x, v, to):
+    """True where the sources of nets that are new in a core have room for the output axons."""
+    for k in range(x.start[v], x.start[v + 1]):
+        s = x.source[x.nets[k]]
+        if s >= 0 and x.use[OUT, x.part[s]] > x.cap[OUT]:
+            if _number(x.first, x.count, x.held, x.length, x.nets[k], to) == 1:
+                return False
+    return True
 
 
 @compiled
 def _near(x, v, sums, seen):
     """Per core the nets of v with other targets there, in ``sums``; the number of cores, listed in ``seen``."""
+    if len(x.count) > 0:
+        return _near_by_rows(x, v, sums, seen)
     own, found = x.part[v], 0
     for k in range(x.start[v], x.start[v + 1]):
         e = x.nets[k]
@@ -137,13 +167,30 @@ def _near(x, v, sums, seen):
 
 
 @compiled
+def _near_by_rows(x, v, sums, seen):
+    own, found, alone = x.part[v], 0, 0
+    cores, nets, count = len(sums), x.nets, x.count
+    for k in range(x.start[v], x.start[v + 1]):
+        row = count[nets[k]]
+        alone += row[own] == 1
+        for core in range(cores):
+            sums[core] += row[core] > 0
+    sums[own] -= alone
+    for core in range(cores):
+        if sums[core] > 0:
+            seen[found] = core
+            found += 1
+    return found
+
+
+@compiled
 def refine(x, order, active, least) -> int:
     """One pass: each active neuron to the core where most of its nets are already, if at least ``least`` more are.
 
     Returns the destination cores saved.
     """
     cores = x.use.shape[1]
-    sums, seen = np.zeros(cores, np.int64), np.empty(cores, np.int64)
+    sums, seen = np.zeros(cores, np.int32), np.empty(cores, np.int64)
     saved = 0
     for v in order:
         if not active[v]:
@@ -155,7 +202,7 @@ def refine(x, order, active, least) -> int:
         gain -= sums[own]
         for k in range(found):
             sums[seen[k]] = 0
-        if best < 0:
+        if best < 0 or not words_fit(x, v, best):
             continue
         if not move(x, v, best):
             move(x, v, own)
@@ -163,6 +210,18 @@ def refine(x, order, active, least) -> int:
         saved += gain
         _wake(x, v, active)
     return saved
+
+
+@compiled
+def words_fit(x, v, core) -> bool:
+    """True where a core has room for the words of one more neuron."""
+    nets, first, count, held, length, kind, table = x.nets, x.first, x.count, x.held, x.length, x.kind, x.table
+    left = x.cap[WORDS] - x.use[WORDS, core]
+    for k in range(x.start[v], x.start[v + 1]):
+        e = nets[k]
+        row, n = kind[e], _number(first, count, held, length, e, core)
+        left -= table[row, n + 1] - table[row, n]
+    return left >= 0
 
 
 @compiled
@@ -193,15 +252,13 @@ def _wake(x, v, active):
 def gains_to(x, members, own, to) -> Array:
     """Per member of core ``own``, the destination cores that a move to another core saves."""
     gains = np.zeros(len(members), np.int64)
+    start, nets, first, count, held, length = x.start, x.nets, x.first, x.count, x.held, x.length
     for m in range(len(members)):
         v = members[m]
-        for k in range(x.start[v], x.start[v + 1]):
-            e = x.nets[k]
-            for i in range(x.first[e], x.first[e] + x.length[e]):
-                if x.held[i, 0] == to:
-                    gains[m] += 1
-                elif x.held[i, 0] == own and x.held[i, 1] > 1:
-                    gains[m] -= 1
+        for k in range(start[v], start[v + 1]):
+            e = nets[k]
+            there = _number(first, count, held, length, e, to)
+            gains[m] += (there > 0) - (_number(first, count, held, length, e, own) > 1)
     return gains
 
 
@@ -211,5 +268,9 @@ def neighbours(x, joint) -> None:
     for e in range(len(x.length)):
         if x.source[e] >= 0:
             a = x.part[x.source[e]]
-            for i in range(x.first[e], x.first[e] + x.length[e]):
-                joint[a, x.held[i, 0]] += 1
+            if len(x.count) > 0:
+                for core in range(len(joint)):
+                    joint[a, core] += x.count[e, core] > 0
+            else:
+                for k in range(x.first[e], x.first[e] + x.length[e]):
+                    joint[a, x.held[k, 0]] += 1

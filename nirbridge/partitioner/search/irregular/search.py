@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
-from nirbridge.partitioner.search.irregular.balance import empty, even_out, is_within, shed
+from nirbridge.partitioner.search.irregular.anneal import COLD, HEAVY, HOT, LIGHT, WARM, cooled, sweep
+from nirbridge.partitioner.search.irregular.balance import empty, even_out, is_within, room_of, shed
 from nirbridge.partitioner.search.irregular.bisect import bisected
-from nirbridge.partitioner.search.irregular.coarsen import Graph, coarsened
+from nirbridge.partitioner.search.irregular.coarsen import Graph, clusters, contracted, scattered
 from nirbridge.partitioner.search.irregular.model import Model, nets_of
-from nirbridge.partitioner.search.irregular.moves import SIZE, Nets, place_all, refine
+from nirbridge.partitioner.search.irregular.moves import SIZE, UNLIMITED, Nets, copied, place_all, refine
 
 CLUSTER, GROWTH = 6, 5
 """Neurons of a cluster on the first level, and how much larger those of the next are."""
@@ -30,8 +33,8 @@ MORE = 1.04
 """By how much the number of cores grows where neurons found no room."""
 MANY = 10
 """Destination cores of a source from which a pass of moves takes long."""
-EXTRA = 1.2
-"""Power of the need by which the number of cores grows: a core of fewer neurons shares fewer sources."""
+FULL = 1.005
+"""Cores that are needed at least, as a multiple of those that the mean use of the scarcest limit fills."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,52 +42,88 @@ class Effort:
     """``passes`` of moves at most, until one saves less than the share ``settled`` of all destination cores.
 
     ``starts``: cuts from other seeds, of which the best is kept; a next one while synapses times cores of those before
-    are below ``work``. ``rounds``: further passes with moves that save nothing, which open the way for others.
+    are below ``work``. ``sweeps`` of annealing at most, and ``entries``, targets of synapses that all of them look at.
     """
 
     passes: int
     settled: float
     starts: int
     work: int
-    rounds: int
+    sweeps: int
+    entries: int
 
 
 EFFORTS = {
-    "fast": Effort(4, 0.01, 1, 0, 0),
-    "default": Effort(12, 0.004, 4, 10_000_000, 4),
-    "max": Effort(40, 0.0005, 8, 500_000_000, 30),
+    "fast": Effort(4, 0.01, 1, 0, 0, 0),
+    "default": Effort(3, 0.03, 3, 10_000_000, 60, 30_000_000),
+    "max": Effort(20, 0.002, 6, 500_000_000, 300, 900_000_000),
 }
 
 
-def irregular_cores(model: Model, lower: int, effort: str, seed: int) -> Array | None:
-    """The core of each neuron, numbers from 0; None: no map within every limit was found."""
+def irregular_cores(
+    model: Model, lower: int, effort: str, seed: int, progress: Progress = no_progress
+) -> Iterator[Array]:
+    """Ever better cores of each neuron, numbers from 0, all within every limit; none where no such map was found.
+
+    Fewer cores are better, then fewer destination cores.
+    """
     settings = EFFORTS[effort]
     best: tuple[int, int] | None = None
-    part, work = None, 0
+    work = 0
     for start in range(settings.starts):
         if work > settings.work:
             break
-        found = _search(model, lower, settings, np.random.default_rng((seed, start)))
-        work += len(model.nets) * model.neurons if found is None else len(model.nets) * found.use.shape[1]
-        if found is not None:
-            used = int((found.use[SIZE] > 0).sum()), int(found.length.sum())
-            if best is None or used < best:
-                best, part = used, found.part.copy()
-    return None if part is None else np.unique(part, return_inverse=True)[1]
+        cores = 0
+        for x in _search(model, lower, settings, np.random.default_rng((seed, start)), progress):
+            cores = int((x.use[SIZE] > 0).sum())
+            value = cores, int(x.length.sum())
+            progress(f"cores of neurons: {cores} cores, {value[1]:,} destination cores", None)
+            if best is None or value < best:
+                best = value
+                yield np.unique(x.part, return_inverse=True)[1]
+        work += len(model.nets) * (cores or model.neurons)
 
 
-def _search(model: Model, lower: int, effort: Effort, rng: np.random.Generator) -> Nets | None:
+def _search(model: Model, lower: int, effort: Effort, rng: np.random.Generator, progress: Progress) -> Iterator[Nets]:
+    progress("graph of neurons", None)
     levels, cores = _levels(model.graph, lower, rng), lower
     for _ in range(GROWS):
         x, cores = _first(model, levels, cores, rng)
         if _settled(x, cores, effort, rng):
-            _free_cores(x, lower, effort, rng)
-            if effort.starts > EFFORTS["default"].starts or x.length.sum() <= MANY * len(x.length):
-                _wander(x, effort, rng)
-                _free_cores(x, lower, effort, rng)
-            return x
+            yield from _improved(x, lower, effort, rng, progress)
+            return
         cores = min(max(cores + 1, math.ceil(MORE * cores)), model.neurons)
-    return None
+
+
+def _improved(x: Nets, lower: int, effort: Effort, rng: np.random.Generator, progress: Progress) -> Iterator[Nets]:
+    """From cores within every limit on: fewer cores, fewer destination cores."""
+    yield x
+    x = _free_cores(x, lower, effort, rng)
+    yield x
+    sweeps = min(effort.sweeps, effort.entries // max(len(x.nets), 1))
+    if sweeps < 1:
+        return
+    for heat, share in ((HOT, 0.75), (WARM, 0.25)):
+        other = copied(x)
+        if _annealed(other, int(np.ceil(share * sweeps)), heat, effort, rng, progress):
+            if other.length.sum() <= x.length.sum():
+                x = other
+            yield x
+            x = _free_cores(x, lower, effort, rng)
+            yield x
+
+
+def _annealed(x: Nets, sweeps: int, heat: float, effort: Effort, rng: np.random.Generator, progress: Progress) -> bool:
+    """Sweeps with limits that give way, ever less; False: cores are left that are over a limit."""
+    limit = x.cap.copy()
+    loose = np.minimum(limit, (UNEVEN * x.use.mean(axis=1)).astype(np.int64))
+    x.cap[:] = np.where(limit < UNLIMITED, np.maximum(limit, loose), limit)
+    for k in range(sweeps):
+        share = k / max(sweeps - 1, 1)
+        progress(f"cores of neurons: {int(x.length.sum()):,} destination cores", share)
+        sweep(x, limit, cooled(heat, COLD, share), cooled(LIGHT, HEAVY, share), rng)
+    x.cap[:] = limit
+    return _within(x, effort, rng)
 
 
 def _settled(x: Nets, cores: int, effort: Effort, rng: np.random.Generator) -> bool:
@@ -93,15 +132,21 @@ def _settled(x: Nets, cores: int, effort: Effort, rng: np.random.Generator) -> b
     x.cap[SIZE] = max(limit, math.ceil(UNEVEN * len(x.part) / cores))
     _refine(x, active, effort, rng)
     x.cap[SIZE] = limit
-    if (x.use[SIZE] > limit).any():
-        even_out(x, x.use[SIZE] > 0)
-        active[:] = True
-        _refine(x, active, effort, rng)
+    return _within(x, effort, rng)
+
+
+def _within(x: Nets, effort: Effort, rng: np.random.Generator) -> bool:
+    """Every core within its limits, and what was moved refined; False: neurons found no room."""
+    before, room = x.part.copy(), room_of(x, x.cap)
+    if (room < 0).any():
+        even_out(x, np.where(x.use[SIZE] > 0, room, np.minimum(room, 0)))
+        _refine(x, x.part != before, effort, rng)
     over = [core for core in range(x.use.shape[1]) if not is_within(x, core)]
+    before = x.part.copy()
     if not all(shed(x, core, rng.permutation(len(x.part))) for core in over):
         return False
     if over:
-        _refine(x, active, effort, rng)
+        _refine(x, x.part != before, effort, rng)
     return all(is_within(x, core) for core in range(x.use.shape[1]))
 
 
@@ -113,9 +158,10 @@ def _levels(graph: Graph, cores: int, rng: np.random.Generator) -> list[tuple[Gr
     levels: list[tuple[Graph, Array | None]] = [(graph, None)]
     most = CLUSTER
     while levels[-1][0].nodes > 3 * NODES_PER_CORE * cores and most * NODES_PER_CORE <= graph.size.sum() / cores:
-        smaller, node = coarsened(levels[-1][0], most, rng)
-        if len(levels) == 1 and len(smaller.index) > SCATTERED * len(graph.index):
+        node = clusters(levels[-1][0], most, rng)
+        if len(levels) == 1 and scattered(graph, node) > SCATTERED:
             return []
+        smaller = contracted(levels[-1][0], node)
         if smaller.nodes > 0.9 * levels[-1][0].nodes:
             break
         before = levels[-1][1]
@@ -135,7 +181,7 @@ def _first(
             x = nets_of(model, cores + max(4, cores // 8))
             place_all(x, part)
             return x, cores
-        cores = min(max(cores + 1, math.ceil(cores * need**EXTRA)), model.neurons)
+        cores = min(max(cores + 1, math.ceil(cores * need)), model.neurons)
 
 
 def _cut(model: Model, levels: list[tuple[Graph, Array | None]], cores: int, rng: np.random.Generator) -> Array:
@@ -173,26 +219,33 @@ def _pays(x: Nets, saved: int, effort: Effort) -> bool:
     return saved > effort.settled * cores * max(1.0, cores / len(x.length) / MANY)
 
 
-def _free_cores(x: Nets, lower: int, effort: Effort, rng: np.random.Generator) -> None:
-    """Empty the cores of fewest neurons into the others, as long as all of their neurons find room."""
-    active = np.zeros(len(x.part), bool)
-    while int((x.use[SIZE] > 0).sum()) > lower:
-        used = np.flatnonzero(x.use[SIZE])
-        core = int(used[np.argmin(x.use[SIZE, used])])
-        moved = x.part == core
-        if not empty(x, core, rng.permutation(len(x.part))):
+def _free_cores(x: Nets, lower: int, effort: Effort, rng: np.random.Generator) -> Nets:
+    """Without the cores of fewest neurons, as long as the others have room for all of their neurons."""
+    used = int((x.use[SIZE] > 0).sum())
+    needed = math.ceil(FULL * float((x.use.sum(axis=1) / x.cap).max()))
+    many = max(used - max(lower, needed), 1)
+    while used > lower:
+        other = _without(x, many, effort, rng)
+        if other is None and many == 1:
             break
-        active |= moved
-    _refine(x, active, effort, rng)
+        many = 1 if other is None else max(many // 2, 1)
+        x = x if other is None else other
+        used = int((x.use[SIZE] > 0).sum())
+    return x
 
 
-def _wander(x: Nets, effort: Effort, rng: np.random.Generator) -> None:
-    """Passes of moves that lose nothing, each followed by one of moves that save."""
-    active = np.ones(len(x.part), bool)
-    for _ in range(effort.rounds):
-        saved = 0
-        for least in (0, 1):
-            active[:] = True
-            saved += refine(x, rng.permutation(len(x.part)), active, least)
-        if not _pays(x, saved, effort):
-            break
+def _without(x: Nets, many: int, effort: Effort, rng: np.random.Generator) -> Nets | None:
+    """Without so many cores of fewest neurons; None: the others have no room."""
+    used = np.flatnonzero(x.use[SIZE])
+    light = used[np.argsort(x.use[SIZE, used], kind="stable")[:many]]
+    room = np.where(x.use[SIZE] > 0, np.maximum(room_of(x, x.cap), 0), 0)
+    room[light] = -x.use[SIZE, light]
+    if room.sum() < 0:
+        return None
+    x = copied(x)
+    even_out(x, room)
+    emptied = all(not x.use[SIZE, core] or empty(x, core, rng.permutation(len(x.part))) for core in light.tolist())
+    if not emptied or not _within(x, effort, rng):
+        return None
+    _refine(x, np.ones(len(x.part), bool), effort, rng)
+    return x if int((x.use[SIZE] > 0).sum()) < len(used) else None
