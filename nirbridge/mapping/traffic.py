@@ -9,6 +9,9 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.partitioner.cost.axons import HOST, AxonTable
 
+PAIRS_COUNTED = 4
+"""Pairs of blocks are counted, not sorted, where there are at most as many times as many as entries."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Traffic:
@@ -39,20 +42,40 @@ class Traffic:
 
 def traffic(axons: AxonTable, blocks: int) -> Traffic:
     """The nets of an axon table over ``blocks`` blocks."""
-    merged: dict[tuple[int, bytes], float] = {}
-    for g in np.flatnonzero(np.asarray(axons.spikes_per_step) > 0):
-        source = int(axons.source_block[g])
-        targets = np.asarray(axons.targets[axons.target_ptr[g] : axons.target_ptr[g + 1]], dtype=np.int64)
-        targets = targets[targets != source]
-        if len(targets):
-            key = (source, targets.tobytes())
-            merged[key] = merged.get(key, 0.0) + float(axons.spikes_per_step[g])
-    lists = [np.frombuffer(key[1], dtype=np.int64) for key in merged]
-    source = np.array([key[0] for key in merged], dtype=np.int64)
-    ptr = np.concatenate(([0], np.cumsum([len(t) for t in lists]))).astype(np.int64)
-    targets = np.concatenate(lists) if lists else np.zeros(0, np.int64)
+    rates = np.asarray(axons.spikes_per_step, dtype=np.float64)
+    group = np.repeat(np.arange(len(rates), dtype=np.int64), np.diff(axons.target_ptr))
+    source, targets = np.asarray(axons.source_block, np.int64), np.asarray(axons.targets, np.int64)
+    away = (targets != source[group]) & (rates[group] > 0)
+    group, targets = group[away], targets[away]
+    degrees = np.bincount(group, minlength=len(rates))
+    ptr = np.concatenate(([0], np.cumsum(degrees)))
+    used = np.flatnonzero(degrees)
+    first, of = _alike(source[used], ptr, targets, used)
+    rate = np.bincount(of, rates[used], len(first))
+    source, (entries, counts) = source[used[first]], gather(ptr, used[first])
+    ptr, targets = np.concatenate(([0], np.cumsum(counts))).astype(np.int64), targets[entries]
     net_ptr, nets = _incidence(source, ptr, targets, blocks)
-    return Traffic(blocks, source, np.array(list(merged.values())), ptr, targets, net_ptr, nets)
+    return Traffic(blocks, source, rate, ptr, targets, net_ptr, nets)
+
+
+def _alike(source: Array, ptr: Array, targets: Array, used: Array) -> tuple[Array, Array]:
+    """Groups ``used`` of one source and the same targets: the place of the first of each, and the number of each group.
+
+    Lists of one length are compared as rows of bytes.
+    """
+    degrees = ptr[used + 1] - ptr[used]
+    like = np.arange(len(used))
+    for degree in np.unique(degrees).tolist():
+        own = np.flatnonzero(degrees == degree)
+        rows = np.empty((len(own), degree + 1), np.int32)
+        rows[:, 0] = source[own]
+        rows[:, 1:] = targets[gather(ptr, used[own])[0]].reshape(len(own), degree)
+        whole = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
+        _, first, of = np.unique(whole, return_index=True, return_inverse=True)
+        like[own] = own[first[of.reshape(-1)]]
+    first = np.flatnonzero(like == np.arange(len(used)))
+    number = np.cumsum(like == np.arange(len(used))) - 1
+    return first, number[like]
 
 
 def _incidence(source: Array, ptr: Array, targets: Array, blocks: int) -> tuple[Array, Array]:
@@ -60,9 +83,11 @@ def _incidence(source: Array, ptr: Array, targets: Array, blocks: int) -> tuple[
     on_chip = source != HOST
     block = np.concatenate((targets, source[on_chip]))
     of = np.concatenate((np.repeat(net, np.diff(ptr)), net[on_chip]))
-    order = np.lexsort((of, block))
     counts = np.bincount(block, minlength=blocks)
-    return np.concatenate(([0], np.cumsum(counts))).astype(np.int64), of[order]
+    # a net has a block once: the two packed in one number are sorted plainly
+    return np.concatenate(([0], np.cumsum(counts))).astype(np.int64), np.sort(block * len(source) + of) % max(
+        len(net), 1
+    )
 
 
 def gather(ptr: Array, rows: Array) -> tuple[Array, Array]:
@@ -71,6 +96,15 @@ def gather(ptr: Array, rows: Array) -> tuple[Array, Array]:
     ends = np.cumsum(counts)
     shift = np.repeat(ptr[rows] - (ends - counts), counts)
     return shift + np.arange(len(shift), dtype=np.int64), counts
+
+
+def distinct_pairs(keys: Array, blocks: int) -> tuple[Array, Array]:
+    """The distinct ones of numbers below ``blocks`` squared, ascending, and the place of each number among them."""
+    if blocks * blocks > PAIRS_COUNTED * max(len(keys), 1):
+        keys, index = np.unique(keys, return_inverse=True)
+        return keys, index.reshape(-1)
+    is_there = np.bincount(keys, minlength=blocks * blocks) > 0
+    return np.flatnonzero(is_there), (np.cumsum(is_there) - 1)[keys]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,7 +136,7 @@ def pairwise_pulls(nets: Traffic) -> PairwisePulls:
     from_host = source == HOST
     host = np.bincount(nets.targets[from_host], weight[from_host], nets.blocks).astype(np.float64)
     a, b, w = source[~from_host], nets.targets[~from_host], weight[~from_host]
-    keys, index = np.unique(np.concatenate((a * nets.blocks + b, b * nets.blocks + a)), return_inverse=True)
+    keys, index = distinct_pairs(np.concatenate((a * nets.blocks + b, b * nets.blocks + a)), nets.blocks)
     total = np.bincount(index, np.concatenate((w, w)), len(keys)).astype(np.float64)
     rows = np.bincount(keys // max(nets.blocks, 1), minlength=nets.blocks)
     ptr = np.concatenate(([0], np.cumsum(rows))).astype(np.int64)

@@ -28,7 +28,7 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip
 from nirbridge.mapping.tile_bound import tile_bound
-from nirbridge.mapping.traffic import Traffic, traffic
+from nirbridge.mapping.traffic import Traffic, distinct_pairs, traffic
 from nirbridge.partitioner.cost.axons import HOST, AxonTable
 
 SHARES = ((0.5, 0.5), (1.0, 0.0), (0.0, 1.0))
@@ -107,9 +107,8 @@ class _BlockPairs:
         source = nets.source[nets.entry_nets()]
         of = np.flatnonzero(source != HOST)
         a, b, base = source[of], nets.targets[of], nets.blocks
-        keys, index = np.unique(np.concatenate((a * base + b, b * base + a)), return_inverse=True)
+        keys, index = distinct_pairs(np.concatenate((a * base + b, b * base + a)), base)
         starts = np.flatnonzero(np.diff(keys // base, prepend=-1))
-        index = index.reshape(-1)
         return cls(of, index[: len(of)], index[len(of) :], len(keys), starts)
 
     def charged(self, weight: Array, shares: tuple[float, float]) -> list[Array]:

@@ -16,7 +16,7 @@ from nirbridge._types import Progress, no_progress
 from nirbridge.chips.model import Chip, CoreId
 from nirbridge.errors import Diagnostic, DoesNotFit, UsageError, counted, did_you_mean
 from nirbridge.mapping.placement import starts
-from nirbridge.mapping.placement.anneal import anneal, step_work
+from nirbridge.mapping.placement.anneal import anneal, block_costs, pairwise_cost, step_work
 from nirbridge.mapping.placement.board import PlacementBoard, Sites
 from nirbridge.mapping.placement.refine import WIDTH, ExactCost, exact_cost, refine
 from nirbridge.mapping.traffic import PairwisePulls, Traffic, pairwise_pulls, traffic
@@ -42,6 +42,8 @@ EFFORTS: Mapping[str, PlacementBudget] = {
 ANNEAL_HEAT, REFINE_HEAT = 0.5, 0.3
 BLOCKS_LEAST = 50
 """Smaller partitions get the work of this many blocks: it is cheap, and small boards have local minima too."""
+EXACT_STARTS_MAX = 1_000_000
+"""Above this many entries of nets, starts are weighed by pairwise pulls, and only the best of them exactly."""
 LONG_STEP, STEPS_LEAST = 1_000_000, 8
 """Where an exact step looks at more entries than this, and the work would end after fewer steps, none is made."""
 HOT_ENTRIES_PER_BLOCK = 20_000
@@ -92,7 +94,10 @@ def search_placement(
 ) -> PlacementBoard:
     """The best position found for the movable blocks of ``board``."""
     pull = pairwise_pulls(nets)
-    started = sorted((exact_cost(start, nets) for start in _starts(board, pull)), key=lambda state: state.value)
+    boards = list(_starts(board, pull))
+    if len(nets.targets) > EXACT_STARTS_MAX:
+        boards = [min(boards, key=lambda start: pairwise_cost(start, pull, block_costs(start, pull)))]
+    started = sorted((exact_cost(start, nets) for start in boards), key=_value)
     best = started[0]
     if len(nets.source) == 0 or len(board.movable) == 0:
         return best.board

@@ -173,6 +173,9 @@ def _extend(state: tuple[Connectivity, Shape], part: Operator, subject: str, lev
     if isinstance(part, Sparse):
         indptr, sources = part.indptr.astype(np.int64), part.indices.astype(np.int64)
         rows = Explicit(indptr, sources, math.prod(part.input_shape), part.output_shape)
+        if level == 0 and _is_sorted(rows):
+            _guard(len(sources), subject)
+            return rows, shape
         return _product(rows, explicit(form, subject), subject), shape
     assert isinstance(part, Conv | SumPool), "a Chain holds no Chain"
     window = Separable(_window_axes(part, level))
@@ -180,6 +183,14 @@ def _extend(state: tuple[Connectivity, Shape], part: Operator, subject: str, lev
         axes = tuple(_compose(a, b) for a, b in zip(form.axes, window.axes, strict=True))
         return Separable(axes), shape
     return _product(explicit(window, subject), explicit(form, subject), subject), shape
+
+
+def _is_sorted(lists: Explicit) -> bool:
+    """True where every row is ascending, without a source twice."""
+    rises = np.diff(lists.sources) > 0
+    ends = lists.indptr[1:-1]
+    rises[ends[(ends > 0) & (ends < len(lists.sources))] - 1] = True
+    return bool(rises.all())
 
 
 def _every_output_has_inputs(part: Conv | SumPool | Sparse | Chain) -> bool:
@@ -367,9 +378,9 @@ def sources_of(form: Connectivity, box: Box, flat: Callable[[Box], Array]) -> tu
         return index, np.full(len(index), math.prod(b - a for a, b in box), np.int64)
     if isinstance(form, Explicit):
         rows = flat(box)
-        hits = np.concatenate([form.sources[form.indptr[r] : form.indptr[r + 1]] for r in rows]) if len(rows) else []
-        index, counts = np.unique(np.asarray(hits, np.int64), return_counts=True)
-        return index, counts
+        many = form.indptr[rows + 1] - form.indptr[rows]
+        entries = np.arange(many.sum()) + np.repeat(form.indptr[rows] - (np.cumsum(many) - many), many)
+        return np.unique(form.sources[entries], return_counts=True)
     by_axis = [a.inputs_of(lo, hi) for a, (lo, hi) in zip(form.axes, box, strict=True)]
     index = np.ravel_multi_index(np.ix_(*[inputs for inputs, _ in by_axis]), form.source_shape).ravel()
     return index, reduce(np.multiply.outer, [counts for _, counts in by_axis]).ravel()

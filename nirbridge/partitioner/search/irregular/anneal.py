@@ -1,4 +1,4 @@
-"""Annealing of neurons between cores: moves that cost destination cores are made too, the more rarely the more they cost.
+"""Annealing of neurons between cores: moves that cost destination cores are made too, ever more rarely.
 
 A sweep takes the neurons one by one. Each chooses among its own core and those of its nets that have room, with
 probability ~ exp(nets there / temperature) (a heat bath, by Gumbel noise). Cores may be over their limits for a while:
@@ -64,10 +64,10 @@ def _sweep(x, order, noise, limit, per_neuron, weight):
 def _is_inner(x, v):
     """True where all nets of a neuron have their targets in one core."""
     nets, length = x.nets, x.length
+    inner = True
     for k in range(x.start[v], x.start[v + 1]):
-        if length[nets[k]] > 1:
-            return False
-    return True
+        inner = inner and length[nets[k]] <= 1
+    return inner
 
 
 @compiled

@@ -61,7 +61,7 @@ def even_out(x: Nets, room: Array) -> None:
 
 
 def room_of(x: Nets, cap: Array) -> Array:
-    """Neurons that each core has room for, by the scarcest limit and the mean use of a neuron; those over it, negative."""
+    """Neurons that each core has room for, by the scarcest limit and a mean neuron; negative: has too many."""
     per_neuron = np.maximum(x.use.sum(axis=1) / len(x.part), 1e-9)
     left = (cap - x.use.T) / per_neuron
     return np.floor(np.minimum(left.min(axis=1), len(x.part))).astype(np.int64)

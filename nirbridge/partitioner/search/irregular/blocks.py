@@ -62,8 +62,8 @@ def ordered_blocks(
     part, interrupted = None, False
     model = model_of(sizes, cap)
     try:
-        for part in irregular_cores(model, lower, effort, seed, progress) if model is not None else ():
-            pass  # each is better than the one before
+        for better in irregular_cores(model, lower, effort, seed, progress) if model is not None else ():
+            part = better
     except KeyboardInterrupt:
         if part is None or not keep_best:
             raise

@@ -22,7 +22,7 @@ LISTED_MAX = 5_000_000
 WIDE = 1_000
 """A source of more targets joins no neurons in the graph: it has targets in most cores."""
 COUNTED_MAX = 300_000_000
-"""Nets times cores up to which targets are counted for every core, a byte each; above, the cores of a net are listed."""
+"""Nets times cores up to which targets are counted for every core, a byte each; above, they are listed."""
 ROW = 32
 """Rows of such numbers have a multiple of this length."""
 

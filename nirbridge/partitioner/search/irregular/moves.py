@@ -23,9 +23,9 @@ class Nets(NamedTuple):
     """Neuron v is a target of ``nets[start[v]:start[v + 1]]``.
 
     Per net: ``source`` (a neuron, or -1 for a host input), ``kind`` (row of ``table``, the words of n targets), and
-    ``length``, its destination cores. ``count: [nets, cores or more]`` has the number of its targets in each core, up to
-    ``MANY``. Nets of as many targets and more, and all nets where ``count`` would be too large and has no rows, list
-    their cores: ``held[first[e]:first[e] + length[e], 0]``, with the numbers in column 1; ``first`` is -1 for the others.
+    ``length``, its destination cores. ``count: [nets, cores or more]`` has the number of its targets in each core, up
+    to ``MANY``. Nets of as many targets and more, and all nets where ``count`` would be too large and has no rows, list
+    their cores: ``held[first[e]:first[e] + length[e], 0]``, with the numbers in column 1; for others ``first`` is -1.
     ``part`` is the core of each neuron (-1: none), ``slots`` its output axons, ``use: [4, cores]``. Output axons are
     counted where they are limited.
     """
@@ -142,7 +142,9 @@ def _sources_fit(x, v, to):
     for k in range(x.start[v], x.start[v + 1]):
         s = x.source[x.nets[k]]
         if s >= 0 and x.use[OUT, x.part[s]] > x.cap[OUT]:
-            if _number(x.first, x.count, x.held, x.length, x.nets[k], to) == 1:
+            e = x.nets[k]
+            fits = _number(x.first, x.count, x.held, x.length, e, to) != 1
+            if not fits:
                 return False
     return True
 
