@@ -162,8 +162,7 @@ def connectivity(operator: Operator, subject: str = "operator") -> Connectivity:
 
 def _extend(state: tuple[Connectivity, Shape], part: Operator, subject: str, level: int) -> tuple[Connectivity, Shape]:
     """The structure after one more part; the shape is the part's own (a Reshape changes only the shape)."""
-    form, _ = state
-    shape = part.output_shape
+    form, shape = state[0], part.output_shape
     if isinstance(part, Identity | Scale | Reshape):
         return form, shape
     if isinstance(part, Dense):
@@ -173,9 +172,9 @@ def _extend(state: tuple[Connectivity, Shape], part: Operator, subject: str, lev
     if isinstance(part, Sparse):
         indptr, sources = part.indptr.astype(np.int64), part.indices.astype(np.int64)
         rows = Explicit(indptr, sources, math.prod(part.input_shape), part.output_shape)
-        if level == 0 and _is_sorted(rows):
+        if level == 0 and np.isin(np.flatnonzero(np.diff(sources) <= 0) + 1, indptr).all():
             _guard(len(sources), subject)
-            return rows, shape
+            return rows, shape  # every row is ascending, without a source twice
         return _product(rows, explicit(form, subject), subject), shape
     assert isinstance(part, Conv | SumPool), "a Chain holds no Chain"
     window = Separable(_window_axes(part, level))
@@ -183,14 +182,6 @@ def _extend(state: tuple[Connectivity, Shape], part: Operator, subject: str, lev
         axes = tuple(_compose(a, b) for a, b in zip(form.axes, window.axes, strict=True))
         return Separable(axes), shape
     return _product(explicit(window, subject), explicit(form, subject), subject), shape
-
-
-def _is_sorted(lists: Explicit) -> bool:
-    """True where every row is ascending, without a source twice."""
-    rises = np.diff(lists.sources) > 0
-    ends = lists.indptr[1:-1]
-    rises[ends[(ends > 0) & (ends < len(lists.sources))] - 1] = True
-    return bool(rises.all())
 
 
 def _every_output_has_inputs(part: Conv | SumPool | Sparse | Chain) -> bool:
@@ -326,8 +317,7 @@ def _ones(matrix: sparse.csr_array) -> sparse.csr_array:
 
 
 def _product(second: Explicit, first: Explicit, subject: str) -> Explicit:
-    a = _explicit_matrix(second)
-    b = _explicit_matrix(first)
+    a, b = _explicit_matrix(second), _explicit_matrix(first)
     degree = np.diff(b.indptr)
     _guard(int(degree[a.indices].sum()), subject)
     c = sparse.csr_array(a @ b)
@@ -379,7 +369,7 @@ def sources_of(form: Connectivity, box: Box, flat: Callable[[Box], Array]) -> tu
     if isinstance(form, Explicit):
         rows = flat(box)
         many = form.indptr[rows + 1] - form.indptr[rows]
-        entries = np.arange(many.sum()) + np.repeat(form.indptr[rows] - (np.cumsum(many) - many), many)
+        entries = np.arange(many.sum()) + np.repeat(form.indptr[rows] - np.cumsum(many) + many, many)
         return np.unique(form.sources[entries], return_counts=True)
     by_axis = [a.inputs_of(lo, hi) for a, (lo, hi) in zip(form.axes, box, strict=True)]
     index = np.ravel_multi_index(np.ix_(*[inputs for inputs, _ in by_axis]), form.source_shape).ravel()
