@@ -320,8 +320,7 @@ def _product(second: Explicit, first: Explicit, subject: str) -> Explicit:
     a, b = _explicit_matrix(second), _explicit_matrix(first)
     degree = np.diff(b.indptr)
     _guard(int(degree[a.indices].sum()), subject)
-    c = sparse.csr_array(a @ b)
-    c.sort_indices()
+    c = sparse.csr_array(a @ b).sorted_indices()
     return Explicit(c.indptr.astype(np.int64), c.indices.astype(np.int64), first.n_sources, second.target_shape)
 
 
