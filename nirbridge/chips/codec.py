@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from nirbridge.chips.figures import figure_problems, plain, range_problems, ranges_from, shown, steps_from
+from nirbridge.chips.figures import RANGED, figure_problems, plain, range_problems, ranges_from, shown, steps_from
 from nirbridge.chips.model import (
     Board,
     Chip,
@@ -61,7 +60,7 @@ def chip_from_valid_dict(record: Mapping[str, Any]) -> Chip:
     ranges = ranges_from(record.get("range", {}))
     names = [f.name for f in _present(record)] + [f"range.{key}" for key in ranges]
     sources = {name: by_key.get(name, by_key.get(name.partition(".")[0], "")) for name in names}
-    chip = Chip(
+    return Chip(
         name=record["name"],
         description=record["description"],
         mesh=Mesh(**parts["mesh"]),
@@ -72,14 +71,11 @@ def chip_from_valid_dict(record: Mapping[str, Any]) -> Chip:
         time=TimeFigures(**parts["time"]),
         sources=MappingProxyType(sources),
         approximate=tuple(sorted(record.get("approximate", ()))),
-        record={},
         dead_cores=tuple(sorted(CoreId(*core) for core in record.get("dead_cores", ()))),
         numbers=NumberFormats(**parts["numbers"]) if "numbers" in record else None,
         board=Board(**parts["board"]),
         ranges=MappingProxyType(ranges),
     )
-    # made from the chip, so that two files that differ only in layout give equal chips
-    return dataclasses.replace(chip, record=chip_to_dict(chip))
 
 
 def chip_dict_problems(record: Mapping[str, Any]) -> Iterator[Diagnostic]:
@@ -240,7 +236,8 @@ def _sources(record: Mapping[str, Any]) -> Iterator[Diagnostic]:
         f.name for f in FIELDS if f.required and (f.table in record or f.table not in _OPTIONAL_TOP)
     )  # a missing one is reported as such
     table_of_ranges = record.get("range")
-    ranges = [f"range.{key}" for key in table_of_ranges] if isinstance(table_of_ranges, Mapping) else []
+    ranged = table_of_ranges if isinstance(table_of_ranges, Mapping) else {}
+    ranges = [f"range.{key}" for key in ranged if key in RANGED]  # others are problems already
     allowed = {*present, *required, *TABLES, "range", *ranges}
     for key, text in sources.items():
         if key not in allowed:

@@ -290,6 +290,14 @@ def test_junk_is_a_chip_or_one_of_our_errors(places: list[tuple[str, str]], junk
     assert all(p.isprintable() for p in problems)
 
 
+def test_the_name_of_a_range_is_shown_escaped() -> None:
+    record = {**read_chip("loihi1").record, "range": {"\x1f": None}}
+    with pytest.raises(ChipError) as caught:
+        chip_from_dict(record)
+    assert all(str(p).isprintable() for p in caught.value.problems)
+    assert "'\\x1f' is not a figure of this file" in str(caught.value)
+
+
 @pytest.mark.parametrize("value", [3, [], "chip", None])
 def test_a_record_that_is_no_table(value: Any) -> None:
     with pytest.raises(ChipError, match="^chip record: not a table, a chip is a table of keys$"):
