@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Iterable
 
 from nirbridge.chips.check import dead_core_problems
-from nirbridge.chips.codec import chip_to_dict
 from nirbridge.chips.model import Chip, CoreId
 from nirbridge.errors import ChipError, Diagnostic
 
@@ -51,4 +50,4 @@ def without_cores(chip: Chip, cores: Iterable[CoreId | int]) -> Chip:
     dead = tuple(sorted({*chip.dead_cores, *named}))
     masked = dataclasses.replace(chip, dead_cores=dead)
     ChipError.raise_all(dead_core_problems(masked))
-    return dataclasses.replace(masked, record=chip_to_dict(masked))
+    return masked

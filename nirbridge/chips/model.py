@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from nirbridge._values import ReportedValue
+from nirbridge.files.attributes import load_attribute
 
 SynapseKind = Literal["dense", "sparse", "convolution"]
 SYNAPSE_KINDS: tuple[SynapseKind, ...] = ("dense", "sparse", "convolution")
@@ -217,8 +218,12 @@ class Chip(ReportedValue):
     time: TimeFigures
     sources: Mapping[str, str]
     approximate: tuple[str, ...]
-    record: Mapping[str, object]
     dead_cores: tuple[CoreId, ...] = ()
     numbers: NumberFormats | None = None
     board: Board = field(default_factory=Board)
     ranges: Mapping[str, tuple[float | Steps, float | Steps]] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def record(self) -> Mapping[str, object]:
+        """The chip as a plain dict of JSON values: made from the fields, so it never contradicts them."""
+        return load_attribute("nirbridge.chips.codec:chip_to_dict")(self)

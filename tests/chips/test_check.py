@@ -255,3 +255,12 @@ def test_missing_number_formats_are_named() -> None:
     del record["numbers"]["vth_bits"], record["source"]["numbers.vth_bits"]
     with pytest.raises(ChipError, match=r"numbers\.vth_bits: missing"):
         chip_from_dict(record)
+
+
+def test_the_record_of_a_changed_chip_is_that_of_the_change() -> None:
+    """Also of one that is made with `dataclasses.replace`: a saved map names the chip that it was made for."""
+    chip = read_chip("loihi1")
+    smaller = dataclasses.replace(chip, core=dataclasses.replace(chip.core, neurons=100))
+    assert smaller.record["core"]["neurons"] == 100  # type: ignore[index]
+    assert chip_from_dict(smaller.record) == smaller
+    assert chip.record["core"]["neurons"] == 1024  # type: ignore[index]
