@@ -207,7 +207,10 @@ def test_names_of_nirbridge_itself_are_found_in_the_same_way(kind: str) -> None:
             ["map", "--chip", "loihi1", "--method", "one"],
             "error: partitioner 'one': unknown, known partitioners: cp-sat, one_each, p",
         ),
-        (["emit", "--to", "cvs", "-o", "x"], "error: emitter 'cvs': unknown, known emitters: c, csv, lava, sanafe"),
+        (
+            ["emit", "--to", "cvs", "-o", "x"],
+            "error: emitter 'cvs': unknown, known emitters: c, csv, lava, onnx, sanafe",
+        ),
         (
             ["simulate", "--input", "in.npy", "-o", "x.npz", "--backend", "tw"],
             "error: simulator 'tw': unknown, known simulators: auto, dense, event, fast, fixed, mapped, "

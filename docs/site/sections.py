@@ -57,6 +57,7 @@ SECTIONS = {
             "lava",
             "c",
             "sanafe",
+            "onnx",
             "verify",
             "report",
             "pictures",

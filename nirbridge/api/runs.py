@@ -97,8 +97,9 @@ def emit(
     Args:
         model: a ``QuantizedNetwork``, a ``MappedNetwork`` (a process for each slice of the map), or a model as ``load``
             takes it, which is quantized for ``chip`` first.
-        target: the emitter, nirbridge's own ``lava`` or a plugin's.
-        chip: by name, path or value; None: that of the model, ``loihi2`` where it has none.
+        target: the emitter: ``lava``, ``c``, ``onnx`` or a plugin's.
+        chip: by name, path or value; None: that of the model, ``loihi2`` where it has none, and real numbers for a
+            target that computes in them.
         sample: of a module, as ``load`` takes it.
         weight_bits: of all weights; None: as many as the chip takes by default.
         graded: by input, the largest value and the bits of its integers.
@@ -124,7 +125,8 @@ def emit(
         return _emit_integers(
             model, target, emitter_options, [name for name, value in arguments.items() if value is not None]
         )
-    network, on = network_of(model, sample), find_chip(chip or "loihi2")
+    name = chip or pipeline.default_chip(target)
+    network, on = network_of(model, sample), None if name is None else find_chip(name)
     shared: dict[str, Any] = {"weight_bits": weight_bits, "keep_early_spikes": keep_early_spikes, "progress": progress}
     return pipeline.emit_with(target, network, on, emitter_options, graded=graded, per_core=per_core, **shared)
 

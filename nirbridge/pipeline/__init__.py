@@ -17,6 +17,7 @@ from nirbridge.pipeline.differences import differences
 from nirbridge.pipeline.emit import (
     can_run,
     check_program_folder,
+    default_chip,
     emit_lava,
     emit_quantized,
     emit_with,
@@ -82,6 +83,7 @@ __all__ = [
     "check_map",
     "check_program_folder",
     "compare_recordings",
+    "default_chip",
     "differences",
     "emit_lava",
     "emit_quantized",

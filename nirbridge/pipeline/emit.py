@@ -30,10 +30,18 @@ if TYPE_CHECKING:
     from nirbridge.quantization.model import QuantizedNetwork
 
 
+CHIP = "loihi2"
+
+
+def default_chip(target: str) -> str | None:
+    """The chip whose integers an emitter gets where none is named; None: it takes the network in real numbers."""
+    return None if Network in registry.get("emitters", target).takes else CHIP
+
+
 def emit_with(
     target: str,
     network: Network,
-    chip: Chip,
+    chip: Chip | None,
     options: Any = None,
     *,
     weight_bits: int | None = None,
@@ -48,7 +56,7 @@ def emit_with(
     Args:
         target: the name of an emitter.
         network: what to emit.
-        chip: whose integers and cores, for an emitter that takes these.
+        chip: whose integers and cores, for an emitter that takes these; None: real numbers.
         options: the emitter's own options; None: its defaults.
         weight_bits: of all weights; default: those of ``mapping``, else the chip's.
         graded: per input (largest size, bits) as ``quantize`` takes it.
@@ -70,8 +78,9 @@ def emit_with(
     emitter = registry.get("emitters", target)
     needs_integers = {"--graded": graded, "--weight-bits": weight_bits, "--keep-early-spikes": keep_early_spikes}
     needs_map = {"--map": mapping, "--per-core": per_core}
-    _check_takes(target, emitter, {} if takes_integers(emitter) else needs_integers, needs_map)
-    if not takes_integers(emitter):
+    in_integers = chip is not None and takes_integers(emitter)
+    _check_takes(target, emitter, {} if in_integers else needs_integers, needs_map)
+    if chip is None or not in_integers:
         return emitter.emit(network, options)
     early = keep_early_spikes or bool(mapping and mapping.early_spikes)
     retimed = retime(network, chip, splits=dict(mapping.splits) if mapping else None, keep_early_spikes=early)

@@ -76,6 +76,7 @@ BUILTIN = Plugin(
         "lava": "nirbridge.emitters.lava.emit:LAVA",
         "c": "nirbridge.emitters.c.emit:C",
         "sanafe": "nirbridge.emitters.sanafe.emit:SANAFE",
+        "onnx": "nirbridge.emitters.onnx.emit:ONNX",
     },
     simulators={
         name: f"{_SIMULATORS}:{name.upper()}"
@@ -90,6 +91,7 @@ if TYPE_CHECKING:
     from nirbridge.emitters.c.emit import C
     from nirbridge.emitters.lava.emit import LAVA
     from nirbridge.emitters.sanafe.emit import SANAFE
+    from nirbridge.emitters.onnx.emit import ONNX
     from nirbridge.importers import (
         from_norse,
         from_rockpool,
@@ -118,7 +120,7 @@ if TYPE_CHECKING:
         *(EliminateDead, RelayPools, RelayProjection, ReplicateSource, Retime, UniformDelays),
     )
     _partitioners: tuple[Partitioner, ...] = (methods.SEQUENTIAL, methods.PACKED, methods.CP_SAT)
-    _emitters: tuple[Emitter, ...] = (LAVA, C, SANAFE)
+    _emitters: tuple[Emitter, ...] = (LAVA, C, SANAFE, ONNX)
     _simulators: tuple[Simulator, ...] = (
         *(simulators.AUTO, simulators.REFERENCE, simulators.NUMPY, simulators.FAST, simulators.EVENT),
         *(simulators.DENSE, simulators.FIXED, simulators.MAPPED),

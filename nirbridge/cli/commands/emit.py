@@ -25,8 +25,6 @@ Example:
   nirbridge quantize model.nir --chip loihi2 --calibrate data.npz -o model.q.npz
   nirbridge emit model.q.npz --to c -o program"""
 
-CHIP = "loihi2"
-
 
 @click.command(name="emit", cls=Command, epilog=EXAMPLE)
 @click.argument("model", metavar="MODEL.nir|MODEL.net.npz|MODEL.q.npz|FILE.py:ATTR", type=ModelFile())
@@ -36,9 +34,11 @@ CHIP = "loihi2"
     required=True,
     metavar="NAME",
     type=RegisteredName("emitters"),
-    help="Target: lava, c, sanafe, or a plugin's.",
+    help="Target: lava, c, onnx, sanafe, or a plugin's.",
 )
-@click.option("--chip", metavar="NAME|FILE.toml", type=ChipFile(), help="Chip to quantize for; default: loihi2.")
+@click.option(
+    "--chip", metavar="NAME|FILE.toml", type=ChipFile(), help="Chip to quantize for; default: loihi2, none for onnx."
+)
 @click.option("-o", "--output", required=True, metavar="DIR", type=OutputFolder(), help="Folder of the program.")
 @click.option(
     "--map", "map_file", metavar="FILE.map.json", type=click.Path(), help="Emit one process per slice of this map."
@@ -59,7 +59,8 @@ def command(model: str, target: str, output: str, as_json: bool, **options: Any)
     """Write a model as a self-contained program: a folder that needs the other tool, not nirbridge.
 
     A .nir file is quantized as nirbridge quantize does without data; a .q.npz file of nirbridge quantize is used as it
-    is. An existing folder is replaced only if nirbridge wrote it and everything in it.
+    is. For onnx a .nir file stays in real numbers unless a chip is named. An existing folder is replaced only if
+    nirbridge wrote it and everything in it.
     """
     from nirbridge.pipeline import can_run, check_program_folder, write_program
 
@@ -88,7 +89,7 @@ def emitted(model: str, target: str, chip: str | None, **options: Any) -> Artifa
         named = ("weight_bits", "repairs", "rewrite", "keep_early_spikes", "per_core", "floating", "graded", "map_file")
         has_options = chip or any(options[name] for name in named) or options["timing"] != timing()
         return _of_integers(model, target, bool(has_options), options["max_bytes"])
-    return _of_network(model, target, chip or CHIP, **options)
+    return _of_network(model, target, chip, **options)
 
 
 def _of_integers(model: str, target: str, has_options: bool, max_bytes: int) -> Artifact:
@@ -103,7 +104,7 @@ def _of_integers(model: str, target: str, has_options: bool, max_bytes: int) -> 
 def _of_network(
     model: str,
     target: str,
-    chip: str,
+    chip: str | None,
     map_file: str | None,
     weight_bits: int | None,
     graded: tuple[str, ...],
@@ -114,11 +115,14 @@ def _of_network(
     floating: bool,
     **options: bool,
 ) -> Artifact:
-    from nirbridge.pipeline import emit_with, fingerprint, lava_options, load_chip, load_map, load_network
+    from nirbridge.pipeline import default_chip, emit_with, fingerprint, lava_options, load_chip, load_map, load_network
 
     network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
-    target_chip = load_chip(chip)
-    mapping = None if map_file is None else load_map(map_file, network, fingerprint(model), target_chip)
+    name = chip or default_chip(target)
+    target_chip = None if name is None else load_chip(name)
+    mapping = None
+    if map_file is not None:
+        mapping = load_map(map_file, network, fingerprint(model), target_chip or load_chip("loihi2"))
     with progress_on_stderr() as progress:
         values, emitter_options = graded_inputs(graded), lava_options(floating=floating) if floating else None
         settings: dict[str, Any] = {"weight_bits": weight_bits, "graded": values, "mapping": mapping, **options}

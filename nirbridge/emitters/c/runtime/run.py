@@ -19,14 +19,13 @@ from nirbridge.emitters.c.planning import c_plan
 from nirbridge.emitters.c.render import input_type
 from nirbridge.emitters.c.runtime.driver import driver_text, kept_arrays, numpy_type
 from nirbridge.emitters.c.runtime.toolchain import FLAGS, compile_program, find_compiler
+from nirbridge.emitters.host_outputs import needed_arrays, recorded_arrays
 from nirbridge.errors import ModelError
-from nirbridge.quantization.model import FixedNeuron, QuantizedNetwork
 from nirbridge.quantization.storage.file import read_quantized
 from nirbridge.simulators.fixed.host_io import (
     fixed_channels,
     fixed_meta,
     integer_inputs,
-    readout_values,
     signature_network,
 )
 from nirbridge.simulators.inputs import Input
@@ -70,10 +69,10 @@ def run_program(
         requested = required_variables(channels)
         run = _Run(c_plan(quantized), folder, length, samples)
         progress("compile", 0.0)
-        found = run.recorded(arrays, _needed(quantized, requested), compiler)
+        found = run.recorded(arrays, needed_arrays(quantized, requested), compiler)
         progress("run", 1.0)
     recorder = ChannelRecorder(channels, 0, length, samples)
-    recorder.take(_shaped(quantized, requested, found, arrays), length, np.asarray)
+    recorder.take(recorded_arrays(quantized, requested, found, arrays), length, np.asarray)
     return recorder.finish(batched, fixed_meta(quantized, length, 0, samples if batched else None, backend="c"))
 
 
@@ -133,39 +132,3 @@ class _Run:
             raise ModelError.of("program", f"wrote {len(rows)} of {self.steps * self.samples} time steps")
         by_step = rows.reshape(self.samples, self.steps).T
         return {(n.population.name, v): by_step[f"{n.id}_{v}"].astype(np.int64) for n, v in kept}
-
-
-def _needed(quantized: QuantizedNetwork, requested: Mapping[str, frozenset[str]]) -> set[Key]:
-    """The variables of populations that the recording and its outputs are made of."""
-    populations = {p.name: p for p in quantized.populations}
-    keys = {(name, v) for name, variables in requested.items() if name in populations for v in variables}
-    for read in quantized.reads:
-        if read.target in requested and read.source in populations:
-            keys.add((read.source, "s" if populations[read.source].neuron.fires else "v"))
-    return keys
-
-
-def _shaped(
-    quantized: QuantizedNetwork,
-    requested: Mapping[str, frozenset[str]],
-    found: Mapping[Key, Array],
-    inputs: Mapping[str, Array],
-) -> dict[Key, Array]:
-    """Every requested array in its shape, and the outputs, which the host computes."""
-    populations = {p.name: p for p in quantized.populations}
-    out = {key: a.reshape(*a.shape[:2], *populations[key[0]].shape) for key, a in found.items()}
-    out |= {(p.name, "s"): inputs[p.name] * (p.scale if p.graded else 1) for p in quantized.inputs}
-    sent = {p.name: inputs[p.name].reshape(*inputs[p.name].shape[:2], -1) for p in quantized.inputs}
-    sent |= {name: array for (name, variable), array in found.items() if variable == _sends(populations[name].neuron)}
-    depths = {x.name: 0 for x in (*quantized.inputs, *quantized.populations)}
-    for read in quantized.reads:
-        depths[read.source] = max(depths[read.source], int(read.delay_steps.max(initial=0)))
-    history = {name: np.concatenate([np.zeros((depths[name], *a.shape[1:]), np.int64), a]) for name, a in sent.items()}
-    for port in (port for port in quantized.outputs if port.name in requested):
-        steps = next(iter(sent.values())).shape[0]
-        out[port.name, "s"] = out[port.name, "v"] = readout_values(quantized, port, steps, history, depths)
-    return out
-
-
-def _sends(neuron: FixedNeuron) -> str:
-    return "s" if neuron.fires else "v"

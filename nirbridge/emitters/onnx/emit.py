@@ -1,0 +1,141 @@
+"""ONNX as a target: a network in float32, or a quantized network in integers, as one model over time."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nirbridge._types import Progress, no_progress
+from nirbridge.emitters.artifact import Artifact, make_artifact
+from nirbridge.emitters.onnx.plan import OnnxPlan
+from nirbridge.errors import ModelError, UsageError, instance_of, quoted
+from nirbridge.mapping.model import Model
+from nirbridge.network.model import Network
+from nirbridge.quantization.model import QuantizedNetwork
+from nirbridge.simulators.inputs import Input
+from nirbridge.simulators.types import Probe, Recording
+
+NETWORK, MODEL, PROGRAM = "network.q.npz", "model.onnx", "program.json"
+TEMPLATES = Path(__file__).with_name("templates")
+BYTES_MAX = 2**31 - 1
+"""Limit of a protobuf file."""
+TAKES = (Network, QuantizedNetwork)
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxOptions:
+    """Options for emitting an ONNX model: none so far."""
+
+
+def emit(model: Network | QuantizedNetwork) -> Artifact:
+    """The ONNX model of a network in float32, or of a quantized network in integers; always the same bytes.
+
+    Raises:
+        UsageError: the package onnx is not installed.
+        ModelError: no input, or what ONNX Runtime cannot compute; more than 2 GB.
+    """
+    needed("onnx")
+    from nirbridge.emitters.onnx.integers import integer_model
+    from nirbridge.emitters.onnx.real import real_model
+
+    if not model.inputs:
+        raise ModelError.of("network", "has no input", "an ONNX model takes time and batch from one", "add an input")
+    is_integer = isinstance(model, QuantizedNetwork)
+    plan = integer_model(model) if isinstance(model, QuantizedNetwork) else real_model(model)
+    content = plan.model.SerializeToString(deterministic=True)
+    if len(content) > BYTES_MAX:
+        raise ModelError.of("network", f"a model of {len(content):,} bytes", f"ONNX takes {BYTES_MAX:,}", "emit a part")
+    files = {MODEL: content, PROGRAM: _program(plan), "run.py": _template("run.py")}
+    files["README.md"] = _readme(plan)
+    if is_integer:
+        from nirbridge.quantization.storage.file import quantized_bytes
+
+        files[NETWORK] = quantized_bytes(model)
+    return make_artifact(files, {"kind": "onnx", "schema": 1, "numbers": plan.facts["numbers"]})
+
+
+def needed(package: str) -> None:
+    """Raises UsageError where a package of the extra ``onnx`` is not installed."""
+    if importlib.util.find_spec(package) is None:
+        step = "install nirbridge[onnx]"
+        raise UsageError.of("emitter 'onnx'", f"the package {package} is not installed", "", step)
+
+
+def _program(plan: OnnxPlan) -> bytes:
+    """Names of the network, and the tensors that stand for them."""
+    ports = {
+        key: [{"name": p.name, "shape": p.shape, "id": p.id, "dtype": p.dtype, "reads_out": p.reads_out} for p in each]
+        for key, each in (("inputs", plan.inputs), ("outputs", plan.outputs))
+    }
+    nodes = [
+        {
+            "name": n.name,
+            "shape": n.shape,
+            "fires": n.fires,
+            "max_spikes": n.max_spikes,
+            "variables": dict(n.variables),
+            "dtype": n.dtype,
+        }
+        for n in plan.nodes
+    ]
+    return (json.dumps({**plan.facts, **ports, "nodes": nodes}, sort_keys=True, indent=1) + "\n").encode("ascii")
+
+
+def _template(name: str) -> bytes:
+    return (TEMPLATES / f"{name}.txt").read_bytes()
+
+
+def _readme(plan: OnnxPlan) -> bytes:
+    text = _template("README.md").decode("utf-8")
+    integers = plan.facts["numbers"] == "integers"
+    numbers = "the integers of a chip, int64; sums that are exact in float32 are made there" if integers else "float32"
+    rows = [f"| `{p.id}` | {kind} | {_name(p.name)} | {_shape(p.shape)} |"
+            for kind, ports in (("input", plan.inputs), ("output", plan.outputs)) for p in ports]  # fmt: skip
+    return text.replace("@NUMBERS@", numbers).replace("@PORTS@", "\n".join(rows)).encode("utf-8")
+
+
+def _name(name: str) -> str:
+    """A name of the model between marks that it cannot leave."""
+    return quoted(name).replace("|", "/").replace("`", "'").replace("<", "(").replace(">", ")")
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return " x ".join(["time", "batch", *map(str, shape)])
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxEmitter:
+    """Models for ONNX Runtime, OpenVINO and others: one Scan over time, with dynamic time and batch."""
+
+    takes = TAKES
+    options = OnnxOptions
+    records = ("s", "u", "v")
+
+    def emit(self, model: Model, options: OnnxOptions | None = None) -> Artifact:
+        """See ``emit``."""
+        hint = "emit its quantized network or the network itself"
+        known = instance_of(model, TAKES, "model of emitter 'onnx'", hint)
+        if options is not None:
+            instance_of(options, OnnxOptions, "options of emitter 'onnx'")
+        return emit(known)
+
+    def run(
+        self,
+        artifact: Artifact,
+        inputs: Mapping[str, Input] | Input,
+        *,
+        steps: int | None = None,
+        record: Sequence[Probe] | None = None,
+        progress: Progress = no_progress,
+    ) -> Recording:
+        """See ``run_program``: in ONNX Runtime on the CPU."""
+        from nirbridge.emitters.onnx.runtime import run_program
+
+        program = instance_of(artifact, Artifact, "program of emitter 'onnx'")
+        return run_program(program, inputs, steps=steps, record=record, progress=progress)
+
+
+ONNX = OnnxEmitter()

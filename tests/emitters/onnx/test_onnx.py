@@ -1,0 +1,260 @@
+"""ONNX models: bit-equal in integers, and in float32 where every sum is exact; the same in OpenVINO."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+import nirbridge as nb
+from nirbridge.arrays import Array, freeze
+from nirbridge.emitters.onnx.emit import ONNX, OnnxOptions, emit
+from nirbridge.errors import DoesNotFit, ModelError, UsageError
+from nirbridge.network.model import Network, Population, Port, Projection, Timing
+from nirbridge.network.neurons import neuron
+from nirbridge.network.operators import Chain, Conv, Dense, Identity, Reshape, Scale, Sparse, SumPool
+from nirbridge.pipeline import load_chip, load_network, verify_network
+from nirbridge.simulators.fixed.simulate import simulate_fixed
+from nirbridge.simulators.simulate import simulate
+from nirbridge.simulators.types import Probe
+from nirbridge.testing import check_conformance, networks
+from nirbridge.verification.verify import verification_failures
+from tests.emitters.c.programs import ALL, random_inputs, random_networks
+
+TIMING = Timing(1e-3, "euler", "to-value", ">", "per-second")
+LEAK = 7 / 8
+"""1 - dt/tau of the dyadic oracle: with weights on a grid of 2^-10 every sum is exact in float32."""
+FILES = {"cnn_sinabs": "02_cnn/cnn_sinabs.nir", "braille": "03_rnn/braille_noDelay_bias_zero.nir"}
+
+
+def grid(rng: np.random.Generator, *shape: int) -> Array:
+    return freeze(rng.integers(-300, 700, shape) / 1024)
+
+
+def lif(**changes: Any) -> Any:
+    return neuron("LIF", **{"a_mem": LEAK, "g_mem": 1 / 8, "theta": 1 / 16, **changes})
+
+
+def dense(rng: np.random.Generator) -> Network:
+    a, b = Population("a", (12,), lif()), Population("b", (5,), lif(reset="subtract", reset_amount=1 / 16))
+    edges = (
+        Projection("in", "a", Dense(grid(rng, 12, 9)), freeze(grid(rng, 12))),
+        Projection("a", "b", Dense(grid(rng, 5, 12))),
+    )
+    return whole((a, b), edges, "b", (9,))
+
+
+def convolutions(rng: np.random.Generator) -> Network:
+    first = Conv(grid(rng, 4, 1, 3, 3), (2, 1), ((1, 0), (0, 1)), (1, 2), 2, (2, 9, 8))
+    pool = SumPool((2, 2), (2, 2), ((0, 0), (0, 0)), first.output_shape, 0.25)
+    a = Population("a", first.output_shape, lif(compare=">=", refractory_steps=2))
+    flat = int(np.prod(pool.output_shape))
+    chain = Chain((pool, Reshape(pool.output_shape, (flat,)), Dense(grid(rng, 6, flat))))
+    return whole(
+        (a, Population("b", (6,), lif())), (Projection("in", "a", first), Projection("a", "b", chain)), "b", (2, 9, 8)
+    )
+
+
+def recurrent(rng: np.random.Generator) -> Network:
+    a = Population("a", (7,), lif(theta=np.arange(1, 8) / 32, v_reset=-1 / 16, v_init=1 / 64))
+    delays = freeze(np.arange(1, 8))
+    edges = (
+        Projection("in", "a", Dense(grid(rng, 7, 6)), delay_steps=freeze(np.array([0, 2, 1, 0, 3, 1]))),
+        Projection("a", "a", Dense(grid(rng, 7, 7)), delay_steps=delays, target_delay_steps=freeze(np.arange(7) % 3)),
+        Projection("in", "a", Dense(grid(rng, 7, 6)), delay_steps=freeze(np.int64(2))),
+    )
+    return whole((a,), edges, "a", (6,))
+
+
+def residual(rng: np.random.Generator) -> Network:
+    """Two branches, currents of their own, floors, several spikes, a readout that drives, two outputs."""
+    a = Population(
+        "a", (6,), neuron("CubaLIF", a_mem=LEAK, g_mem=1 / 8, a_syn=1 / 2, g_syn=1.0, theta=1 / 32, v_min=-1 / 8)
+    )
+    b = Population("b", (6,), lif(max_spikes=3, theta=1 / 8, reset="subtract", bias=1 / 64))
+    c = Population("c", (6,), lif(theta=None))
+    d = Population("d", (6,), lif(reset="none"))
+    indptr, indices = np.arange(0, 13, 2), np.array([0, 3, 1, 4, 2, 5, 0, 1, 2, 3, 4, 5])
+    sparse = Sparse(freeze(indptr), freeze(indices), grid(rng, 12), (6,), (6,))
+    edges = (
+        Projection("in", "a", Identity((6,))),
+        Projection("a", "b", Dense(grid(rng, 6, 6))),
+        Projection("in", "b", Scale(grid(rng, 6))),
+        Projection("b", "c", sparse),
+        Projection("a", "c", Dense(grid(rng, 6, 6)), delay_steps=freeze(np.int64(4))),
+        Projection("c", "d", Identity((6,))),
+    )
+    network = whole((a, b, c, d), edges, "d", (6,))
+    more = Projection("c", "sum", Identity((6,))), Projection("b", "sum", Dense(grid(rng, 6, 6)), freeze(grid(rng, 6)))
+    return replace(network, outputs=(*network.outputs, Port("sum", (6,))), projections=(*network.projections, *more))
+
+
+def whole(
+    populations: tuple[Population, ...], edges: tuple[Projection, ...], last: str, shape: tuple[int, ...]
+) -> Network:
+    end = next(p for p in populations if p.name == last)
+    edges = (*edges, Projection(last, "out", Identity(end.shape)))
+    return Network(1e-3, TIMING, populations, edges, (Port("in", shape),), (Port("out", end.shape),))
+
+
+ORACLES = [dense, convolutions, recurrent, residual]
+
+
+@pytest.mark.parametrize("make", ORACLES)
+def test_every_bit_of_the_dyadic_oracle(make: Any) -> None:
+    """Exact sums: any order of additions gives the same bits, so another bit is another meaning."""
+    for seed in range(3):
+        network = make(np.random.default_rng(seed))
+        rng = np.random.default_rng(seed + 10)
+        x = (rng.random((24, 3, *network.inputs[0].shape)) < 0.4).astype(np.float32)
+        record = [Probe("*", ("s", "v")), *(Probe(p.name, ("u",)) for p in network.populations)]
+        reference = simulate(network, x, record=record, backend="numpy").recording.arrays
+        found = ONNX.run(ONNX.emit(network), x, record=record).arrays
+        assert set(found) == set(reference)
+        for key, array in reference.items():
+            assert found[key].dtype == array.dtype, key
+            assert np.array_equal(found[key], array), key
+        assert all(reference[p.name, "s"].any() for p in network.populations if p.neuron.fires)
+
+
+@pytest.mark.parametrize("make", ORACLES)
+def test_the_same_bits_in_openvino(make: Any) -> None:
+    if importlib.util.find_spec("openvino") is None:
+        pytest.skip("openvino is not installed: pip install openvino")
+    import openvino
+
+    network = make(np.random.default_rng(0))
+    program = emit(network)
+    core = openvino.Core()
+    model = core.compile_model(core.read_model(program.files["model.onnx"]), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    x = (np.random.default_rng(1).random((20, 2, *network.inputs[0].shape)) < 0.4).astype(np.float32)
+    found = list(model([x]).values())
+    reference = simulate(network, x, backend="numpy").recording.arrays
+    for array, port in zip(found, network.outputs, strict=True):
+        (expected,) = (a for (name, _), a in reference.items() if name == port.name)
+        assert np.array_equal(array, expected), port.name
+
+
+@pytest.mark.parametrize("first", [0, 20, 40])
+def test_integers_of_random_networks(first: int) -> None:
+    q = random_networks(range(first, first + 20))
+    inputs = random_inputs(q, 25, seed=first)
+    fixed = simulate_fixed(q, inputs, record=ALL).recording.arrays
+    found = ONNX.run(ONNX.emit(q), inputs, record=ALL).arrays
+    assert set(found) == set(fixed)
+    for key, array in fixed.items():
+        assert found[key].dtype == array.dtype
+        assert np.array_equal(found[key], array), key
+
+
+def test_integers_beyond_float32() -> None:
+    """Sums of 2^24 and more are made in int64, convolutions as lists of synapses."""
+    from nirbridge.quantization.model import FixedInput
+    from tests.emitters.c.programs import whole as complete
+    from tests.emitters.hand_made import conv, population, projection, quantized
+    from tests.emitters.hand_made import neuron as fixed_neuron
+
+    rng = np.random.default_rng(0)
+    p = population("p", (4, 5, 6), replace(fixed_neuron(fires_above=1 << 30, dv=10), u_bits=40, v_bits=40))
+    image = FixedInput("image", (2, 5, 6), value_max=1 << 20)
+    q = complete(quantized([image], [p], [projection("image", "p", conv(rng, (2, 5, 6), 4, (3, 3)))], ["p"]))
+    inputs = random_inputs(q, 20)
+    fixed = simulate_fixed(q, inputs, record=ALL).recording.arrays
+    found = ONNX.run(ONNX.emit(q), inputs, record=ALL).arrays
+    assert all(np.array_equal(found[key], array) for key, array in fixed.items())
+    assert fixed["p", "s"].any()
+    assert abs(fixed["p", "u"]).max() > 2**30
+
+
+@pytest.mark.parametrize("name", ["digits_mlp", "digits_cnn"])
+def test_digits(name: str, root: Path) -> None:
+    """The same spikes in float32, though sums are not exact there; the same bits in integers."""
+    network = load_network(root / "examples/models" / f"{name}.nir")
+    x = (np.random.default_rng(0).random((50, 4, *network.inputs[0].shape)) < 0.15).astype(np.float32)
+    record = [Probe("*", ("s",))]
+    reference = simulate(network, x, record=record).recording.arrays
+    found = ONNX.run(ONNX.emit(network), x, record=record).arrays
+    assert all(np.array_equal(found[key], array) for key, array in reference.items())
+    checked = verify_network(network, load_chip("loihi2"), target="onnx", steps=30)
+    assert verification_failures(checked) == []
+    assert [p.b for p in checked.pairs if p.required] == ["mapped", "onnx"]
+
+
+@pytest.mark.parametrize("name", list(FILES))
+def test_models_of_the_paper(name: str, root: Path) -> None:
+    path = root.parent / "shared" / "data" / "nir_paper" / FILES[name]
+    if not path.exists():
+        pytest.skip(f"{path.name} is not there: real files lie beside the checkout")
+    q = nb.quantize(path, "loihi2")
+    inputs = random_inputs(q, 20, samples=1)
+    fixed = simulate_fixed(q, inputs, record=ALL).recording.arrays
+    found = ONNX.run(ONNX.emit(q), inputs, record=ALL).arrays
+    assert all(np.array_equal(found[key], array) for key, array in fixed.items())
+
+
+@settings(max_examples=15, deadline=None, database=None, derandomize=True, phases=[Phase.generate])
+@given(networks(), st.sampled_from(["loihi1", "loihi2"]))
+def test_random_nir_graphs(network: Network, chip: str) -> None:
+    x = {p.name: np.ones((6, 1, *p.shape), np.float32) for p in network.inputs}
+    ONNX.run(ONNX.emit(network), x)  # every network of the reference is a model
+    try:
+        found = verify_network(network, load_chip(chip), target="onnx", steps=16)
+    except (ModelError, DoesNotFit):
+        return  # nothing that this chip computes
+    assert verification_failures(found) == []
+
+
+def test_the_emitter_keeps_to_its_protocol() -> None:
+    check_conformance("emitters", "onnx")
+
+
+def test_a_chip_makes_integers_and_none_real_numbers(root: Path, tmp_path: Path) -> None:
+    model = root / "examples/models/digits_mlp.nir"
+    kinds = [
+        json.loads(nb.emit(model, "onnx", **more).files["manifest.json"])["numbers"]
+        for more in ({}, {"chip": "loihi1"})
+    ]
+    assert kinds == ["float32", "integers"]
+    with pytest.raises(UsageError, match="emitter 'onnx': given with --weight-bits"):
+        nb.emit(model, "onnx", weight_bits=4)
+    nb.emit(model, "onnx").save(tmp_path / "p")
+    np.save(tmp_path / "x.npy", np.ones((5, 2, 64), np.float32))
+    subprocess.run([sys.executable, "p/run.py", "x.npy", "out.npz"], cwd=tmp_path, check=True)
+    expected = nb.simulate(model, np.ones((5, 2, 64)))
+    assert np.array_equal(np.load(tmp_path / "out.npz")["out0"], expected["output"])
+
+
+def test_weights_are_stored_once_and_names_stay_out(root: Path) -> None:
+    model = onnx.load_model_from_string(emit(load_network(root / "examples/models/digits_cnn.nir")).files["model.onnx"])
+    onnx.checker.check_model(model, full_check=True)
+    assert sum(np.prod(t.dims) for t in model.graph.initializer) < 4000
+    assert [p.name for p in (*model.graph.input, *model.graph.output)] == ["in0", "out0"]
+    assert b"leaky" not in model.SerializeToString()
+
+
+def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = dense(np.random.default_rng(0))
+    alone = replace(network, inputs=(), projections=tuple(p for p in network.projections if p.source != "in"))
+    with pytest.raises(ModelError, match="network: has no input"):
+        emit(alone)
+    with pytest.raises(UsageError, match="model of emitter 'onnx'"):
+        ONNX.emit("x")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(UsageError, match="options of emitter 'onnx'"):
+        ONNX.emit(network, 3)  # pyright: ignore[reportArgumentType]
+    program = ONNX.emit(network, OnnxOptions())
+    assert program.digest == ONNX.emit(network).digest
+    with pytest.raises(UsageError, match="record 'a': variable i"):
+        ONNX.run(program, np.ones((3, 9)), record=[Probe("a", ("i",))])
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"the package onnx is not installed; install nirbridge\[onnx\]"):
+        emit(network)
