@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,15 +9,14 @@ from pathlib import Path
 
 from nirbridge._types import Progress, no_progress
 from nirbridge.emitters.artifact import Artifact, make_artifact
-from nirbridge.emitters.onnx.plan import OnnxPlan
-from nirbridge.errors import ModelError, UsageError, instance_of, quoted
+from nirbridge.emitters.onnx.plan import MODEL, NETWORK, PROGRAM, OnnxPlan, needed
+from nirbridge.errors import ModelError, instance_of, quoted
 from nirbridge.mapping.model import Model
 from nirbridge.network.model import Network
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.simulators.inputs import Input
 from nirbridge.simulators.types import Probe, Recording
 
-NETWORK, MODEL, PROGRAM = "network.q.npz", "model.onnx", "program.json"
 TEMPLATES = Path(__file__).with_name("templates")
 BYTES_MAX = 2**31 - 1
 """Limit of a protobuf file."""
@@ -55,13 +53,6 @@ def emit(model: Network | QuantizedNetwork) -> Artifact:
 
         files[NETWORK] = quantized_bytes(model)
     return make_artifact(files, {"kind": "onnx", "schema": 1, "numbers": plan.facts["numbers"]})
-
-
-def needed(package: str) -> None:
-    """Raises UsageError where a package of the extra ``onnx`` is not installed."""
-    if importlib.util.find_spec(package) is None:
-        step = "install nirbridge[onnx]"
-        raise UsageError.of("emitter 'onnx'", f"the package {package} is not installed", "", step)
 
 
 def _program(plan: OnnxPlan) -> bytes:

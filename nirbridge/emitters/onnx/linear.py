@@ -10,7 +10,7 @@ from nirbridge.arrays import Array
 from nirbridge.emitters.onnx.graph import GraphBuilder
 from nirbridge.network.apply import matrix
 from nirbridge.network.compose import parts_of
-from nirbridge.network.operators import Conv, Dense, Identity, Operator, Part, Reshape, Scale, Sparse, SumPool
+from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
 
 MATRIX_MAX = 2**20
 """Sparse operators with fewer elements than this as a matrix are one: a product is quicker than adding up places."""
@@ -27,7 +27,8 @@ def linear(g: GraphBuilder, operator: Operator, x: str, dtype: str) -> str:
     return x
 
 
-def _part(g: GraphBuilder, part: Part, x: str, dtype: str) -> str:
+def _part(g: GraphBuilder, part: Operator, x: str, dtype: str) -> str:
+    assert not isinstance(part, Chain), "a chain has no chain among its parts"
     if isinstance(part, Identity | Reshape):
         return x
     if isinstance(part, Scale):

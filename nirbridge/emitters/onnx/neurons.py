@@ -83,43 +83,65 @@ def real_step(g: GraphBuilder, p: Population, drive: str, state: dict[str, str])
 
 def integer_step(g: GraphBuilder, p: FixedPopulation, drive: str, state: dict[str, str]) -> Stepped:
     """The neuron at the head of quantization/model.py in int64."""
-    n = p.neuron
-
-    def number(values: object) -> str:
-        return g.flat(np.asarray(values), p.shape, "int64")
-
-    half, last = 1 << (n.u_bits - 1), (1 << (n.v_bits - 1)) - 1
-    u = g.op("Add", _kept(g, state["u"], 4095 - n.du, number), g.op("Mul", drive, number(1 << INPUT_SHIFT)))
-    u = g.op("Where", g.op("Greater", u, number(half)), g.op("Sub", u, number(2 * half)), u)
-    u = g.op("Where", g.op("LessOrEqual", u, number(-half)), g.op("Add", u, number(2 * half)), u)
-    v = g.op("Add", g.op("Add", _kept(g, state["v"], 4096 - n.dv, number), u), number(n.bias))
-    v = g.op("Max", g.op("Min", v, number(last)), number(-last))
+    n, own = p.neuron, _IntegerStep(g, p)
+    u = own.current(drive, state["u"])
+    v = own.potential(u, state["v"])
     if n.fires_above is None:
         return Stepped(v, {"u": u, "v": v}, {"u": u, "v": v})
     following = {"u": u}
-    held = g.op("Greater", state["rest"], number(0)) if "rest" in state else None
-    v = v if held is None else g.op("Where", held, number(0), v)
-    fired = g.op("Greater", v, number(n.fires_above))
+    held = g.op("Greater", state["rest"], own.number(0)) if "rest" in state else None
+    v = v if held is None else g.op("Where", held, own.number(0), v)
+    fired = g.op("Greater", v, own.number(n.fires_above))
     fired = fired if held is None else g.op("And", fired, g.op("Not", held))
-    spikes = g.cast(fired, "int64")
-    if n.max_spikes > 1:
-        size = number(np.maximum(n.spike_size, 1))
-        whole = g.op("Div", g.op("Sub", v, g.op("Mod", v, size)), size)  # rounded down: ONNX cuts towards zero
-        spikes = g.op("Where", fired, g.op("Min", whole, number(n.max_spikes)), number(0))
-        fired = g.op("Greater", spikes, number(0))
+    spikes, fired = own.spikes(v, fired)
     if held is not None:
-        waits = g.op("Max", g.op("Sub", state["rest"], number(1)), number(0))
-        following["rest"] = g.op("Where", fired, number(n.refractory_steps), waits)
-    if n.reset == "zero":
-        v = g.op("Where", fired, number(0), v)
-    elif n.reset == "subtract":
-        v = g.op("Sub", v, g.op("Mul", spikes, number(n.reset_amount)))
-    v = v if n.v_min is None else g.op("Max", v, number(n.v_min))
+        waits = g.op("Max", g.op("Sub", state["rest"], own.number(1)), own.number(0))
+        following["rest"] = g.op("Where", fired, own.number(n.refractory_steps), waits)
+    v = own.after_reset(v, fired, spikes)
     return Stepped(spikes, {"s": spikes, "u": u, "v": v}, {**following, "v": v})
 
 
-def _kept(g: GraphBuilder, x: str, keep: object, number: object) -> str:
-    """``sign(x) * ((|x| * keep) >> 12)``."""
-    assert callable(number)
-    size = g.op("Div", g.op("Mul", g.op("Abs", x), number(keep)), number(4096))
-    return g.op("Mul", g.op("Sign", x), size)
+class _IntegerStep:
+    """The parts of a time step of an integer neuron."""
+
+    def __init__(self, g: GraphBuilder, p: FixedPopulation) -> None:
+        self.g, self.p = g, p
+
+    def number(self, values: object) -> str:
+        return self.g.flat(np.asarray(values), self.p.shape, "int64")
+
+    def kept(self, x: str, keep: object) -> str:
+        """``sign(x) * ((|x| * keep) >> 12)``."""
+        size = self.g.op("Div", self.g.op("Mul", self.g.op("Abs", x), self.number(keep)), self.number(4096))
+        return self.g.op("Mul", self.g.op("Sign", x), size)
+
+    def current(self, drive: str, u: str) -> str:
+        g, n = self.g, self.p.neuron
+        half = 1 << (n.u_bits - 1)
+        u = g.op("Add", self.kept(u, 4095 - n.du), g.op("Mul", drive, self.number(1 << INPUT_SHIFT)))
+        u = g.op("Where", g.op("Greater", u, self.number(half)), g.op("Sub", u, self.number(2 * half)), u)
+        return g.op("Where", g.op("LessOrEqual", u, self.number(-half)), g.op("Add", u, self.number(2 * half)), u)
+
+    def potential(self, u: str, v: str) -> str:
+        g, n = self.g, self.p.neuron
+        last = (1 << (n.v_bits - 1)) - 1
+        v = g.op("Add", g.op("Add", self.kept(v, 4096 - n.dv), u), self.number(n.bias))
+        return g.op("Max", g.op("Min", v, self.number(last)), self.number(-last))
+
+    def spikes(self, v: str, fired: str) -> tuple[str, str]:
+        """(spikes of the time step, whether there are any)."""
+        g, n = self.g, self.p.neuron
+        if n.max_spikes == 1:
+            return g.cast(fired, "int64"), fired
+        size = self.number(np.maximum(n.spike_size, 1))
+        whole = g.op("Div", g.op("Sub", v, g.op("Mod", v, size)), size)  # rounded down: ONNX cuts towards zero
+        spikes = g.op("Where", fired, g.op("Min", whole, self.number(n.max_spikes)), self.number(0))
+        return spikes, g.op("Greater", spikes, self.number(0))
+
+    def after_reset(self, v: str, fired: str, spikes: str) -> str:
+        g, n = self.g, self.p.neuron
+        if n.reset == "zero":
+            v = g.op("Where", fired, self.number(0), v)
+        elif n.reset == "subtract":
+            v = g.op("Sub", v, g.op("Mul", spikes, self.number(n.reset_amount)))
+        return v if n.v_min is None else g.op("Max", v, self.number(n.v_min))

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from nirbridge._types import Shape
+from nirbridge.errors import UsageError
+
+NETWORK, MODEL, PROGRAM = "network.q.npz", "model.onnx", "program.json"
+"""Files of a program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +49,10 @@ class OnnxPlan:
     nodes: tuple[PlannedNode, ...]
     outputs: tuple[PlannedPort, ...]
     facts: Mapping[str, Any]
+
+
+def needed(package: str) -> None:
+    """Raises UsageError where a package of the extra ``onnx`` is not installed."""
+    if importlib.util.find_spec(package) is None:
+        step = "install nirbridge[onnx]"
+        raise UsageError.of("emitter 'onnx'", f"the package {package} is not installed", "", step)

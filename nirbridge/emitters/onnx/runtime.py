@@ -16,7 +16,7 @@ from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact
 from nirbridge.emitters.host_outputs import needed_arrays, recorded_arrays
-from nirbridge.emitters.onnx.emit import MODEL, NETWORK, PROGRAM, needed
+from nirbridge.emitters.onnx.plan import MODEL, NETWORK, PROGRAM, needed
 from nirbridge.errors import Diagnostic, ModelError, UsageError, quoted
 from nirbridge.network.model import Network, Population, Port, Timing
 from nirbridge.network.neurons import neuron
