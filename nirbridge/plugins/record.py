@@ -90,8 +90,8 @@ if TYPE_CHECKING:
     # A type checker holds every object behind these names to its Protocol; the test suite runs them.
     from nirbridge.emitters.c.emit import C
     from nirbridge.emitters.lava.emit import LAVA
-    from nirbridge.emitters.sanafe.emit import SANAFE
     from nirbridge.emitters.onnx.emit import ONNX
+    from nirbridge.emitters.sanafe.emit import SANAFE
     from nirbridge.importers import (
         from_norse,
         from_rockpool,
