@@ -143,7 +143,7 @@ def _point(
         activity = measure_reference(mapped.network, data.inputs, **options)
     about = {"model": settings.model, "effort": mapping.effort, "method": mapping.method, "seed": mapping.seed}
     runs = PointRuns(network, data, reference, mapped, integers, activity, counter)
-    return profile_point(runs, about, witness=_witness(runs, settings))
+    return profile_point(runs, about, network.notes, witness=_witness(runs, settings))
 
 
 def _witness(runs: PointRuns, settings: ProfileOptions) -> Witness | None:

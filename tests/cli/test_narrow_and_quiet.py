@@ -262,7 +262,9 @@ def test_figures_that_are_not_public_are_marked_in_every_text(
     assert run(["show", "n.map.json"]) == 0
     texts["show"] = capsys.readouterr().out
     totals = json.loads(Path("n.map.json").read_text())["totals"]
-    energy, duration = f"{totals['energy_per_step_j'] * 1e12:.3g} pJ", f"{totals['time_per_step_s'] * 1e6:.3g} us"
+    nanoseconds = totals["time_per_step_s"] * 1e9
+    duration = f"{nanoseconds:.3g} ns" if nanoseconds < 1000 else f"{nanoseconds / 1000:.3g} us"
+    energy = f"{totals['energy_per_step_j'] * 1e12:.3g} pJ"
     for name, text in texts.items():
         shown = re.findall(rf"(?<=[ ])\S?{energy}", text), re.findall(rf"(?<=[ ])\S?{duration} per time step", text)
         assert shown == ([mark + energy], [f"{mark}{duration} per time step"]), name

@@ -17,7 +17,7 @@ from nirbridge.cli import common, main, model_target, sample_options
 from nirbridge.cli import options as conversion_options
 from nirbridge.cli.commands import compare, import_, simulate
 from nirbridge.cli.commands import emit as emit_command
-from nirbridge.cli.commands import map as map_command
+from nirbridge.cli.mapping_options import _pin, _split, core_numbers
 from nirbridge.errors import NirbridgeError, UsageError
 from nirbridge.simulators.simulate import Probe
 from tests.partitioner.nets import network_of
@@ -170,27 +170,27 @@ def test_options_of_a_conversion_for_its_importer(tmp_path: Path) -> None:
     ("text", "numbers"), [("", ()), (" , ", ()), ("3", (3,)), ("17, 3,3,", (3, 17)), ("999999999", (999_999_999,))]
 )
 def test_numbers_of_cores(text: str, numbers: tuple[int, ...]) -> None:
-    assert map_command._numbers("--x", text) == numbers
+    assert core_numbers("--x", text) == numbers
 
 
 @pytest.mark.parametrize("text", ["a", "3,a", "-1", "1.5", "1000000000", "٣", "3,²"])
 def test_one_number_of_a_core_that_is_none(text: str) -> None:
     assert (
-        refused(map_command._numbers, "--x", text)
+        refused(core_numbers, "--x", text)
         == f"--x: '{text}', expected core numbers separated by commas; as in --x 3,17"
     )
 
 
 def test_pins_and_copies() -> None:
-    assert map_command._pin("a=b=4,3") == ("a=b", (3, 4))
-    assert map_command._split("a=b=2") == ("a=b", 2)
-    assert map_command._split("a=999999999") == ("a", 999_999_999)
+    assert _pin("a=b=4,3") == ("a=b", (3, 4))
+    assert _split("a=b=2") == ("a=b", 2)
+    assert _split("a=999999999") == ("a", 999_999_999)
     for text in ("a", "a=", "=3", "3", "a= "):
         limit = "expected a population and its core; as in --pin fc1=12 or --pin fc1=12,13"
-        assert refused(map_command._pin, text) == f"--pin: '{text}', {limit}"
+        assert refused(_pin, text) == f"--pin: '{text}', {limit}"
     for text in ("a", "2", "=2", "a=", "a=x", "a=-2", "a=1000000000", "a=٣", "a=²"):
         limit = "expected a population and a number of copies; as in --split fc1=2"
-        assert refused(map_command._split, text) == f"--split: '{text}', {limit}"
+        assert refused(_split, text) == f"--split: '{text}', {limit}"
 
 
 # -- simulate and compare ----------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import pytest
 from nirbridge.cli import main as cli
 from nirbridge.cli.main import run
 
-READERS = ("map", "check", "inspect", "simulate", "quantize", "report", "verify", "emit")
+READERS = ("map", "check", "inspect", "simulate", "quantize", "report", "verify", "emit", "profile")
 NOTE = "repaired on request: norse, batch-axis"
 
 
@@ -40,6 +40,7 @@ def arguments(name: str, model: str) -> list[str]:
         "simulate": ["--input", str(folder / "in.npy"), "-o", str(folder / "out.npz")],
         "quantize": ["-o", str(folder / "m.q.npz")],
         "verify": ["--input", str(folder / "in.npy")],
+        "profile": ["--input", str(folder / "in.npy")],
         "emit": ["--to", "lava", "-o", str(folder / "program")],
         "map": ["-o", str(folder / "m.map.json")],
         "report": ["-o", str(folder / "m.html")],

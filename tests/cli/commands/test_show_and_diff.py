@@ -52,7 +52,7 @@ def as_json(*args: str, code: int = 0, capsys: pytest.CaptureFixture[str]) -> An
 
 def test_a_map_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     out = shown("show", "map.bin", capsys=capsys)
-    for line in ("chip       loihi1, 1 chip", "cores      1 of 128 used", "energy     8.98 nJ per time step"):
+    for line in ("chip       loihi1, 1 chip", "cores      1 of 128 used", "energy     8.99 nJ per time step"):
         assert line in out
     assert [row.split() for row in out.splitlines() if row.startswith("'leaky")] == [
         ["'leaky_1'", "LIF", "64", "64", "1", "1"],
