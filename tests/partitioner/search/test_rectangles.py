@@ -14,7 +14,7 @@ from nirbridge.partitioner import partition
 from nirbridge.partitioner.cost.axons import Blocks
 from nirbridge.partitioner.cost.sizing import cost_model
 from nirbridge.partitioner.search.methods import is_within
-from nirbridge.partitioner.search.rectangles import cuts
+from nirbridge.partitioner.search.rectangles import boxes, cuts
 from nirbridge.partitioner.search.rectangles.boxes import Plane, channel_sizes
 from nirbridge.partitioner.search.rectangles.rests import rests_of
 from nirbridge.partitioner.search.rectangles.tiling import axons_bind, tiled
@@ -60,10 +60,10 @@ def test_the_cheapest_tiling_is_that_of_brute_force(seed: int) -> None:
     prices = random_prices(seed, height, width)
     found = cuts.cheapest(prices, height, width)
     assert found is not None
-    total, boxes = found
+    total, tiles = found
     assert total == least_of_nested_cuts(prices, height, width)
-    assert total == sum(int(prices[h, w][r, c]) for r, c, h, w in boxes)
-    assert tiles_exactly((height, width), [((r, r + h), (c, c + w)) for r, c, h, w in boxes])
+    assert total == sum(int(prices[h, w][r, c]) for r, c, h, w in tiles)
+    assert tiles_exactly((height, width), [((r, r + h), (c, c + w)) for r, c, h, w in tiles])
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -73,23 +73,23 @@ def test_bands_of_large_planes_are_tilings_and_no_cheaper(seed: int, monkeypatch
     monkeypatch.setattr(cuts, "NESTED_MAX", 0)
     found = cuts.cheapest(prices, height, width)
     assert found is not None
-    total, boxes = found
+    total, tiles = found
     assert total >= least_of_nested_cuts(prices, height, width)
-    assert total == sum(int(prices[h, w][r, c]) for r, c, h, w in boxes)
-    assert tiles_exactly((height, width), [((r, r + h), (c, c + w)) for r, c, h, w in boxes])
+    assert total == sum(int(prices[h, w][r, c]) for r, c, h, w in tiles)
+    assert tiles_exactly((height, width), [((r, r + h), (c, c + w)) for r, c, h, w in tiles])
 
 
 def test_bands_of_columns_are_tried_where_rows_are_dearer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuts, "NESTED_MAX", 0)
     ones, twos = np.full((3, 2), 50), np.full((2, 2), 50)
     ones[0, 0] = twos[1, 0] = twos[0, 1] = ones[2, 1] = 1  # left column cut after 1 row, right column after 2
-    boxes = [(0, 0, 1, 1), (1, 0, 2, 1), (0, 1, 2, 1), (2, 1, 1, 1)]
+    tiles = [(0, 0, 1, 1), (1, 0, 2, 1), (0, 1, 2, 1), (2, 1, 1, 1)]
     found = cuts.cheapest({(1, 1): ones, (2, 1): twos}, 3, 2)
     assert found is not None
-    assert (found[0], sorted(found[1])) == (4, sorted(boxes))
+    assert (found[0], sorted(found[1])) == (4, sorted(tiles))
     found = cuts.cheapest({(1, 1): ones.T, (1, 2): twos.T}, 2, 3)
     assert found is not None
-    assert (found[0], sorted(found[1])) == (4, sorted((c, r, w, h) for r, c, h, w in boxes))
+    assert (found[0], sorted(found[1])) == (4, sorted((c, r, w, h) for r, c, h, w in tiles))
 
 
 @pytest.mark.parametrize("large", [False, True])
@@ -112,7 +112,7 @@ def test_vectors_are_those_of_the_cost_model(text: str) -> None:
     (name, shape) = next(iter(sizes.shapes.items()))
     slots = np.random.default_rng(0).integers(1, 4, size=shape)
     for channels in ((0, shape[0]), (1, 3)):
-        plane = Plane(sizes, name, channels)
+        plane = Plane(sizes, name, channels, {})
         found = plane.vectors(slots, cap)
         fitting = 0
         for h, w in product(range(1, plane.height + 1), range(1, plane.width + 1)):
@@ -192,3 +192,30 @@ def test_tilings_are_tried_where_input_axons_are_the_fullest_resource() -> None:
     assert not axons_bind(cost_model(dense, scarce, 8), capacity(scarce), None)
     unlimited = chip(core={"input_axons": None}, words=None)
     assert not axons_bind(cost_model(conv, unlimited, 8), capacity(unlimited), blocks)
+
+
+def test_populations_of_few_sources_are_cut_for_the_rooms_that_others_leave() -> None:
+    """A box of 2 x 2 positions takes 200 axons and 32 neurons; 4 x 7 positions of the layer before fit beside it."""
+    net = network_of("1x28x28 conv8k3 if conv8k3s2 if conv16k3 if conv16k1 if")
+    sizes, cap = cost_model(net, CROSSBAR, 8), capacity(CROSSBAR)
+    blocks = tiled(sizes, cap, {}, 0)
+    assert blocks is not None
+    assert len(blocks) <= 49
+    assert covers(net, blocks)
+    assert is_within(sizes, blocks)
+    shared = [{s.population for s in block} for block in blocks]
+    assert sum({"2_if", "4_if"} <= names for names in shared) > 20
+    apart = tiled(sizes, cap, {"2_if": 1}, 0)
+    assert apart is not None
+    assert len(apart) > 60
+    assert all("2_if" not in names or len(names) == 1 for names in ({s.population for s in b} for b in apart))
+
+
+def test_planes_of_too_many_kinds_are_left_to_other_tilings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boxes, "COSTS_MAX", 3)
+    net = network_of("2x9x9 conv4k3p1 lif")
+    sizes = cost_model(net, CROSSBAR, 8)
+    assert Plane(sizes, "2_lif", (0, 4), {}).vectors(None, capacity(CROSSBAR)) == {}
+    blocks = tiled(sizes, capacity(CROSSBAR), {}, 0)
+    assert blocks is not None
+    assert covers(net, blocks)

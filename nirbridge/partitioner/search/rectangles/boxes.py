@@ -9,7 +9,7 @@ import numpy as np
 
 from nirbridge._types import Box
 from nirbridge.arrays import Array
-from nirbridge.partitioner.cost.sizing import CostModel
+from nirbridge.partitioner.cost.sizing import CostModel, box_size
 from nirbridge.partitioner.search.slicing import UNLIMITED
 
 Range = tuple[int, int]
@@ -18,15 +18,23 @@ Vectors = dict[tuple[int, int], Array]
 
 ``UNLIMITED`` neurons where it does not fit; sizes of which no box fits are left out.
 """
+Kinds = dict[tuple[str, int, int], tuple[Array, list[int]]]
+COSTS_MAX = 20_000
+"""Boxes whose costs are computed, at most: fewer where ranges along an axis are alike, which is usual."""
 
 
 class Plane:
-    """Some channels of a population of two or three axes; a population of two axes is one row of positions."""
+    """Some channels of a population of two or three axes; a population of two axes is one row of positions.
 
-    def __init__(self, sizes: CostModel, name: str, channels: Range) -> None:
-        self.sizes, self.name, self.channels = sizes, name, channels
+    ``kinds`` keeps the kinds of ranges (``_kinds``) for all planes of a network.
+    """
+
+    def __init__(self, sizes: CostModel, name: str, channels: Range, kinds: Kinds) -> None:
+        self.sizes, self.name, self.channels, self.kinds = sizes, name, channels, kinds
         *_, self.width = shape = sizes.shapes[name]
         self.height = shape[1] if len(shape) == 3 else 1
+        self.count_words = True
+        self.counted = 0
 
     def box(self, row: int, column: int, height: int, width: int) -> Box:
         """The box of this height and width that begins there."""
@@ -34,14 +42,20 @@ class Plane:
         return (self.channels, *rows, (column, column + width))
 
     def vectors(self, slots: Array | None, cap: Array) -> Vectors:
-        """The vectors of all boxes; ``slots`` are the output axons of each neuron, if they are charged."""
+        """The vectors of all boxes, none where they are too many to be counted.
+
+        ``slots`` are the output axons of each neuron, if they are charged.
+        """
         found: Vectors = {}
+        self.count_words = bool(cap[2] < UNLIMITED)
         charged = None if slots is None else self._charges(slots)
         widest = self.width
         for height in range(1, self.height + 1):
             fitting = 0
             for width in range(1, widest + 1):
                 boxes = self._of_size(height, width, charged, cap)
+                if self.counted > COSTS_MAX:
+                    return {}
                 if boxes is None:
                     break
                 found[height, width], fitting = boxes, width
@@ -53,6 +67,7 @@ class Plane:
 
     def _of_size(self, height: int, width: int, charged: Array | None, cap: Array) -> Array | None:
         rows, columns = self._kinds(1, self.height, height), self._kinds(2, self.width, width)
+        self.counted += len(rows[1]) * len(columns[1])
         table = np.array([[self._cost(self.box(r, c, height, width)) for c in columns[1]] for r in rows[1]], np.int64)
         vectors = table[rows[0]][:, columns[0]]
         if charged is not None:
@@ -65,7 +80,9 @@ class Plane:
         return vectors
 
     def _cost(self, box: Box) -> tuple[int, ...]:
-        return (*self.sizes.cost(self.name, box), 0)
+        if self.count_words or self.sizes.count_decays or self.sizes.count_thresholds:
+            return (*self.sizes.cost(self.name, box), 0)
+        return (box_size(box), self.sizes.axons(self.name, box), 0, 0, 0, 0)
 
     def _kinds(self, axis: int, length: int, size: int) -> tuple[Array, list[int]]:
         """Of each range of ``size`` along an axis its kind, and the start of one range of each kind."""
@@ -73,16 +90,14 @@ class Plane:
             if axis == 1:
                 return np.zeros(1, np.int64), [0]
             axis = 1
-        numbers: dict[object, int] = {}
-        starts: list[int] = []
-        kinds = []
-        for start in range(length - size + 1):
-            kind = self.sizes.range_kind(self.name, axis, (start, start + size))
-            if kind not in numbers:
-                numbers[kind] = len(starts)
-                starts.append(start)
-            kinds.append(numbers[kind])
-        return np.array(kinds, np.int64), starts
+        key = (self.sizes.like[self.name], axis, size)
+        if key not in self.kinds:
+            first: dict[object, int] = {}
+            ranges = [self.sizes.range_kind(self.name, axis, (a, a + size)) for a in range(length - size + 1)]
+            starts = [start for start, kind in enumerate(ranges) if first.setdefault(kind, start) == start]
+            numbers = {start: number for number, start in enumerate(starts)}
+            self.kinds[key] = np.array([numbers[first[kind]] for kind in ranges], np.int64), starts
+        return self.kinds[key]
 
     def _charges(self, slots: Array) -> Array:
         """Output axons of the neurons above and to the left of each corner: int64 [height + 1, width + 1]."""

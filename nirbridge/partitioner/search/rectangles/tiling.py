@@ -19,10 +19,13 @@ from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.search.packing import PackingItems, first_fit, in_core_order, packing_orders
 from nirbridge.partitioner.search.rectangles.prices import Cutter, is_spatial, prices_of
 from nirbridge.partitioner.search.rectangles.rests import Filling, rests_of
+from nirbridge.partitioner.search.rectangles.rooms import in_rooms
 from nirbridge.partitioner.search.slicing import UNLIMITED, NoTiling, Tilings, tile_all, vector
 
 AXONS_FULLEST = 0.25
 """Share of the cores in which input axons have to be the fullest resource for this search to be tried."""
+WORK_MAX = 6_000_000
+"""Work (``Cutter.work``) after which no other price is tried."""
 
 
 def axons_bind(sizes: CostModel, cap: Array, blocks: Blocks | None) -> bool:
@@ -40,18 +43,31 @@ def tiled(sizes: CostModel, cap: Array, groups: Mapping[str, int], enough: int) 
     """The best packing over several prices of rectangles; stops at ``enough`` cores. None: no tiling is legal."""
     rests, cutter = rests_of(sizes), Cutter()
     best: Blocks | None = None
+    tried: list[Tilings] = []
+    slots: Mapping[str, Array] = {}
     for price in prices_of(sizes, cap, rests):
         cutter.price = price
         try:
             tilings, slots = tile_all(sizes, cap, cutter.cut)
         except NoTiling:
             continue
-        found = _packed(sizes, cap, tilings, slots, groups, rests)
-        if found is not None and (best is None or len(found) < len(best)):
-            best = found
-        if best is not None and len(best) <= enough:
-            break
+        tried.append(tilings)
+        best = _fewer(best, _packed(sizes, cap, tilings, slots, groups, rests))
+        if best is not None and (len(best) <= enough or cutter.work > WORK_MAX):
+            return best
+    if tried:
+        contents = in_rooms(sizes, cap, tried, slots, groups, rests, cutter)
+        best = _fewer(best, None if contents is None else _in_order(sizes, contents))
     return best
+
+
+def _fewer(best: Blocks | None, other: Blocks | None) -> Blocks | None:
+    """The blocks of fewer cores, the first of equals."""
+    return other if best is None or (other is not None and len(other) < len(best)) else best
+
+
+def _in_order(sizes: CostModel, contents: list[list[Slice]]) -> Blocks:
+    return tuple(in_core_order(core, tuple(sizes.shapes)) for core in contents)
 
 
 def _packed(
@@ -74,4 +90,4 @@ def _packed(
             filling.open([slices[i] for i in core], table[core].sum(axis=0))
         if filling.fill(rests) and (best is None or len(filling.contents) < len(best)):
             best = filling.contents
-    return None if best is None else tuple(in_core_order(core, tuple(sizes.shapes)) for core in best)
+    return None if best is None else _in_order(sizes, best)
