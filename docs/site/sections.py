@@ -72,7 +72,7 @@ SECTIONS = {
     "performance": Section(
         "Measured",
         "Pages written by the benchmarks: side by side with other tools in one run, as ratios.",
-        ("benchmarks", "equivalence", "simulators-frameworks", "simulators-speed", "robustness"),
+        ("benchmarks", "profile", "equivalence", "simulators-frameworks", "simulators-speed", "robustness"),
     ),
     "development": Section(
         "Development",

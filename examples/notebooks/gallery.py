@@ -41,6 +41,14 @@ nb.plot_floorplan(mapped, ax=axes[0])
 nb.plot_floorplan(mapped, color="resource", ax=axes[1]);  # fmt: skip
 
 # %% [markdown]
+# ## Energy on data
+#
+# A profile counts the events of a run on data: the energy of an inference by layer and kind of event.
+
+# %%
+nb.plot_profile(nb.profile(network, "loihi1", x));  # fmt: skip
+
+# %% [markdown]
 # ## Traffic
 #
 # Spikes per time step over the links between tiles, and from core to core.

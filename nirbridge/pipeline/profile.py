@@ -138,7 +138,7 @@ def _point(
     options: dict[str, Any] = {"potentials": settings.potentials, "progress": settings.progress}
     options["on_block"] = counter.take
     if integers is not None:
-        activity = measure_integers(integers, data.inputs, **options)
+        activity = measure_integers(integers, data.inputs, marks_updates=counter.marks_updates, **options)
     else:  # relays and copies of the map are in no other run
         activity = measure_reference(mapped.network, data.inputs, **options)
     about = {"model": settings.model, "effort": mapping.effort, "method": mapping.method, "seed": mapping.seed}

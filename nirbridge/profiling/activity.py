@@ -19,8 +19,10 @@ from nirbridge.simulators.types import Probe, SimulationResult, SimulationState
 BLOCK_BYTES = 128 * 2**20
 """Recorded arrays of one block of samples and time steps."""
 SAMPLES = 128
-BYTES = 12
-"""Of a neuron in a time step: its spike, and its potential as the integer simulator holds it."""
+BYTES = 32
+"""Of a neuron in a time step: its spike, and its current and potential as the integer simulator holds them."""
+OnBlock = Callable[[Mapping[str, Array], Mapping[str, Array]], None]
+"""Gets the sent values of a block, and by population its updated neurons, all ``[time steps, samples, neurons]``."""
 Spikes = Mapping[str, Array]
 """Sent values of a block by name of an input or population that fires: ``[time steps, samples, neurons]``, flat."""
 
@@ -80,6 +82,8 @@ class _Runner:
     latency: Mapping[str, int]
     probes: tuple[Probe, ...]
     run: Callable[..., SimulationResult]
+    potentials: bool
+    marks_updates: bool = False
 
 
 def measure_reference(
@@ -88,7 +92,7 @@ def measure_reference(
     *,
     potentials: bool,
     progress: Progress,
-    on_block: Callable[[Spikes], None] | None = None,
+    on_block: OnBlock | None = None,
 ) -> Activity:
     """Counts of the network in real numbers.
 
@@ -109,6 +113,7 @@ def measure_reference(
         {},
         _probes(network.populations, network.outputs, potentials),
         lambda block, **options: simulate(network, block, **options),
+        potentials,
     )
     return _measure(runner, inputs, 0, on_block, lambda done: progress("reference", done))
 
@@ -119,26 +124,36 @@ def measure_integers(
     *,
     potentials: bool,
     progress: Progress,
-    on_block: Callable[[Spikes], None] | None = None,
+    on_block: OnBlock | None = None,
+    marks_updates: bool = False,
 ) -> Activity:
-    """Counts of the network in integers, over the longer run of the hardware; see ``measure_reference``."""
+    """Counts of the network in integers, over the longer run of the hardware; see ``measure_reference``.
+
+    ``marks_updates``: tell ``on_block`` which neurons are active: those with a potential, a current or a constant
+    drive. The others keep their state, which is all 0 (M. Davies et al. 2018, table 2: inactive neurons).
+    """
     simulator = FixedSimulator(quantized)
     runner = _Runner(
         quantized.inputs,
         quantized.populations,
         quantized.outputs,
         quantized.latency,
-        _probes(quantized.populations, quantized.outputs, potentials),
+        _probes(quantized.populations, quantized.outputs, potentials, marks_updates=marks_updates),
         simulator.run,
+        potentials,
+        marks_updates,
     )
     late = max(quantized.latency.values(), default=0)
     return _measure(runner, inputs, late, on_block, lambda done: progress("integers", done))
 
 
-def _probes(populations: Sequence[Any], outputs: Sequence[Node], potentials: bool) -> tuple[Probe, ...]:
+def _probes(
+    populations: Sequence[Any], outputs: Sequence[Node], potentials: bool, *, marks_updates: bool = False
+) -> tuple[Probe, ...]:
     found = []
     for p in populations:
-        variables = (("s",) if p.neuron.fires else ()) + (("v",) if potentials else ())
+        variables = (("s",) if p.neuron.fires else ()) + (("v",) if potentials or marks_updates else ())
+        variables += ("u",) if marks_updates else ()
         found += [Probe(p.name, variables)] if variables else []
     return (*found, *(Probe(port.name, ("s",)) for port in outputs))
 
@@ -147,7 +162,7 @@ def _measure(
     runner: _Runner,
     inputs: Spikes,
     late: int,
-    on_block: Callable[[Spikes], None] | None,
+    on_block: OnBlock | None,
     progress: Callable[[float], None],
 ) -> Activity:
     steps, samples = next(iter(inputs.values())).shape[:2] if inputs else (0, 1)
@@ -161,9 +176,10 @@ def _measure(
             part = {name: _cut(a, start, stop, first, last) for name, a in inputs.items()}
             result = runner.run(part, steps=stop - start, state=state, record=runner.probes)
             state = result.state
+            updated = counter.updated(result.recording.arrays)
             sent = counter.take(part, result.recording.arrays, start)
             if on_block is not None:
-                on_block(sent)
+                on_block(sent, updated)
             done += (last - first) * (stop - start)
             progress(done / total)
     return counter.finish(steps + late)
@@ -193,14 +209,26 @@ class _Counter:
         firing = [p for p in runner.populations if p.neuron.fires]
         self.counts = {n.name: np.zeros(int(np.prod(n.shape)), np.int64) for n in (*runner.inputs, *firing)}
         self.active = {p.name: 0 for p in firing}
-        self.updates = {p.name: 0 for p in runner.populations if any("v" in x.variables for x in runner.probes)}
+        self.updates = {p.name: 0 for p in runner.populations if runner.potentials}
         self.totals = {o.name: np.zeros((samples, int(np.prod(o.shape)))) for o in runner.outputs}
         self.graded: set[str] = set()
-        self.window, self.before = (0, samples), dict[str, Array]()
+        self.window, self.before, self.last = (0, samples), dict[str, Array](), dict[str, Array]()
 
     def begin(self, first: int, last: int) -> None:
         """Another block of samples."""
-        self.window, self.before = (first, last), {}
+        self.window, self.before, self.last = (first, last), {}, {}
+
+    def updated(self, arrays: Mapping[tuple[str, str], Array]) -> dict[str, Array]:
+        """By population, the neurons with a potential, a current or a constant drive; none where none are marked."""
+        found: dict[str, Array] = {}
+        for p in self.of.populations if self.of.marks_updates else ():
+            v, u = _flat(arrays[p.name, "v"]), _flat(arrays[p.name, "u"])
+            start = np.broadcast_to(np.asarray(p.neuron.v_init), p.shape).reshape(-1)
+            before = self.last.get(p.name, np.broadcast_to(start, v.shape[1:]))
+            drive = np.broadcast_to(np.asarray(p.neuron.bias), p.shape).reshape(-1)
+            found[p.name] = (np.concatenate([before[None], v[:-1]]) != 0) | (u != 0) | (drive != 0)
+            self.last[p.name] = v[-1].copy()
+        return found
 
     def take(self, inputs: Spikes, arrays: Mapping[tuple[str, str], Array], start: int) -> Spikes:
         """Count a part of a block; the sent values of all nodes, flat."""
@@ -214,8 +242,8 @@ class _Counter:
         for (name, variable), array in arrays.items():
             values = _flat(array)
             low, high = self._model_steps(name, start, len(values))
-            if variable == "v" and name in self.updates:
-                self._potentials(name, values[low:high])
+            if variable in ("u", "v"):
+                self._potentials(name, values[low:high] if variable == "v" else values[:0])
             elif name in self.totals:
                 first, last = self.window
                 self.totals[name][first:last] += values[low:high].sum(axis=0, dtype=np.float64)
@@ -232,7 +260,7 @@ class _Counter:
         return low, max(low, min(late + self.steps - start, length))
 
     def _potentials(self, name: str, values: Array) -> None:
-        if not len(values):
+        if not len(values) or name not in self.updates:
             return
         before = self.before.get(name)
         changed = values[0].size if before is None else np.count_nonzero(values[0] != before)

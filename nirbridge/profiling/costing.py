@@ -30,7 +30,7 @@ class RunCosts:
     ``steps``: time steps of all samples. ``energy_j`` and ``time_s``: joules and seconds by kind of event, with the
     figures of the chip (``own``) and, where its file has ranges, with the least (``low``) and the greatest (``high``);
     empty where the chip has none. ``longest_s``: the longest time step. ``counts``: events by kind. ``work_s``
-    [blocks]: seconds that each core works.
+    [blocks]: seconds that each core works. ``updates``: neurons updated, by population.
     """
 
     steps: int
@@ -39,6 +39,7 @@ class RunCosts:
     longest_s: float | None
     counts: Mapping[str, int]
     work_s: Array
+    updates: Mapping[str, int]
 
     def energy(self, end: str = OWN) -> float | None:
         """Joules of the run; None where the chip has no figures, or no ranges."""
@@ -64,17 +65,33 @@ class CostCounter:
         self._time: dict[str, dict[str, float]] = {end: {} for end in self._chips}
         self._counts: dict[str, int] = {}
         self._work = np.zeros(len(mapped.cores))
+        self._updates = {p.name: 0 for p in mapped.network.populations}
         self._steps, self._longest = 0, None if mapped.chip.time.barrier_s is None else 0.0
 
-    def take(self, sent: Mapping[str, Array]) -> None:
-        """Add a block: what each input and population sends, ``[time steps, samples, neurons]``."""
+    @property
+    def marks_updates(self) -> bool:
+        """True if idle neurons cost less: the chip file has a figure for the access of a neuron beside its update."""
+        energy, time = self.mapped.chip.energy, self.mapped.chip.time
+        pairs = ((energy.neuron_access_j, energy.neuron_update_j), (time.neuron_access_s, time.neuron_update_s))
+        return all(access is not None or update is None for access, update in pairs)
+
+    def take(self, sent: Mapping[str, Array], updated: Mapping[str, Array]) -> None:
+        """Add a block: what each input and population sends, and the neurons that are updated (none: all of them).
+
+        All are ``[time steps, samples, neurons]``.
+        """
         size = next((array.shape[:2] for array in sent.values()), (0, 0))
         spikes = {name: array.reshape(*array.shape[:2], *self._shapes[name]) for name, array in sent.items()}
         for p in self.mapped.network.populations:
             if p.name not in spikes:  # a readout sends to other populations in every time step, to outputs nothing
                 sends = p.name in self._always
                 spikes[p.name] = np.broadcast_to(np.asarray(sends), (*size, *p.shape))
-        for events in self.counter.pieces(spikes):
+        active = {name: array.reshape(*array.shape[:2], *self._shapes[name]) for name, array in updated.items()}
+        for name in self._updates:
+            marks = active.get(name)
+            every = int(np.prod(size)) * int(np.prod(self._shapes[name]))
+            self._updates[name] += every if marks is None else int(np.count_nonzero(marks))
+        for events in self.counter.pieces(spikes, active or None):
             self._add(events)
 
     def _add(self, events: StepEvents) -> None:
@@ -98,7 +115,8 @@ class CostCounter:
 
     def finish(self) -> RunCosts:
         """The sums of all blocks."""
-        return RunCosts(self._steps, self._energy, self._time, self._longest, self._counts, self._work)
+        totals = self._energy, self._time, self._longest, self._counts, self._work, self._updates
+        return RunCosts(self._steps, *totals)
 
 
 def _sum_into(totals: dict[str, float], parts: Mapping[str, Array]) -> None:

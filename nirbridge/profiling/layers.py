@@ -52,7 +52,7 @@ def layer_costs(counter: CostCounter, costs: RunCosts, counts: Counts) -> dict[s
         if node.name in sizes.incoming:
             ops, synapses = _received(sizes, node.name, counts, mapped)
             words = sum(sizes.cost(node.name, piece.box).synapse_words for _, piece in slices)
-            events |= dict.fromkeys(("neuron accesses", "neuron updates"), node.size * costs.steps)
+            events |= {"neuron accesses": node.size * costs.steps, "neuron updates": costs.updates[node.name]}
         blocks = sorted({block for block, _ in slices})
         work = max((float(costs.work_s[b]) for b in blocks), default=None) if costs.time() is not None else None
         found[node.name] = LayerCosts(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -55,12 +56,41 @@ def test_counts_are_those_of_the_recordings_whatever_the_blocks(block: int, monk
         data.inputs,
         potentials=True,
         progress=no_progress,
-        on_block=lambda block: sent.append(int(sum(np.count_nonzero(a) for a in block.values()))),
+        on_block=lambda block, _: sent.append(int(sum(np.count_nonzero(a) for a in block.values()))),
     )
     assert counts(integers) == by_recording(quantized, inputs, dict(quantized.latency), 13 + late)
     assert integers.run_steps == 13 + late
     assert sum(sent) == sum(int(c.sum()) for c in integers.counts.values())
     assert reference.counts["in"].tolist() == inputs.sum(axis=(0, 1)).tolist()
+
+
+@pytest.mark.parametrize("block", [activity.BLOCK_BYTES, 1])
+def test_active_neurons_have_a_potential_a_current_or_a_drive(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(activity, "BLOCK_BYTES", block)
+    network, inputs = two_layers(*WEIGHTS), spikes(13, 4, 5, rate=0.1)
+    quantized = nb.quantize(network, "loihi1")
+    steps = 13 + max(quantized.latency.values())
+    run = nb.simulate(quantized, inputs, record=["a:u,v", "b:u,v"], steps=steps)
+    marked = {"a": 0, "b": 0}
+
+    def add(_: object, updated: Mapping[str, np.ndarray]) -> None:
+        for name, marks in updated.items():
+            marked[name] += int(marks.sum())
+
+    data = pipeline.read_data(network, inputs)
+    measure_integers(quantized, data.inputs, potentials=False, progress=no_progress, on_block=add, marks_updates=True)
+    expected = {}
+    for name in ("a", "b"):
+        u, v = run[name, "u"], run[name, "v"]
+        assert not quantized.population(name).neuron.bias.any()
+        expected[name] = sum(
+            int(u[t, i, n] != 0 or (t > 0 and v[t - 1, i, n] != 0))
+            for t in range(steps)
+            for i in range(4)
+            for n in range(u.shape[2])
+        )
+    assert marked == expected
+    assert 0 < marked["a"] < steps * 4 * 6
 
 
 def test_a_readout_is_summed_and_never_active() -> None:
