@@ -190,9 +190,9 @@ def _heuristics(
     searches: tuple[Callable[[], Blocks | None], ...] = (
         lambda: streamed(sizes, cap, groups, lower, ORDERS[:2]),
         lambda: balanced(sizes, cap, groups, lower, budget, options.seed),
-        lambda: tiled(sizes, cap, groups, lower) if axons_bind(sizes, cap, blocks) else None,
         # more orders of streams only where none of the quicker searches did better than the first ones
         lambda: None if blocks is not first else streamed(sizes, cap, groups, lower, ORDERS[2:]),
+        lambda: tiled(sizes, cap, groups, lower) if axons_bind(sizes, cap, blocks) else None,
         lambda: clustered(sizes, cap, groups, lower),
     )
     for number, search in enumerate(searches):
