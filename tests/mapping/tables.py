@@ -44,7 +44,6 @@ def chip(
         time=time or TimeFigures(),
         sources={},
         approximate=(),
-        record={},
         dead_cores=tuple(dead),
     )
 
