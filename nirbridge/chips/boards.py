@@ -45,6 +45,10 @@ def board_problems(subject: str, chip: Chip) -> Iterator[Diagnostic]:
         found = f"board.places has {len(set(places)):,} distinct places"
         yield Diagnostic(subject, found, f"a board has mesh.chips_max = {chip.mesh.chips_max:,} chips, one at each")
         return
+    if places[0] != (0, 0):
+        found = f"board.places begins with {list(places[0])}"
+        yield Diagnostic(subject, found, "chip 0, where host inputs enter, is at [0, 0]", "number the chips from there")
+        return
     if len(places) > CHECKED_MAX:
         yield Diagnostic(subject, f"board.places has {len(places):,} places", f"at most {CHECKED_MAX}")
         return

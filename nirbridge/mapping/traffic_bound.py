@@ -26,6 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nirbridge.arrays import Array
+from nirbridge.chips.boards import board_tiles
 from nirbridge.chips.model import Chip
 from nirbridge.mapping.tile_bound import tile_bound
 from nirbridge.mapping.traffic import Traffic, distinct_pairs, traffic
@@ -121,7 +122,7 @@ class _BlockPairs:
 
 def _ranks(chip: Chip, chips: int, blocks: int) -> tuple[Array, Array]:
     """Hops to a block's nearest, second nearest … partner at best, and the same for the host."""
-    width, height, per_tile = chip.mesh.width_tiles * chips, chip.mesh.height_tiles, chip.mesh.cores_per_tile
+    (width, height), per_tile = board_tiles(chip, chips), chip.mesh.cores_per_tile
     middle = _hops_by_rank(width, height, per_tile, ((width - 1) // 2, (height - 1) // 2), blocks)
     return middle[1:], _hops_by_rank(width, height, per_tile, (0, 0), blocks)
 

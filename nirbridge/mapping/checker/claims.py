@@ -99,9 +99,15 @@ def _route_text(source: int | None, port: str | None, target: int) -> str:
 
 
 def _hops(a: CoreId, b: CoreId, chip: Chip) -> int:
-    """Links between two tiles, chips being a chain along x; host inputs enter at tile (0, 0) of chip 0."""
-    width = chip.mesh.width_tiles
-    return abs(a.chip * width + a.x - b.chip * width - b.x) + abs(a.y - b.y)
+    """Links between two tiles, along x, then along y over the chips of the board; host inputs enter at chip 0."""
+    (ax, ay), (bx, by) = (_place(core.chip, chip) for core in (a, b))
+    along_x = (ax - bx) * chip.mesh.width_tiles + a.x - b.x
+    return abs(along_x) + abs((ay - by) * chip.mesh.height_tiles + a.y - b.y)
+
+
+def _place(number: int, chip: Chip) -> tuple[int, int]:
+    """Column and row of a chip on its board: a chain along x where the file does not say otherwise."""
+    return (number, 0) if chip.board.places is None else chip.board.places[number]
 
 
 # -- totals ------------------------------------------------------------------------------------------------------

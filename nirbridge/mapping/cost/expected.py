@@ -5,11 +5,11 @@ Traffic is counted on multicast trees (``route``). Energy and time follow SANA-F
 destination core, so axons out and hops are counted per message (unicast), on the X-Y path of each.
 
 Time is that of ``mapping.cost.time`` in the limit of many small spikes, spread evenly over the time in which a core
-computes its neurons. Then the work that arrives at a core after some moment falls in a convex way with that moment, so
-that the core is done either when all its work, begun at once, is done, or when the last message has reached it: no
-other moment decides. Steps of recorded spikes take longer on average, since the largest of several times is not less
-than that of their averages. Host inputs cost the host nothing here; their hops, and their messages and operations in
-the cores, count.
+computes its neurons. For ways of one length the work that arrives at a core after some moment falls in a convex way
+with that moment. The core is then done either when all its work, begun at once, is done, or when the last message has
+reached it: no other moment decides. Ways differ by a few links; the nearest source's counts for the work. Steps of
+recorded spikes take longer on average, since the mean of the largest of several times is not less than the largest of
+their means. Host inputs cost the host nothing here; their hops, and their messages and operations in the cores, count.
 """
 
 from __future__ import annotations
@@ -220,7 +220,16 @@ def _busiest_link(paths: Routes, axons: AxonTable, cores: Sequence[CoreId], chip
     if not along_x and not along_y:
         return 0.0
     loads = link_loads(paths.unicast, axons.spikes_per_step[paths.entry_group], *_extent(cores, chip))
-    return float(max((loads[:, :, :2] * along_x).max(initial=0.0), (loads[:, :, 2:] * along_y).max(initial=0.0)))
+    along = max((loads[:, :, :2] * along_x).max(initial=0.0), (loads[:, :, 2:] * along_y).max(initial=0.0))
+    width, height = chip.mesh.width_tiles, chip.mesh.height_tiles
+    leaving = (
+        loads[:, width - 1 :: width, 0],
+        loads[:, ::width, 1],
+        loads[height - 1 :: height, :, 2],
+        loads[::height, :, 3],
+    )
+    between = max(load.max(initial=0.0) for load in leaving)  # those at the rim of the board are 0
+    return float(max(along, between * (chip.board.link_s or 0.0)))
 
 
 def _extent(cores: Sequence[CoreId], chip: Chip) -> tuple[int, int]:

@@ -46,7 +46,7 @@ class StepEvents:
     ``synaptic_ops`` by kind of synapse; ``axons_out`` and ``axons_in`` are messages, one per spike and destination
     core, the own core included. Per time step [steps]: links of all messages, within chips (``hops_x``, ``hops_y``) and
     between chips (``crossings_x``, ``crossings_y``), messages of host inputs, and the most messages over one link along
-    x and along y (crossings included). ``tiles``: tiles of which a core holds neurons.
+    x, along y (links between chips included), and between chips. ``tiles``: tiles of which a core holds neurons.
     """
 
     synaptic_ops: Mapping[SynapseKind, Array]
@@ -62,6 +62,7 @@ class StepEvents:
     host_messages: Array
     link_x: Array
     link_y: Array
+    link_between: Array
     tiles: int
     messages: Messages
 

@@ -20,7 +20,8 @@ class Paths:
     """X-Y paths of pairs (source block or host, target block), int64 [pairs] each.
 
     ``hops_x``, ``hops_y``: links within chips; ``crossings_x``, ``crossings_y``: links between chips. ``along_x`` and
-    ``along_y`` [pairs, links]: 1 where a path takes a link along x or along y, between chips too.
+    ``along_y`` [pairs, links]: 1 where a path takes a link along x or along y, between chips too; ``between``: 1 where
+    it takes a link between chips.
     """
 
     hops_x: Array
@@ -29,6 +30,7 @@ class Paths:
     crossings_y: Array
     along_x: sparse.csr_array
     along_y: sparse.csr_array
+    between: sparse.csr_array
 
 
 def paths_between(source: Array, target: Array, cores: Sequence[CoreId], chip: Chip) -> Paths:
@@ -38,13 +40,16 @@ def paths_between(source: Array, target: Array, cores: Sequence[CoreId], chip: C
     width, height = chip.mesh.width_tiles, chip.mesh.height_tiles
     crossings_x, crossings_y = np.abs(x1 // width - x0 // width), np.abs(y1 // height - y0 // height)
     columns, rows = board_tiles(chip, 1 + max((core.chip for core in cores), default=0))
+    along_x, along_y = _links(x0, x1, y0, (rows, columns)), _links(y0, y1, x1, (columns, rows))
+    cut = (_crossings(along_x, columns, width), _crossings(along_y, rows, height))
     return Paths(
         np.abs(x1 - x0) - crossings_x,
         np.abs(y1 - y0) - crossings_y,
         crossings_x,
         crossings_y,
-        _links(x0, x1, y0, (rows, columns)),
-        _links(y0, y1, x1, (columns, rows)),
+        along_x,
+        along_y,
+        sparse.csr_array(sparse.hstack(cut)),
     )
 
 
@@ -62,6 +67,16 @@ def _links(start: Array, stop: Array, line: Array, shape: tuple[int, int]) -> sp
     link = (line[path] * length + place) * 2 + down
     ones = np.ones(len(path), np.int64)
     return sparse.csr_array((ones, (path, link)), shape=(len(start), lines * length * 2))
+
+
+def _crossings(along: sparse.csr_array, length: int, size: int) -> sparse.csr_array:
+    """The links of ``along`` that lead from one chip to the next; ``size``: tiles of a chip along the lines."""
+    link = np.arange(along.shape[1])
+    place, down = link // 2 % length, link % 2
+    leaves = np.where(down == 1, place % size == 0, place % size == size - 1)
+    kept = along.copy()
+    kept.data = np.where(leaves[kept.indices], kept.data, 0)
+    return kept
 
 
 def most_over_a_link(counts: sparse.csr_array, along: sparse.csr_array) -> Array:

@@ -173,6 +173,7 @@ class EventCounter:
             np.bincount(messages.step[~own], minlength=shape[0]),
             most_over_a_link(counts, self.paths.along_x),
             most_over_a_link(counts, self.paths.along_y),
+            most_over_a_link(counts, self.paths.between),
             self.tiles,
             messages,
         )

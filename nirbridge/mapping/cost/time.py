@@ -73,7 +73,8 @@ def receiving_parts(events: StepEvents, chip: Chip) -> dict[str, Array]:
 
 def busiest_link(events: StepEvents, chip: Chip) -> Array:
     """Seconds in which the busiest link carries its messages, [steps]."""
-    return np.maximum(events.link_x * seconds(chip, "hops x"), events.link_y * seconds(chip, "hops y"))
+    within = np.maximum(events.link_x * seconds(chip, "hops x"), events.link_y * seconds(chip, "hops y"))
+    return np.maximum(within, events.link_between * (chip.board.link_s or 0.0))
 
 
 def _one_after_the_other(events: StepEvents, chip: Chip, parts: dict[str, Array]) -> None:

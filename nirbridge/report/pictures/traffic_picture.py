@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nirbridge.arrays import Array
+from nirbridge.chips.boards import board_tiles, chip_places
 from nirbridge.mapping.mesh import HOST_TILE
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.mapping.route import DIRECTIONS, MulticastTrees, link_loads, multicast_trees, routes
@@ -174,16 +175,19 @@ def _tiles(mapped: MappedNetwork) -> tuple[Array, Array]:
 
 def _loads(mapped: MappedNetwork, trees: MulticastTrees, rates: Array) -> Array:
     chips = 1 + max((core.chip for core in mapped.cores), default=0)
-    mesh = mapped.chip.mesh
-    return link_loads(trees, rates, mesh.width_tiles * chips, mesh.height_tiles)
+    return link_loads(trees, rates, *board_tiles(mapped.chip, chips))
 
 
 def _links(mapped: MappedNetwork, loads: Array) -> Sequence[tuple[Tile, Tile, float]]:
-    width = mapped.chip.mesh.width_tiles
+    width, height = mapped.chip.mesh.width_tiles, mapped.chip.mesh.height_tiles
+    chip_at = {place: number for number, place in enumerate(chip_places(mapped.chip))}
     found = []
     for y, x, direction in zip(*(axis.tolist() for axis in np.nonzero(loads > 0)), strict=True):
         step = _STEPS[DIRECTIONS[direction]]
-        ends = [(at // width, at % width, row) for at, row in ((x, y), (x + step[0], y + step[1]))]
+        ends = [
+            (chip_at[column // width, row // height], column % width, row % height)
+            for column, row in ((x, y), (x + step[0], y + step[1]))
+        ]
         found.append((ends[0], ends[1], float(loads[y, x, direction])))
     return found
 

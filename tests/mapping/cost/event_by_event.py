@@ -47,7 +47,7 @@ class Step:
             for arrival, service in sorted(queue):
                 free = max(free, arrival) + service
             self.end = max(self.end, free)
-        loads = [n * (self.figure("hop_x" if along == "x" else "hop_y", "s")) for (along, *_), n in self.links.items()]
+        loads = [n * self.link_seconds(along, crossing=crossing) for (along, crossing, *_), n in self.links.items()]
         tiles = {(core.chip, core.x, core.y) for core in mapped.cores}
         self.time = max(self.end, *loads, 0.0) + (self.chip.time.barrier(len(tiles)) or 0.0)
 
@@ -59,21 +59,24 @@ class Step:
         self.energy[name] += times * self.figure(name, "j")
         return times * self.figure(name, "s")
 
+    def link_seconds(self, along: str, *, crossing: bool) -> float:
+        between = self.chip.board.link_s if crossing else None
+        return self.figure("hop_" + along, "s") if between is None else between
+
     def send(self, clock: float, source: int | None, target: int, synapses: Mapping[str, int]) -> None:
         x, y = (0, 0) if source is None else self.place(source)
         to_x, to_y = self.place(target)
         while (x, y) != (to_x, to_y):
             along = "x" if x != to_x else "y"
             next_x, next_y = (x + (1 if to_x > x else -1), y) if along == "x" else (x, y + (1 if to_y > y else -1))
-            self.links[along, x, y, next_x, next_y] += 1
             width, height = self.chip.mesh.width_tiles, self.chip.mesh.height_tiles
             crossing = (x // width, y // height) != (next_x // width, next_y // height)
+            self.links[along, crossing, x, y, next_x, next_y] += 1
             if crossing and self.chip.board.link_j is not None:
                 self.energy["crossing"] += self.chip.board.link_j
             else:
                 self.energy["hop_" + along] += self.figure("hop_" + along, "j")
-            crossing_s = self.chip.board.link_s if crossing else None
-            clock += self.figure("hop_" + along, "s") if crossing_s is None else crossing_s
+            clock += self.link_seconds(along, crossing=crossing)
             x, y = next_x, next_y
         service = self.pay("axon_in", 1)
         for kind, count in synapses.items():

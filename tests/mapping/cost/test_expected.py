@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -135,3 +137,42 @@ def test_one_step_of_two_cores_of_loihi1_by_hand() -> None:
     assert found.time_breakdown_s["hops x"] == pytest.approx(8.2e-9)
     assert found.multicast_hops_per_step == 3
     assert math.isclose(found.mean_link_load_spikes_per_step, 1.0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_overlapped_time_is_that_of_work_spread_evenly(data) -> None:
+    """Against the queues of evenly spread work, looked at in many moments; links take no time."""
+    figures = replace(TIME, hop_x_s=None, hop_y_s=None, overlap=True, barrier_s=((1, 3.0), (2, 5.0), (4, 9.0)))
+    on, blocks = chip(3, 2, 2, time=figures), data.draw(st.integers(1, 6))
+    groups = data.draw(group_lists(blocks))
+    neurons = data.draw(st.lists(st.integers(1, 9), min_size=blocks, max_size=blocks))
+    cores = data.draw(st.permutations(cores_in_rows(on)))[:blocks]
+    sending = [n * figures.neuron_update_s for n in neurons]
+    arriving: list[list[tuple[int, float]]] = [[] for _ in range(blocks)]
+    for source, rate, targets in groups:
+        if source != HOST:
+            sending[source] += rate * figures.spike_s + rate * len(targets) * figures.axon_out_s
+        for target in targets:
+            arriving[target].append((source, rate * figures.axon_in_s + 3 * rate * figures.synaptic_op_s))
+    ends = [*sending]
+    for own in arriving:
+        for moment in (0.0, *np.linspace(0, max(sending), 50), *sending):
+            after = [(sending[s] if s != HOST else 0.0, work) for s, work in own]
+            left = sum(work * (1 - moment / span) for span, work in after if span > moment)
+            left += sum(work for span, work in after if span == 0 and moment == 0)
+            ends.append(moment + left if left else 0.0)
+    tiles = len({core[:3] for core in cores})
+    barrier = 9.0 if tiles >= 4 else 5.0 if tiles >= 2 else 3.0
+    found = costs(table(groups), cores, on, neurons)
+    assert found.time_per_step_s == pytest.approx(max(ends) + barrier, rel=1e-9)
+    assert found.time_per_step_s == sum(found.time_breakdown_s.values())
+
+
+def test_operations_are_paid_by_kind_where_the_chip_has_figures_of_it() -> None:
+    energy = EnergyFigures(synaptic_op_j=10.0, synaptic_op_sparse_j=1.0)
+    ops = {"dense": np.array([2.0]), "sparse": np.array([3.0]), "convolution": np.array([5.0])}
+    axons = replace(table([(HOST, 1.0, [0])]), ops_by_kind=ops)
+    on = chip(2, 1, energy=energy)
+    found = costs(axons, cores_in_rows(on)[:1], on, [1])
+    assert dict(found.energy_breakdown_j) == {"synaptic operations": 70.0, "sparse synaptic operations": 3.0}

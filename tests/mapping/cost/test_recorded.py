@@ -92,7 +92,7 @@ def test_a_neuron_that_is_only_accessed_costs_less() -> None:
 
 
 def mapped_case(network: Network, **changed: Any) -> MappedNetwork:
-    chips = 2 if "board" in changed else 1
+    chips = changed["mesh"]["chips_max"] if "board" in changed else 1
     options = MapOptions(effort="fast", placement_only=True, retime="never", chips=chips)
     return map_network(network, chip_with("loihi1", **changed), options)
 
@@ -117,6 +117,9 @@ def convolutions() -> Network:
         (recurrent(2), {"core": {"neurons": 6}, "mesh": {"width_tiles": 3, "height_tiles": 2, "cores_per_tile": 2}}),
         (recurrent(3), {"core": {"neurons": 13}, "mesh": {"width_tiles": 2, "height_tiles": 1, "cores_per_tile": 1,
                         "chips_max": 2}, "board": {"link_j": 50e-12, "link_s": 90e-9}}),
+        (recurrent(5), {"core": {"neurons": 11}, "mesh": {"width_tiles": 1, "height_tiles": 1, "cores_per_tile": 1,
+                        "chips_max": 4}, "board": {"places": [[0, 0], [1, 0], [0, 1], [1, 1]], "link_s": 900e-9},
+                        "source": {"board.places": "this test"}}),
         (convolutions(), {"core": {"neurons": 20}}),
         (convolutions(), {"core": {"neurons": 20}, "synapses": {"shared_kernels": True}}),
     ],

@@ -238,6 +238,7 @@ def test_the_axon_table_groups_by_target_blocks(seed: int) -> None:
             targets = tuple(number for number, counts in enumerate(into) if (p.name, i) in counts)
             if targets:
                 groups.setdefault((p.name, owner.get((p.name, i), HOST), targets), []).append(i)
+    assert np.allclose(sum(table.ops_by_kind.values()), table.synaptic_ops_per_step, rtol=1e-12, atol=0)
     seen = set()
     for g in range(len(table.neurons)):
         name = table.names[table.source_name[g]]
