@@ -37,6 +37,7 @@ _PLACES = {
     "plot_floorplan": "nirbridge.api.pictures",
     "plot_network": "nirbridge.api.pictures",
     "plot_proof": "nirbridge.api.pictures",
+    "plot_pareto": "nirbridge.api.pictures",
     "plot_profile": "nirbridge.api.pictures",
     "plot_raster": "nirbridge.api.pictures",
     "plot_traces": "nirbridge.api.pictures",
@@ -46,6 +47,7 @@ _PLACES = {
     "run": "nirbridge.api.runs",
     "save": "nirbridge.api.files",
     "simulate": "nirbridge.api.runs",
+    "sweep": "nirbridge.api.sweeps",
     "verify": "nirbridge.api.runs",
     "write_report": "nirbridge.api.reports",
 }

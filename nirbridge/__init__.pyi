@@ -13,6 +13,7 @@ from nirbridge.api.pictures import plot_difference as plot_difference
 from nirbridge.api.pictures import plot_energy as plot_energy
 from nirbridge.api.pictures import plot_floorplan as plot_floorplan
 from nirbridge.api.pictures import plot_network as plot_network
+from nirbridge.api.pictures import plot_pareto as plot_pareto
 from nirbridge.api.pictures import plot_profile as plot_profile
 from nirbridge.api.pictures import plot_proof as plot_proof
 from nirbridge.api.pictures import plot_raster as plot_raster
@@ -29,6 +30,7 @@ from nirbridge.api.stages import apply as apply
 from nirbridge.api.stages import check_fit as check_fit
 from nirbridge.api.stages import map as map
 from nirbridge.api.stages import quantize as quantize
+from nirbridge.api.sweeps import sweep as sweep
 from nirbridge.chips.model import Chip as Chip
 from nirbridge.mapping.model import MappedNetwork as MappedNetwork
 from nirbridge.network.model import Network as Network

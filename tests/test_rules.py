@@ -35,12 +35,13 @@ ROOMS = (
     ("report",),
     ("plugins",),
     ("pipeline",),
+    ("sweeps",),
     ("api",),
     ("cli",),
     ("testing", "__main__"),
 )
 ORDER = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
-BELOW_CLI = {"_types", "_version", "files", "api", "pipeline", "plugins", "errors", "report", "cli"}
+BELOW_CLI = {"_types", "_version", "files", "api", "pipeline", "plugins", "errors", "report", "sweeps", "cli"}
 """Rooms that a command may use."""
 LINES_MAX, FUNCTION_LINES_MAX, FILES_PER_FOLDER = 300, 30, 20
 LONG_FILES = {

@@ -59,6 +59,7 @@ SECTIONS = {
             "sanafe",
             "onnx",
             "verify",
+            "sweeps",
             "report",
             "pictures",
             "plugins",

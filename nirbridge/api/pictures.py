@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -13,8 +14,9 @@ from nirbridge.mapping.model import MappedNetwork
 from nirbridge.partitioner.model import Partition
 from nirbridge.profiling.model import Profile
 from nirbridge.quantization.model import QuantizedNetwork
-from nirbridge.report.plots import energy, floorplan, network, profile, proof, recordings, traffic
+from nirbridge.report.plots import energy, floorplan, network, pareto, profile, proof, recordings, traffic
 from nirbridge.simulators.types import Recording
+from nirbridge.sweeps.model import Sweep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes  # pyright: ignore[reportMissingImports]
@@ -120,6 +122,41 @@ def plot_energy(mapped: MappedNetwork, *, ax: Axes | None = None) -> Axes:
         "share of a time step's total (%)"
     """
     return energy.plot_energy(mapped, ax=ax)
+
+
+@checked
+def plot_pareto(
+    value: Sweep | Profile | str | os.PathLike[str],
+    x: Literal["energy", "time", "cores", "accuracy"] = "energy",
+    y: Literal["energy", "time", "cores", "accuracy"] = "time",
+    *,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the points of a sweep by two of energy, time, cores and accuracy, and the Pareto front of both.
+
+    A colour stands for a model, a mark for a chip; points on the front are filled.
+
+    Args:
+        value: a sweep, the path of its ``.parquet`` file, or a profile.
+        x: quantity along the x axis: less is better, of accuracy more.
+        y: quantity along the y axis.
+        ax: axes to draw on; None: those of a new figure.
+
+    Raises:
+        UsageError: no point has both quantities, or they are the same one; matplotlib is not installed.
+        FileError: a file that is not the table of a sweep.
+
+    Example:
+        >>> table = nb.sweep({"models": ["model.nir"], "chips": ["loihi1"], "bits": [4, 8]})
+        >>> axes = nb.plot_pareto(table, "cores", "energy")
+        >>> axes.get_xlabel()
+        'cores'
+    """
+    if isinstance(value, str | os.PathLike):
+        from nirbridge.sweeps.table import read_table
+
+        return pareto.plot_pareto(read_table(value), x, y, ax=ax)
+    return pareto.plot_pareto(value.rows(), x, y, ax=ax)
 
 
 @checked
@@ -249,6 +286,7 @@ __all__ = [
     "plot_energy",
     "plot_floorplan",
     "plot_network",
+    "plot_pareto",
     "plot_profile",
     "plot_proof",
     "plot_raster",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -12,16 +13,16 @@ from nirbridge._types import Progress, no_progress
 from nirbridge.api.arguments import Count, Natural, checked, kind_of
 from nirbridge.api.models import ChipLike, FilePath, network_of
 from nirbridge.api.models import chip as find_chip
+from nirbridge.api.probes import Probes, probes_of
 from nirbridge.api.stages import calibration_arrays
 from nirbridge.api.values import plain_arrays
 from nirbridge.emitters.artifact import Artifact
 from nirbridge.errors import UsageError, quoted
 from nirbridge.mapping.model import MappedNetwork, Model
 from nirbridge.quantization.model import QuantizedNetwork
-from nirbridge.simulators.types import Probe, Recording
+from nirbridge.simulators.types import Recording
+from nirbridge.sweeps.samples import simulate_samples
 from nirbridge.verification.verify import Verification
-
-Probes = str | Sequence[str | Probe]
 
 
 @checked
@@ -36,6 +37,8 @@ def simulate(
     record: Probes | None = None,
     keep_early_spikes: bool = False,
     threads: Count = 1,
+    jobs: Count = 1,
+    scheduler: str | None = None,
     progress: Progress = no_progress,
 ) -> Recording:
     """Simulate a model on inputs, time step by time step.
@@ -52,6 +55,9 @@ def simulate(
         keep_early_spikes: populations that cannot wait for their first time step start at once, in integers.
         threads: how many threads share the samples of a batch, at most one per sample; the result has the same bits
             for any number.
+        jobs: how many processes share the samples, for backends that run in one thread; the same bits, too (extra
+            ``sweep``).
+        scheduler: address of a Dask scheduler, whose workers share the samples (extra ``dask``).
         progress: called with a stage and the completed fraction of it.
 
     Raises:
@@ -65,6 +71,13 @@ def simulate(
         (25, 8, 10)
     """
     arrays, probes = plain_arrays(inputs), probes_of(record)
+    if jobs != 1 or scheduler is not None:
+        ready = model if isinstance(model, QuantizedNetwork | MappedNetwork) else network_of(model, sample)
+        target = None if chip is None else find_chip(chip)
+        part = partial(simulate, ready, backend=backend, chip=target, record=probes, threads=threads)
+        part = partial(part, keep_early_spikes=keep_early_spikes)
+        shared = {"steps": steps, "jobs": jobs, "scheduler": scheduler, "progress": progress}
+        return simulate_samples(part, ready, arrays, **shared)
     options: dict[str, Any] = {"steps": steps, "record": probes, "threads": threads, "progress": progress}
     if isinstance(model, QuantizedNetwork | MappedNetwork):
         simulator: Any = plugins.get("simulators", _backend_of(model, backend, chip))
@@ -236,27 +249,6 @@ def verify(
         seed=seed,
         progress=progress,
     )
-
-
-def probes_of(record: Probes | None) -> list[Probe] | None:
-    """Probes from texts such as ``l1:s,v``; None stays None. Raises UsageError."""
-    if record is None:
-        return None
-    return [
-        _probe(probe) if isinstance(probe, str) else probe
-        for probe in ((record,) if isinstance(record, str) else record)
-    ]
-
-
-def _probe(text: str) -> Probe:
-    node, colon, variables = text.rpartition(":")
-    if not colon:
-        return Probe(text, ("s",))
-    names = tuple(name for name in variables.split(",") if name)
-    if not node or not names:
-        limit = "NODE:VARIABLES, variables with commas between"
-        raise UsageError.of(f"record {quoted(text)}", "no node or no variable", limit, "for example '*:s,v'")
-    return Probe(node, names)
 
 
 def _backend_of(model: object, backend: str, chip: object) -> str:

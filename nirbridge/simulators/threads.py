@@ -33,19 +33,19 @@ Advance = Callable[[int, Mapping[str, Array], int, int], None]
 _this_thread = threading.local()
 
 
-def split_samples(batch: int | None, threads: int) -> tuple[slice, ...]:
-    """The samples of each thread, in order; their numbers differ by one at most.
+def split_samples(batch: int | None, threads: int, subject: str = "threads") -> tuple[slice, ...]:
+    """The samples of each thread, or of each of ``subject``, in order; their numbers differ by one at most.
 
     Raises:
         UsageError: fewer threads than one, or more than there are samples.
     """
     samples = 1 if batch is None else batch
     if threads < 1:
-        raise UsageError.of("threads", f"{threads:,}", "a run takes at least 1", "give 1 or more, or leave it out")
+        raise UsageError.of(subject, f"{threads:,}", "a run takes at least 1", "give 1 or more, or leave it out")
     if threads > samples:
         found = f"{threads:,} for {counted(samples, 'sample')}"
-        limit = "a thread takes at least one sample"
-        raise UsageError.of("threads", found, limit, f"give {samples:,}" if samples > 1 else "leave it out")
+        limit = f"a {'thread' if subject == 'threads' else 'process'} takes at least one sample"
+        raise UsageError.of(subject, found, limit, f"give {samples:,}" if samples > 1 else "leave it out")
     bounds = [samples * part // threads for part in range(threads + 1)]
     return tuple(slice(start, stop) for start, stop in pairwise(bounds))
 

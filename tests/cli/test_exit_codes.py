@@ -52,6 +52,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         np.save(folder / "in.npy", inputs)
         pipeline.save_recording(pipeline.simulate_network(network, inputs, record=record), folder / f"{name}.npz")
     (folder / "net.py").write_text("net = 3\n")
+    (folder / "s.toml").write_text('models = ["m.nir"]\nchips = ["loihi1"]\n')
     return folder
 
 
@@ -69,6 +70,7 @@ def arguments(name: str, model: str = "m.nir") -> list[str]:
         "quantize": ["quantize", model, "--chip", "loihi1", "-o", "m.q.npz"],
         "verify": ["verify", model, "--chip", "loihi1", "--input", "in.npy"],
         "profile": ["profile", model, "--chip", "loihi1", "--input", "in.npy"],
+        "sweep": ["sweep", "s.toml"],
         "inspect": ["inspect", model],
         "compare": ["compare", "a.npz", "a.npz"],
         "emit": ["emit", model, "--to", "lava", "-o", "program"],
@@ -229,6 +231,7 @@ CRASHES: dict[str, tuple[Any, str]] = {
     "simulate": (pipeline, "save_recording"),
     "quantize": (pipeline, "save_quantized"),
     "profile": (pipeline, "profile_network"),
+    "sweep": (pipeline, "map_network"),
     "verify": (pipeline, "verify_network"),
     "inspect": (inspect_document, "inspect_graph"),
     "compare": (pipeline, "compare_recordings"),

@@ -240,6 +240,39 @@ def make_chip(c: Choices) -> bytes:
     return models.toml(record)
 
 
+SWEEP: dict[str, Any] = {
+    "models": ["a.nir", {"file": "b.nir", "input": "x.npy"}],
+    "chips": ["loihi1", "loihi2"],
+    "bits": [4, 8],
+    "objectives": ["cores", "latency"],
+    "seeds": [0, 1],
+    "effort": "fast",
+    "input": "x.npy",
+    "labels": "y.npy",
+    "steps": 9,
+    "samples": 2,
+    "encoder": {"kind": "rate", "steps": 9},
+}
+
+
+def make_sweep(c: Choices) -> bytes:
+    """The file of a sweep."""
+    record: Any = json.loads(json.dumps(SWEEP))
+    if c.chance(10):
+        return mutate_bytes(models.toml(record), c)
+    for _ in range(c.several(3)):
+        record = mutate_json(record, c)
+    return models.toml(record)
+
+
+def read_sweep(path: Path) -> object:
+    """A file that is not refused names models that are not there."""
+    from nirbridge.sweeps.plan import make_plan
+    from nirbridge.sweeps.spec import load_spec
+
+    return make_plan(load_spec(path))
+
+
 def read_chip(path: Path) -> object:
     """A chip that is not refused is one that models can be held against."""
     chip = pipeline.load_chip(path)

@@ -107,6 +107,15 @@ def _table() -> tuple[Target, ...]:
             "a.toml",
         ),
         Target(
+            "sweep",
+            models.make_sweep,
+            models.read_sweep,
+            ("nirbridge.sweeps.spec:spec_from_dict",),
+            ("files/toml.py", "sweeps/spec.py", "sweeps/plan.py"),
+            10,
+            "s.toml",
+        ),
+        Target(
             "npy", arrays.make_npy, arrays.read_npy, ("nirbridge.simulators.inputs:_shape_problems",), npy, 10, "a.npy"
         ),
         Target("npz", arrays.make_npz, arrays.read_npz, ("nirbridge.files.npy:_data",), npy, 12, "a.npz"),

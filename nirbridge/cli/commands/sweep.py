@@ -1,0 +1,102 @@
+"""``nirbridge sweep``: many models, chips, widths, objectives and seeds in one table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from nirbridge.cli.common import check_plot
+from nirbridge.cli.interrupts import EXIT_CODE, MESSAGE
+from nirbridge.cli.output import print_json, print_result, print_text
+from nirbridge.cli.paths import Command, OutputFile
+from nirbridge.cli.progress import progress_on_stderr
+from nirbridge.cli.streams import write_to_stderr
+from nirbridge.errors import UsageError, counted, quoted
+
+if TYPE_CHECKING:
+    from nirbridge.sweeps.model import Sweep
+
+EXAMPLE = """\b
+Example:
+  nirbridge sweep sweep.toml --dry-run
+  nirbridge sweep sweep.toml -o table.parquet --jobs 8 --plot pareto.svg
+  nirbridge sweep sweep.toml -o table.parquet --scheduler tcp://head:8786"""
+
+
+@click.command(name="sweep", cls=Command, epilog=EXAMPLE)
+@click.argument("source", metavar="FILE.toml", type=click.Path())
+@click.option(
+    "-o", "--output", metavar="FILE.json|csv|parquet", type=OutputFile(), help="Write the table, a row per point."
+)
+@click.option(
+    "--jobs", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Processes of this machine."
+)
+@click.option("--scheduler", metavar="ADDRESS", help="Use the workers of this Dask scheduler, as tcp://host:8786.")
+@click.option("--dry-run", is_flag=True, help="List the points, and compute none.")
+@click.option(
+    "--plot", metavar="FILE.svg|pdf|png", type=OutputFile(), help="Draw energy, time and the Pareto front (matplotlib)."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
+def command(
+    source: str, output: str | None, jobs: int, scheduler: str | None, dry_run: bool, plot: str | None, as_json: bool
+) -> int:
+    """Map models onto chips with every width, objective and seed, in one table.
+
+    FILE.toml lists models, chips, bits, objectives and seeds, and the data to measure on. Rows are kept beside the
+    table (FILE.parquet.parts) as they are computed: after Ctrl-C, or a lost worker, the same command goes on. A point
+    that does not fit is a row with its error; the exit code is 1 where no point has a map.
+    """
+    from nirbridge.api.sweeps import sweep
+
+    check_plot(plot)
+    if dry_run:
+        if output is not None or plot is not None:
+            raise UsageError.of(
+                "--dry-run", "computes nothing", "so there is nothing to write", "leave -o and --plot out"
+            )
+        _show_plan(source, as_json)
+        return 0
+    try:
+        with progress_on_stderr() as progress:
+            result = sweep(source, output, jobs=jobs, scheduler=scheduler, progress=progress)
+    except KeyboardInterrupt:
+        kept = f"; rows are kept in {quoted(f'{output}.parts')}, the same command goes on" if output else ""
+        write_to_stderr(f"{MESSAGE}{kept}")
+        return EXIT_CODE
+    if plot is not None:
+        _draw(result, plot)
+    _show(result, output, as_json)
+    return 1 if len(result.failed) == len(result.table) else 0
+
+
+def _show_plan(source: str, as_json: bool) -> None:
+    from nirbridge.sweeps.plan import make_plan
+    from nirbridge.sweeps.spec import load_spec
+    from nirbridge.sweeps.text import plan_text
+
+    plan = make_plan(load_spec(source))
+    if as_json:
+        print_json({"points": [{"key": point.key, "point": point.label} for point in plan.points]})
+        return
+    print_result(plan_text(plan).splitlines())
+
+
+def _draw(result: Sweep, plot: str) -> None:
+    from nirbridge.api.pictures import plot_pareto
+    from nirbridge.report.plots.files import save_picture
+
+    save_picture(plot_pareto(result), plot)
+
+
+def _show(result: Sweep, output: str | None, as_json: bool) -> None:
+    from nirbridge.sweeps.columns import MEASURED
+
+    if as_json:
+        print_json({"output": output, "measured": list(MEASURED), "rows": result.rows()})
+        return
+    print_result(result.summary().splitlines())
+    if result.failed:
+        write_to_stderr(f"{counted(len(result.failed), 'point')} without a map; the column 'error' says why")
+    if output is not None:
+        print_text(f"saved {quoted(output)}")

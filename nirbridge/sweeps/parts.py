@@ -1,0 +1,73 @@
+"""Rows by key, each in a file of its own beside the sweep's table, so that a sweep goes on where it was cut."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from nirbridge.errors import FileError, quoted
+from nirbridge.files.atomic import atomic_write_bytes
+from nirbridge.files.regular import open_regular
+from nirbridge.sweeps.columns import COLUMNS, FLAGS, TEXTS, WHOLE
+from nirbridge.sweeps.plan import SweepPoint
+
+Row = dict[str, Any]
+ENDING = ".parts"
+PART_BYTES_MAX = 1_000_000
+
+
+def parts_folder(output: str | os.PathLike[str]) -> str:
+    """The folder of the rows of a table, made where there is none.
+
+    Raises:
+        FileError: it cannot be made.
+    """
+    folder = os.path.abspath(os.fspath(output)) + ENDING
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        subject = f"folder {quoted(os.path.basename(folder))}"
+        raise FileError.of(subject, f"cannot be made ({error.strerror})", "", "check the path") from error
+    return folder
+
+
+def write_part(folder: str, row: Row) -> None:
+    """Keep a row, whole or not at all. Raises FileError."""
+    data = json.dumps(row, allow_nan=False).encode()
+    atomic_write_bytes(os.path.join(folder, f"{row['key']}.json"), data, subject=f"part {row['key'][:12]}")
+
+
+def kept_rows(folder: str, points: Iterable[SweepPoint]) -> dict[str, Row]:
+    """The rows that are kept of these points, by key; a damaged one counts as missing."""
+    rows = ((point.key, _read(os.path.join(folder, f"{point.key}.json"), point)) for point in points)
+    return {key: row for key, row in rows if row is not None}
+
+
+def _read(path: str, point: SweepPoint) -> Row | None:
+    try:
+        with open_regular(path, "part", "a row") as file:
+            data = file.read(PART_BYTES_MAX + 1)
+        row = json.loads(data)
+    except (FileError, OSError, ValueError, RecursionError):
+        return None
+    return row if len(data) <= PART_BYTES_MAX and _is_row(row, point) else None
+
+
+def _is_row(row: Any, point: SweepPoint) -> bool:
+    """True for a row of this point whose values have the types of their columns."""
+    if not isinstance(row, dict) or tuple(row) != COLUMNS:
+        return False
+    same = all(row[name] == getattr(point, name) for name in ("key", "model", "chip", "bits", "objective", "seed"))
+    return same and all(value is None or _suits(name, value) for name, value in row.items())
+
+
+def _suits(name: str, value: Any) -> bool:
+    if name in TEXTS:
+        return isinstance(value, str)
+    if name in FLAGS:
+        return isinstance(value, bool)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return name not in WHOLE or (isinstance(value, int) and abs(value) < 2**63)
