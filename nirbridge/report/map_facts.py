@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from nirbridge.chips.model import CoreId
 from nirbridge.errors import counted, quoted
 from nirbridge.mapping.model import MapCosts, MappedNetwork
+from nirbridge.mapping.rates import ASSUMED_MISSED, ASSUMED_RATE
 from nirbridge.partitioner.cost.resources import limits
 from nirbridge.partitioner.model import RESOURCES, Block, Slice
 
@@ -237,13 +238,19 @@ def map_facts(mapped: MappedNetwork) -> list[tuple[str, list[str]]]:
         ("traffic", traffic_lines(mapped)),
         ("energy", [_total(costs.energy_per_step_j, "J", mapped, "energy")]),
         ("time", [_total(costs.time_per_step_s, "s", mapped, "time")]),
-        ("rates", [one_line(mapped.rates)]),
+        ("rates", rates_lines(mapped.rates)),
     ]
     if mapped.placement_only:
         why = any(text in note for note in network.notes for text in ("placement only, chip", "nothing runs this map"))
         reason = "the chip cannot run it, see the notes" if why else "requested, although the chip could run it"
         rows.insert(0, ("marked", [f"PLACEMENT ONLY: cannot be quantized, run or emitted; {reason}"]))
     return rows
+
+
+def rates_lines(rates: str) -> list[str]:
+    """Where the rates are from; where all are assumed, how far that is off on examples."""
+    assumed = rates.startswith(f"assumed: {ASSUMED_RATE:g} spikes per neuron")
+    return [one_line(rates), *([ASSUMED_MISSED] if assumed else [])]
 
 
 def traffic_lines(mapped: MappedNetwork) -> list[str]:
