@@ -2,6 +2,7 @@
 
 python -m benchmarks.mapping [--chip loihi1] [--only NAME] [--sizes small,large] [--methods …] [-o FILE.json]
 python -m benchmarks.mapping --hops 3
+python -m benchmarks.mapping --reservoirs 10000,100000 [--efforts default,max]
 python -m benchmarks.mapping --generated 300 [--first 0] [--methods cp-sat,next-fit,…]
 
 ``mapping_page`` makes docs/benchmarks.md of the JSON files.
@@ -27,6 +28,7 @@ from benchmarks import nets
 from benchmarks.baselines import BASELINES
 from benchmarks.cortical import hops_table
 from benchmarks.mapping_page import Result, sums, table
+from benchmarks.reservoirs import HEADS, reservoir_rows
 from benchmarks.rivals import RIVALS
 from benchmarks.rivals.accounting import Accounts, too_many_synapses
 from benchmarks.rivals.maps import mapped
@@ -183,9 +185,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("-o", "--output", type=Path, default=Path("build/mapping.json"))
     parser.add_argument("--hops", type=int, default=0, help="seeds of the small cortical networks: their hops alone")
+    parser.add_argument("--reservoirs", default="", help="sizes of sparse reservoirs: their connectivity alone")
+    parser.add_argument("--efforts", default="default", help="efforts of --reservoirs; comma separated")
     options = parser.parse_args()
     if options.hops:
         show(*hops_table(options.hops))
+        return 0
+    if options.reservoirs:
+        sizes, efforts = map(int, options.reservoirs.split(",")), tuple(options.efforts.split(","))
+        show(HEADS, [row for size in sizes for row in reservoir_rows(size, efforts, options.seed)])
         return 0
     chip, methods = read_chip(options.chip), options.methods.split(",")
     if unknown := sorted(set(methods) - {*METHODS, *BASELINES, *RIVALS}):

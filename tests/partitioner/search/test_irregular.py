@@ -133,8 +133,13 @@ def test_a_dense_readout_and_a_dense_input_are_within_limits_too(monkeypatch: py
     assert legal(network, chip_of("loihi2", neurons=70, words=1200))[2]
 
 
-def test_uses_kept_up_to_date_are_those_counted_anew() -> None:
-    network, chip = reservoir(ring(600, 6, 2, far=0.2), readout=4), chip_of()
+@pytest.mark.parametrize("counted", [True, False], ids=["counted", "listed"])
+def test_uses_kept_up_to_date_are_those_counted_anew(counted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not counted:
+        monkeypatch.setattr(irregular_model, "COUNTED_MAX", 0)
+    sources = ring(600, 6, 2, far=0.2)
+    sources[:, 0] = 7  # a neuron of more targets than are counted in a row
+    network, chip = reservoir(sources, readout=4), chip_of()
     model = model_of(cost_model(network, chip, 8), capacity(chip))
     assert model is not None
     rng = np.random.default_rng(0)
@@ -142,6 +147,7 @@ def test_uses_kept_up_to_date_are_those_counted_anew() -> None:
     place_all(x, rng.integers(9, size=604))
     for v in rng.integers(604, size=2000).tolist():
         move(x, v, int(rng.integers(9)))
+    assert len(x.count) == (len(model.source) if counted else 0)
     again = nets_of(model, 9)
     place_all(again, x.part)
     assert np.array_equal(x.use, again.use)
@@ -249,3 +255,51 @@ def test_the_need_of_all_cores_is_their_mean_use(monkeypatch: pytest.MonkeyPatch
     # every net of a reservoir's neuron is fed by a core, so output axons in all are the input axons from neurons
     assert irregular_search._need(model, part, 9) == pytest.approx(shares.max())
     assert np.argmax(shares) in (1, 2)
+
+
+def test_annealed_cores_have_fewer_destinations_than_arcs_of_a_ring() -> None:
+    neurons, rng = 2000, np.random.default_rng(4)
+    sources = (np.arange(neurons)[:, None] + np.rint(rng.normal(0, 20, (neurons, FAN_IN))).astype(np.int64)) % neurons
+    part = cores_of_neurons(sources, chip_of(neurons=200))
+
+    def destinations(own: Array) -> int:
+        return len(np.unique(sources.ravel() * 10 + np.repeat(own, FAN_IN)))
+
+    assert np.bincount(part).tolist() == [200] * 10
+    assert destinations(part) < destinations(np.arange(neurons) // 200)
+
+
+def test_a_core_is_emptied_along_a_chain_of_neighbours() -> None:
+    """Words alone are scarce: a ring keeps its neighbours together when a core less has room for it."""
+    sources, chip = ring(3000, 6, 1), chip_of("loihi2", words=2000)
+    model = model_of(cost_model(reservoir(sources), chip, 8), capacity(chip))
+    assert model is not None
+    part = list(irregular_cores(model, 1, "fast", 0))[-1]
+    cores = int(part.max()) + 1
+    x = nets_of(model, cores)
+    place_all(x, part)
+    assert (x.use[WORDS] <= 2000).all()
+    assert cores <= int(x.use[WORDS].sum()) // 2000 + 2
+    destinations = len(np.unique(sources.ravel() * cores + np.repeat(part, FAN_IN)))
+    assert destinations < 3000 + cores * 2 * 2.5 * 6
+
+
+def test_an_interrupted_search_gives_the_best_cores_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, chip = reservoir(ring(600, 6, 0)), chip_of(neurons=100)
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(irregular_search, "sweep", stop)
+    with pytest.raises(KeyboardInterrupt):
+        partition(network, chip, PartitionOptions())
+    said: list[str] = []
+    options = PartitionOptions(keep_best=True, progress=lambda stage, _: said.append(stage))
+    found = partition(network, chip, options)
+    assert found.report.interrupted
+    assert found.report.cores == 6
+    assert found.orders
+    assert any("destination cores" in stage for stage in said)
+    monkeypatch.setattr(irregular_search, "_levels", stop)  # before there are any cores
+    with pytest.raises(KeyboardInterrupt):
+        partition(network, chip, options)
