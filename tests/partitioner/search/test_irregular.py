@@ -269,21 +269,6 @@ def test_annealed_cores_have_fewer_destinations_than_arcs_of_a_ring() -> None:
     assert destinations(part) < destinations(np.arange(neurons) // 200)
 
 
-def test_a_core_is_emptied_along_a_chain_of_neighbours() -> None:
-    """Words alone are scarce: a ring keeps its neighbours together when a core less has room for it."""
-    sources, chip = ring(3000, 6, 1), chip_of("loihi2", words=2000)
-    model = model_of(cost_model(reservoir(sources), chip, 8), capacity(chip))
-    assert model is not None
-    part = list(irregular_cores(model, 1, "fast", 0))[-1]
-    cores = int(part.max()) + 1
-    x = nets_of(model, cores)
-    place_all(x, part)
-    assert (x.use[WORDS] <= 2000).all()
-    assert cores <= int(x.use[WORDS].sum()) // 2000 + 2
-    destinations = len(np.unique(sources.ravel() * cores + np.repeat(part, FAN_IN)))
-    assert destinations < 3000 + cores * 2 * 2.5 * 6
-
-
 def test_an_interrupted_search_gives_the_best_cores_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     network, chip = reservoir(ring(600, 6, 0)), chip_of(neurons=100)
 
