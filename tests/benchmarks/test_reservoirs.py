@@ -27,7 +27,7 @@ def test_the_connectivity_of_a_map_is_that_of_its_cores() -> None:
     part = cores_of_neurons(mapped)
     assert len(mapped.cores) == 2
     assert [int((part == k).sum()) for k in (0, 1)] == [b.used["neurons"] for b in mapped.partition.blocks]
-    assert all(mapped.where("reservoir", v) == mapped.cores[part[v]] for v in range(0, 1100, 100))
+    assert all(mapped.where("reservoir", v) == (mapped.cores[part[v]],) for v in range(0, 1100, 100))
     targets: dict[int, set[int]] = {}
     for v, row in enumerate(own.tolist()):
         for s in row:
