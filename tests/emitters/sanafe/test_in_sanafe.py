@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from dataclasses import replace
@@ -111,6 +112,26 @@ def test_more_neurons_than_one_unit_holds() -> None:
     assert_equal(mapped)
 
 
+def test_delays_of_two_kinds_of_synapse_in_one_core_stay_apart() -> None:
+    """SANA-FE keeps delays by the address in a unit: without edges that fill the others' addresses they mix."""
+    import nir
+
+    ones = np.ones(5)
+    nodes = {
+        "in": nir.Input({"input": np.array([5])}),
+        "w": nir.Linear(np.arange(25).reshape(5, 5) % 7 / 8 - 0.25),
+        "d": nir.Delay(3e-3 * ones),
+        "n": nir.LIF(tau=8e-3 * ones, r=ones, v_leak=0 * ones, v_threshold=ones / 8, v_reset=0 * ones),
+        "out": nir.Output({"output": np.array([5])}),
+    }
+    edges = [("in", "w"), ("w", "n"), ("in", "d"), ("d", "n"), ("n", "out")]
+    mapped = nb.map(nb.load(nir.NIRGraph(nodes, edges), dt=1e-3), "loihi1")
+    document = json.loads(SANAFE.emit(mapped).files["program.json"])
+    assert {e["kind"] for e in document["edges"]} == {"dense", "sparse"}
+    assert [p["count"] for p in document["paddings"]] in ([25], [5])
+    assert_equal(mapped)
+
+
 def test_figures_are_those_of_the_chip_times_the_events() -> None:
     mapped = mapped_example()
     quantized, inputs = integers_of(mapped), spikes_for(integers_of(mapped))
@@ -191,7 +212,13 @@ def test_currents_are_no_records_and_the_program_runs_without_nirbridge(tmp_path
     clean = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     command = [sys.executable, "program/run.py", "--input", "in.npz", "-o", "out.npz", "--record", "*:s,v"]
     subprocess.run(command, cwd=tmp_path, env=clean, check=True, capture_output=True)
-    assert_same(nb.load_recording(tmp_path / "out.npz"), expected(mapped, inputs))  # '*' are populations there
+    recording = nb.load_recording(tmp_path / "out.npz")  # '*' are populations there
+    assert_same(recording, expected(mapped, inputs))
+    detailed = recording.meta["figures"]["samples"][0]
+    subprocess.run([*command, "--timing", "simple"], cwd=tmp_path, env=clean, check=True, capture_output=True)
+    simple = nb.load_recording(tmp_path / "out.npz")
+    assert_same(simple, expected(mapped, inputs))
+    assert simple.meta["figures"]["samples"][0]["time_s"] < detailed["time_s"]
     done = subprocess.run([*command[:-1], "*:u"], cwd=tmp_path, env=clean, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "currents (u) are not recorded" in done.stderr
