@@ -1,8 +1,9 @@
 """Results of ``mapping`` as tables, and as the text of docs/benchmarks.md.
 
-python -m benchmarks.mapping_page build/suite.json build/generated*.json -o docs/benchmarks.md
+python -m benchmarks.mapping_page build/suite.json build/generated*.json -o docs/benchmarks.md [--held-out 300]
 
-Runs of parts of the suite (`--only`) and of the generator (`--first`) are joined.
+Runs of parts of the suite (`--only`) and of the generator (`--first`) are joined; of two results of one method on one
+network the later file's counts. Networks of the generator from the seed `--held-out` on get a table of their own.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ This page is written by `python -m benchmarks.mapping_page` from the JSON files 
 to compare with, each stated at the head of its file in `benchmarks/rivals` or `benchmarks/baselines.py`. Cores and
 bounds are exact and repeat; CPU seconds and the peak of the memory (of a process for each row) are of one run of a
 shared machine. Hops and link load are spikes per time step at 0.02 spikes per neuron and step. `gap` is the
-optimality gap: cores over the lower bound for any map.
+optimality gap: cores over the lower bound for any map. In sums over networks, `cores`, `bounds` and `fewest` (the fewest
+cores of any row) are those of the networks on which the row has a map, and `not the fewest` counts the networks on
+which another row has fewer cores, or a map where this one has none.
 """
 
 
@@ -82,9 +85,10 @@ def sums(results: Sequence[Result]) -> Rows:
         found = [r for r in own if r.cores is not None]
         bounds = sum(r.bound_any or 0 for r in found)
         beaten = sum(r.cores != fewest[r.network] for r in own)
-        cells = (len(own), len(own) - len(found), sum(r.cores or 0 for r in found), bounds, beaten)
+        least = sum(fewest[r.network] or 0 for r in found)
+        cells = (len(own), len(own) - len(found), sum(r.cores or 0 for r in found), bounds, least, beaten)
         rows.append((method, *(f"{n:,}" for n in cells), f"{sum(r.cpu_s for r in own):.1f}"))
-    fields = ("method", "networks", "without a map", "cores", "bounds", "not the fewest", "CPU s")
+    fields = ("method", "networks", "without a map", "cores", "bounds", "fewest", "not the fewest", "CPU s")
     return fields, rows
 
 
@@ -109,11 +113,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("-o", "--output", required=True, type=Path)
+    parser.add_argument(
+        "--held-out", type=int, default=2**63, help="first seed that the search was not tried on before"
+    )
     options = parser.parse_args()
-    results = [Result(**r) for path in options.files for r in json.loads(path.read_text())["results"]]
+    every = [Result(**r) for path in options.files for r in json.loads(path.read_text())["results"]]
+    results = list({(r.network, r.method): r for r in every}.values())
+    drawn = [r for r in results if GENERATED.match(r.network)]
     runs = [
         [r for r in results if GENERATED.match(r.network) is None],
-        [r for r in results if GENERATED.match(r.network)],
+        [r for r in drawn if int(r.network.split()[0]) < options.held_out],
+        [r for r in drawn if int(r.network.split()[0]) >= options.held_out],
     ]
     options.output.write_text(page([run for run in runs if run]), encoding="utf-8")
     return 0

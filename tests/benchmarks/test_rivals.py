@@ -108,9 +108,9 @@ def test_sums_name_what_is_beaten_and_what_finds_no_map() -> None:
 
     rows = [Result("a", 5, "cp-sat", 3, None, 2), Result("a", 5, "other", 2, None)]
     rows += [Result("b", 5, "cp-sat", 4, None, 4), Result("b", 5, "other", None, None)]
-    assert [row[:6] for row in sums(rows)[1]] == [
-        ("cp-sat", "2", "0", "7", "6", "1"),
-        ("other", "2", "1", "2", "0", "1"),
+    assert [row[:7] for row in sums(rows)[1]] == [
+        ("cp-sat", "2", "0", "7", "6", "6", "1"),
+        ("other", "2", "1", "2", "0", "2", "1"),
     ]
     assert gap(3, 2) == "50%"
     assert gap(None, 2) == "-"
