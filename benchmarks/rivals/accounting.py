@@ -17,7 +17,7 @@ from nirbridge.arrays import Array
 from nirbridge.chips import Chip
 from nirbridge.mapping.synapses import SynapseList, expand_operator, synapse_count, synapses_into
 from nirbridge.network.model import Network, Projection
-from nirbridge.partitioner.cost.resources import axon_list_words, delay_on_chip_steps, limits, profile_ids
+from nirbridge.partitioner.cost.resources import as_stored, axon_list_words, delay_on_chip_steps, limits, profile_ids
 
 SYNAPSES_MAX = 20_000_000
 """Networks of more synapses are too large to be listed."""
@@ -89,7 +89,7 @@ class Accounts:
         decays: dict[object, int] = {}
         thresholds: dict[object, int] = {}
         columns: tuple[list[Array], list[Array]] = ([], [])
-        for p in self.network.populations:
+        for p in as_stored(self.network, self.chip).populations:
             ids, flat = profile_ids(p.neuron, p.shape), self.flat[p.name]
             own = np.array([decays.setdefault(v, len(decays)) for v in ids.decay_values])
             columns[0].append(own[np.ravel(ids.decay)[flat]])

@@ -28,7 +28,7 @@ from nirbridge.mapping.storage.document import describe_operator, map_to_dict
 from nirbridge.mapping.storage.file import core_text, read_map
 from nirbridge.mapping.storage.record import MapRecord, ProjectionRecord, SliceRecord, map_from_dict
 from nirbridge.network.model import Network, Projection, with_operators
-from nirbridge.partitioner.cost.resources import exceeded, limits
+from nirbridge.partitioner.cost.resources import as_stored, exceeded, limits
 
 _AGAIN = "map the model again"
 _WAYS_OUT = {
@@ -77,7 +77,7 @@ def diagnose_mapping(
     structural += _coverage(layout)
     yield from structural
     yield from unsupported_features(mapping, network, chip, placement_only=placement_only or mapping.placement_only)
-    counts = recount(network, layout, chip.synapses, counted_weight_bits(mapping, network, chip))
+    counts = recount(as_stored(network, chip), layout, chip.synapses, counted_weight_bits(mapping, network, chip))
     yield from _over_limits(mapping, counts, chip)
     yield from _understated(mapping, counts)
     if not structural:

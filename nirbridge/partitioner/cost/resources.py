@@ -15,11 +15,13 @@ from typing import overload
 import numpy as np
 
 from nirbridge._types import Box
-from nirbridge.arrays import Array
+from nirbridge.arrays import Array, freeze
 from nirbridge.chips.model import Chip, SynapseFormat
 from nirbridge.network.model import Network, Projection
 from nirbridge.network.neurons import Neuron
 from nirbridge.partitioner.model import RESOURCES
+from nirbridge.quantization.decays import decay_of
+from nirbridge.quantization.formats import DECAY_ONE
 
 # -- words -------------------------------------------------------------------------------------------------------
 
@@ -220,6 +222,23 @@ class Profiles:
     threshold: Array
     decay_values: tuple[tuple[float, ...], ...]
     threshold_values: tuple[float, ...]
+
+
+def as_stored(network: Network, chip: Chip) -> Network:
+    """The network with the decays that the chip stores, as factors: those that are stored alike are one profile.
+
+    The network itself where the chip has no ``[numbers]``, or does not limit its profiles of decays.
+    """
+    numbers = chip.numbers
+    if numbers is None or chip.core.decay_profiles is None:
+        return network
+    populations = []
+    for p in network.populations:
+        du = np.clip(decay_of(np.asarray(p.neuron.a_syn), DECAY_ONE) - 1, 0, numbers.du_max)
+        dv = decay_of(np.asarray(p.neuron.a_mem), numbers.dv_max)
+        stored = replace(p.neuron, a_syn=freeze(1 - (du + 1) / DECAY_ONE), a_mem=freeze(1 - dv / DECAY_ONE))
+        populations.append(replace(p, neuron=stored))
+    return replace(network, populations=tuple(populations))
 
 
 @lru_cache(maxsize=256)

@@ -33,6 +33,7 @@ from nirbridge.partitioner.cost.connectivity import (
 from nirbridge.partitioner.cost.listing import box_lists, flat_indices, input_channels, numbering_axes
 from nirbridge.partitioner.cost.patterns import AxisLists, Patterns, axis_lists, range_patterns
 from nirbridge.partitioner.cost.resources import (
+    as_stored,
     axon_list_words,
     delay_on_chip_steps,
     distinct_profiles,
@@ -185,9 +186,8 @@ class CostModel:
         # shared: one copy per distinct pattern, and channel; a flat input is one channel
         every = order if not edge.shares else (0,) if len(order) > 1 else ()
         for combination in product(*patterns):
-            runs = [runs for runs, _, _ in combination]
             alike = [n if axis in every else d for axis, (_, n, d) in zip(order, combination, strict=True)]
-            total += math.prod(alike) * self._list_words(runs, widths, delayed=edge.delayed)
+            total += math.prod(alike) * self._list_words([r for r, _, _ in combination], widths, delayed=edge.delayed)
         return total
 
     def _list_words(self, runs: list[tuple[int, ...]], widths: tuple[int, ...], *, delayed: bool) -> int:
@@ -254,7 +254,7 @@ def cost_model(network: Network, chip: Chip, weight_bits: int) -> CostModel:
     Raises:
         ModelError: a projection has neither a closed form nor few enough synapses to be listed.
     """
-    shapes = {p.name: p.shape for p in network.populations}
+    network, shapes = as_stored(network, chip), {p.name: p.shape for p in network.populations}
     incoming: dict[str, list[IncomingProjection]] = {p.name: [] for p in network.populations}
     outgoing: dict[str, list[tuple[str, IncomingProjection]]] = {p.name: [] for p in network.populations}
     axes: dict[object, Axis] = {}
