@@ -141,7 +141,8 @@ def test_cuts_too_coarse_to_fit_leave_the_map_as_it_is(behind: bool, monkeypatch
     found, _ = layouts(sizes, slots, {}, capacity(on), 1)
     assert choose(found[0], np.random.default_rng(0)) is None
     monkeypatch.setattr(search, "CLASSES_MAX", len(layouts(sizes, slots, {}, capacity(on), 1)[1]))
-    for name in ("streamed", "balanced", "clustered", "regrown"):  # other searches would find fewer cores than the first map
+    # other searches would find fewer cores than the first map
+    for name in ("streamed", "balanced", "clustered", "regrown"):
         monkeypatch.setattr(import_module("nirbridge.partitioner.partition"), name, lambda *_: None)
     assert (
         partition(net, on, PartitionOptions(method="cp-sat")).blocks
