@@ -89,7 +89,8 @@ def read_header(file: IO[bytes], subject: str, *, text: bool = False) -> ArrayHe
     header = header_of(file, text=text)
     if header is None:
         hint = "save plain numbers with numpy.save or numpy.savez"
-        raise FileError.of(subject, "not an array of plain numbers", "", hint)
+        is_empty = file.seekable() and file.tell() == 0
+        raise FileError.of(subject, "is empty" if is_empty else "not an array of plain numbers", "", hint)
     return header
 
 

@@ -48,7 +48,7 @@ def profile_data(
         arrays: inputs by name or one alone, ``[steps, *shape]`` or ``[steps, samples, *shape]``; ``labels`` may be
             among arrays by name.
         labels: the class of each sample; None: those among the arrays, if any.
-        steps: time steps of a sample; None: as many as the inputs have.
+        steps: time steps of a sample; shorter inputs are followed by zeros. None: as many as the inputs have.
         samples: use the first samples only; None: all.
         origin: the data in words.
 
@@ -67,13 +67,21 @@ def profile_data(
         raise UsageError.of(f"input {streams[0]}", "is a function", "a profile takes arrays", "give an array")
     inputs = {name: np.asarray(value) for name, value in opened.values.items()}
     batched = opened.batch is not None
-    inputs = {name: (a if batched else a[:, None])[: opened.steps, :samples] for name, a in inputs.items()}
+    inputs = {name: _of_length((a if batched else a[:, None])[:, :samples], opened.steps) for name, a in inputs.items()}
     given = opened.batch or 1
     count = given if samples is None else min(samples, given)
     output = next((port.name for port in network.outputs if port.size > 1), None)
     classes = None if labels is None else _labels(network, labels, given, output)
     used = None if classes is None else classes[:count]
     return ProfileData(inputs, opened.steps, count, used, output, origin)
+
+
+def _of_length(array: Array, steps: int) -> Array:
+    """The first time steps, with zeros after the end of the data."""
+    missing = steps - len(array)
+    if missing <= 0:
+        return array[:steps]
+    return np.concatenate([array, np.zeros((missing, *array.shape[1:]), array.dtype)])
 
 
 def _labels(network: Network, labels: Any, samples: int, output: str | None) -> Array:

@@ -31,6 +31,10 @@ def sweep_text(rows: Sequence[Mapping[str, Any]]) -> str:
         lines.append("  ".join([*cells[:5], *line[5:]] if len(line) < len(_HEAD) else cells).rstrip())
     if len(rows) > ROWS_SHOWN:
         lines.append(f"… and {counted(len(rows) - ROWS_SHOWN, 'more point')}")
+    if any(row["error"] is None for row in rows):
+        lines.append("energy and time are those of an inference (/step: of a time step, without data)")
+    if any("assumed" in (row["energy_basis"], row["time_basis"]) for row in rows):
+        lines.append("~: rests on assumed spike rates, or on a figure that is not public")
     return "\n".join(lines)
 
 
@@ -47,9 +51,10 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _figure(row: Mapping[str, Any], inference: str, step: str, unit: str) -> str:
+    assumed = row["energy_basis" if unit == "J" else "time_basis"] == "assumed"
     if row[inference] is not None:
-        return figure_with_prefix(row[inference], unit)
-    return "-" if row[step] is None else f"{figure_with_prefix(row[step], unit)}/step"
+        return figure_with_prefix(row[inference], unit, approximate=assumed)
+    return "-" if row[step] is None else f"{figure_with_prefix(row[step], unit, approximate=assumed)}/step"
 
 
 def _name(name: str) -> str:

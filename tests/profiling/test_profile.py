@@ -165,7 +165,28 @@ def test_a_table_of_chips_bits_and_objectives() -> None:
     asked = [(c, b, o) for c in ("loihi1", "loihi2") for b in (4, 8) for o in objectives]
     assert [(r["chip"], r["weight_bits"], r["objective"]) for r in found.rows()] == asked
     assert [p.figures["energy_per_inference_j"].basis for p in found.points] == ["published"] * 4 + ["assumed"] * 4
-    assert found.plot().get_ylim()[0] == 7.5
+    axes = found.plot()
+    assert axes.get_ylim()[0] == 7.5
+    assert ["~" in text.get_text() for text in axes.texts] == [False] * 4 + [True] * 4
+
+
+def test_a_table_marks_every_figure_that_is_assumed_and_names_the_sources() -> None:
+    text = nb.profile(two_layers(FIRST, SECOND), ["loihi1", "loihi2"], spikes(4, 2, 3), effort="fast").summary()
+    assert "points, per inference" in text
+    first, second = (next(x for x in text.splitlines() if x.startswith(f"loihi{k} ")) for k in (1, 2))
+    assert (first.count("~"), second.count("~")) == (0, 5)  # energy, time, two rates, energy-delay product
+    assert "- loihi1: energy_per_inference_j, time_per_inference_s: SANA-FE" in text
+    assert "- loihi2: energy_per_inference_j" in text
+
+
+def test_zeros_follow_data_that_are_shorter_than_the_requested_steps() -> None:
+    network, inputs = two_layers(FIRST, SECOND), spikes(4, 2, 3)
+    whole = np.concatenate([inputs, np.zeros((5, 2, 3))])
+    padded = nb.profile(network, "loihi1", inputs, steps=9, effort="fast")
+    expected = nb.profile(network, "loihi1", whole, effort="fast")
+    assert padded.rows() == expected.rows()
+    assert padded.points[0].about["hardware_steps"] > 9
+    assert nb.profile(network, "loihi1", whole, steps=4, effort="fast").rows() != expected.rows()
 
 
 def test_points_that_do_not_fit_are_listed_beside_the_others() -> None:

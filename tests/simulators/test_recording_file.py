@@ -136,6 +136,9 @@ def test_single_arrays_are_mapped_and_checked(tmp_path: Path) -> None:
     (tmp_path / "short.npy").write_bytes((tmp_path / "c.npy").read_bytes()[:-1])
     with pytest.raises(FileError, match="^file 'short.npy': ends early, its header declares 192 bytes; save it again$"):
         load_npy(tmp_path / "short.npy")
+    (tmp_path / "empty.npy").touch()
+    with pytest.raises(FileError, match="^file 'empty.npy': is empty; save plain numbers"):
+        load_npy(tmp_path / "empty.npy")
     np.save(tmp_path / "o.npy", np.array([{}]), allow_pickle=True)
     with pytest.raises(FileError, match="^file 'o.npy': not an array of plain numbers"):
         load_npy(tmp_path / "o.npy")

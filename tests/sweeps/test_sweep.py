@@ -69,6 +69,15 @@ def test_rows_are_what_map_and_profile_say(spec: dict[str, Any]) -> None:
     assert measured["rates"] == "measured on x.npy: 6 samples of 12 time steps"
 
 
+def test_the_table_in_text_marks_assumed_figures(spec: dict[str, Any]) -> None:
+    assumed = nb.sweep({**spec, "chips": ["loihi1"], "seeds": [0]}).summary()
+    assert assumed.splitlines()[2].count("~") == 2
+    assert "~: rests on assumed spike rates" in assumed
+    measured = nb.sweep({**spec, "chips": ["loihi1"], "seeds": [0], "input": "x.npy"}).summary()
+    assert "~" not in measured
+    assert "energy and time are those of an inference" in measured
+
+
 def test_values_are_encoded_with_the_seed_of_the_point(spec: dict[str, Any]) -> None:
     spec |= {"models": ["a.nir"], "chips": ["loihi1"], "input": "values.npy"}
     rate = nb.sweep({**spec, "encoder": {"kind": "rate", "steps": 30}}).rows()

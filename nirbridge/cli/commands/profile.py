@@ -49,7 +49,10 @@ Example:
 )
 @click.option("--labels", metavar="FILE.npy", type=click.Path(), help="Class of each sample, for accuracy.")
 @click.option(
-    "--steps", type=click.IntRange(min=1), metavar="N", help="Time steps of a sample; default: the length of the input."
+    "--steps",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Time steps of a sample; zeros follow shorter data. Default: the length of the input.",
 )
 @click.option("--samples", type=click.IntRange(min=1), metavar="N", help="Use the first N samples; default: all.")
 @click.option(

@@ -31,10 +31,11 @@ _PREFIXES = (("J", 1.0), ("mJ", 1e-3), ("uJ", 1e-6), ("nJ", 1e-9), ("pJ", 1e-12)
 
 
 class EnergyBar(NamedTuple):
-    """A label, and joules by kind of event."""
+    """A label, joules by kind of event, and whether they rest on a figure that is assumed."""
 
     label: str
     parts: Mapping[str, float]
+    is_assumed: bool = False
 
     @property
     def total(self) -> float:
@@ -57,7 +58,7 @@ def plot_profile(profile: Profile, *, ax: Axes | None = None) -> Axes:
     unit, scale = _unit(max(bar.total for bar in shown))
     handles = _draw(axes, shown, kinds, scale)
     for row, bar in enumerate(shown):
-        text = figure_with_prefix(bar.total, "J")
+        text = figure_with_prefix(bar.total, "J", approximate=bar.is_assumed)
         put_text(axes, bar.total / scale, row, f" {text}", size=SMALL, va="center")
     largest = max(bar.total for bar in shown) / scale
     axes.set(xlim=(0, 1.22 * largest), ylim=(len(shown) - 0.5, -0.5))
@@ -72,9 +73,10 @@ def plot_profile(profile: Profile, *, ax: Axes | None = None) -> Axes:
 def energy_bars(profile: Profile) -> list[EnergyBar]:
     """The bars of the figure; layers and points without energy are left out."""
     if len(profile.points) == 1:
-        bars = [EnergyBar(layer.name, _positive(layer.energy_j)) for layer in profile.points[0].layers]
+        (point,) = profile.points
+        bars = [EnergyBar(layer.name, _positive(layer.energy_j), _is_assumed(point)) for layer in point.layers]
     else:
-        bars = [EnergyBar(_label(p, profile.points), _positive(_by_kind(p))) for p in profile.points]
+        bars = [EnergyBar(_label(p, profile.points), _positive(_by_kind(p)), _is_assumed(p)) for p in profile.points]
     return [bar for bar in bars if bar.parts]
 
 
@@ -83,6 +85,11 @@ def _label(point: ProfilePoint, points: Sequence[ProfilePoint]) -> str:
     columns = (("chip", "{}"), ("weight_bits", "{} bits"), ("objective", "{}"))
     told = [form.format(point.about[c]) for c, form in columns if len({p.about[c] for p in points}) > 1]
     return ", ".join(told) or str(point.about["chip"])
+
+
+def _is_assumed(point: ProfilePoint) -> bool:
+    figure = point.figures.get("energy_per_inference_j")
+    return figure is not None and figure.basis == "assumed"
 
 
 def _by_kind(point: ProfilePoint) -> dict[str, float]:

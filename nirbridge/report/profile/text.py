@@ -24,7 +24,8 @@ def profile_text(profile: Profile, *, notes: bool = True) -> RenderableType:
     title = Text(f"{of}{_about(profile)}", style="bold")
     if len(profile.points) == 1:
         return Group(title, *_point(profile.points[0], notes=notes), *_failed(profile))
-    return Group(title, _table(profile.points), *_failed(profile), *_shared_notes(profile.points if notes else ()))
+    rows = (heading("points, per inference"), _table(profile.points))
+    return Group(title, *rows, *_failed(profile), *_shared_notes(profile.points if notes else ()))
 
 
 def profile_line(profile: Profile) -> str:
@@ -138,8 +139,7 @@ def _per_second(value: float) -> str:
 
 
 def _amount(point: ProfilePoint, name: str, unit: str) -> str:
-    value = point[name]
-    return "" if value is None else figure_with_prefix(value, unit)
+    return _known(point, name, unit) if name in point.figures else ""
 
 
 def _layers(layers: Sequence[LayerProfile]) -> RenderableType:
@@ -244,7 +244,6 @@ def _table(points: Sequence[ProfilePoint]) -> RenderableType:
 
 def _row(point: ProfilePoint) -> tuple[str, ...]:
     accuracy = next((v for v in (point["accuracy"], point["accuracy_reference"]) if v is not None), None)
-    rates = (point["inferences_per_s"], point["guaranteed_inferences_per_s"])
     return (
         one_line(point.about["chip"]),
         str(point.about["weight_bits"]),
@@ -253,7 +252,8 @@ def _row(point: ProfilePoint) -> tuple[str, ...]:
         _count(point["spikes_per_inference"] or 0.0),
         _known(point, "energy_per_inference_j", "J"),
         _known(point, "time_per_inference_s", "s"),
-        *("no data" if rate is None else _per_second(rate) for rate in rates),
+        _known(point, "inferences_per_s", "/s"),
+        _known(point, "guaranteed_inferences_per_s", "/s"),
         _known(point, "energy_delay_js", "J s"),
         "" if accuracy is None else _share(accuracy),
         figure_with_prefix(point["memory_bytes"] or 0.0, "B"),
@@ -263,9 +263,11 @@ def _row(point: ProfilePoint) -> tuple[str, ...]:
 def _known(point: ProfilePoint, name: str, unit: str) -> str:
     """A figure, ``~`` before an assumed one; no data where the chip file has none."""
     figure = point.figures.get(name)
-    return (
-        "no data" if figure is None else figure_with_prefix(figure.value, unit, approximate=figure.basis == "assumed")
-    )
+    if figure is None:
+        return "no data"
+    if unit == "/s":
+        return f"{'~' if figure.basis == 'assumed' else ''}{_per_second(figure.value)}"
+    return figure_with_prefix(figure.value, unit, approximate=figure.basis == "assumed")
 
 
 def _failed(profile: Profile) -> Iterator[RenderableType]:
@@ -279,6 +281,8 @@ def _failed(profile: Profile) -> Iterator[RenderableType]:
 
 def _shared_notes(points: Sequence[ProfilePoint]) -> Iterator[RenderableType]:
     notes: dict[str, None] = {}
+    sources = dict.fromkeys(f"{one_line(point.about['chip'])}: {text}" for point in points for text in _sources(point))
+    yield from listed("sources", sources)
     for point in points:
         notes |= {one_line(note): None for note in point.notes}
     if any(figure.basis == "assumed" for point in points for figure in point.figures.values()):
