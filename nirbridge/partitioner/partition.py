@@ -22,6 +22,7 @@ from nirbridge.partitioner.search import exact
 from nirbridge.partitioner.search.balance.balancing import BUDGETS, balanced
 from nirbridge.partitioner.search.bounds import any_map_bounds, bounding_limits, least_cores, least_slots
 from nirbridge.partitioner.search.clusters import clustered
+from nirbridge.partitioner.search.finer import finer_cores
 from nirbridge.partitioner.search.interruption import interrupted, keeping
 from nirbridge.partitioner.search.irregular.blocks import OrderedBlocks, ordered_blocks
 from nirbridge.partitioner.search.methods import EFFORTS, SearchResult, fewest_cores, is_within, packed, sequential
@@ -228,7 +229,11 @@ def _improve(
     if blocks is None or len(blocks) <= lower or not tilings or options.groups:
         return outcome
     slots = least_slots(sizes, least_cores(sizes, cap))
-    return fewest_cores(sizes, cap, blocks, tilings, slots, lower, options.effort, options.seed, options.progress)
+    given = (options.effort, options.seed, options.progress)
+    outcome = fewest_cores(sizes, cap, blocks, tilings, slots, lower, *given)
+    if len(outcome.blocks) <= outcome.sliced_bound:
+        return outcome
+    return finer_cores(sizes, cap, outcome, tilings, slots, *given)
 
 
 def _exactly(

@@ -122,6 +122,7 @@ def test_more_seeds_where_the_cores_do_not_suffice(effort: str, seeds: int, monk
     for name in ("streamed", "clustered"):
         monkeypatch.setattr(MODULE, name, lambda *_: None)
     monkeypatch.setattr(MODULE, "fewest_cores", lambda sizes, cap, blocks, *_: methods.SearchResult(blocks, 1, 0.0))
+    monkeypatch.setattr(MODULE, "finer_cores", lambda sizes, cap, outcome, *_: outcome)
     monkeypatch.setattr(MODULE, "balanced", lambda *given: asked.append((given[3], given[5])))
     with pytest.raises(DoesNotFit, match="not proved impossible") as refused:
         partition(net, few, PartitionOptions(effort=effort))

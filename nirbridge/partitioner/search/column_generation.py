@@ -205,6 +205,23 @@ def dive(
     After each settled pattern the master is priced anew, so that the rest can adapt. Returns (patterns per core,
     arcs) with at most ``cores`` cores, or None, and the deterministic time spent.
     """
+    settled, spent = settle(problem, generated, cores, budget, seed)
+    while cores - len(settled) <= FREE_MAX:
+        result, time = finish_cores(problem, settled, cores, budget, seed)
+        spent += time
+        if result is not None or not settled or spent > budget.finish_time:
+            return result, spent
+        settled = settled[: -budget.give_back]
+    return None, spent
+
+
+def settle(
+    problem: MasterProblem, generated: GeneratedPatterns, cores: int, budget: SearchBudget, seed: int
+) -> tuple[list[Array], float]:
+    """Patterns of all but ``budget.free_cores`` of ``cores``, or of fewer where the rest would not fit, and the time.
+
+    The patterns that the linear master uses, priced anew after each that is settled.
+    """
     settled: list[Array] = []
     patterns, use, spent, work = generated.patterns, generated.use, 0.0, 0.0
     small = replace(budget, rounds=budget.dive_rounds)
@@ -223,13 +240,7 @@ def dive(
             # the settled cores cannot be completed any more: give the last ones back
             settled = settled[: -budget.give_back]
             break
-    while cores - len(settled) <= FREE_MAX:
-        result, time = finish_cores(problem, settled, cores, budget, seed)
-        spent += time
-        if result is not None or not settled or spent > budget.finish_time:
-            return result, spent
-        settled = settled[: -budget.give_back]
-    return None, spent
+    return settled, spent
 
 
 def _to_settle(patterns: Array, use: Array, room: int) -> list[int]:
@@ -335,8 +346,8 @@ def finish_cores(
     for c in range(len(problem.vectors)):
         cut = demand.indices[demand.indptr[c] : demand.indptr[c + 1]]
         model.add(int(fixed[c]) + sum(m[c] for m in mixed) >= sum(arcs[a] for a in cut))
-    _add_rows(model, problem.equal, problem.equal_rhs, arcs, cover=False)
-    _add_rows(model, problem.cover, problem.cover_rhs, arcs, cover=True)
+    add_rows(model, problem.equal, problem.equal_rhs, arcs, cover=False)
+    add_rows(model, problem.cover, problem.cover_rhs, arcs, cover=True)
     solver = solver_for(budget.try_time, seed)
     status = solve(solver, model)
     spent = solver.response_proto.deterministic_time
@@ -346,7 +357,8 @@ def finish_cores(
     return (np.array(contents, np.int64), np.array([solver.value(a) for a in arcs], np.int64)), spent
 
 
-def _add_rows(model: CpModel, matrix: csr_array, rhs: Array, arcs: Sequence[IntVar], *, cover: bool) -> None:
+def add_rows(model: CpModel, matrix: csr_array, rhs: Array, arcs: Sequence[IntVar], *, cover: bool) -> None:
+    """The rows of the layouts as constraints over integer arcs."""
     rows = matrix.tocsr()
     for r in range(len(rhs)):
         span = slice(rows.indptr[r], rows.indptr[r + 1])

@@ -17,15 +17,23 @@ from nirbridge._types import Box
 from nirbridge.arrays import Array
 from nirbridge.partitioner.cost.connectivity import AllToAll, Explicit, Separable
 from nirbridge.partitioner.cost.sizing import CostModel
-from nirbridge.partitioner.search.slicing import cuts, largest_range_end, vector
+from nirbridge.partitioner.search.slicing import ChannelRanges, cuts, largest_range_end, vector, word_groups
 
 BAND_CHOICES = 2
-"""(band height, channel groups) pairs offered per population: more make the search slower, not better."""
+"""Bands (height and channel groups) offered per population: more make the search slower, not better."""
 BAND_GAIN = 0.005
 FLAT_CHOICES = 40
 """Lengths offered for a flat population; beyond, lengths that add up well."""
 WIDTH_CHOICES = 12
 """Up to this width a strip may be cut anywhere into any pieces; wider ones into pieces of chosen widths."""
+
+WIDTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+"""Widths of pieces in wide maps."""
+FINE_WIDTHS = (*range(1, 9), 10, 12, 14, *range(16, 33, 4), *range(40, 65, 8), 80, 96, 128, 192, 256)
+"""The same in fine layouts: a core holds few pixels of layers with many words, so all small widths are offered."""
+
+Band = tuple[int, ChannelRanges]
+"""Height of a band of rows, and the ranges of channels that it is cut into."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +61,8 @@ class Layout:
     kind: str
     arcs: tuple[LayoutArc, ...]
     rows: tuple[LayoutRow, ...]
-    bands: tuple[tuple[int, int], ...] = ()
-    """(height, channel groups) per band choice."""
+    bands: tuple[Band, ...] = ()
+    """The band choices."""
     boxes: tuple[Box, ...] = ()
     """The boxes of a fixed layout."""
 
@@ -79,12 +87,15 @@ def layouts(
     tilings: Mapping[str, tuple[Box, ...]],
     cap: Array,
     segments: int | None = None,
+    *,
+    fine: bool = False,
 ) -> tuple[tuple[Layout, ...], Array]:
     """The layouts of all populations and the cost vectors of their classes.
 
     ``slots`` are the output axons per neuron that pieces are charged with; ``tilings`` an incumbent, which stays
     among the choices where the form of a population offers no others. ``segments``: cut rows only at this many even
-    positions, which makes fewer classes.
+    positions, which makes fewer classes. ``fine``: more widths, and channels in two
+    groups of which one fills its words.
     """
     table: ClassTable = {}
     by_population = []
@@ -93,7 +104,7 @@ def layouts(
         if _is_uniform(sizes, name, slots[name]):
             by_population.append(_flat(sizes, name, slots[name], cap, table))
         elif len(population.shape) == 3 and not any(isinstance(e.form, Explicit) for e in sizes.incoming[name]):
-            by_population.append(_banded(sizes, name, slots[name], cap, table, segments))
+            by_population.append(_banded(sizes, name, slots[name], cap, table, segments, fine=fine))
         else:
             by_population.append(_fixed(sizes, name, slots[name], tilings[name], table))
     return tuple(by_population), class_vectors(table)
@@ -141,13 +152,16 @@ def _fixed(sizes: CostModel, name: str, slots: Array, boxes: tuple[Box, ...], ta
     return Layout(name, "fixed", arcs, tuple(LayoutRow(((i, 1),), 1) for i in range(len(boxes))), boxes=boxes)
 
 
-def _banded(sizes: CostModel, name: str, slots: Array, cap: Array, table: ClassTable, segments: int | None) -> Layout:
+def _banded(
+    sizes: CostModel, name: str, slots: Array, cap: Array, table: ClassTable, segments: int | None, *, fine: bool
+) -> Layout:
     height = sizes.shapes[name][1]
     arcs: list[LayoutArc] = []
     rows: list[LayoutRow] = []
-    bands = _band_choices(sizes, name, slots, cap)
+    bands = _band_choices(sizes, name, slots, cap, fine=fine)
+    widths = FINE_WIDTHS if fine else WIDTHS
     at_row: list[list[tuple[int, int]]] = [[] for _ in range(height + 1)]
-    for choice, (band, groups) in enumerate(bands):
+    for choice, (band, ranges) in enumerate(bands):
         members: dict[tuple[object, ...], list[tuple[int, int]]] = {}
         for r in range(height - band + 1):
             arc = len(arcs)
@@ -158,9 +172,26 @@ def _banded(sizes: CostModel, name: str, slots: Array, cap: Array, table: ClassT
             axons = np.ascontiguousarray(slots[:, r : r + band, :].sum(axis=1)).tobytes()
             members.setdefault((sizes.range_kind(name, 1, (r, r + band)), axons), []).append((arc, r))
         for same in members.values():
-            _columns(sizes, name, slots, cap, table, (choice, band, groups, segments), same, arcs, rows)
+            _columns(sizes, name, slots, cap, table, (choice, band, ranges), _Ends(segments, widths), same, arcs, rows)
     flow = [LayoutRow(tuple(terms), (r == 0) - (r == height)) for r, terms in enumerate(at_row)]
     return Layout(name, "banded", tuple(arcs), (*flow, *rows), bands)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """Where pieces of a row may end: at multiples of a segment; or anywhere in a narrow map, else after ``widths``."""
+
+    segments: int | None
+    widths: tuple[int, ...]
+
+    def after(self, start: int, width: int) -> list[int]:
+        """The ends of pieces that begin at ``start``."""
+        if self.segments is not None:
+            step = -(-width // self.segments)
+            return [] if start % step else [*range(start + step, width, step), width]
+        if width <= WIDTH_CHOICES:
+            return list(range(start + 1, width + 1))
+        return sorted(start + w for w in {*self.widths, width - start} if w <= width - start)
 
 
 def _columns(
@@ -169,19 +200,20 @@ def _columns(
     slots: Array,
     cap: Array,
     table: ClassTable,
-    choice: tuple[int, int, int, int | None],
+    choice: tuple[int, int, ChannelRanges],
+    ends: _Ends,
     same: list[tuple[int, int]],
     arcs: list[LayoutArc],
     rows: list[LayoutRow],
 ) -> None:
     """Per channel group of a kind of band: a flow of column pieces from 0 to the width, as much as there are bands."""
-    number, band, groups, segments = choice
-    channels, _, width = sizes.shapes[name]
+    number, band, ranges = choice
+    width = sizes.shapes[name][2]
     r = same[0][1]
-    for group, (c0, c1) in enumerate(cuts(channels, groups)):
+    for group, (c0, c1) in enumerate(ranges):
         flow: list[list[tuple[int, int]]] = [[] for _ in range(width + 1)]
         for start in range(width):
-            for stop in _stops(start, width, segments):
+            for stop in ends.after(start, width):
                 cost = vector(sizes, name, ((c0, c1), (r, r + band), (start, stop)), slots)
                 if np.any(cost > cap):
                     break
@@ -194,43 +226,51 @@ def _columns(
         rows.extend(LayoutRow(tuple(flow[c]), 0) for c in range(1, width))
 
 
-def _stops(start: int, width: int, segments: int | None) -> list[int]:
-    """Ends of pieces that begin at ``start``: all in a narrow map, else doubling steps; or multiples of a segment."""
-    if segments is not None:
-        step = -(-width // segments)
-        return [] if start % step else [*range(start + step, width, step), width]
-    if width <= WIDTH_CHOICES:
-        return list(range(start + 1, width + 1))
-    steps = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, width - start}
-    return sorted(start + w for w in steps if w <= width - start)
-
-
-def _band_choices(sizes: CostModel, name: str, slots: Array, cap: Array) -> tuple[tuple[int, int], ...]:
-    """The (height, channel groups) to offer: strips of one row, and taller or narrower bands that are clearly better.
+def _band_choices(sizes: CostModel, name: str, slots: Array, cap: Array, *, fine: bool) -> tuple[Band, ...]:
+    """The bands to offer: strips of one row, and taller or narrower bands that are clearly better.
 
     A band that costs per neuron what a strip costs adds only symmetry. The score is the least share of a core per
-    neuron; the kept ones are the best of each height and of each number of groups that gain ``BAND_GAIN``.
+    neuron; the kept ones are the best of each height and of each cut into groups that gain ``BAND_GAIN``.
     """
-    channels, height, _ = sizes.shapes[name]
+    height = sizes.shapes[name][1]
     heights = sorted({h for h in (1, 2, 3, 4, 5, 6, 8, height) if h <= height})
-    splits = sorted({g for g in (1, 2, 4, 8, 16, channels) if g <= channels})
-    tried = [(_score(sizes, name, slots, cap, h, g), g, h) for g in splits for h in heights]
-    scored = sorted((score, groups, band) for score, groups, band in tried if score is not None)
+    tried = [
+        (_score(sizes, name, slots, cap, h, g), g, h) for g in _channel_groups(sizes, name, fine=fine) for h in heights
+    ]
+    scored = sorted((score, len(g), h, g) for score, g, h in tried if score is not None)
     strips = [s for s in scored if s[2] == 1]
     base = strips[0] if strips else scored[0]
     better = [s for s in scored if s[0] < base[0] * (1 - BAND_GAIN)]
-    chosen = {(band, groups) for _, groups, band in [base, *better[: BAND_CHOICES - 1]]}
+    chosen = {(band, ranges) for _, _, band, ranges in [base, *better[: BAND_CHOICES - 1]]}
     return tuple(sorted(chosen))
 
 
-def _score(sizes: CostModel, name: str, slots: Array, cap: Array, band: int, groups: int) -> float | None:
-    """Least share of the fullest resource per neuron over widths, for a piece in the middle; None: none fits."""
-    channels, height, width = sizes.shapes[name]
-    (c0, c1), r = cuts(channels, groups)[0], (height - band) // 2
+def _channel_groups(sizes: CostModel, name: str, *, fine: bool) -> list[ChannelRanges]:
+    channels = sizes.shapes[name][0]
+    equal = [cuts(channels, g) for g in sorted({g for g in (1, 2, 4, 8, 16, channels) if g <= channels})]
+    return list(dict.fromkeys([*equal, *(word_groups(sizes, name) if fine else ())]))
+
+
+def _score(sizes: CostModel, name: str, slots: Array, cap: Array, band: int, ranges: ChannelRanges) -> float | None:
+    """Share of the fullest resource per neuron: of the first group, or the mean of two that differ; None: none fits."""
+    (low, high), (start, stop) = ranges[0], ranges[-1]
+    first = _range_score(sizes, name, slots, cap, band, (low, high))
+    if abs((stop - start) - (high - low)) <= 1 or first is None:
+        return first
+    last = _range_score(sizes, name, slots, cap, band, (start, stop))
+    return None if last is None else (first * (high - low) + last * (stop - start)) / sizes.shapes[name][0]
+
+
+def _range_score(
+    sizes: CostModel, name: str, slots: Array, cap: Array, band: int, channels: tuple[int, int]
+) -> float | None:
+    """Share of the fullest resource per neuron at the best width, for a piece in the middle; None: none fits."""
+    _, height, width = sizes.shapes[name]
+    r = (height - band) // 2
     best: float | None = None
     for w in range(1, width + 1):
         start = (width - w) // 2
-        cost = vector(sizes, name, ((c0, c1), (r, r + band), (start, start + w)), slots)
+        cost = vector(sizes, name, (channels, (r, r + band), (start, start + w)), slots)
         if np.any(cost > cap):
             break
         share = float((cost / np.maximum(cap, 1)).max()) / int(cost[0])
@@ -247,15 +287,15 @@ def realise(layout: Layout, sizes: CostModel, counts: Array) -> dict[int, list[B
         for arc, box in zip(layout.arcs, layout.boxes, strict=True):
             boxes.setdefault(arc.cost_class, []).append(box)
         return boxes
-    channels, height, width = sizes.shapes[layout.population]
+    _, height, width = sizes.shapes[layout.population]
     left = {arc.where: int(n) for arc, n in zip(layout.arcs, counts, strict=True) if n}
     classes = {arc.where: arc.cost_class for arc in layout.arcs}
     kinds = _kinds(layout)
     row = 0
     while row < height:
         choice, start = next(w for w in sorted(left) if len(w) == 2 and w[1] == row and left[w])
-        band, groups = layout.bands[choice]
-        for group, (c0, c1) in enumerate(cuts(channels, groups)):
+        band, ranges = layout.bands[choice]
+        for group, (c0, c1) in enumerate(ranges):
             column = 0
             while column < width:
                 head = (choice, kinds[choice, start], group, column)

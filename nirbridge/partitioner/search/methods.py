@@ -17,6 +17,7 @@ from nirbridge.partitioner.cost.sizing import CostModel
 from nirbridge.partitioner.cost.usage import resource_use
 from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.search import column_generation as master
+from nirbridge.partitioner.search.balance.swaps import swapped
 from nirbridge.partitioner.search.interruption import kept
 from nirbridge.partitioner.search.layouts import Layout, layouts, realise
 from nirbridge.partitioner.search.packing import PackingItems, in_core_order, pack
@@ -35,6 +36,8 @@ FINER = (1, 2, 3)
 """Packed also tries slices that fill a half and a third of a core."""
 CLASSES_MAX = 400
 """Above this many piece classes the pattern search is not tried: it would not end in reasonable time."""
+FINE_CLASSES_MAX = 200
+"""The same for finer pieces, which are searched after the others."""
 SEGMENTS = (None, 6, 3, 2, 1)
 """Where rows may be cut, from anywhere to nowhere: the first that gives few enough piece classes is searched."""
 WORDS = 2
@@ -128,13 +131,10 @@ def fewest_cores(
     ``lower`` a bound for any map.
     """
     slots = {name: np.full(shape, least[name], np.int64) for name, shape in sizes.shapes.items()}
-    for segments in SEGMENTS:
-        choices, classes = layouts(sizes, slots, tilings, cap, segments)
-        if 0 < len(classes) <= CLASSES_MAX:
-            break
-    else:
+    choices, classes = few_layouts(sizes, slots, tilings, cap)
+    if not len(classes):
         return SearchResult(incumbent, lower, 0.0)
-    problem = master.master_problem(choices, classes, cap, _certain(sizes))
+    problem = master.master_problem(choices, classes, cap, certain_columns(sizes))
     by_resource = master.resource_bounds(problem)
     bound = max(lower, *(int(np.ceil(cores - master.TOLERANCE)) for cores in by_resource.values()))
     best, spent = incumbent, 0.0
@@ -158,14 +158,25 @@ def fewest_cores(
                 return SearchResult(best, min(bound, len(best)), spent)
             result, time = kept(best, master.dive, problem, generated, cores, budget, seed)
             spent += time
-            blocks = None if result is None else _blocks(sizes, choices, *result)
-            if blocks is not None and is_within(sizes, blocks):
+            blocks = None if result is None else _legal(sizes, cap, _blocks(sizes, choices, *result))
+            if blocks is not None:
                 best = blocks
                 break
     return SearchResult(best, min(bound, len(best)), spent)
 
 
-def _certain(sizes: CostModel) -> tuple[int, ...]:
+def few_layouts(
+    sizes: CostModel, slots: Mapping[str, Array], tilings: Tilings, cap: Array, *, fine: bool = False
+) -> tuple[tuple[Layout, ...], Array]:
+    """The layouts that cut rows at most places of those with few enough classes; empty: there are none."""
+    for segments in SEGMENTS:
+        choices, classes = layouts(sizes, slots, tilings, cap, segments, fine=fine)
+        if 0 < len(classes) <= (FINE_CLASSES_MAX if fine else CLASSES_MAX):
+            return choices, classes
+    return (), np.zeros((0, len(cap)), np.int64)
+
+
+def certain_columns(sizes: CostModel) -> tuple[int, ...]:
     """Columns that bounds may use: where kernels are shared, words are an upper bound and prove nothing."""
     return tuple(c for c in CERTAIN if c != WORDS or not sizes.chip.synapses.shared_kernels)
 
@@ -181,6 +192,16 @@ def _targets(bound: int, linear: float, best: int) -> list[int]:
 
 def _blocks(sizes: CostModel, choices: tuple[Layout, ...], contents: Array, arcs: Array) -> Blocks:
     """The cores of a solution: each takes pieces of its classes, in the order in which they lie in the network."""
+    cores, rest = assigned(sizes, choices, contents, arcs)
+    if rest:
+        raise AssertionError("a solution of the master must supply every piece it cuts")
+    return cores
+
+
+def assigned(
+    sizes: CostModel, choices: tuple[Layout, ...], contents: Array, arcs: Array
+) -> tuple[Blocks, tuple[Slice, ...]]:
+    """Cores with the pieces of their classes, in the order in which these lie in the network; the pieces left."""
     boxes: dict[int, list[Slice]] = {}
     edges = np.concatenate(([0], np.cumsum([len(c.arcs) for c in choices])))
     for choice, (a, b) in zip(choices, pairwise(edges), strict=True):
@@ -196,9 +217,15 @@ def _blocks(sizes: CostModel, choices: tuple[Layout, ...], contents: Array, arcs
             boxes[number] = supply[n:]
         if slices:
             cores.append(in_core_order(slices, names))
-    if any(boxes.values()):
-        raise AssertionError("a solution of the master must supply every piece it cuts")
-    return tuple(cores)
+    return tuple(cores), tuple(piece for supply in boxes.values() for piece in supply)
+
+
+def _legal(sizes: CostModel, cap: Array, blocks: Blocks) -> Blocks | None:
+    """The blocks within every limit, if need be after swaps; None: they are not."""
+    if is_within(sizes, blocks):
+        return blocks
+    other = swapped(sizes, cap, blocks)
+    return other if other is not None and is_within(sizes, other) else None
 
 
 def is_within(sizes: CostModel, blocks: Blocks) -> bool:

@@ -12,10 +12,12 @@ import numpy as np
 from nirbridge._types import Box, Shape
 from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip
-from nirbridge.partitioner.cost.resources import limits
+from nirbridge.partitioner.cost.resources import limits, run_words
 from nirbridge.partitioner.cost.sizing import CostModel, SliceCost, touched_pieces
 
 Tilings = dict[str, tuple[Box, ...]]
+ChannelRanges = tuple[tuple[int, int], ...]
+"""The channels of a population in groups: from the first to before the second number."""
 Cut = Callable[[CostModel, str, Array | None, Array], tuple[Box, ...]]
 """How one population is cut, as ``best_grid`` does."""
 
@@ -59,6 +61,15 @@ def grid(shape: Shape, parts: tuple[int, ...]) -> tuple[Box, ...]:
     if len(shape) == 1:
         return tuple((r,) for r in axes[0])
     return tuple((c, *spatial) for *spatial, c in product(*axes[1:], axes[0]))
+
+
+def word_groups(sizes: CostModel, population: str) -> list[ChannelRanges]:
+    """Cuts of the channels in two groups of which the first fills the words of a list: it can be cut at any pixel."""
+    channels, fmt = sizes.shapes[population][0], sizes.chip.synapses
+    if fmt.words is None or fmt.shared_kernels:
+        return []
+    words = run_words(np.arange(channels + 1), fmt, sizes.weight_bits, delayed=False)
+    return [((0, n), (n, channels)) for n in range(1, channels) if words[n + 1] > words[n]]
 
 
 def vector(sizes: CostModel, population: str, box: Box, slots: Array | None) -> Array:

@@ -124,7 +124,7 @@ def test_no_neuron_fits_where_its_axons_do_not() -> None:
     ],
 )
 def test_where_pieces_of_a_row_may_end(start: int, width: int, segments: int | None, stops: list[int]) -> None:
-    assert layouts._stops(start, width, segments) == stops
+    assert layouts._Ends(segments, layouts.WIDTHS).after(start, width) == stops
 
 
 @pytest.mark.parametrize(
@@ -163,8 +163,8 @@ def test_numbers_of_cores_that_are_tried(bound: int, linear: float, best: int, c
 
 
 def test_words_prove_nothing_where_kernels_are_shared() -> None:
-    assert search._certain(two_layers()) == (0, 2, 5)
-    assert search._certain(two_layers(shared_kernels=True)) == (0, 5)
+    assert search.certain_columns(two_layers()) == (0, 2, 5)
+    assert search.certain_columns(two_layers(shared_kernels=True)) == (0, 5)
 
 
 # -- the exact model ----------------------------------------------------------------------------------------------

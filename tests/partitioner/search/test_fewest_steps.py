@@ -43,9 +43,11 @@ class Scripted:
         patch.setattr(search.master, "generate", self.generate)
         patch.setattr(search.master, "dive", self.dive)
         patch.setattr(search, "_blocks", lambda *given: (0,) * given[2])
+        patch.setattr(search, "swapped", lambda *_: None)
         patch.setattr(search, "is_within", lambda _, blocks: len(blocks) not in self.illegal)
 
-    def layouts(self, sizes: Any, slots: Any, tilings: Any, cap: Any, segments: Any) -> Any:
+    def layouts(self, sizes: Any, slots: Any, tilings: Any, cap: Any, segments: Any, *, fine: bool) -> Any:
+        assert not fine
         assert {name: own.tolist() for name, own in slots.items()} == {"p": [3, 3]}
         self.segments.append(segments)
         return (), np.zeros((self.classes.get(segments, 2), 1))

@@ -14,7 +14,7 @@ from nirbridge.network.operators import Chain, Conv, Dense, Identity, Reshape, S
 from nirbridge.partitioner.cost.connectivity import AllToAll, Separable, axis_from_matrix, full_axis, identity_axis
 from nirbridge.partitioner.cost.sizing import CostModel, cost_model
 from nirbridge.partitioner.search import layouts as cutting
-from nirbridge.partitioner.search.layouts import Layout, LayoutArc, LayoutRow, layouts, realise
+from nirbridge.partitioner.search.layouts import Band, Layout, LayoutArc, LayoutRow, layouts, realise
 from nirbridge.partitioner.search.slicing import capacity, cuts, vector
 from tests.partitioner.cases import chip, network, population
 
@@ -52,7 +52,7 @@ ARCS = ((-1, (0, 0)), (-1, (0, 1)), (0, (0, 0, 0, 0, 1)), (1, (0, 0, 0, 0, 2)), 
 def test_arcs_and_flows_of_two_rows_that_cost_alike() -> None:
     """Two bands of a row, each either one piece or two; the columns of both are one flow."""
     layout, vectors = only(TINY, 3)
-    assert layout == Layout("p", "banded", tuple(LayoutArc(*arc) for arc in ARCS), ROWS, ((1, 1),))
+    assert layout == Layout("p", "banded", tuple(LayoutArc(*arc) for arc in ARCS), ROWS, ((1, ((0, 1),)),))
     assert vectors == [[1, 1, 1, 0, 0, 3], [2, 2, 2, 0, 0, 6]]
 
 
@@ -99,7 +99,7 @@ def test_boxes_of_channel_groups_and_taller_bands() -> None:
     sizes = conv_sizes((1, 4, 2), 4, 1, core={"neurons": 8, "input_axons": 4})
     arcs = [LayoutArc(-1, (0, 0)), LayoutArc(-1, (0, 2)), LayoutArc(0, (0, 0, 0, 0, 2)), LayoutArc(1, (0, 0, 1, 0, 2))]
     rows = (LayoutRow(((2, 1), (0, -1), (1, -1)), 0), LayoutRow(((3, 1), (0, -1), (1, -1)), 0))
-    layout = Layout("p", "banded", tuple(arcs), rows, ((2, 2),))
+    layout = Layout("p", "banded", tuple(arcs), rows, ((2, ((0, 2), (2, 4))),))
     assert realise(layout, sizes, np.array([1, 1, 2, 2])) == {
         0: [((0, 2), (0, 2), (0, 2)), ((0, 2), (2, 4), (0, 2))],
         1: [((2, 4), (0, 2), (0, 2)), ((2, 4), (2, 4), (0, 2))],
@@ -121,7 +121,7 @@ def score(sizes: CostModel, slots: np.ndarray, band: int, groups: int) -> float 
     return min(shares, default=None)
 
 
-def bands(sizes: CostModel, slots: np.ndarray) -> tuple[tuple[int, int], ...]:
+def bands(sizes: CostModel, slots: np.ndarray) -> tuple[Band, ...]:
     """The best strip of one row, and the best band if it is better by half a per cent."""
     channels, height, _ = sizes.shapes["p"]
     heights = {h for h in (1, 2, 3, 4, 5, 6, 8, height) if h <= height}
@@ -129,7 +129,7 @@ def bands(sizes: CostModel, slots: np.ndarray) -> tuple[tuple[int, int], ...]:
     scored = sorted((own, g, h) for g in groups for h in heights if (own := score(sizes, slots, h, g)) is not None)
     base = next((s for s in scored if s[2] == 1), scored[0])
     better = [s for s in scored if s[0] < base[0] * 0.995]
-    return tuple(sorted({(h, g) for _, g, h in [base, *better[:1]]}))
+    return tuple(sorted({(h, cuts(channels, g)) for _, g, h in [base, *better[:1]]}))
 
 
 @pytest.mark.parametrize("cap", [(1024, 4096, 16384), (64, 200, 300), (30, 60, 2000), (200, 5000, 90), (16, 30, 1000)])
@@ -146,8 +146,9 @@ def test_the_bands_that_are_offered(
     groups = {g for g in (1, 2, 4, 8, 16, out) if g <= out}
     for band in range(1, sizes.shapes["p"][1] + 1):
         for g in groups:
-            assert cutting._score(sizes, "p", slots, capacity(sizes.chip), band, g) == score(sizes, slots, band, g)
-    assert cutting._band_choices(sizes, "p", slots, capacity(sizes.chip)) == bands(sizes, slots)
+            found = cutting._score(sizes, "p", slots, capacity(sizes.chip), band, cuts(out, g))
+            assert found == score(sizes, slots, band, g)
+    assert cutting._band_choices(sizes, "p", slots, capacity(sizes.chip), fine=False) == bands(sizes, slots)
 
 
 # -- flat and fixed -----------------------------------------------------------------------------------------------

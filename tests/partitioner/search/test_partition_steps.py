@@ -99,6 +99,7 @@ def test_the_exact_model_is_asked_from_the_bound_upwards(
         ("cp-sat", 3, True, {}, ["exact"]),
         ("cp-sat", None, True, {"p": 1}, ["exact"]),
         ("cp-sat", 3, False, {}, ["fewest"]),
+        ("cp-sat", 4, False, {}, ["fewest", "finer"]),
         ("cp-sat", 3, False, {"p": 1}, []),
         ("cp-sat", None, False, {}, []),
     ],
@@ -116,16 +117,24 @@ def test_which_search_improves_a_first_map(
     def fewest(own: Any, _: Any, *given: Any) -> Any:
         assert (own, given[:-1]) == (sizes, (first, {"p": ()}, {"p": 0}, 2, "fast", 5))
         called.append("fewest")
-        return "fewest"
+        return SearchResult(blocks(3), 3 if cores == 3 else 2, 0.5)
+
+    def finer(own: Any, _: Any, outcome: Any, *given: Any) -> Any:
+        assert (own, given[:-1]) == (sizes, ({"p": ()}, {"p": 0}, "fast", 5))
+        assert outcome == SearchResult(blocks(3), 2, 0.5)
+        called.append("finer")
+        return SearchResult(blocks(2), 2, 0.75)
 
     monkeypatch.setattr(MODULE, "_exactly", exactly)
     monkeypatch.setattr(MODULE, "fewest_cores", fewest)
+    monkeypatch.setattr(MODULE, "finer_cores", finer)
     monkeypatch.setattr(MODULE.exact, "is_tiny", lambda own, available: tiny and available == 7)
     options = PartitionOptions(method=method, effort="fast", seed=5, groups=groups)
     cap = capacity(sizes.chip)
     found = MODULE._improve(sizes, cap, first, {"p": ()}, {"a": 1, "b": 2}, 7, options)
     assert called == asked
-    assert found == (asked[0] if asked else None if first is None else SearchResult(first, 2, 0.0))
+    patterns = {"fewest": SearchResult(blocks(3), 3, 0.5), "finer": SearchResult(blocks(2), 2, 0.75), "exact": "exact"}
+    assert found == (patterns[asked[-1]] if asked else None if first is None else SearchResult(first, 2, 0.0))
 
 
 def test_without_a_first_map_there_are_no_tilings(monkeypatch: pytest.MonkeyPatch) -> None:

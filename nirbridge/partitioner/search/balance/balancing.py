@@ -11,9 +11,9 @@ from nirbridge.arrays import Array
 from nirbridge.partitioner.cost.axons import Blocks
 from nirbridge.partitioner.cost.connectivity import Explicit, synapses
 from nirbridge.partitioner.cost.sizing import CostModel
-from nirbridge.partitioner.cost.usage import block_sources
 from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.search.balance.filling import Content, fill, share
+from nirbridge.partitioner.search.balance.swaps import core_slots
 from nirbridge.partitioner.search.balance.ways import Stretch, StretchCosts, Way, ways_of
 from nirbridge.partitioner.search.cores import Work
 from nirbridge.partitioner.search.interruption import interrupted
@@ -69,6 +69,18 @@ def balanced(
     return tuple(_block(sizes, content) for content in cores)
 
 
+def completed(
+    costs: StretchCosts, ways: list[Way], cores: Sequence[Content], rest: Content, enough: int, tries: int, seed: int
+) -> Blocks | None:
+    """The cores and further ones with the rest, repaired and then few filled anew. None: nothing legal was found."""
+    costs.charge(ways, _slots(costs, cores))
+    more = fill(costs, _freed([rest], [0]), POWER)
+    found = None if more is None else _repaired(costs, ways, [*cores, *more])
+    if found is None:
+        return None
+    return tuple(_block(costs.sizes, content) for content in _improved(costs, ways, found, enough, tries, seed))
+
+
 def _block(sizes: CostModel, content: Content) -> tuple[Slice, ...]:
     slices = [s for way, start, stop in content for s in way.slices(start, stop)]
     return in_core_order(slices, tuple(sizes.shapes))
@@ -93,12 +105,8 @@ def _filled(costs: StretchCosts, ways: list[Way]) -> list[Content] | None:
 
 def _slots(costs: StretchCosts, cores: Sequence[Content]) -> dict[str, Array]:
     """Output axons of each neuron, by population; none where they are not limited."""
-    slots = {name: np.zeros(shape, np.int64) for name, shape in costs.sizes.shapes.items()}
-    for content in cores if costs.cap[5] < UNLIMITED else ():
-        for name, index in block_sources(costs.sizes, _block(costs.sizes, content)).items():
-            if name in slots:
-                slots[name].reshape(-1)[index] += 1
-    return slots
+    limited = costs.cap[5] < UNLIMITED
+    return core_slots(costs.sizes, tuple(_block(costs.sizes, content) for content in cores) if limited else ())
 
 
 def _output_axons(costs: StretchCosts, content: Content) -> int:

@@ -83,7 +83,7 @@ def _best_choice(costs: StretchCosts, rest: Sequence[Stretch], weights: Array) -
         if not choices:
             break
         choices = sorted(choices, key=lambda c: -c.score)
-        best = choices[0] if choices[0].score > best.score else best
+        best = choices[0] if not best.parts or choices[0].score > best.score else best
         distinct = list({c.cost: c for c in reversed(choices)}.values())[::-1][:width]
         choices = [longer for c in distinct for longer in _extended(costs, c, others, weights, whole=whole)]
         width = BEAM

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 import numpy as np
@@ -153,7 +153,7 @@ def ways_of(costs: StretchCosts, weights: tuple[float, float], groups: Mapping[s
             share = _share(costs, ways[len(ways) // 2])
             # whole rows, the first candidate, leave least to cut
             if share is not None and (best is None or float(share @ weights) < best[0] * CLEAR_GAIN):
-                words = _words(costs, name, float(share[1]))
+                words = _words(costs, name, None, float(share[1]))
                 best = float(share @ weights), [_with_words(w, words) for w in ways]
         if best is None:
             return []
@@ -161,15 +161,27 @@ def ways_of(costs: StretchCosts, weights: tuple[float, float], groups: Mapping[s
     return found
 
 
+def way_of(costs: StretchCosts, name: str, axes: tuple[int, ...], channels: tuple[int, int]) -> Way | None:
+    """Some channels of a population in an order of its axes; None: a neuron fits no core."""
+    low, high = channels
+    lengths = tuple(high - low if axis == 0 and len(axes) > 1 else costs.sizes.shapes[name][axis] for axis in axes)
+    way = Way(name, axes, lengths, low, 0)
+    share = _share(costs, way)
+    if share is None:
+        return None
+    return replace(way, words=_words(costs, name, channels if len(axes) > 1 else None, float(share[1])))
+
+
 def _with_words(way: Way, words: float) -> Way:
     return Way(way.population, way.axes, way.lengths, way.first_channel, way.group, words, way.costs)
 
 
-def _words(costs: StretchCosts, name: str, sampled: float) -> float:
+def _words(costs: StretchCosts, name: str, channels: tuple[int, int] | None, sampled: float) -> float:
     """Share of a core's words per neuron: in whole rows; where kernels are stored once, as it was sampled."""
     if costs.sizes.chip.synapses.shared_kernels or costs.cap[2] >= UNLIMITED:
         return sampled
-    cost = costs.sizes.cost(name, tuple((0, n) for n in costs.sizes.shapes[name]))
+    box = [(0, n) for n in costs.sizes.shapes[name]]
+    cost = costs.sizes.cost(name, (channels or box[0], *box[1:]))
     return min(cost.synapse_words / cost.neurons / costs.cap[2], sampled)
 
 
