@@ -37,6 +37,8 @@ from nirbridge.partitioner.search.methods import (
 from nirbridge.partitioner.search.slicing import Tilings
 from nirbridge.partitioner.search.solver import solve, solver_for
 
+NEURONS_MAX = 300_000
+"""Networks up to this size are searched: each try looks at all cores."""
 FREE_CORES = (1, 2, 3, 4, 6, 8)
 """Numbers of cores that are tried to be filled to the neuron; all others are settled."""
 TRIES = 20
@@ -59,6 +61,8 @@ def finer_cores(
 
     These charges hold for no other map: they prove nothing. ``least`` are output axons that any map needs.
     """
+    if sizes.network.neurons > NEURONS_MAX:
+        return outcome
     slots = {name: int(np.ceil(own.mean())) for name, own in core_slots(sizes, outcome.blocks).items()}
     problem, choices = _problem(sizes, slots, tilings, cap)
     if problem is None:
