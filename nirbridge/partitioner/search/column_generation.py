@@ -16,7 +16,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.partitioner.search.layouts import Layout
-from nirbridge.partitioner.search.solver import solve, solver_for
+from nirbridge.partitioner.search.solver import linear_work, solve, solver_for
 
 if TYPE_CHECKING:
     from ortools.sat.python.cp_model import CpModel, IntVar
@@ -137,14 +137,6 @@ def resource_bounds(problem: MasterProblem) -> dict[int, float]:
     """Cores needed for each resource alone: its least total over all layouts, in cores. By resource number."""
     limited = np.flatnonzero(problem.certain.sum(axis=0) > 0).tolist()
     return {r: least_weight(problem, problem.certain[:, r]) / int(problem.cap[r]) for r in limited}
-
-
-def linear_work(nonzeros: int, iterations: int) -> float:
-    """About the seconds that a linear program takes: 2 ns for each nonzero in each iteration of the simplex.
-
-    A count, so that it is the same everywhere; measured with HiGHS on programs of 50,000 nonzeros (1.3 to 2.7 ns).
-    """
-    return 2e-9 * nonzeros * (iterations + 1000)
 
 
 def generate(

@@ -18,19 +18,13 @@ from nirbridge.arrays import Array
 from nirbridge.partitioner.cost.connectivity import AllToAll, Explicit, Separable
 from nirbridge.partitioner.cost.sizing import CostModel
 from nirbridge.partitioner.search.slicing import ChannelRanges, cuts, largest_range_end, vector, word_groups
+from nirbridge.partitioner.search.stretches import FINE_WIDTHS, WIDTHS, Ends
 
 BAND_CHOICES = 2
 """Bands (height and channel groups) offered per population: more make the search slower, not better."""
 BAND_GAIN = 0.005
 FLAT_CHOICES = 40
 """Lengths offered for a flat population; beyond, lengths that add up well."""
-WIDTH_CHOICES = 12
-"""Up to this width a strip may be cut anywhere into any pieces; wider ones into pieces of chosen widths."""
-
-WIDTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
-"""Widths of pieces in wide maps."""
-FINE_WIDTHS = (*range(1, 9), 10, 12, 14, *range(16, 33, 4), *range(40, 65, 8), 80, 96, 128, 192, 256)
-"""The same in fine layouts: a core holds few pixels of layers with many words, so all small widths are offered."""
 
 Band = tuple[int, ChannelRanges]
 """Height of a band of rows, and the ranges of channels that it is cut into."""
@@ -172,26 +166,9 @@ def _banded(
             axons = np.ascontiguousarray(slots[:, r : r + band, :].sum(axis=1)).tobytes()
             members.setdefault((sizes.range_kind(name, 1, (r, r + band)), axons), []).append((arc, r))
         for same in members.values():
-            _columns(sizes, name, slots, cap, table, (choice, band, ranges), _Ends(segments, widths), same, arcs, rows)
+            _columns(sizes, name, slots, cap, table, (choice, band, ranges), Ends(segments, widths), same, arcs, rows)
     flow = [LayoutRow(tuple(terms), (r == 0) - (r == height)) for r, terms in enumerate(at_row)]
     return Layout(name, "banded", tuple(arcs), (*flow, *rows), bands)
-
-
-@dataclass(frozen=True, slots=True)
-class _Ends:
-    """Where pieces of a row may end: at multiples of a segment; or anywhere in a narrow map, else after ``widths``."""
-
-    segments: int | None
-    widths: tuple[int, ...]
-
-    def after(self, start: int, width: int) -> list[int]:
-        """The ends of pieces that begin at ``start``."""
-        if self.segments is not None:
-            step = -(-width // self.segments)
-            return [] if start % step else [*range(start + step, width, step), width]
-        if width <= WIDTH_CHOICES:
-            return list(range(start + 1, width + 1))
-        return sorted(start + w for w in {*self.widths, width - start} if w <= width - start)
 
 
 def _columns(
@@ -201,7 +178,7 @@ def _columns(
     cap: Array,
     table: ClassTable,
     choice: tuple[int, int, ChannelRanges],
-    ends: _Ends,
+    ends: Ends,
     same: list[tuple[int, int]],
     arcs: list[LayoutArc],
     rows: list[LayoutRow],

@@ -11,6 +11,14 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 0.05
 
 
+def linear_work(nonzeros: int, iterations: int) -> float:
+    """About the seconds that a linear program takes: 2 ns for each nonzero in each iteration of the simplex.
+
+    A count, so that it is the same everywhere; measured with HiGHS on programs of 50,000 nonzeros (1.3 to 2.7 ns).
+    """
+    return 2e-9 * nonzeros * (iterations + 1000)
+
+
 def solver_for(time: float, seed: int) -> CpSolver:
     """A solver whose answer depends on the model and the seed alone; ``time`` is deterministic time."""
     from ortools.sat.python import cp_model

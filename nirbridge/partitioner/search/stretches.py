@@ -9,6 +9,14 @@ from dataclasses import dataclass
 from nirbridge._types import Box, Shape
 from nirbridge.partitioner.model import Slice
 
+WIDTH_CHOICES = 12
+"""Up to this width a strip may be cut anywhere into any pieces; wider ones into pieces of chosen widths."""
+
+WIDTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+"""Widths of pieces in wide maps."""
+FINE_WIDTHS = (*range(1, 9), 10, 12, 14, *range(16, 33, 4), *range(40, 65, 8), 80, 96, 128, 192, 256)
+"""The same in fine layouts: a core holds few pixels of layers with many words, so all small widths are offered."""
+
 
 def interval_boxes(lengths: Shape, start: int, stop: int) -> Iterator[Box]:
     """The boxes, in order, of places ``start`` to ``stop`` of a row-major grid of ``lengths``."""
@@ -63,3 +71,20 @@ class Queue:
             self.stop -= count
         else:
             self.start += count
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Where pieces of a row may end: at multiples of a segment; or anywhere in a narrow map, else after ``widths``."""
+
+    segments: int | None
+    widths: tuple[int, ...]
+
+    def after(self, start: int, width: int) -> list[int]:
+        """The ends of pieces that begin at ``start``."""
+        if self.segments is not None:
+            step = -(-width // self.segments)
+            return [] if start % step else [*range(start + step, width, step), width]
+        if width <= WIDTH_CHOICES:
+            return list(range(start + 1, width + 1))
+        return sorted(start + w for w in {*self.widths, width - start} if w <= width - start)

@@ -124,7 +124,7 @@ def test_no_neuron_fits_where_its_axons_do_not() -> None:
     ],
 )
 def test_where_pieces_of_a_row_may_end(start: int, width: int, segments: int | None, stops: list[int]) -> None:
-    assert layouts._Ends(segments, layouts.WIDTHS).after(start, width) == stops
+    assert layouts.Ends(segments, layouts.WIDTHS).after(start, width) == stops
 
 
 @pytest.mark.parametrize(
