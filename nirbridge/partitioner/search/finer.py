@@ -127,7 +127,7 @@ def remaining_arcs(
     from ortools.sat.python import cp_model
 
     model = cp_model.CpModel()
-    demand, supply = problem.demand.tocsr(), np.sum(settled, axis=0, dtype=np.int64)
+    demand, supply = problem.demand.tocsr(), np.array(settled, np.int64).sum(axis=0)
     arcs = [model.new_int_var(0, 10_000, "") for _ in range(problem.arcs)]
     shares = (problem.vectors / np.maximum(problem.cap, 1))[:, [0, 2]].max(axis=1)
     weights = np.maximum((shares * master.WEIGHT_SCALE).astype(np.int64), 1).tolist()
