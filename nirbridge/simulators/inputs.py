@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,14 +15,17 @@ import numpy.typing as npt
 from nirbridge.arrays import Array
 from nirbridge.errors import Diagnostic, UsageError, did_you_mean, quoted
 from nirbridge.network.model import Network, Port
-from nirbridge.simulators.threads import ordered_map
+from nirbridge.simulators.threads import first_found
 
 Stream = Callable[[int, int], npt.ArrayLike]
 """``stream(start, stop)`` returns the time steps from start to stop: ``[stop - start, *shape]``, or with a batch axis
 after the first. Time steps count from the first of the network, also in a run that continues from a state; each range
 begins at the end of the last one (the first time step may be requested twice)."""
 Input = npt.ArrayLike | Stream
+Found = TypeVar("Found")
 SCAN_ELEMENTS = 4_000_000
+SCAN_SHARE = 1_000_000
+"""Elements per piece where threads share the search for values other than 0 and 1."""
 
 
 def from_chunks(chunks: Iterable[npt.ArrayLike]) -> Stream:
@@ -124,8 +128,7 @@ def open_inputs(
         if not faults and _is_binary(array, threads):
             binary.add(port.name)
         elif not faults:
-            found = ordered_map(partial(_not_finite, port, dtype), _scan(array), threads)
-            faults = next(filter(None, found), [])
+            faults = _first(partial(_not_finite, port, dtype), _scan(array), threads) or []
         problems += faults
     UsageError.raise_all(problems)
     count = _steps(values, steps)
@@ -194,21 +197,29 @@ def _shape_hint(found: tuple[int, ...], shape: tuple[int, ...]) -> str:
     return "put time steps first, then samples, then the axes of the input"
 
 
-def _scan(values: Array) -> Iterable[tuple[int, Array]]:
-    rows = max(1, SCAN_ELEMENTS // max(1, values[:1].size))
+def _scan(values: Array, elements: int | None = None) -> Iterable[tuple[int, Array]]:
+    rows = max(1, (elements or SCAN_ELEMENTS) // max(1, values[:1].size))
     return ((start, np.asarray(values[start : start + rows])) for start in range(0, len(values), rows))
 
 
+def _first(
+    function: Callable[[tuple[int, Array]], Found], pieces: Iterable[tuple[int, Array]], threads: int
+) -> Found | None:
+    pieces = list(pieces)
+    return first_found(function, pieces, min(threads, os.cpu_count() or 1, len(pieces)))
+
+
 def _is_binary(values: Array, threads: int) -> bool:
-    if values.dtype.kind == "b":
-        return True
+    pieces = _scan(values, SCAN_ELEMENTS if threads == 1 else SCAN_SHARE)
+    return values.dtype.kind == "b" or not _first(_has_others, pieces, threads)
+
+
+def _has_others(piece: tuple[int, Array]) -> bool:
+    """True where a value is neither 0 nor 1."""
+    values = piece[1]
     if values.dtype.kind == "u":
-        return values.size == 0 or int(values.max()) <= 1
-    return all(ordered_map(_has_only_0_and_1, _scan(values), threads))
-
-
-def _has_only_0_and_1(piece: tuple[int, Array]) -> bool:
-    return bool(np.all((piece[1] == 0) | (piece[1] == 1)))
+        return values.size > 0 and int(values.max()) > 1
+    return not np.all((values == 0) | (values == 1))
 
 
 def _not_finite(port: Port, dtype: str, piece: tuple[int, Array]) -> list[Diagnostic]:

@@ -7,8 +7,7 @@ most of NumPy let other threads run meanwhile; what is left of Python runs in on
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
@@ -57,13 +56,31 @@ def refuse_threads(backend: str, threads: int) -> None:
         raise UsageError.of(f"backend {quoted(backend)}", found, "", "leave threads out, or give jobs")
 
 
-def ordered_map(function: Callable[[Item], Found], items: Iterable[Item], threads: int) -> Iterator[Found]:
-    """``map``, in so many threads."""
+def first_found(function: Callable[[Item], Found], items: Sequence[Item], threads: int) -> Found | None:
+    """The first result that is true, in the order of the items, or None; so many threads share the items."""
     if threads <= 1:
-        yield from map(function, items)
-        return
-    with ThreadPoolExecutor(threads, "nirbridge") as pool:
-        yield from pool.map(function, items)
+        return next(filter(None, map(function, items)), None)
+    rest, lock = iter(enumerate(items)), threading.Lock()
+    found: dict[int, Found] = {}
+    errors: dict[int, BaseException] = {}
+
+    def work(part: int) -> None:
+        try:
+            while not found and not errors:  # an item that was taken is finished: none before it is missed
+                with lock:
+                    taken = next(rest, None)
+                if taken is None:
+                    return
+                result = function(taken[1])
+                if result:
+                    found[taken[0]] = result
+        except BaseException as error:
+            errors[part] = error
+
+    _in_threads(work, threads, errors)
+    if errors:
+        raise errors[min(errors)]
+    return found[min(found)] if found else None
 
 
 def run_parts(

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from nirbridge.errors import UsageError
 from nirbridge.network.model import Network
 from nirbridge.quantization.model import QuantizedNetwork
+from nirbridge.simulators import inputs as of_inputs
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.inputs import from_chunks, open_inputs
 from nirbridge.simulators.simulate import prepare_simulator, simulate
-from nirbridge.simulators.threads import is_first_part, run_parts, split_samples
+from nirbridge.simulators.threads import first_found, is_first_part, run_parts, split_samples
 from nirbridge.simulators.types import Probe, SimulationResult
 from nirbridge.testing.examples import example_inputs, example_models, example_networks
 from nirbridge.testing.strategies import networks
@@ -155,6 +156,53 @@ def test_a_wrong_value_is_named_as_by_one_thread() -> None:
         texts.append(str(error.value))
     assert "0.5 at time step 3" in texts[0]
     assert texts[0] == texts[1]
+
+
+def test_the_scan_of_inputs_is_shared_by_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = example_networks()[0]
+    shape = network.inputs[0].shape
+    monkeypatch.setattr(of_inputs, "SCAN_SHARE", 64)
+    monkeypatch.setattr(of_inputs, "SCAN_ELEMENTS", 500)
+    monkeypatch.setattr(of_inputs.os, "cpu_count", lambda: 3)
+    rng = np.random.default_rng(0)
+    for kind, bad, binary in (
+        (np.uint8, 2, False),
+        (np.uint8, 1, True),
+        (np.int8, -1, False),
+        (np.float32, 0.5, False),
+    ):
+        values = (rng.random((40, 3, *shape)) < 0.5).astype(kind)
+        values[39, 2].flat[-1] = bad
+        alone, shared = (open_inputs(network, values, None, 0, "float32", n) for n in (1, 3))
+        assert alone.binary == shared.binary
+        assert len(shared.binary) == binary
+    values = np.zeros((40, 3, *shape), np.float32)
+    values[25, 0].flat[0], values[11, 2].flat[-1] = np.inf, np.nan
+    texts = []
+    for threads in (1, 3):
+        with pytest.raises(UsageError) as error:
+            open_inputs(network, values, None, 0, "float32", threads)
+        texts.append(str(error.value))
+    assert "at time step 11" in texts[0]
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_the_first_item_found_is_that_of_one_thread(threads: int) -> None:
+    later = threading.Event()
+
+    def slow_first(item: int) -> str:
+        if item == 2 and threads > 1:
+            assert later.wait(10)
+        if item == 3:
+            later.set()
+        return f"item {item}" if item in (2, 3, 7) else ""
+
+    assert first_found(slow_first, range(20), threads) == "item 2"
+    assert first_found(lambda item: item > 20, range(20), threads) is None
+    assert first_found(bool, [], threads) is None
+    with pytest.raises(ZeroDivisionError):
+        first_found(lambda item: 1 // (5 - item) > 1, range(20), threads)
 
 
 def test_an_error_ends_the_other_threads() -> None:
