@@ -10,7 +10,10 @@ from nirbridge.report.map_facts import figure_with_prefix
 from nirbridge.sweeps.plan import SweepPlan
 
 ROWS_SHOWN = 30
+ERRORS_SHOWN = 5
 _NAME, _ERROR = 24, 56
+_ABOUT = 5
+"""Columns before the result, or before the error in its place."""
 _HEAD = ("model", "chip", "bits", "objective", "seed", "cores", "bound", "energy", "time", "accuracy")
 
 
@@ -21,16 +24,24 @@ def plan_text(plan: SweepPlan) -> str:
 
 
 def sweep_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The count, and the first points; energy and time are those of an inference, or of a time step without data."""
+    """The count, the first points, and the first errors in full.
+
+    Energy and time are those of an inference, or of a time step without data.
+    """
     failed = sum(row["error"] is not None for row in rows)
     lines = [counted(len(rows), "point") + (f", {failed:,} without a map" if failed else "")]
     table = [_HEAD, *(_cells(row) for row in rows[:ROWS_SHOWN])]
-    widths = [max(len(line[k]) for line in table if k < len(line)) for k in range(len(_HEAD))]
+    whole = [line for line in table if len(line) == len(_HEAD)]
+    widths = [max(len(line[k]) for line in (table if k < _ABOUT else whole)) for k in range(len(_HEAD))]
     for line in table:
         cells = [text.ljust(width) for text, width in zip(line, widths, strict=False)]
-        lines.append("  ".join([*cells[:5], *line[5:]] if len(line) < len(_HEAD) else cells).rstrip())
+        lines.append("  ".join([*cells[:_ABOUT], *line[_ABOUT:]] if len(line) < len(_HEAD) else cells).rstrip())
     if len(rows) > ROWS_SHOWN:
         lines.append(f"… and {counted(len(rows) - ROWS_SHOWN, 'more point')}")
+    errors = dict.fromkeys(row["error"] for row in rows if row["error"] is not None)
+    lines += [f"error: {error}" for error in list(errors)[:ERRORS_SHOWN]]
+    if len(errors) > ERRORS_SHOWN:
+        lines.append(f"… and {counted(len(errors) - ERRORS_SHOWN, 'more error')}")
     if any(row["error"] is None for row in rows):
         lines.append("energy and time are those of an inference (/step: of a time step, without data)")
     if any("assumed" in (row["energy_basis"], row["time_basis"]) for row in rows):

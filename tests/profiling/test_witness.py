@@ -55,6 +55,14 @@ def test_its_figures_stand_beside_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "6 samples" in text
 
 
+def test_its_figures_stand_below_a_table_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugins, "get", _get(Other()))
+    text = nb.profile(NETWORK, "loihi1", INPUTS, bits=[4, 8], target="other", effort="fast").summary()
+    assert text.count("beside other 1.2") == 2
+    assert "beside other 1.2, loihi1, 4 bits, cores" in text
+    assert text.count("2.5 nJ") == 2
+
+
 def test_spikes_that_differ_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     profile = profiled(monkeypatch, Other(equal=False))
     witness = profile.points[0].witness

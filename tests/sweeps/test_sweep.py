@@ -95,6 +95,8 @@ def test_a_point_that_does_not_fit_is_a_row(spec: dict[str, Any], tmp_path: Path
     assert "\n" not in errors[2]
     assert repr(table) == "Sweep: 4 points, 1 without a map"
     assert "4 points, 1 without a map" in table.summary()
+    assert "cores  bound" in table.summary()
+    assert f"\nerror: {errors[2]}\n" in table.summary()  # the row has its beginning alone
     Path("c.nir").write_bytes(Path("a.nir").read_bytes()[:700])
     (row,) = nb.sweep({"models": ["c.nir"], "chips": ["loihi1"]}).rows()
     assert row["error"] is not None

@@ -25,7 +25,8 @@ def profile_text(profile: Profile, *, notes: bool = True) -> RenderableType:
     if len(profile.points) == 1:
         return Group(title, *_point(profile.points[0], notes=notes), *_failed(profile))
     rows = (heading("points, per inference"), _table(profile.points))
-    return Group(title, *rows, *_failed(profile), *_shared_notes(profile.points if notes else ()))
+    beside = (part for point in profile.points for part in _beside(point, alone=False))
+    return Group(title, *rows, *beside, *_failed(profile), *_shared_notes(profile.points if notes else ()))
 
 
 def profile_line(profile: Profile) -> str:
@@ -79,9 +80,7 @@ def _point(point: ProfilePoint, *, notes: bool) -> Iterator[RenderableType]:
     yield _memory(point)
     yield heading("NeuroBench")
     yield _metrics(point)
-    if point.witness is not None:
-        yield heading(f"beside {one_line(point.witness.name)} {one_line(point.witness.version)}".rstrip())
-        yield _witness(point, point.witness)
+    yield from _beside(point)
     if notes:
         yield from listed("sources", _sources(point))
         yield from listed("notes", map(one_line, point.notes))
@@ -209,6 +208,16 @@ def _metric(value: float | None) -> str:
     if value is None:
         return ""
     return f"{value:,.0f}" if value == int(value) and abs(value) > 1 else f"{value:,.6g}"
+
+
+def _beside(point: ProfilePoint, *, alone: bool = True) -> Iterator[RenderableType]:
+    """The section of another simulator, where there is one."""
+    if point.witness is not None:
+        about = point.about
+        of = f", {one_line(about['chip'])}, {counted(about['weight_bits'], 'bit')}, {about['objective']}"
+        title = f"beside {one_line(point.witness.name)} {one_line(point.witness.version)}".rstrip()
+        yield heading(title if alone else title + of)
+        yield _witness(point, point.witness)
 
 
 def _witness(point: ProfilePoint, witness: Witness) -> RenderableType:
