@@ -81,7 +81,7 @@ def plot_pareto(rows: Sequence[Mapping[str, Any]], x: str, y: str, *, ax: Axes |
     for name, axis in ((x, axes.xaxis), (y, axes.yaxis)):
         if name == "cores":
             locator: Any = axis.get_major_locator()
-            locator.set_params(integer=True)
+            locator.set_params(integer=True, min_n_ticks=1)  # of one count alone, too
     left = len(rows) - len(points)
     if left:
         place = {"size": SMALL, "color": GREY, "transform": axes.transAxes, "ha": "right", "va": "bottom"}
