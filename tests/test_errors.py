@@ -63,6 +63,7 @@ def test_exit_codes() -> None:
     assert {k.__name__: k.exit_code for k in kinds} == {
         "NirbridgeError": 1,
         "UsageError": 2,
+        "ToolMissing": 2,
         "FileError": 2,
         "ChipError": 2,
         "ModelError": 1,

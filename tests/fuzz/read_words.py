@@ -61,7 +61,7 @@ def read_option(given: tuple[str, tuple[str, ...]]) -> object:
 
 
 def _pins(texts: tuple[str, ...]) -> object:
-    from nirbridge.cli.commands.map import _pin
+    from nirbridge.cli.mapping_options import _pin
 
     pins = dict(_pin(text) for text in texts)
     quick = pipeline.MapOptions(method="sequential", effort="fast", pins=pins)
@@ -69,15 +69,15 @@ def _pins(texts: tuple[str, ...]) -> object:
 
 
 def _splits(texts: tuple[str, ...]) -> object:
-    from nirbridge.cli.commands.map import _split
+    from nirbridge.cli.mapping_options import _split
 
     return pipeline.replicate_sources(models.network(), dict(_split(text) for text in texts))
 
 
 def _without(texts: tuple[str, ...]) -> object:
-    from nirbridge.cli.commands.map import _numbers
+    from nirbridge.cli.mapping_options import core_numbers
 
-    return [pipeline.load_chip("loihi1", _numbers("--without-cores", text)) for text in texts]
+    return [pipeline.load_chip("loihi1", core_numbers("--without-cores", text)) for text in texts]
 
 
 def _samples(texts: tuple[str, ...]) -> object:

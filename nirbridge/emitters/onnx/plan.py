@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nirbridge._types import Shape
-from nirbridge.errors import UsageError
+from nirbridge.errors import ToolMissing
 
 NETWORK, MODEL, PROGRAM = "network.q.npz", "model.onnx", "program.json"
 """Files of a program."""
@@ -52,7 +52,7 @@ class OnnxPlan:
 
 
 def needed(package: str) -> None:
-    """Raises UsageError where a package of the extra ``onnx`` is not installed."""
+    """Raises ToolMissing where a package of the extra ``onnx`` is not installed."""
     if importlib.util.find_spec(package) is None:
         step = "install nirbridge[onnx]"
-        raise UsageError.of("emitter 'onnx'", f"the package {package} is not installed", "", step)
+        raise ToolMissing.of("emitter 'onnx'", f"the package {package} is not installed", "", step)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from nirbridge.errors import ModelError, UsageError
+from nirbridge.errors import ModelError, ToolMissing, UsageError
 
 NAMES = ("cc", "gcc", "clang")
 FLAGS = ("-std=c99", "-O2")
@@ -23,7 +23,8 @@ def find_compiler() -> tuple[str, ...]:
     """The command of a C compiler: ``$CC``, else cc, gcc or clang, else that of the package ziglang.
 
     Raises:
-        UsageError: there is none.
+        ToolMissing: there is none.
+        UsageError: ``$CC`` names none.
     """
     named = shlex.split(os.environ.get("CC", ""))
     if named:
@@ -36,7 +37,7 @@ def find_compiler() -> tuple[str, ...]:
     if importlib.util.find_spec("ziglang") is not None:
         return (sys.executable, "-m", "ziglang", "cc")
     hint = "install gcc (Debian: apt install gcc libc6-dev), or: pip install ziglang"
-    raise UsageError.of("emitter 'c'", "no C compiler on this machine", "programs of C are compiled to be run", hint)
+    raise ToolMissing.of("emitter 'c'", "no C compiler on this machine", "programs of C are compiled to be run", hint)
 
 
 def compile_program(
