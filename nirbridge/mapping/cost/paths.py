@@ -71,7 +71,9 @@ def _links(start: Array, stop: Array, line: Array, shape: tuple[int, int]) -> sp
 
 def _crossings(along: sparse.csr_array, length: int, size: int) -> sparse.csr_array:
     """The links of ``along`` that lead from one chip to the next; ``size``: tiles of a chip along the lines."""
-    link = np.arange(along.shape[1])
+    shape = along.shape
+    assert shape is not None, "a matrix has a shape"
+    link = np.arange(shape[1])
     place, down = link // 2 % length, link % 2
     leaves = np.where(down == 1, place % size == 0, place % size == size - 1)
     kept = along.copy()

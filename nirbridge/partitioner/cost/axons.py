@@ -94,7 +94,7 @@ def _entries(name: str, parts: list[_Part], owner: Array, blocks: int) -> AxonEn
     table = _counts(parts, len(owner), blocks)
     neuron = np.repeat(np.arange(len(owner), dtype=np.int64), np.diff(table.indptr))
     block, synapses = table.indices.astype(np.int64), table.data.astype(np.int64)
-    kinds = [kind for kind in SYNAPSE_KINDS if any(part[3] == kind for part in parts)]
+    kinds: list[SynapseKind] = [kind for kind in SYNAPSE_KINDS if any(part[3] == kind for part in parts)]
     by_kind: dict[SynapseKind, Array] = dict.fromkeys(kinds, synapses)
     if len(kinds) > 1:
         keys = neuron * blocks + block

@@ -147,7 +147,7 @@ def test_uses_kept_up_to_date_are_those_counted_anew(counted: bool, monkeypatch:
     place_all(x, rng.integers(9, size=604))
     for v in rng.integers(604, size=2000).tolist():
         move(x, v, int(rng.integers(9)))
-    assert len(x.count) == (len(model.source) if counted else 0)
+    assert len(x.counts) == (len(model.source) if counted else 0)
     again = nets_of(model, 9)
     place_all(again, x.part)
     assert np.array_equal(x.use, again.use)

@@ -42,12 +42,12 @@ class Nets(NamedTuple):
     slots: Array
     use: Array
     cap: Array
-    count: Array
+    counts: Array
 
 
 def copied(x: Nets) -> Nets:
     """The same state, which moves change on its own."""
-    copies = {name: getattr(x, name).copy() for name in ("held", "length", "part", "slots", "use", "cap", "count")}
+    copies = {name: getattr(x, name).copy() for name in ("held", "length", "part", "slots", "use", "cap", "counts")}
     return x._replace(**copies)
 
 
@@ -82,7 +82,7 @@ def move(x, v, to) -> bool:
 def _exchange(x, v, old, to):
     """One target less in a core (-1: in none) and one more in another one, for all nets of a neuron."""
     # arrays by names of their own: a field of a tuple costs two atomic operations every time
-    nets, first, count, held, length, kind = x.nets, x.first, x.count, x.held, x.length, x.kind
+    nets, first, count, held, length, kind = x.nets, x.first, x.counts, x.held, x.length, x.kind
     source, part, slots, use, table, limited = x.source, x.part, x.slots, x.use, x.table, x.cap[OUT] < UNLIMITED
     for k in range(x.start[v], x.start[v + 1]):
         e = nets[k]
@@ -143,7 +143,7 @@ def _sources_fit(x, v, to):
         s = x.source[x.nets[k]]
         if s >= 0 and x.use[OUT, x.part[s]] > x.cap[OUT]:
             e = x.nets[k]
-            fits = _number(x.first, x.count, x.held, x.length, e, to) != 1
+            fits = _number(x.first, x.counts, x.held, x.length, e, to) != 1
             if not fits:
                 return False
     return True
@@ -152,7 +152,7 @@ def _sources_fit(x, v, to):
 @compiled
 def _near(x, v, sums, seen):
     """Per core the nets of v with other targets there, in ``sums``; the number of cores, listed in ``seen``."""
-    if len(x.count) > 0:
+    if len(x.counts) > 0:
         return _near_by_rows(x, v, sums, seen)
     own, found = x.part[v], 0
     for k in range(x.start[v], x.start[v + 1]):
@@ -171,7 +171,7 @@ def _near(x, v, sums, seen):
 @compiled
 def _near_by_rows(x, v, sums, seen):
     own, found, alone = x.part[v], 0, 0
-    cores, nets, count = len(sums), x.nets, x.count
+    cores, nets, count = len(sums), x.nets, x.counts
     for k in range(x.start[v], x.start[v + 1]):
         row = count[nets[k]]
         alone += row[own] == 1
@@ -217,7 +217,7 @@ def refine(x, order, active, least) -> int:
 @compiled
 def words_fit(x, v, core) -> bool:
     """True where a core has room for the words of one more neuron."""
-    nets, first, count, held, length, kind, table = x.nets, x.first, x.count, x.held, x.length, x.kind, x.table
+    nets, first, count, held, length, kind, table = x.nets, x.first, x.counts, x.held, x.length, x.kind, x.table
     left = x.cap[WORDS] - x.use[WORDS, core]
     for k in range(x.start[v], x.start[v + 1]):
         e = nets[k]
@@ -254,7 +254,7 @@ def _wake(x, v, active):
 def gains_to(x, members, own, to) -> Array:
     """Per member of core ``own``, the destination cores that a move to another core saves."""
     gains = np.zeros(len(members), np.int64)
-    start, nets, first, count, held, length = x.start, x.nets, x.first, x.count, x.held, x.length
+    start, nets, first, count, held, length = x.start, x.nets, x.first, x.counts, x.held, x.length
     for m in range(len(members)):
         v = members[m]
         for k in range(start[v], start[v + 1]):
@@ -270,9 +270,9 @@ def neighbours(x, joint) -> None:
     for e in range(len(x.length)):
         if x.source[e] >= 0:
             a = x.part[x.source[e]]
-            if len(x.count) > 0:
+            if len(x.counts) > 0:
                 for core in range(len(joint)):
-                    joint[a, core] += x.count[e, core] > 0
+                    joint[a, core] += x.counts[e, core] > 0
             else:
                 for k in range(x.first[e], x.first[e] + x.length[e]):
                     joint[a, x.held[k, 0]] += 1
