@@ -147,7 +147,7 @@ def _point(
 
 
 def _witness(runs: PointRuns, settings: ProfileOptions) -> Witness | None:
-    """The figures of another simulator of the same map; None where none is asked for.
+    """The figures of another simulator of the same map; None where none is requested.
 
     Raises:
         UsageError: it gives no figures, nothing runs the map, or its tool is not installed.

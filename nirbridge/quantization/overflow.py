@@ -43,7 +43,8 @@ class OutputRange:
 def input_bounds(projection: FixedProjection, sent: OutputRange) -> tuple[Array, Array]:
     """(least, greatest) that the projection adds to ``a_in`` of each target in one time step: flat int64 arrays."""
     low, high = operator_bounds(projection.operator, sent)
-    return low << projection.weight_exp, high << projection.weight_exp
+    exponent = projection.weight_exp
+    return (low << exponent, high << exponent) if exponent >= 0 else (low >> -exponent, high >> -exponent)
 
 
 def operator_bounds(operator: IntegerOperator, sent: OutputRange) -> tuple[Array, Array]:

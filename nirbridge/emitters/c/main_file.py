@@ -12,6 +12,7 @@ from nirbridge.arrays import Array
 from nirbridge.emitters.c.plan import CPlan, Source
 from nirbridge.emitters.c.render import input_type, state_sizes
 from nirbridge.emitters.c.tables import BYTES, Table
+from nirbridge.emitters.readme import shape_text, table_name
 from nirbridge.errors import quoted
 from nirbridge.network.operators import Conv, Dense
 from nirbridge.quantization.model import IntegerOperator
@@ -113,7 +114,9 @@ def _inputs_table(plan: CPlan) -> str:
     rows, first = [], 0
     for port, source in zip(plan.quantized.inputs, plan.inputs, strict=True):
         kind = f"whole numbers of {port.scale:g} up to {port.value_max}" if port.graded else "spikes"
-        rows.append((f"`in.{source.id}`", _name(port.name), _shape(port.shape), kind, _indices(first, source.size)))
+        rows.append(
+            (f"`in.{source.id}`", table_name(port.name), shape_text(port.shape), kind, _indices(first, source.size))
+        )
         first += source.size
     return _table(("field", "input", "shape", "takes", "indices in main.c"), rows)
 
@@ -129,7 +132,7 @@ def _outputs_table(plan: CPlan) -> str:
     for read in plan.quantized.reads:
         latency = str(plan.quantized.latency.get(read.target, 0))
         delay = _span(read.delay_steps)
-        rows.append((_name(read.target), fields[read.source], indices.get(read.source, ""), latency, delay))
+        rows.append((table_name(read.target), fields[read.source], indices.get(read.source, ""), latency, delay))
     return _table(("output", "made of", "indices in main.c", "latency", "after time steps"), rows)
 
 
@@ -142,8 +145,8 @@ def _populations_table(plan: CPlan) -> str:
         )
         row = (
             f"`{n.id}`",
-            _name(n.population.name),
-            _shape(n.population.shape),
+            table_name(n.population.name),
+            shape_text(n.population.shape),
             kind,
             _span(f.scale),
             _span(f.v_offset),
@@ -155,15 +158,6 @@ def _populations_table(plan: CPlan) -> str:
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
-
-
-def _name(name: str) -> str:
-    """A name of the model between marks that it cannot leave."""
-    return quoted(name).replace("|", "/").replace("`", "'").replace("<", "(").replace(">", ")")
-
-
-def _shape(shape: tuple[int, ...]) -> str:
-    return " x ".join(map(str, shape)) or "1"
 
 
 def _indices(first: int, size: int) -> str:

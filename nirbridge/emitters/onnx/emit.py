@@ -10,7 +10,8 @@ from pathlib import Path
 from nirbridge._types import Progress, no_progress
 from nirbridge.emitters.artifact import Artifact, make_artifact
 from nirbridge.emitters.onnx.plan import MODEL, NETWORK, PROGRAM, OnnxPlan, needed
-from nirbridge.errors import ModelError, instance_of, quoted
+from nirbridge.emitters.readme import shape_text, table_name
+from nirbridge.errors import ModelError, instance_of
 from nirbridge.mapping.model import Model
 from nirbridge.network.model import Network
 from nirbridge.quantization.model import QuantizedNetwork
@@ -83,18 +84,12 @@ def _readme(plan: OnnxPlan) -> bytes:
     text = _template("README.md").decode("utf-8")
     integers = plan.facts["numbers"] == "integers"
     numbers = "the integers of a chip, int64; sums that are exact in float32 are made there" if integers else "float32"
-    rows = [f"| `{p.id}` | {kind} | {_name(p.name)} | {_shape(p.shape)} |"
-            for kind, ports in (("input", plan.inputs), ("output", plan.outputs)) for p in ports]  # fmt: skip
+    rows = []
+    for kind, ports in (("input", plan.inputs), ("output", plan.outputs)):
+        for p in ports:
+            shape = shape_text(("time", "batch", *p.shape))
+            rows.append(f"| `{p.id}` | {kind} | {table_name(p.name)} | {shape} |")
     return text.replace("@NUMBERS@", numbers).replace("@PORTS@", "\n".join(rows)).encode("utf-8")
-
-
-def _name(name: str) -> str:
-    """A name of the model between marks that it cannot leave."""
-    return quoted(name).replace("|", "/").replace("`", "'").replace("<", "(").replace(">", ")")
-
-
-def _shape(shape: tuple[int, ...]) -> str:
-    return " x ".join(["time", "batch", *map(str, shape)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from nirbridge.errors import DoesNotFit, ModelError
 from nirbridge.network.model import Network
 from nirbridge.pipeline import load_chip, load_network, verify_network
 from nirbridge.quantization.model import FixedInput
+from nirbridge.quantization.overflow import OutputRange, input_bounds
 from nirbridge.simulators.types import Probe
 from nirbridge.testing import networks
 from nirbridge.verification.verify import verification_failures
@@ -122,3 +123,13 @@ def test_probes_and_samples() -> None:
     single = {key: values[:, 0] for key, values in inputs.items()}
     assert C.run(C.emit(one), single).arrays[one.outputs[0].name, "s"].ndim == 2
     assert ints(0) == 0
+
+
+def test_bounds_of_a_sum_that_is_shifted_to_the_right() -> None:
+    """Sums are bounded before neurons see them; a shift to the right rounds down, and shrinks both ends."""
+    p = projection("in", "p", dense(np.random.default_rng(2), 6, 9), weight_exp=-3)
+    low, high = input_bounds(p, OutputRange(0, 1))
+    plain_low, plain_high = input_bounds(replace(p, weight_exp=0), OutputRange(0, 1))
+    assert low.tolist() == [int(x) // 8 for x in plain_low]
+    assert high.tolist() == [int(x) // 8 for x in plain_high]
+    assert high.any()

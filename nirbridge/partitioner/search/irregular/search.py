@@ -235,7 +235,7 @@ def _free_cores(x: Nets, lower: int, effort: Effort, rng: np.random.Generator) -
 
 
 def _without(x: Nets, many: int, effort: Effort, rng: np.random.Generator) -> Nets | None:
-    """Without so many cores of fewest neurons; None: the others have no room."""
+    """The state without the ``many`` cores of fewest neurons; None: the others have no room."""
     used = np.flatnonzero(x.use[SIZE])
     light = used[np.argsort(x.use[SIZE, used], kind="stable")[:many]]
     room = np.where(x.use[SIZE] > 0, np.maximum(room_of(x, x.cap), 0), 0)
