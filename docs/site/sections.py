@@ -73,7 +73,7 @@ SECTIONS = {
     "performance": Section(
         "Measured",
         "Pages written by the benchmarks: side by side with other tools in one run, as ratios.",
-        ("benchmarks", "profile", "equivalence", "simulators-frameworks", "simulators-speed", "robustness"),
+        ("benchmarks", "profile", "programs", "equivalence", "simulators-frameworks", "simulators-speed", "robustness"),
     ),
     "development": Section(
         "Development",

@@ -1,0 +1,280 @@
+"""The programs that are timed: each compares its result, and then gives seconds per time step as often as requested.
+
+A program runs one sample (batch 1) over all time steps, warm: it was run before. Times are CPU seconds of one thread;
+of Lava, whose neurons are processes, seconds of the clock.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import nir
+import numpy as np
+
+import nirbridge as nb
+from benchmarks.lava import Clock
+from benchmarks.programs_nets import Case
+from nirbridge.arrays import Array
+from nirbridge.emitters.artifact import write_artifact
+from nirbridge.emitters.c.emit import emit as emit_c
+from nirbridge.emitters.c.planning import c_plan
+from nirbridge.errors import ExportWarning
+from nirbridge.quantization.model import QuantizedNetwork
+from nirbridge.simulators.fixed.simulate import FixedSimulator
+from nirbridge.simulators.simulate import prepare_simulator, simulate
+from nirbridge.simulators.types import Probe, Recording
+
+TURN_S = 0.1
+"""CPU time of a turn, at least one run."""
+LAVA_STEPS = 1000
+"""Its progress is read every 0.1 s; the input is repeated."""
+C_MAKE, C_FASTEST = "C, as emitted", "C, gcc -O3 -march=native"
+NUMBA, NUMBA_FLOAT = "nirbridge, integers", "nirbridge, float32"
+ORT, ORT_FLOAT = "ONNX Runtime, integers", "ONNX Runtime, float32"
+OPENVINO, OPENVINO_FLOAT = "OpenVINO, integers", "OpenVINO, float32"
+LAVA, SNN_MLIR = "Lava", "snn-mlir, float32"
+FLAGS: Mapping[str, str | None] = {C_MAKE: None, C_FASTEST: "-O3 -march=native"}
+"""Flags of the compiler; None: those of the emitted Makefile."""
+
+_DRIVER = """#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include "model.h"
+static nb_model model;
+static nb_inputs in[@STEPS@];
+static nb_outputs out[@STEPS@];
+static void once(void)
+{
+    nb_reset(&model);
+    for (long t = 0; t < @STEPS@; ++t) {
+        nb_step(&model, &in[t]);
+        out[t] = model.out;
+    }
+}
+int main(int count, char **words)
+{
+    const double limit = count > 1 ? atof(words[1]) : 0.0;
+    long runs = 0;
+    clock_t start;
+    if (fread(in, sizeof in, 1, stdin) != 1)
+        return 3;
+    once();
+    if (limit <= 0.0)
+        return fwrite(out, sizeof out, 1, stdout) != 1;
+    start = clock();
+    do {
+        once();
+        ++runs;
+    } while ((double)(clock() - start) / CLOCKS_PER_SEC < limit);
+    printf("%.9g", (double)(clock() - start) / CLOCKS_PER_SEC / (double)runs / @STEPS@.0);
+    return 0;
+}
+"""
+
+
+class Absent(Exception):
+    """A program that cannot be had here, or that does not take the network; the message says which."""
+
+
+class Program(Protocol):
+    """A program on one input."""
+
+    def differing(self) -> int:
+        """Values of the result that are not those of the simulator that it has to equal."""
+        ...
+
+    def turn(self) -> float:
+        """Seconds per time step."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A function of this process that returns the output; ``expected`` has as many values."""
+
+    run: Callable[[], Array]
+    expected: Array
+    steps: int
+
+    def differing(self) -> int:
+        """See ``Program``."""
+        return int((np.asarray(self.run()).reshape(-1) != self.expected.reshape(-1)).sum())
+
+    def turn(self) -> float:
+        """See ``Program``."""
+        runs, start = 0, time.process_time()
+        while runs == 0 or time.process_time() - start < TURN_S:
+            self.run()
+            runs += 1
+        return (time.process_time() - start) / runs / self.steps
+
+
+class CProgram:
+    """An emitted C program beside a loop that reads the clock of its own process."""
+
+    def __init__(self, folder: Path, quantized: QuantizedNetwork, spikes: Array, flags: str | None) -> None:
+        self.folder = folder / "program"
+        write_artifact(emit_c(quantized), self.folder)
+        self.quantized, self.spikes = quantized, spikes
+        (self.folder / "bench.c").write_text(_DRIVER.replace("@STEPS@", str(len(spikes))), encoding="ascii")
+        self.build(self.folder, flags)
+
+    @staticmethod
+    def build(folder: Path, flags: str | None) -> None:
+        """Compiles the emitted files with ``flags`` (None: with those of their Makefile), and the loop."""
+        words = [] if flags is None else ["CC=gcc", f"CFLAGS={flags}"]
+        for command in (["make", "-s", "model.o", *words], ["cc", "-O2", "-o", "bench", "bench.c", "model.o"]):
+            subprocess.run(command, cwd=folder, check=True, capture_output=True)
+
+    def _output(self, limit: float) -> bytes:
+        given = np.ascontiguousarray(self.spikes, np.uint8).tobytes()
+        command = ["./bench", str(limit)]
+        return subprocess.run(command, cwd=self.folder, input=given, stdout=subprocess.PIPE, check=True).stdout
+
+    def differing(self) -> int:
+        """See ``Program``: of all populations that outputs read."""
+        shown = c_plan(self.quantized).shown
+        fields = [(n.id, n.out_type.removesuffix("_t"), (n.source.size,)) for n in shown]
+        rows = np.frombuffer(self._output(0), np.dtype(fields, align=True))
+        probes = [Probe(n.population.name, ("s" if n.population.neuron.fires else "v",)) for n in shown]
+        arrays = FixedSimulator(self.quantized).run(self.spikes, record=probes).recording.arrays
+        wanted = [arrays[p.node, p.variables[0]].reshape(len(rows), -1) for p in probes]
+        return sum(int((rows[n.id] != w).sum()) for n, w in zip(shown, wanted, strict=True))
+
+    def turn(self) -> float:
+        """See ``Program``."""
+        return float(self._output(TURN_S))
+
+
+class LavaProgram:
+    """An emitted Lava program; a turn is a run of its processes, from its first time step to its last."""
+
+    def __init__(self, folder: Path, quantized: QuantizedNetwork, spikes: Array) -> None:
+        from nirbridge.emitters.lava.emit import emit
+
+        self.folder = folder / "program"
+        write_artifact(emit(quantized), self.folder)
+        self.quantized = quantized
+        self.spikes = np.resize(spikes, (LAVA_STEPS, *spikes.shape[1:]))
+        self.seconds: list[float] = []
+
+    def _recording(self) -> Recording:
+        from nirbridge.emitters.lava.runtime.run import run_program
+
+        clock = Clock()
+        found = run_program(self.folder, {self.quantized.inputs[0].name: self.spikes}, progress=clock)
+        self.seconds.append(1 / clock.steps_per_s(len(self.spikes)))
+        return found
+
+    def differing(self) -> int:
+        """See ``Program``."""
+        found = self._recording().arrays
+        wanted = FixedSimulator(self.quantized).run(self.spikes).recording.arrays
+        return sum(int((found[key] != array).sum()) for key, array in wanted.items())
+
+    def turn(self) -> float:
+        """See ``Program``: that of the run before, the first time."""
+        if not self.seconds:
+            self._recording()
+        return self.seconds.pop(0)
+
+
+class SnnMlirProgram:
+    """What the package snn-mlir of another interpreter makes of the network in float32: a program of its own."""
+
+    def __init__(self, folder: Path, python: str | None, case: Case, expected: Array) -> None:
+        if python is None:
+            raise Absent("absent: see below")
+        self.folder, self.expected = folder, expected
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ExportWarning)  # the results are compared below
+            nb.save(case.network if case.file is None else nir.read(case.file), self.folder / "network.nir")
+        np.save(self.folder / "input.npy", case.spikes.reshape(len(case.spikes), -1).astype(np.int64))
+        command = [python, "-m", "snn_mlir", "run", str(self.folder)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise Absent(" ".join(done.stderr.split())[:300])
+
+    def differing(self) -> int:
+        """See ``Program``."""
+        found = np.loadtxt(self.folder / "build" / "results.csv", delimiter=",", ndmin=2)
+        return int((found.reshape(-1) != self.expected.reshape(-1)).sum())
+
+    def turn(self) -> float:
+        """See ``Program``: of the whole process, which prints every time step."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        runs = 10
+        for _ in range(runs):
+            subprocess.run([self.folder / "build" / "snn_exe"], stdout=subprocess.DEVNULL, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return seconds / runs / len(self.expected)
+
+
+def programs(
+    case: Case, quantized: QuantizedNetwork, snn_mlir: str | None = None
+) -> Iterator[tuple[str, Callable[[Path], Program]]]:
+    """(name, function that builds it in a folder) of every program; ``snn_mlir``: an interpreter with this package."""
+    spikes, steps = case.spikes, len(case.spikes)
+    fixed = FixedSimulator(quantized)
+    (integers,) = fixed.run(spikes).recording.arrays.values()
+    (reals,) = simulate(case.network, spikes, backend="numpy").recording.arrays.values()
+    for name, flags in FLAGS.items():
+        yield name, lambda folder, flags=flags: CProgram(folder, quantized, spikes, flags)
+    yield NUMBA, lambda _: Called(_ours(fixed, spikes), integers, steps)
+    yield NUMBA_FLOAT, lambda _: Called(_ours(prepare_simulator(case.network), spikes), reals, steps)
+    for name, build, model, expected in (
+        (ORT, _onnxruntime, quantized, integers),
+        (ORT_FLOAT, _onnxruntime, case.network, reals),
+        (OPENVINO, _openvino, quantized, integers),
+        (OPENVINO_FLOAT, _openvino, case.network, reals),
+    ):
+        yield name, lambda _, b=build, m=model, e=expected: Called(b(m, spikes), e, steps)
+    yield LAVA, lambda folder: LavaProgram(folder, quantized, spikes)
+    yield SNN_MLIR, lambda folder: SnnMlirProgram(folder, snn_mlir, case, reals)
+
+
+def _ours(ready: Any, spikes: Array) -> Callable[[], Array]:
+    def run() -> Array:
+        (values,) = ready.run(spikes).recording.arrays.values()
+        return values
+
+    return run
+
+
+def _model(model: Any, spikes: Array) -> tuple[bytes, Array]:
+    """A model of ONNX and its input."""
+    from nirbridge.emitters.onnx.emit import emit
+
+    files = emit(model).files
+    (port,) = json.loads(files["program.json"])["inputs"]
+    return files["model.onnx"], spikes[:, None].astype(port["dtype"])
+
+
+def _onnxruntime(model: Any, spikes: Array) -> Callable[[], Array]:
+    import onnxruntime
+
+    content, values = _model(model, spikes)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    return lambda: np.asarray(session.run(None, {"in0": values})[0])
+
+
+def _openvino(model: Any, spikes: Array) -> Callable[[], Array]:
+    import openvino
+
+    content, values = _model(model, spikes)
+    core = openvino.Core()
+    settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1, "PERFORMANCE_HINT": "LATENCY"}
+    request = core.compile_model(core.read_model(content), "CPU", settings).create_infer_request()
+    return lambda: np.array(next(iter(request.infer([values]).values())))
