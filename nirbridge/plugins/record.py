@@ -49,6 +49,7 @@ class LoadedPlugin:
 _FRAMEWORKS = "nirbridge.importers.frameworks"
 _SIMULATORS = "nirbridge.simulators.by_name"
 _METHODS = "nirbridge.partitioner.by_name"
+_MODULES = "nirbridge.emitters.modules.emit"
 BUILTIN = Plugin(
     chips={name: f"nirbridge.chips:data/{name}.toml" for name in builtin_chips()},
     importers={
@@ -77,6 +78,7 @@ BUILTIN = Plugin(
         "c": "nirbridge.emitters.c.emit:C",
         "sanafe": "nirbridge.emitters.sanafe.emit:SANAFE",
         "onnx": "nirbridge.emitters.onnx.emit:ONNX",
+        **{name: f"{_MODULES}:{name.upper()}" for name in ("torch", "snntorch")},
     },
     simulators={
         name: f"{_SIMULATORS}:{name.upper()}"
@@ -90,6 +92,7 @@ if TYPE_CHECKING:
     # A type checker holds every object behind these names to its Protocol; the test suite runs them.
     from nirbridge.emitters.c.emit import C
     from nirbridge.emitters.lava.emit import LAVA
+    from nirbridge.emitters.modules.emit import SNNTORCH, TORCH
     from nirbridge.emitters.onnx.emit import ONNX
     from nirbridge.emitters.sanafe.emit import SANAFE
     from nirbridge.importers import (
@@ -120,7 +123,7 @@ if TYPE_CHECKING:
         *(EliminateDead, RelayPools, RelayProjection, ReplicateSource, Retime, UniformDelays),
     )
     _partitioners: tuple[Partitioner, ...] = (methods.SEQUENTIAL, methods.PACKED, methods.CP_SAT)
-    _emitters: tuple[Emitter, ...] = (LAVA, C, SANAFE, ONNX)
+    _emitters: tuple[Emitter, ...] = (LAVA, C, SANAFE, ONNX, TORCH, SNNTORCH)
     _simulators: tuple[Simulator, ...] = (
         *(simulators.AUTO, simulators.REFERENCE, simulators.NUMPY, simulators.FAST, simulators.EVENT),
         *(simulators.DENSE, simulators.FIXED, simulators.MAPPED),

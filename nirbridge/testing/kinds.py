@@ -172,7 +172,7 @@ def _others(takes: tuple[type, ...], networks: Sequence[Network]) -> list[Any]:
 
 def check_emitter(faults: Faults, emitter: Any, name: str, networks: Sequence[Network], *, run: bool) -> None:
     """Two identical programs with a manifest and a README, whose results equal the reference."""
-    from nirbridge.testing.programs import check_program
+    from nirbridge.testing.programs import check_programs
 
     options = emitter.options
     if not (isinstance(options, type) and dataclasses.is_dataclass(options)):
@@ -182,8 +182,7 @@ def check_emitter(faults: Faults, emitter: Any, name: str, networks: Sequence[Ne
     if not set(emitter.records) <= {"s", "u", "v"}:
         faults.add(f"records is {emitter.records!r:.80}", "records names variables of a population, of s, u and v")
     for kind in _takes(faults, emitter):
-        for number, model in enumerate(example_models(kind, networks)):
-            check_program(faults, emitter, name, model, run=run, refuse=number == 0)
+        check_programs(faults, emitter, name, example_models(kind, networks), run=run)
     for wrong in (*WRONG, *_others(emitter.takes, networks)):
         faults.refuses(f"a model of type {type(wrong).__name__}", partial(emitter.emit, wrong))
     for kind in _takes(faults, emitter):

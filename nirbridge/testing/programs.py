@@ -4,17 +4,37 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from nirbridge.emitters.artifact import MANIFEST, Artifact
+from nirbridge.errors import ModelError
 from nirbridge.mapping.model import Model
 from nirbridge.testing.examples import example_inputs
 from nirbridge.testing.faults import FAILED, Faults, fingerprint
 from nirbridge.testing.runs import check_refusals, check_runs
 
 README = "README.md"
+
+
+def check_programs(faults: Faults, emitter: Any, name: str, models: Sequence[Model], *, run: bool) -> None:
+    """The programs of models of one type, of which the target may refuse some with a ModelError, but not all."""
+    held = [model for model in models if not _is_refused(emitter, model)]
+    if not held:
+        faults.add("refuses every example network with a ModelError", "a target takes one of them at least")
+    for number, model in enumerate(held):
+        check_program(faults, emitter, name, model, run=run, refuse=number == 0)
+
+
+def _is_refused(emitter: Any, model: Model) -> bool:
+    try:
+        emitter.emit(model)
+    except ModelError:
+        return True
+    except Exception:  # a fault, which the check of the program says
+        return False
+    return False
 
 
 def check_program(faults: Faults, emitter: Any, name: str, model: Model, *, run: bool, refuse: bool) -> None:

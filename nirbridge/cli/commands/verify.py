@@ -42,7 +42,7 @@ Example:
     "target",
     metavar="NAME",
     type=RegisteredName("emitters"),
-    help="Also run the program emitted for this tool: lava, c, onnx, sanafe, or a plugin's.",
+    help="Also run the program emitted for this tool: lava, c, onnx, sanafe, snntorch, torch, or a plugin's.",
 )
 @click.option(
     "--input",

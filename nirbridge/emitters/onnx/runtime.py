@@ -6,7 +6,6 @@ import json
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +16,14 @@ from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact
 from nirbridge.emitters.host_outputs import needed_arrays, recorded_arrays
 from nirbridge.emitters.onnx.plan import MODEL, NETWORK, PROGRAM, needed
-from nirbridge.errors import Diagnostic, ModelError, UsageError, quoted
-from nirbridge.network.model import Network, Population, Port, Timing
-from nirbridge.network.neurons import neuron
+from nirbridge.emitters.real_recordings import population_keys, real_channels, real_recording, signature
+from nirbridge.errors import ModelError, quoted
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.quantization.storage.file import read_quantized
 from nirbridge.simulators.fixed.host_io import fixed_channels, fixed_meta, integer_inputs, signature_network
 from nirbridge.simulators.inputs import Input, open_inputs
-from nirbridge.simulators.recording import ChannelRecorder, recording_channels, required_variables
+from nirbridge.simulators.recording import ChannelRecorder, required_variables
 from nirbridge.simulators.types import Key, Probe, Recording
-
-TIMING = Timing(None, "euler", "to-value", ">", "per-second")
 
 
 def run_program(
@@ -83,48 +79,12 @@ def _quantized(content: bytes) -> QuantizedNetwork:
 
 
 def _reals(artifact: Artifact, facts: Any, inputs: Any, steps: int | None, record: Sequence[Probe] | None) -> Recording:
-    network = _signature(facts)
+    network = signature(facts)
     opened = open_inputs(network, inputs, steps, 0, "float32")
     values = {name: np.asarray(a, np.float32) for name, a in opened.read(0, opened.steps).items()}
-    channels = _channels(network, facts, record)
-    populations = {p.name for p in network.populations}
-    keys = {(c.node, c.source) for c in channels if c.node in populations}
-    found, outputs = _ran(artifact, facts, values, keys)
-    shapes = {p.name: p.shape for p in network.populations}
-    taken = {key: a.reshape(*a.shape[:2], *shapes[key[0]]) for key, a in found.items()}
-    taken |= {(name, variable): a for name, a in outputs.items() for variable in ("s", "v")}
-    taken |= {(name, "s"): a for name, a in values.items()}
-    recorder = ChannelRecorder(channels, 0, opened.steps, opened.batch or 1)
-    recorder.take(taken, opened.steps, np.asarray)
-    meta = {"dt": facts["dt"], "steps": opened.steps, "first_step": 0, "batch": opened.batch, "backend": "onnx"}
-    meta |= {"dtype": "float32", "latency": {}, "outputs": [p.name for p in network.outputs]}
-    return recorder.finish(opened.batch is not None, meta)
-
-
-def _signature(facts: Any) -> Network:
-    """A network of the names and shapes of a model, without projections."""
-    populations = tuple(
-        Population(
-            n["name"],
-            tuple(n["shape"]),
-            neuron("IF", theta=1.0 if n["fires"] else None, max_spikes=n["max_spikes"]),
-        )
-        for n in facts["nodes"]
-    )
-    inputs, outputs = (tuple(Port(p["name"], tuple(p["shape"])) for p in facts[key]) for key in ("inputs", "outputs"))
-    return Network(facts["dt"], TIMING, populations, (), inputs, outputs)
-
-
-def _channels(network: Network, facts: Any, record: Sequence[Probe] | None) -> list[Any]:
-    """The requested arrays, outputs in the type that the reference records."""
-    wrong = [Diagnostic(f"record {quoted(p.node)}", "variable i", "", "a program records s, u and v")
-             for p in record or () if "i" in p.variables]  # fmt: skip
-    UsageError.raise_all(wrong)
-    silent = {p["name"] for p in facts["outputs"] if p["reads_out"]}
-    probes = record or [Probe(p.name, ("v" if p.name in silent else "s",)) for p in network.outputs]
-    types = {p["name"]: p["dtype"] for p in facts["outputs"]}
-    channels = recording_channels(network, probes, frozenset(), "float32")
-    return [c if c.node not in types or c.variable != "s" else replace(c, dtype=types[c.node]) for c in channels]
+    channels = real_channels(network, facts, record)
+    found, outputs = _ran(artifact, facts, values, population_keys(network, channels))
+    return real_recording(network, channels, opened, found, outputs, backend="onnx")
 
 
 def _ran(

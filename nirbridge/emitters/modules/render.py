@@ -1,0 +1,234 @@
+"""The text of ``model.py``: classes that the module needs, and the module itself."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from nirbridge._types import Shape
+from nirbridge.emitters.modules.facts import facts_of, literal
+from nirbridge.emitters.modules.plan import ModulePlan, PlannedMember, PlannedNeurons, PlannedSynapse
+
+TEMPLATES = Path(__file__).with_name("templates")
+BODY, LOOP = " " * 8, " " * 12
+
+
+def model_text(plan: ModulePlan) -> str:
+    """The file ``model.py``."""
+    blocks = [template("model_head.py"), "\n".join(_imports(plan))]
+    names = (*plan.framework.support, *(("sparse.py",) if _has_sparse(plan) else ()))
+    blocks += [template(name) for name in names]
+    blocks += [_class(plan), template("model_load.py")]
+    return "\n\n\n".join(block.strip("\n") for block in blocks) + "\n"
+
+
+def template(name: str) -> str:
+    """The text of a template."""
+    return (TEMPLATES / f"{name}.txt").read_text(encoding="utf-8")
+
+
+def _imports(plan: ModulePlan) -> Iterator[str]:
+    yield "from pathlib import Path\n"
+    yield "import numpy as np"
+    yield "import torch"
+    if any("F." in step for s in plan.synapses for step in s.path) or _has_sparse(plan):
+        yield "import torch.nn.functional as F"
+    yield from plan.framework.imports
+    yield "from torch import nn"
+
+
+def _has_sparse(plan: ModulePlan) -> bool:
+    return any(m.call.text.startswith("Sparse(") for m in plan.members)
+
+
+def _class(plan: ModulePlan) -> str:
+    arguments = ", ".join(["self", *(plan.ids[p.name] for p in plan.network.inputs)])
+    init = "\n".join(line for member in plan.members for line in _member(member))
+    lines = [
+        "class Model(nn.Module):",
+        f'    """{_title(plan)}"""',
+        "",
+        textwrap.indent(f"nirbridge = {literal(facts_of(plan))}", "    "),
+        "",
+        "    def __init__(self):",
+        f"{BODY}super().__init__()",
+        init,
+        "",
+        f"    def forward({arguments}):",
+        f'{BODY}"""{_synopsis(plan)}"""',
+        *_forward(plan),
+    ]
+    return "\n".join(lines)
+
+
+def _title(plan: ModulePlan) -> str:
+    count = sum(n.population.size for n in plan.neurons)
+    return f"{len(plan.neurons)} populations of {count} neurons in all; names of the network: ascii() of each below."
+
+
+def _member(member: PlannedMember) -> Iterator[str]:
+    comment = f"  # {member.comment}" if member.comment else ""
+    if member.kind == "buffer":
+        yield f'{BODY}self.register_buffer("{member.id}", {member.call.text}){comment}'
+    elif member.kind == "parameter":
+        yield f"{BODY}self.{member.id} = nn.Parameter({member.call.text}){comment}"
+    else:
+        yield f"{BODY}self.{member.id} = {member.call.text}{comment}"
+
+
+def _shape(shape: Shape) -> str:
+    return ", ".join(["time", "batch", *map(str, shape)])
+
+
+def _synopsis(plan: ModulePlan) -> str:
+    given = ", ".join(f"{plan.ids[p.name]} [{_shape(p.shape)}]" for p in plan.network.inputs)
+    ports = plan.network.outputs
+    if len(ports) == 1:
+        return f"{given} -> [{_shape(ports[0].shape)}]"
+    return f"{given} -> a dict of {', '.join(f'{p.name!a} [{_shape(p.shape)}]' for p in ports)}"
+
+
+# -- forward -------------------------------------------------------------------------------------------------------
+
+
+def _forward(plan: ModulePlan) -> list[str]:
+    first = plan.ids[plan.network.inputs[0].name]
+    lines = [f"{BODY}{line}" for line in plan.framework.reset]
+    lines += [f"{BODY}{line}" for line in _starts(plan, first)]
+    lines += [f"{BODY}out_{plan.ids[p.name]} = []" for p in plan.network.outputs]
+    lines += [f"{BODY}for step in range({first}.shape[0]):"]
+    lines += [f"{LOOP}{line}" for line in _step(plan)]
+    return [*lines, f"{BODY}{_returned(plan)}"]
+
+
+def _returned(plan: ModulePlan) -> str:
+    stacked = [(p.name, f"torch.stack(out_{plan.ids[p.name]})") for p in plan.network.outputs]
+    if len(stacked) == 1:
+        return f"return {stacked[0][1]}"
+    return f"return {{{', '.join(f'{name!a}: {text}' for name, text in stacked)}}}"
+
+
+def _starts(plan: ModulePlan, first: str) -> Iterator[str]:
+    """States of neurons, and what was sent before the first time step: nothing."""
+    for n in plan.neurons:
+        if n.held.start:
+            yield n.held.start.format(id=n.id, like=first)
+    if plan.framework.delays:
+        for name, depth in depths(plan).items():
+            yield f"past_{plan.ids[name]} = {_zeros(first, plan.shape_of(name), depth)}"
+        for s in plan.synapses:
+            if s.target_delay:
+                depth = int(s.projection.target_delay_steps.max())
+                yield f"late_{s.id} = {_zeros(first, s.projection.operator.output_shape, depth)}"
+        return
+    for n in plan.neurons:
+        if _is_heard_late(plan, n):
+            yield f"{output_of(n)} = {_zeros(first, n.population.shape)}"
+
+
+def _zeros(like: str, shape: Shape, depth: int | None = None) -> str:
+    sizes = ", ".join([*([] if depth is None else [str(depth)]), f"{like}.shape[1]", *map(str, shape)])
+    return f"torch.zeros({sizes}, dtype={like}.dtype, device={like}.device)"
+
+
+def depths(plan: ModulePlan) -> dict[str, int]:
+    """The longest delay of every source that has one."""
+    found: dict[str, int] = {}
+    for s in plan.synapses:
+        depth = int(s.projection.delay_steps.max())
+        if depth:
+            found[s.projection.source] = max(depth, found.get(s.projection.source, 0))
+    return found
+
+
+def _is_heard_late(plan: ModulePlan, n: PlannedNeurons) -> bool:
+    is_back = n.held.outside.back is not None
+    return is_back or any(s.source_delay and s.projection.source == n.population.name for s in plan.synapses)
+
+
+def output_of(n: PlannedNeurons) -> str:
+    """The variable of what a population sends."""
+    return n.held.output.format(id=n.id)
+
+
+def _step(plan: ModulePlan) -> Iterator[str]:
+    done = {p.name for p in plan.network.inputs}
+    sent = {n.population.name: output_of(n) for n in plan.neurons}
+    sent |= {p.name: f"{plan.ids[p.name]}[step]" for p in plan.network.inputs}
+    if not plan.framework.delays:
+        rank = {n.population.name: k for k, n in enumerate(plan.neurons)}
+        for n in plan.neurons:
+            if any(_is_earlier(s, n, rank) for s in plan.synapses):
+                yield f"past_{n.id} = {output_of(n)}"
+    for n in plan.neurons:
+        current = f"cur_{n.id}"
+        yield from _current(plan, n.population.name, n.population.shape, current, done, sent)
+        yield from _outside(n, current)
+        yield n.held.step.format(id=n.id, current=current)
+        done.add(n.population.name)
+    for port in plan.network.outputs:
+        current = f"now_{plan.ids[port.name]}"
+        lines = list(_current(plan, port.name, port.shape, current, done, sent))
+        value = current
+        if len(lines) == 1:
+            value, lines = lines[0].partition(" = ")[2], []
+        yield from lines
+        yield f"out_{plan.ids[port.name]}.append({value})"
+    for name in depths(plan) if plan.framework.delays else ():
+        key = plan.ids[name]
+        yield f"past_{key} = torch.cat([{sent[name]}[None], past_{key}[:-1]])"
+
+
+def _is_earlier(s: PlannedSynapse, n: PlannedNeurons, rank: dict[str, int]) -> bool:
+    """True for a delayed connection to a population that is stepped later in the same time step."""
+    p = s.projection
+    return bool(s.source_delay) and p.source == n.population.name and rank.get(p.target, len(rank)) > rank[p.source]
+
+
+def _outside(n: PlannedNeurons, current: str) -> Iterator[str]:
+    outside = n.held.outside
+    if outside.gain is not None:
+        yield f"{current} = {current} * self.{n.id}_gain"
+    if outside.offset is not None:
+        yield f"{current} = {current} + self.{n.id}_offset"
+    if outside.back is not None:
+        yield f"{current} = {current} - spk_{n.id} * self.{n.id}_back"
+
+
+def _current(
+    plan: ModulePlan, target: str, shape: Shape, name: str, done: Iterable[str], sent: dict[str, str]
+) -> Iterator[str]:
+    """The summed input of a target, one line for each projection."""
+    into = [s for s in plan.synapses if s.projection.target == target]
+    for k, s in enumerate(into):
+        value = _value(plan, s, s.projection.source in done, sent)
+        if s.target_delay:
+            yield f"late_{s.id} = torch.cat([({value})[None], late_{s.id}])"
+            value = f"late_{s.id}[{s.target_delay}]"
+            if isinstance(s.target_delay, str):
+                value = f"ago(late_{s.id}, self.{s.target_delay})"
+        value = f"{value} + self.{s.bias}" if s.bias else value
+        yield (
+            f"{name} = {value}" if not k else f"{name} = {name} + ({value})" if s.bias else f"{name} = {name} + {value}"
+        )
+        if s.target_delay:
+            yield f"late_{s.id} = late_{s.id}[:-1]"
+    if not into:
+        first = plan.ids[plan.network.inputs[0].name]
+        yield f"{name} = {_zeros(first, shape)}"
+
+
+def _value(plan: ModulePlan, s: PlannedSynapse, is_done: bool, sent: dict[str, str]) -> str:
+    """What a projection carries in this time step, after its layers."""
+    source, key = s.projection.source, plan.ids[s.projection.source]
+    value = sent[source]
+    if isinstance(s.source_delay, str):
+        past = f"torch.cat([{value}[None], past_{key}])" if is_done else f"past_{key}"
+        value = f"ago({past}, self.{s.source_delay}{'' if is_done else ' - 1'})"
+    elif s.source_delay:
+        late = f"past_{key}[{s.source_delay - 1}]" if plan.framework.delays else f"past_{key}"
+        value = late if plan.framework.delays or is_done else value
+    for text in s.path:
+        value = text.replace("{}", value)
+    return value

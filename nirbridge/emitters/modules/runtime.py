@@ -1,0 +1,109 @@
+"""Runs an emitted module in a process of its own, which is ended where it takes too long."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nirbridge._types import Progress, no_progress
+from nirbridge.arrays import Array
+from nirbridge.emitters.artifact import Artifact, npz_bytes, write_artifact
+from nirbridge.emitters.modules.plan import Framework
+from nirbridge.emitters.real_recordings import population_keys, real_channels, real_recording, signature
+from nirbridge.errors import ModelError, ToolMissing
+from nirbridge.simulators.inputs import Input, open_inputs
+from nirbridge.simulators.types import Key, Probe, Recording
+
+START_S = 300.0
+VALUE_S = 1e-6
+"""Longest time of a run: the start of a process that imports a framework, and a time for each value of each step."""
+STEP_S = 0.2
+
+
+def run_program(
+    artifact: Artifact,
+    framework: Framework,
+    inputs: Mapping[str, Input] | Input,
+    *,
+    steps: int | None = None,
+    record: Sequence[Probe] | None = None,
+    progress: Progress = no_progress,
+) -> Recording:
+    """Runs a module on inputs, in float32; nothing remains of it.
+
+    Args:
+        artifact: an emitted module; its own ``run.py`` is run.
+        framework: the framework that it was emitted for.
+        inputs: see ``simulate``: ``[steps, *shape]`` or ``[steps, batch, *shape]``, by input name or one alone.
+        steps: number of time steps; default: the length of the inputs.
+        record: see ``simulate``; of populations the variables of ``framework.records``.
+        progress: called with a stage and the completed fraction.
+
+    Raises:
+        ToolMissing: the framework is not installed.
+        UsageError: inputs or records that the module does not take.
+        ModelError: it failed, or did not end in time.
+    """
+    needed(framework)
+    progress("run", 0.0)
+    facts = json.loads(artifact.files["program.json"])
+    network = signature(facts)
+    opened = open_inputs(network, inputs, steps, 0, "float32")
+    channels = real_channels(network, facts, record, tuple(framework.records))
+    keys = sorted(population_keys(network, channels))
+    ids = {p["name"]: p["id"] for p in facts["inputs"]}
+    values = {ids[name]: np.asarray(a, np.float32) for name, a in opened.read(0, opened.steps).items()}
+    seconds = START_S + opened.steps * (STEP_S + VALUE_S * facts["work"] * (opened.batch or 1))
+    found, outputs = _ran(artifact, facts, values, keys, seconds)
+    progress("run", 1.0)
+    return real_recording(network, channels, opened, found, outputs, backend=framework.name)
+
+
+def needed(framework: Framework) -> None:
+    """Raises ToolMissing where the framework is not installed."""
+    for package in dict.fromkeys(("torch", framework.package)):
+        if importlib.util.find_spec(package) is None:
+            found, step = f"the package {package} is not installed", f"pip install {package}"
+            raise ToolMissing.of(f"emitter '{framework.name}'", found, "", step)
+
+
+def _ran(
+    artifact: Artifact, facts: Any, values: Mapping[str, Array], keys: Sequence[Key], seconds: float
+) -> tuple[dict[Key, Array], dict[str, Array]]:
+    """(variables of populations, outputs): ``[steps, samples, *shape]``."""
+    nodes = {n["name"]: n for n in facts["nodes"]}
+    wanted = [f"{nodes[name]['id']}:{variable}" for name, variable in keys]
+    with tempfile.TemporaryDirectory(prefix="nirbridge-module-") as scratch:
+        folder = Path(scratch)
+        write_artifact(artifact, folder / "program")
+        (folder / "in.npz").write_bytes(npz_bytes(values))
+        command = [sys.executable, "-B", str(folder / "program" / "run.py"), "in.npz", "out.npz", *wanted]
+        _execute(command, folder, seconds)
+        with np.load(folder / "out.npz", allow_pickle=False) as file:
+            arrays = dict(file)
+    outputs = {p["name"]: arrays[f"output{k}"] for k, p in enumerate(facts["outputs"])}
+    return {key: arrays[text] for key, text in zip(keys, wanted, strict=True)}, outputs
+
+
+def _execute(command: Sequence[str], folder: Path, seconds: float) -> None:
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=folder
+    )
+    try:
+        _, log = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        raise ModelError.of("program", f"did not end within {seconds:.0f} s and was killed") from None
+    finally:
+        process.kill()
+        process.wait()
+    if process.returncode != 0:
+        shown = "".join(c for c in log.decode("utf-8", "replace")[-2000:] if c.isprintable() or c == "\n")
+        raise ModelError.of("program", f"failed with exit code {process.returncode}: {shown}", log=shown)
