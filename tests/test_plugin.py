@@ -209,7 +209,7 @@ def test_names_of_nirbridge_itself_are_found_in_the_same_way(kind: str) -> None:
         ),
         (
             ["emit", "--to", "cvs", "-o", "x"],
-            "error: emitter 'cvs': unknown, known emitters: c, csv, lava, onnx, sanafe, snntorch, torch",
+            "error: emitter 'cvs': unknown, known emitters: c, csv, lava, onnx, sanafe, snntorch, stepper, torch",
         ),
         (
             ["simulate", "--input", "in.npy", "-o", "x.npz", "--backend", "tw"],
