@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ TOOLS: Mapping[str, Tool] = {
     "zsh": Tool(("zsh",), "zsh", "completes a command line"),
     "fish": Tool(("fish",), "fish", "completes a command line"),
     "cppcheck": Tool(("cppcheck",), "cppcheck", "reads emitted C"),
+    "clang": Tool(("clang",), "clang libclang-rt-dev", "compiles emitted C with all warnings and its sanitizers"),
     "arm-gcc": Tool(
         ("arm-none-eabi-gcc",), "gcc-arm-none-eabi libnewlib-arm-none-eabi", "compiles emitted C for a Cortex-M4"
     ),
@@ -50,12 +52,15 @@ def path_of(name: str) -> str | None:
 
 def needs(name: str) -> str:
     """The path of a tool; without it the calling test is skipped, or fails where tools are required."""
+    path = path_of(name)
+    return path if path is not None else not_there(name, f"the system's {name}")
+
+
+def not_there(name: str, part: str) -> NoReturn:
+    """Skips the calling test for want of a part of a tool, or fails it where tools are required."""
     import pytest
 
-    path = path_of(name)
-    if path is not None:
-        return path
-    text = f"the system's {name} ({TOOLS[name].package}) is not installed; run: make tools"
+    text = f"{part} ({TOOLS[name].package}) is not installed; run: make tools"
     if os.environ.get("NIRBRIDGE_TOOLS") == "required":
         pytest.fail(f"{text} (NIRBRIDGE_TOOLS=required)", pytrace=False)
     pytest.skip(text)

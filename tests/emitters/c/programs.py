@@ -44,10 +44,12 @@ def random_inputs(q: QuantizedNetwork, steps: int, samples: int = 2, seed: int =
     return found
 
 
-def assert_equal_to_fixed(q: QuantizedNetwork, inputs: Any, record: list[Probe] | None = ALL) -> dict[Any, Array]:
+def assert_equal_to_fixed(
+    q: QuantizedNetwork, inputs: Any, record: list[Probe] | None = ALL, steps: int | None = None
+) -> dict[Any, Array]:
     """Every recorded array of the compiled program is that of the fixed-point simulator, in every bit."""
-    fixed = simulate_fixed(q, inputs, record=record).recording.arrays
-    found = C.run(C.emit(q), inputs, record=record).arrays
+    fixed = simulate_fixed(q, inputs, record=record, steps=steps).recording.arrays
+    found = C.run(C.emit(q), inputs, record=record, steps=steps).arrays
     assert set(found) == set(fixed)
     for key, array in fixed.items():
         assert found[key].dtype == array.dtype, key
