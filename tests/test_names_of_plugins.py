@@ -36,6 +36,8 @@ def test_own_names_come_first_then_those_of_plugins_in_order() -> None:
         "onnx",
         "torch",
         "snntorch",
+        "norse",
+        "spikingjelly",
         "a",
         "b",
         "z",
@@ -67,10 +69,13 @@ def test_a_name_of_two_owners_names_them_and_one_of_nirbridge_too() -> None:
 def test_an_unknown_name_lists_the_known_ones_and_what_cannot_be_loaded() -> None:
     troubles = "plugins that cannot be loaded: gone (ImportError: no), lost (ValueError: a\\nb)"
     said = refused(registry.get, "emitters", "q", (ONE, GONE, LOST))
-    assert said == f"emitter 'q': unknown, known emitters: b, c, lava, onnx, sanafe, snntorch, torch, z; {troubles}"
+    assert said == (
+        "emitter 'q': unknown, known emitters: b, c, lava, norse, onnx, sanafe, snntorch, "
+        f"spikingjelly, torch, z; {troubles}"
+    )
     assert (
         refused(registry.get, "emitters", "q", (ONE,))
-        == "emitter 'q': unknown, known emitters: b, c, lava, onnx, sanafe, snntorch, torch, z"
+        == "emitter 'q': unknown, known emitters: b, c, lava, norse, onnx, sanafe, snntorch, spikingjelly, torch, z"
     )
     assert refused(registry.find_chip, "q", (ONE, GONE)) == (
         "chip 'q': unknown; plugins that cannot be loaded: gone (ImportError: no)"

@@ -209,7 +209,8 @@ def test_names_of_nirbridge_itself_are_found_in_the_same_way(kind: str) -> None:
         ),
         (
             ["emit", "--to", "cvs", "-o", "x"],
-            "error: emitter 'cvs': unknown, known emitters: c, csv, lava, onnx, sanafe, snntorch, stepper, torch",
+            "error: emitter 'cvs': unknown, known emitters: c, csv, lava, norse, onnx, sanafe, snntorch, "
+            "spikingjelly, stepper, torch",
         ),
         (
             ["simulate", "--input", "in.npy", "-o", "x.npz", "--backend", "tw"],

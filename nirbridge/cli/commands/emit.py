@@ -34,7 +34,7 @@ Example:
     required=True,
     metavar="NAME",
     type=RegisteredName("emitters"),
-    help="Target: lava, c, onnx, sanafe, snntorch, torch, or a plugin's.",
+    help="Target: lava, c, norse, onnx, sanafe, snntorch, spikingjelly, torch, or a plugin's.",
 )
 @click.option(
     "--chip", metavar="NAME|FILE.toml", type=ChipFile(), help="Chip to quantize for; default: loihi2, none for onnx."

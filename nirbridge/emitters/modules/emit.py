@@ -8,7 +8,9 @@ from typing import Any
 
 from nirbridge._types import Progress, no_progress
 from nirbridge.emitters.artifact import Artifact, make_artifact, npz_bytes
+from nirbridge.emitters.modules.frameworks.norse import NORSE as _NORSE
 from nirbridge.emitters.modules.frameworks.snntorch import SNNTORCH as _SNNTORCH
+from nirbridge.emitters.modules.frameworks.spikingjelly import SPIKINGJELLY as _SPIKINGJELLY
 from nirbridge.emitters.modules.frameworks.torch import TORCH as _TORCH
 from nirbridge.emitters.modules.plan import Framework, ModulePlan
 from nirbridge.emitters.modules.planning import module_plan
@@ -137,3 +139,5 @@ class ModuleEmitter:
 
 TORCH = ModuleEmitter(_TORCH)
 SNNTORCH = ModuleEmitter(_SNNTORCH)
+NORSE = ModuleEmitter(_NORSE)
+SPIKINGJELLY = ModuleEmitter(_SPIKINGJELLY)

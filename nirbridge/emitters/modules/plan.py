@@ -65,17 +65,17 @@ class Framework:
     """What an emitter needs to know of a framework.
 
     ``name``: of the emitter and of the importer that reads the module again. ``package``: the distribution to install.
-    ``imports``: lines at the head of ``model.py``. ``hold``: a population as the framework's class; it raises
-    ModelError with every reason why there is none. ``delays``: whether the module holds delays other than those of one
-    time step. ``support``: templates whose text follows the imports. ``records``: variables of a population that a run
-    records, each with its place in the tuple that the neuron returns. ``reset``: lines that begin forward.
-    ``surrogate``: a sentence on the gradient of a spike, for the README.
+    ``imports``: lines at the head of ``model.py``. ``hold``: a population as the framework's class, for time steps of a
+    ``dt`` in seconds; it raises ModelError with every reason why there is none. ``delays``: whether the module holds
+    delays other than those of one time step. ``support``: templates whose text follows the imports. ``records``:
+    variables of a population that a run records, each with its place in the tuple that the neuron returns. ``reset``:
+    lines that begin forward. ``surrogate``: a sentence on the gradient of a spike, for the README.
     """
 
     name: str
     package: str
     imports: tuple[str, ...]
-    hold: Callable[[Population], HeldNeuron]
+    hold: Callable[[Population, float], HeldNeuron]
     delays: bool = False
     support: tuple[str, ...] = ()
     records: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: MappingProxyType({"s": (0,)}))

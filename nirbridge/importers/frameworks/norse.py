@@ -17,6 +17,7 @@ import numpy as np
 from nirbridge.arrays import compact, freeze
 from nirbridge.importers.dataflow import DataflowGraph
 from nirbridge.importers.frameworks.norse_encoders import METHODS, without_encoders
+from nirbridge.importers.frameworks.user_functions import amount_taken_off
 from nirbridge.importers.lowering.described_graph import module_to_graph
 from nirbridge.importers.module_checks import check_module
 from nirbridge.importers.neuron_specs import (
@@ -155,7 +156,10 @@ def read_refractory(p: Parameters) -> ImportedNeuron:
 
 @reader
 def read_box(p: Parameters) -> ImportedNeuron:
-    """LIFBoxCell: a membrane without synaptic current; reset to v_reset, or by the threshold (``reset_subtract``)."""
+    """LIFBoxCell: a membrane without synaptic current.
+
+    Reset to v_reset, by the threshold (``reset_subtract``), or by the amount that a function of the user takes off.
+    """
     from norse.torch.functional.reset import reset_subtract, reset_value
 
     p.check_dt()
@@ -164,8 +168,13 @@ def read_box(p: Parameters) -> ImportedNeuron:
     if cell.reset_method is reset_subtract and firing.theta is not None:
         firing = replace(firing, reset="subtract", reset_amount=firing.theta)
     elif cell.reset_method is not reset_value:
-        limit = "reset_value and reset_subtract are supported"
-        p.fault("reset_method is a custom function", limit, "use one of the two")
+        amount = amount_taken_off(cell.reset_method, p.shape)
+        if amount is None:
+            limit = "reset_value, reset_subtract and functions that take a constant off are supported"
+            p.fault("reset_method is a custom function", limit, "use one of the two")
+        else:
+            given = {"reset": "subtract", "reset_amount": amount} if amount.any() else {"reset": "none"}
+            firing = replace(firing, **given)
     return ImportedNeuron(firing)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from nirbridge.arrays import Array, compact, freeze
 from nirbridge.errors import type_text
+from nirbridge.importers.frameworks.user_functions import step_of
 from nirbridge.importers.lowering.described_graph import module_to_graph
 from nirbridge.importers.module_checks import check_module
 from nirbridge.importers.neuron_specs import (
@@ -30,7 +31,7 @@ from nirbridge.importers.neuron_specs import (
     refusals,
 )
 from nirbridge.importers.sample.axes import TimeAxis
-from nirbridge.network.neurons import Neuron, neuron
+from nirbridge.network.neurons import Compare, Neuron, neuron
 from nirbridge.network.operators import Dense, Identity
 
 _REFUSED = (
@@ -150,8 +151,7 @@ def read_offset_if(p: Parameters) -> ImportedNeuron:
     reset = p.module.v_reset
     membrane = neuron("IF", compare=">=", v_reset=reset or 0.0, v_init=_initial_potential(p))
     threshold, offset = _by_channel(p, "v_threshold"), _by_channel(p, "v_offset")
-    _check_surrogate(p)
-    firing = replace(membrane, theta=compact(threshold - offset), reset_amount=compact(threshold))
+    firing = replace(membrane, theta=compact(threshold - offset), reset_amount=compact(threshold), compare=_compare(p))
     return ImportedNeuron(replace(firing, reset="subtract" if reset is None else "to-value"))
 
 
@@ -191,8 +191,9 @@ def read_klif(p: Parameters) -> ImportedNeuron:
 
 @reader
 def read_cuba(p: Parameters) -> ImportedNeuron:
-    """CUBALIFNode: the current first; it rests at 0 for any v_reset."""
-    return ImportedNeuron(_firing(p, neuron("CubaLIF", a_mem=p.module.v_decay, a_syn=p.module.c_decay, compare=">=")))
+    """CUBALIFNode: the current first; it rests at 0 for any v_reset. Its decays may be tensors, one per neuron."""
+    v_decay, c_decay = (p.fitted(name, getattr(p.module, name)) for name in ("v_decay", "c_decay"))
+    return ImportedNeuron(_firing(p, neuron("CubaLIF", a_mem=v_decay, a_syn=c_decay, compare=">=")))
 
 
 @reader
@@ -245,10 +246,10 @@ def _adds(function: Any) -> bool:
 
 def _firing(p: Parameters, membrane: Neuron) -> Neuron:
     theta = compact(p.fitted("v_threshold", p.module.v_threshold))
-    _check_surrogate(p)
+    compare = _compare(p)
     start, reset = compact(_initial_potential(p)), p.module.v_reset
     level = np.zeros(()) if reset is None else p.fitted("v_reset", reset)
-    firing = replace(membrane, theta=theta, reset_amount=theta, v_init=start, v_reset=compact(level))
+    firing = replace(membrane, theta=theta, reset_amount=theta, v_init=start, v_reset=compact(level), compare=compare)
     return replace(firing, reset="subtract") if reset is None else firing
 
 
@@ -265,11 +266,14 @@ def _by_channel(p: Parameters, name: str) -> Array:
     return p.fitted(name, values)
 
 
-def _check_surrogate(p: Parameters) -> None:
+def _compare(p: Parameters) -> Compare:
+    """Whether the surrogate's forward pass counts the threshold itself; a fault where it is no step at 0."""
     surrogate = p.module.surrogate_function
     name = type(surrogate).__name__
-    if name not in _STEPS:
+    found = ">=" if name in _STEPS else step_of(surrogate)
+    if found is None:
         p.fault(f"surrogate_function is {name}", "its forward pass must be a step at 0", "use ATan or Sigmoid")
     elif not surrogate.spiking:
-        found = "surrogate_function has spiking = False, so the outputs are not spikes"
-        p.fault(found, "", "call surrogate_function.set_spiking_mode(True)")
+        text = "surrogate_function has spiking = False, so the outputs are not spikes"
+        p.fault(text, "", "call surrogate_function.set_spiking_mode(True)")
+    return found or ">="

@@ -54,12 +54,11 @@ def leftover_states(module: Any) -> list[str]:
     return names
 
 
-def given_start(call: Operation, reading: ImportedNeuron) -> Diagnostic | None:
-    """The problem of a neuron that forward starts from zeros, although its own initial state differs."""
+def with_given_start(call: Operation, reading: ImportedNeuron) -> ImportedNeuron:
+    """The neuron as forward starts it: from zeros where it passes these, else from its own initial state."""
     if not call.arguments.get("starts_at_zero") or not bool(np.any(reading.neuron.v_init != 0)):
-        return None
-    text = "forward passes zeros as its initial state, its own initial state differs (leak or reset potential)"
-    return Diagnostic(call.subject, text, "", "pass no state in the first time step")
+        return reading
+    return replace(reading, neuron=replace(reading.neuron, v_init=freeze(np.float64(0))))
 
 
 def unknown_operation(call: Operation) -> Diagnostic:

@@ -14,7 +14,6 @@ from nirbridge.importers.dataflow import DataflowGraph, Operation, ValueRef, dis
 from nirbridge.importers.deviations import Deviation, sort_deviations
 from nirbridge.importers.lowering.analysis import (
     folding_text,
-    given_start,
     is_idle,
     leftover_states,
     mark_back_edges,
@@ -23,6 +22,7 @@ from nirbridge.importers.lowering.analysis import (
     scale_by,
     shared_timing,
     unknown_operation,
+    with_given_start,
     without_spikes,
 )
 from nirbridge.importers.lowering.fixed_maps import ALL_LAYERS
@@ -133,13 +133,12 @@ class _NetworkBuilder:
         except ModelError as error:
             self.problems += [replace(p, subject=place_message(call, p.subject)) for p in error.problems]
             return
-        self.readings[call.name], left_over = reading, leftover_states(call.target)
+        self.readings[call.name] = with_given_start(call, reading)
+        left_over = leftover_states(call.target)
         self._judge(Deviation(name, call.subject, found) for name, found in reading.deviations)
         if left_over:
             names = ", ".join(quoted(name) for name in left_over)
             self.notes.append(f"{call.subject}: its state {names} is left over from a run: imported as after a reset")
-        problem = given_start(call, reading)
-        self.problems += [problem] if problem else []
 
     def _decide(self, call: Operation) -> None:
         """Logic of spikes as threshold populations."""

@@ -59,6 +59,11 @@ def adapted_box() -> Any:
     return norse.LIFBoxCell(norse.LIFBoxParameters(v_leak=number(0.1), reset_method=norse.reset_subtract))
 
 
+def takes_off(amount: Any) -> Any:
+    parameters = norse.LIFBoxParameters(v_th=number(0.53), reset_method=lambda z, v, v_reset, v_th: v - z * amount)
+    return norse.LIFBoxCell(parameters)
+
+
 def shifted_refractory() -> Any:
     lif = norse.LIFParameters(v_leak=number(0.1), v_reset=number(-0.1))
     return norse.LIFRefracCell(norse.LIFRefracParameters(lif, rho_reset=number(2.5)))
@@ -89,6 +94,9 @@ SPIKING: dict[str, tuple[Callable[[], Any], Any, dict[str, Any]]] = {
     "LIF": (lambda: norse.LIF(), at_once, {}),
     "LIFBoxCell": (lambda: norse.LIFBoxCell(), stepped, {"scale": 0.6}),
     "LIFBoxCell, reset_subtract": (adapted_box, stepped, {"scale": 0.6}),
+    "LIFBoxCell, resets by 0.75": (lambda: takes_off(0.75), stepped, {"scale": 0.6}),
+    "LIFBoxCell, resets by an amount per neuron": (lambda: takes_off(spread(0.25, 1.0)), stepped, {"scale": 0.6}),
+    "LIFBoxCell, never resets": (lambda: takes_off(0.0), stepped, {"scale": 0.3}),
     "LIFRecurrentCell": (lambda: norse.LIFRecurrentCell(WIDE, NEURONS, **own_weights()), stepped, {"width": WIDE}),
     "LIFRecurrent": (
         lambda: norse.LIFRecurrent(WIDE, NEURONS, autapses=True, **own_weights()), at_once, {"width": WIDE}),
@@ -159,8 +167,9 @@ def test_every_other_class_of_norse_is_refused_by_name(name: str) -> None:
 
 def test_a_refusal_says_the_reason() -> None:
     assert "LSNNCell: a threshold that adapts to spikes" in refusal_of(norse.LSNNCell())
-    box = norse.LIFBoxCell(norse.LIFBoxParameters(reset_method=lambda z, v, r, th: v))
-    assert "reset_method is a custom function" in refusal_of(box)
+    for method in (lambda z, v, r, th: v - 0.5 * z * v, lambda z, v, r, th: v - z * r, lambda z, v: v):
+        box = norse.LIFBoxCell(norse.LIFBoxParameters(reset_method=method))
+        assert "reset_method is a custom function" in refusal_of(box)
 
 
 def test_a_subclass_that_does_something_else_is_refused() -> None:

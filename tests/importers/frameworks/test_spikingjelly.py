@@ -13,6 +13,8 @@ from nirbridge.arrays import Array
 from nirbridge.errors import ModelError
 from nirbridge.importers.frameworks import spikingjelly as reader
 from nirbridge.importers.neuron_specs import neuron_spec_of
+from nirbridge.network import from_nir
+from nirbridge.simulators.simulate import simulate
 from tests.importers.lowering.one_population import NEURONS, is_lively, measure
 from tests.simulators.reference.frameworks import grid_weights
 
@@ -37,6 +39,19 @@ def linear_container(step_mode: str = "s") -> Any:
     return module
 
 
+class Above(surrogate.SurrogateFunctionBase):  # type: ignore[misc]
+    """A spike above the threshold only."""
+
+    @staticmethod
+    def spiking_function(x: Any) -> Any:
+        return (x > 0).to(x)
+
+
+def cuba_per_neuron() -> Any:
+    decays = torch.linspace(0.2, 0.6, NEURONS), torch.linspace(0.5, 0.9, NEURONS)
+    return nodes.CUBALIFNode(*map(torch.nn.Parameter, decays))
+
+
 def run(module: Any, currents: Array) -> Array:
     functional.reset_net(module)
     x = torch.from_numpy(currents)
@@ -49,6 +64,9 @@ CASES: dict[str, Case] = {
     "IFNode, soft": (lambda: nodes.IFNode(v_reset=None), 0.1, {}),
     "IFNode, several steps": (lambda: nodes.IFNode(v_reset=-0.25, step_mode="m"), 0.1, {}),
     "SimpleIFNode": (lambda: nodes.SimpleIFNode(v_reset=-0.25), 0.1, {}),
+    "IFNode, own surrogate": (lambda: nodes.IFNode(surrogate_function=Above()), 0.1, {}),
+    "LIFNode, own surrogate, soft": (lambda: nodes.LIFNode(v_reset=None, surrogate_function=Above()), 0.4, {}),
+    "CUBALIFNode, decays per neuron": (cuba_per_neuron, 0.1, {}),
     "HalfThresholdIFNode": (lambda: nodes.HalfThresholdIFNode(1.0), 0.1, {}),
     "ActivationAwareIFNode": (lambda: nodes.ActivationAwareIFNode(*thresholds(NEURONS)), 0.1, {}),
     "ActivationAwareIFNode, channels": (
@@ -108,6 +126,20 @@ def refusal_of(module: Any) -> str:
     with pytest.raises(ModelError) as error:
         form.read(module, (NEURONS,), 1e-3)
     return str(error.value)
+
+
+def test_a_surrogate_of_the_user_says_itself_how_it_compares() -> None:
+    """On whole numbers a potential often is the threshold."""
+    network = from_nir(reader.from_spikingjelly(nodes.IFNode(surrogate_function=Above()), torch.zeros(1, 3)))
+    assert network.populations[0].neuron.compare == ">"
+    assert simulate(network, np.ones((3, 3), np.float32)).recording.arrays["output", "s"].sum(0).tolist() == [1, 1, 1]
+
+    class Ramp(Above):
+        @staticmethod
+        def spiking_function(x: Any) -> Any:
+            return x.clamp(0, 1)
+
+    assert "surrogate_function is Ramp" in refusal_of(nodes.IFNode(surrogate_function=Ramp()))
 
 
 def test_refusals_say_the_reason() -> None:

@@ -21,7 +21,7 @@ _MECHANISMS = {"subtract": "subtract", "to-value": "zero", "none": "none"}
 _NUMBERS = {"subtract": 0, "to-value": 1, "none": 2}
 
 
-def hold(population: Population) -> HeldNeuron:
+def hold(population: Population, dt: float) -> HeldNeuron:
     """A population as Leaky or Synaptic.
 
     Raises:

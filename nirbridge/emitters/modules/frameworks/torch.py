@@ -16,7 +16,7 @@ REALS = ("a_mem", "g_mem", "bias", "theta", "a_syn", "g_syn", "v_reset", "reset_
 """Fields of a neuron that are parameters of the class; ``theta`` and ``v_min`` are left out where they are None."""
 
 
-def hold(population: Population) -> HeldNeuron:
+def hold(population: Population, dt: float) -> HeldNeuron:
     """Any population."""
     n = population.neuron
     tensors = {**_reals(n), "refractory_steps": np.asarray(n.refractory_steps)}

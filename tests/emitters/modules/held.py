@@ -1,0 +1,76 @@
+"""Emitted modules in this process: loaded, run on inputs, read again; and random neurons on the dyadic grid."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+
+from nirbridge.arrays import Array, freeze
+from nirbridge.emitters.artifact import Artifact
+from nirbridge.network.model import Network, Population, Port, Projection, Timing
+from nirbridge.network.neurons import Neuron, neuron
+from nirbridge.network.operators import Identity
+
+TIMING = Timing(1e-3, "euler", "to-value", ">", "per-second")
+NEURONS = 3
+
+
+def loaded(artifact: Artifact) -> Any:
+    """The module with its weights, as ``load()`` of ``model.py`` makes it."""
+    names: dict[str, Any] = {"__name__": "model"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exec(compile(artifact.files["model.py"], "model.py", "exec"), names)
+    model = names["Model"]()
+    with np.load(io.BytesIO(artifact.files["weights.npz"])) as file:
+        model.load_state_dict({name: torch.from_numpy(file[name]) for name in file.files})
+    return model.eval()
+
+
+def outputs(module: Any, network: Network, inputs: dict[str, Array]) -> dict[str, Array]:
+    """Outputs by name, ``[time, batch, …]``."""
+    with torch.no_grad():
+        found = module(*(torch.from_numpy(inputs[p.name]) for p in network.inputs))
+    found = found if isinstance(found, dict) else {network.outputs[0].name: found}
+    return {name: value.numpy() for name, value in found.items()}
+
+
+def alone(record: Neuron) -> Network:
+    """A network of one population, whose input is a graded value per neuron."""
+    population = Population("p", (NEURONS,), record)
+    edges = (Projection("in", "p", Identity((NEURONS,))), Projection("p", "out", Identity((NEURONS,))))
+    return Network(1e-3, TIMING, (population,), edges, (Port("in", (NEURONS,)),), (Port("out", (NEURONS,)),))
+
+
+def random_neuron(rng: np.random.Generator, *, decays: tuple[float, ...] = (0.875, 0.75, 0.5, 1.0, 0.0)) -> Neuron:
+    """A record of any class; with the default decays, every sum of values in eighths is exact."""
+
+    def pick(*options: Any) -> Any:
+        return options[rng.integers(len(options))]
+
+    def some(*values: float) -> Any:
+        """One value for all, or sometimes one per neuron."""
+        return freeze(rng.choice(values, NEURONS if rng.random() < 0.2 else ()))
+
+    kind, a = pick("LIF", "LIF", "IF", "CubaLIF", "LI", "CubaLI"), some(*decays)
+    leak = some(0.0, 0.0, 0.25, -0.5)
+    options: dict[str, Any] = {"a_mem": a, "g_mem": pick(1.0 - a, some(1.0, 0.5, 2.0)), "theta": None}
+    options |= {"bias": pick((1.0 - a) * leak, some(0.0, 0.125)), "v_init": pick(leak, 0.0, 0.25), "reset": "none"}
+    options |= {"a_syn": some(0.5, 0.75), "g_syn": some(1.0, 0.5)} if kind.startswith("Cuba") else {}
+    if kind.endswith("F"):
+        options |= {"reset": pick("to-value", "subtract", "none"), "v_reset": some(0.0, 0.0, -0.25)}
+        options |= {"compare": pick(">", ">="), "theta": some(1.0, 0.5), "reset_amount": pick(None, some(0.75, 1.0))}
+        options["refractory_steps"] = some(1, 2, 0) if rng.random() < 0.2 else 0
+        options["v_min"] = some(0.0, 0.0, -1.0) if rng.random() < 0.15 else None
+        options["v_init"] = pick(options["v_init"], options["v_reset"])
+    return neuron(kind, **options)
+
+
+def eighths(rng: np.random.Generator, network: Network, steps: int = 20, batch: int = 2) -> dict[str, Array]:
+    """Graded inputs in eighths."""
+    shapes = {p.name: (steps, batch, *p.shape) for p in network.inputs}
+    return {name: rng.integers(-6, 10, shape).astype(np.float32) / 8 for name, shape in shapes.items()}

@@ -1,0 +1,152 @@
+"""Modules of Norse and spikingjelly: the classes that hold a neuron, the same spikes, and the way back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nirbridge.emitters.modules.emit import NORSE, SPIKINGJELLY
+from nirbridge.emitters.modules.frameworks import norse, spikingjelly
+from nirbridge.emitters.modules.frameworks.inverse import factor_of, single_factors_of, time_constant_of
+from nirbridge.errors import Diagnostic, ModelError
+from nirbridge.importers import importer
+from nirbridge.network import from_nir
+from nirbridge.network.model import Network, Population
+from nirbridge.network.neurons import Neuron, neuron
+from nirbridge.simulators.simulate import simulate
+from tests.emitters.modules.held import NEURONS, alone, eighths, loaded, outputs, random_neuron
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("norse", reason="norse is not installed")
+pytest.importorskip("spikingjelly", reason="spikingjelly is not installed")
+
+EMITTERS: dict[str, Any] = {"norse": NORSE, "spikingjelly": SPIKINGJELLY}
+HOLD: dict[str, Any] = {"norse": norse.hold, "spikingjelly": spikingjelly.hold}
+
+
+def class_of(name: str, record: Neuron) -> str:
+    """The class that holds a record, or why there is none."""
+    try:
+        text = HOLD[name](Population("p", (NEURONS,), record), 1e-3).call.text
+    except ModelError as error:
+        return "; ".join(problem.found for problem in error.problems)
+    return text.removeprefix("starting(").removeprefix("registered(").partition("(")[0].rpartition(".")[2]
+
+
+def refusals(name: str, network: Network) -> tuple[Diagnostic, ...]:
+    try:
+        EMITTERS[name].emit(network)
+    except ModelError as error:
+        return error.problems
+    return ()
+
+
+def back(name: str, module: Any, network: Network) -> Network:
+    samples = tuple(torch.zeros(5, 1, *p.shape) for p in network.inputs)
+    options: dict[str, Any] = {} if name == "norse" else {"dt": network.dt}
+    return from_nir(importer(name)(module, samples if len(samples) > 1 else samples[0], time_axis=0, **options))
+
+
+@pytest.mark.parametrize("name", EMITTERS)
+def test_any_neuron_is_held_exactly_or_refused_by_name(name: str) -> None:
+    """Inputs and coefficients are eighths; a potential is rounded after some time steps, a spike differs in none."""
+    rng, found = np.random.default_rng(1), Counter[str]()
+    for number in range(160):
+        record = random_neuron(rng)
+        network = alone(record)
+        problems = refusals(name, network)
+        found[class_of(name, record)] += 1
+        if problems:
+            assert all(problem.subject == "population 'p'" and problem.hint for problem in problems)
+            continue
+        artifact = EMITTERS[name].emit(network)
+        module, x = loaded(artifact), eighths(rng, network)
+        wanted = simulate(network, x).recording.arrays
+        (key,) = wanted
+        said = (number, [(f.name, getattr(record, f.name)) for f in fields(record)], artifact.files["model.py"])
+        far = 0.0 if record.fires else 1e-6
+        assert np.allclose(outputs(module, network, x)["out"], wanted[key], rtol=0, atol=far), said
+        if number % 8 == 0:
+            again = back(name, module, network)
+            (read,) = simulate(again, {again.inputs[0].name: x["in"]}).recording.arrays.values()
+            assert np.allclose(read, wanted[key], rtol=0, atol=far), said
+    classes = {"norse": norse._PARAMETERS, "spikingjelly": ("IFNode", "LIFNode", "KLIFNode", "CUBALIFNode")}[name]
+    assert set(classes) <= set(found)
+
+
+@pytest.mark.parametrize("dt", [1e-3, 1e-4, 5e-4, 3.7e-4])
+def test_decays_of_norse_are_those_of_the_network(dt: float) -> None:
+    """To the bit where dt times a number is the share, else to the last bit of float64."""
+    for tau in np.linspace(2, 50, 97) * dt:
+        share = dt / tau
+        held = norse.hold(Population("p", (2,), neuron("LIF", a_mem=1 - share, g_mem=share)), dt)
+        assert abs(held.neuron.g_mem - share) <= np.spacing(share)
+        assert np.float32(held.neuron.a_mem) == np.float32(1 - share)
+        assert held.outside.gain is None
+
+
+@pytest.mark.parametrize("gain", ["share", "one"])
+def test_time_constants_of_spikingjelly_are_exact(gain: str) -> None:
+    for decay in (0.9, 0.95, np.exp(-0.1), 1 - 1e-4 / 3e-3, 0.5, 1 - 2.0**-20):
+        record = neuron("LIF", a_mem=decay, g_mem=1 - decay if gain == "share" else 1.0, compare=">=")
+        held = spikingjelly.hold(Population("p", (2,), record), 1e-3)
+        assert held.call.text.startswith("neuron.LIFNode(")
+        assert ("decay_input" in held.call.text) == (gain == "one")
+        assert abs(held.neuron.a_mem - decay) <= (0 if gain == "one" else np.spacing(decay))
+
+
+def test_a_decay_that_no_time_constant_gives_is_a_number_of_its_own() -> None:
+    record = neuron("LIF", a_mem=1e-9, g_mem=1.0, compare=">=")
+    assert class_of("spikingjelly", record) == "CUBALIFNode"
+    assert class_of("spikingjelly", neuron("LIF", a_mem=0.0, compare=">=")) == "CUBALIFNode"
+
+
+def test_inverses() -> None:
+    assert factor_of(0.1, 1e-3) * 1e-3 == 0.1
+    factors, products = single_factors_of(np.array([0.125, 0.1, 0.3]), 1e-3)
+    assert factors.dtype == np.float32
+    assert np.array_equal(np.float32(1e-3) * factors, products.astype(np.float32))
+    assert np.allclose(products, [0.125, 0.1, 0.3], rtol=1e-7)
+    assert time_constant_of(0.875, 0.125) == 8.0
+
+
+def test_the_classes_say_what_they_cannot() -> None:
+    every = {
+        "up to 3 spikes per time step": {"max_spikes": 3},
+        "its synaptic current does not start at 0": {"i_init": 0.5, "a_syn": 0.5},
+        "its membrane does not leak": {"a_mem": 1.0, "a_syn": 0.5},
+        "its membrane has a floor": {"v_min": 0.0},
+        "its reset subtracts": {"reset": "subtract", "a_syn": 0.5},
+        "it does not reset": {"reset": "none", "a_mem": 1.0},
+        "its initial potential is neither v_reset nor 0": {"a_mem": 1.0, "v_init": 0.5},
+        "its initial potentials differ between neurons": {"refractory_steps": 1, "v_init": [0.0, 0.25, 0.5]},
+        "its constant drive is not that of a leak towards its initial potential": {"a_syn": 0.5, "v_init": 0.25},
+    }
+    for text, changes in every.items():
+        assert class_of("norse", neuron("LIF", **{"a_mem": 0.5, "g_mem": 0.5, **changes})) == text
+    every = {
+        "up to 3 spikes per time step": {"max_spikes": 3},
+        "a refractory time": {"refractory_steps": 1},
+        "a synaptic current that does not start at 0": {"i_init": 0.5, "a_syn": 0.5},
+        "initial potentials that differ between neurons": {"v_init": [0.0, 0.25, 0.5]},
+        "a constant drive after its synaptic current": {"a_syn": 0.5, "bias": 0.5},
+        "it does not fire": {"theta": None},
+    }
+    for text, changes in every.items():
+        assert class_of("spikingjelly", neuron("LIF", **{"a_mem": 0.5, "g_mem": 0.5, **changes})) == text
+
+
+def test_comparisons_and_amounts_are_the_networks_own() -> None:
+    """Norse compares and spikingjelly subtracts in one way; arguments of the classes change the other of both."""
+    for compare in (">", ">="):
+        record = neuron("LIF", a_mem=0.875, g_mem=0.125, compare=compare, reset="subtract", reset_amount=1.5)
+        network = alone(record)
+        again = back("norse", loaded(NORSE.emit(network)), network).populations[0].neuron
+        assert (again.reset, float(again.reset_amount)) == ("subtract", 1.5)
+        assert again.compare == ">"
+        read = back("spikingjelly", loaded(SPIKINGJELLY.emit(network)), network).populations[0].neuron
+        assert (read.compare, float(read.reset_amount)) == (compare, 1.0)
