@@ -64,8 +64,9 @@ def suite(sizes: set[str], only: str, chip: Chip) -> Iterator[Work]:
         if entry.size in sizes and only in entry.name:
             from_file = entry.name == "dvs-gesture" and DVS_FILE.exists()
             network = from_nir(nir.read(DVS_FILE) if from_file else entry.build())
-            ready = prepare_network(network, chip, MapOptions(chips=entry.chips)).network
-            yield Work(entry.name, ready, chip, entry.chips, entry.cores_known)
+            chips = min(entry.chips, chip.mesh.chips_max)
+            ready = prepare_network(network, chip, MapOptions(chips=chips)).network
+            yield Work(entry.name, ready, chip, chips, entry.cores_known)
 
 
 def generated(first: int, count: int) -> Iterator[Work]:
