@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+Value = TypeVar("Value")
+KEPT = 4
+"""Values of a cache that ``kept`` fills: batch sizes, say, of a run and of its threads."""
 
 
 def freeze(values: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> Array:
@@ -32,6 +36,17 @@ def stored_part(array: Array) -> Array:
     return array[tuple(slice(0, 1) if s == 0 else slice(None) for s in array.strides)]
 
 
+def kept(cache: dict[int, Value], key: int, make: Callable[[], Value]) -> Value:
+    """The value of a key, of a cache of the last few; two threads may both make it."""
+    value = cache.get(key)
+    if value is None:
+        value = make()
+        if len(cache) >= KEPT:
+            cache.clear()
+        cache[key] = value
+    return value
+
+
 def all_finite(array: Array) -> bool:
     """True if every element is finite; quick for single numbers, which most parameters of neurons are."""
     if array.dtype.kind in "iub":
@@ -40,7 +55,7 @@ def all_finite(array: Array) -> bool:
     if core.size == 1 and core.dtype.kind == "f":
         return math.isfinite(core.item())
     with np.errstate(over="ignore", invalid="ignore"):  # a finite sum needs no array of flags
-        return bool(np.isfinite(core.sum(dtype=np.float64))) or bool(np.isfinite(core).all())
+        return bool(np.isfinite(core.sum())) or bool(np.isfinite(core).all())
 
 
 def compact(values: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> Array:

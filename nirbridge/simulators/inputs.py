@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +14,7 @@ import numpy.typing as npt
 from nirbridge.arrays import Array
 from nirbridge.errors import Diagnostic, UsageError, did_you_mean, quoted
 from nirbridge.network.model import Network, Port
+from nirbridge.simulators.crew import Crew
 from nirbridge.simulators.threads import first_found
 
 Stream = Callable[[int, int], npt.ArrayLike]
@@ -22,7 +22,7 @@ Stream = Callable[[int, int], npt.ArrayLike]
 after the first. Time steps count from the first of the network, also in a run that continues from a state; each range
 begins at the end of the last one (the first time step may be requested twice)."""
 Input = npt.ArrayLike | Stream
-Found = TypeVar("Found")
+ALONE = Crew(1)
 SCAN_ELEMENTS = 4_000_000
 SCAN_SHARE = 1_000_000
 """Elements per piece where threads share the search for values other than 0 and 1."""
@@ -107,9 +107,9 @@ def open_inputs(
     steps: int | None,
     first_step: int,
     dtype: str,
-    threads: int = 1,
+    crew: Crew = ALONE,
 ) -> Inputs:
-    """Check names, shapes, types and values (with so many threads); nothing is copied.
+    """Check names, shapes, types and values (with the threads of a crew); nothing is copied.
 
     Raises:
         UsageError: all problems are listed.
@@ -125,10 +125,10 @@ def open_inputs(
             continue
         array = values[port.name]
         faults = _shape_problems(port, array)
-        if not faults and _is_binary(array, threads):
+        if not faults and _is_binary(array, crew):
             binary.add(port.name)
         elif not faults:
-            faults = _first(partial(_not_finite, port, dtype), _scan(array), threads) or []
+            faults = first_found(partial(_not_finite, port, dtype), list(_scan(array)), crew) or []
         problems += faults
     UsageError.raise_all(problems)
     count = _steps(values, steps)
@@ -202,16 +202,9 @@ def _scan(values: Array, elements: int | None = None) -> Iterable[tuple[int, Arr
     return ((start, np.asarray(values[start : start + rows])) for start in range(0, len(values), rows))
 
 
-def _first(
-    function: Callable[[tuple[int, Array]], Found], pieces: Iterable[tuple[int, Array]], threads: int
-) -> Found | None:
-    pieces = list(pieces)
-    return first_found(function, pieces, min(threads, os.cpu_count() or 1, len(pieces)))
-
-
-def _is_binary(values: Array, threads: int) -> bool:
-    pieces = _scan(values, SCAN_ELEMENTS if threads == 1 else SCAN_SHARE)
-    return values.dtype.kind == "b" or not _first(_has_others, pieces, threads)
+def _is_binary(values: Array, crew: Crew) -> bool:
+    pieces = list(_scan(values, SCAN_ELEMENTS if crew.count == 1 else SCAN_SHARE))
+    return values.dtype.kind == "b" or not first_found(_has_others, pieces, crew)
 
 
 def _has_others(piece: tuple[int, Array]) -> bool:

@@ -19,13 +19,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from nirbridge._types import Progress
-from nirbridge.arrays import all_finite
 from nirbridge.errors import UsageError, did_you_mean, quoted
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network
 from nirbridge.network.operators import Operator
 from nirbridge.simulators.backends import BACKENDS, auto_backend, backend_named
 from nirbridge.simulators.checks import versions
+from nirbridge.simulators.crew import Crew
 from nirbridge.simulators.inputs import Input, Inputs, from_chunks, open_inputs
 from nirbridge.simulators.recording import Channel, ChannelRecorder, recording_channels, required_variables
 from nirbridge.simulators.threads import joined_state, run_parts, split_samples, start_parts
@@ -136,11 +136,23 @@ class Simulator:
         progress: Progress | None = None,
     ) -> SimulationResult:
         """Run the network. See ``simulate``."""
+        with Crew(threads) as crew:
+            return self._run(crew, inputs, steps, state, record, progress)
+
+    def _run(
+        self,
+        crew: Crew,
+        inputs: Mapping[str, Input] | Input,
+        steps: int | None,
+        state: SimulationState | None,
+        record: Sequence[Probe] | None,
+        progress: Progress | None,
+    ) -> SimulationResult:
         network, space = self._engine.network, self._engine.parts.space
         first = 0 if state is None else state.step
-        opened = open_inputs(network, inputs, steps, first, space.float_name, threads)
+        opened = open_inputs(network, inputs, steps, first, space.float_name, crew)
         batch = 1 if opened.batch is None else opened.batch
-        parts = self._parts(opened.batch, threads)
+        parts = self._parts(opened.batch, crew.count)
         recorded, requested, stretch = self._layout_of(record, opened, batch)
         runs = start_parts(parts, state, self._engine.blank, self._engine.start)
         recorder, beyond = ChannelRecorder(recorded, first, opened.steps, batch), set[str]()
@@ -152,10 +164,10 @@ class Simulator:
             recorders[part].take(variables, stop - start, space.numpy)
             if stop == opened.steps:
                 states[part] = runs[part].state()
-                beyond.update(n for (n, _), array in states[part].arrays.items() if not all_finite(array))
+                beyond.update(runs[part].not_finite())
 
         stretch = min(CHUNK_STEPS, stretch * min(len(parts), CHUNKS_AT_ONCE))
-        run_parts(opened, parts, stretch, Inputs.read_quick, advance, progress)
+        run_parts(crew, opened, parts, stretch, Inputs.read_quick, advance, progress)
         last = joined_state(states)
         meta = {**self._meta(opened, first), "not_finite": sorted(beyond)}
         return SimulationResult(recorder.finish(opened.batch is not None, meta), last)

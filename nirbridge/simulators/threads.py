@@ -6,6 +6,7 @@ most of NumPy let other threads run meanwhile; what is left of Python runs in on
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -18,6 +19,7 @@ from nirbridge._types import Progress
 from nirbridge.arrays import Array, same_array, stored_part
 from nirbridge.errors import UsageError, counted, quoted
 from nirbridge.simulators.checks import check_state
+from nirbridge.simulators.crew import Crew
 from nirbridge.simulators.types import SimulationState
 
 if TYPE_CHECKING:
@@ -56,8 +58,9 @@ def refuse_threads(backend: str, threads: int) -> None:
         raise UsageError.of(f"backend {quoted(backend)}", found, "", "leave threads out, or give jobs")
 
 
-def first_found(function: Callable[[Item], Found], items: Sequence[Item], threads: int) -> Found | None:
-    """The first result that is true, in the order of the items, or None; so many threads share the items."""
+def first_found(function: Callable[[Item], Found], items: Sequence[Item], crew: Crew) -> Found | None:
+    """The first result that is true, in the order of the items, or None; the crew shares the items."""
+    threads = min(crew.count, os.cpu_count() or 1, len(items))
     if threads <= 1:
         return next(filter(None, map(function, items)), None)
     rest, lock = iter(enumerate(items)), threading.Lock()
@@ -77,13 +80,14 @@ def first_found(function: Callable[[Item], Found], items: Sequence[Item], thread
         except BaseException as error:
             errors[part] = error
 
-    _in_threads(work, threads, errors)
+    crew.run(work, threads, errors)
     if errors:
         raise errors[min(errors)]
     return found[min(found)] if found else None
 
 
 def run_parts(
+    crew: Crew,
     opened: Inputs,
     parts: Sequence[slice],
     stretch: int,
@@ -93,10 +97,11 @@ def run_parts(
 ) -> None:
     """Take every part through all time steps, ``stretch`` at a time, each in its own thread.
 
-    The caller's thread has the first part. Parts do not wait for one another, except for inputs that are functions:
-    these are called by the caller's thread.
+    A last stretch of less than half belongs to the one before. The caller's thread has the first part. Parts do not
+    wait for one another, except for inputs that are functions: these are called by the caller's thread.
     """
-    ranges = [(start, min(start + stretch, opened.steps)) for start in range(0, opened.steps, stretch)]
+    starts = range(0, max(1, opened.steps - (stretch - 1) // 2), stretch)
+    ranges = list(pairwise([*starts, opened.steps]))
     own = [opened.part(samples) for samples in parts]
     errors: dict[int, BaseException] = {}
 
@@ -115,29 +120,9 @@ def run_parts(
 
     for group in [[each] for each in ranges] if opened.has_streams else [ranges]:
         whole = read(opened, *group[0]) if opened.has_streams else None
-        _in_threads(partial(work, group=group, whole=whole), len(parts), errors)
+        crew.run(partial(work, group=group, whole=whole), len(parts), errors)
         if errors:
             raise errors[min(errors)]
-
-
-def _in_threads(work: Callable[[int], None], count: int, errors: dict[int, BaseException]) -> None:
-    """``work`` of each part, the first one in this thread; it notes its own errors."""
-    others: list[threading.Thread] = []
-    try:
-        for part in range(1, count):
-            thread = threading.Thread(target=work, args=(part,), name=f"nirbridge-{part}")
-            thread.start()
-            others.append(thread)
-        work(0)
-        for thread in others:
-            thread.join()
-    except RuntimeError:  # of a system that starts no more threads
-        limit = f"the system starts no more than {len(others) + 1:,}"
-        errors[0] = UsageError.of("threads", f"{count:,}", limit, "give fewer")
-    except BaseException as error:
-        errors[0] = error
-    for thread in others:
-        thread.join()
 
 
 def is_first_part() -> bool:

@@ -151,7 +151,7 @@ class DenseAfterMap:
         capacity = self.source.most(_spikes(source), items)
         indptr, idx = np.empty(items + 1, np.int64), np.empty(capacity + 1, np.uint32)
         val = np.empty(capacity + 1, self.dtype)
-        list_steps(source, self.source.scratch(), indptr, idx, val)
+        list_steps(source, self.source.scratch(), spikes.shape[1], indptr, idx, val)
         events = indptr, idx, val, self.pool is not None
         return self.layer.through(events, spikes.shape[:2], state, requested)
 

@@ -24,6 +24,9 @@ from nirbridge.simulators.threads import is_first_part
 WORTH = 0.75
 """A product must be predicted to take this share of the time of the events: its sums are written and read again."""
 
+EVENTS = 2**17
+"""Events that stay in a cache of 1 MiB together with a block of weights."""
+
 
 class DenseStage:
     """A dense matrix, event by event or as one product."""
@@ -45,13 +48,13 @@ class DenseStage:
         if self.by_product(signal):
             return Signal(signal.real(self.dtype) @ self.weight)
         indptr, idx, val, valued = events_of(signal, self.dtype)
-        out = np.empty((len(signal.values), self.posts), self.dtype)
+        out = np.empty((signal.items, self.posts), self.dtype)
         dense_sums(indptr, idx, val, int(valued), self.packed, self.pre, self.vectors, out)
         return Signal(out)
 
     def by_product(self, signal: Signal) -> bool:
         """True where one product is requested, or exact and predicted to be quicker; the choice is logged."""
-        is_product = self.weight is not None and self._by_product(signal, len(signal.values))
+        is_product = self.weight is not None and self._by_product(signal, signal.items)
         if is_first_part():
             self.entry["kernel"] = "product" if is_product else "event"
         return is_product
@@ -84,7 +87,7 @@ class DenseLayer:
     def run(self, spikes: Any, state: NeuronState, requested: frozenset[str]) -> LayerOutput:
         """See ``semantics.Layer.run``."""
         steps, batch = spikes.shape[:2]
-        signal = Signal(spikes.reshape(steps * batch, self.stage.pre))
+        signal = Signal(spikes.reshape(steps, batch, self.stage.pre), lead=2)
         shape = (steps, batch, *self.shape)
         if self.stage.by_product(signal):
             return self.neurons.run(self._product(signal).reshape(shape), state, requested)
@@ -100,7 +103,7 @@ class DenseLayer:
         """The layer from lists of events on (see ``events_of``), of ``lead`` steps and samples."""
         (indptr, idx, val, valued), stage, c = events, self.stage, self.cells
         flags, opened = c.flags(requested), c.opened(state)
-        places = lead[1], c.layout.size, stage.pre, stage.vectors
+        places = lead[1], c.layout.size, stage.pre, stage.vectors, lead[1] * self._stretch(lead[0], int(indptr[-1]))
         sent, trace_rows = c.outputs(*lead, flags)
         dense_layer(
             indptr, idx, val, int(valued), stage.packed, places, self.bias, *opened, c.steps, c.coefficients,
@@ -109,8 +112,16 @@ class DenseLayer:
         )  # fmt: skip
         return c.output(lead, sent, trace_rows, c.closed(state, opened), requested)
 
+    def _stretch(self, steps: int, events: int) -> int:
+        """Time steps whose events stay in the cache while every block of weights passes.
+
+        The weights of a block that are more are better read once.
+        """
+        stays = self.stage.pre * self.stage.block < EVENTS
+        return max(1, steps * EVENTS // max(1, events)) if stays and events > EVENTS else max(1, steps)
+
     def _product(self, signal: Signal) -> Array:
-        drive = signal.real(self.dtype) @ self.stage.weight
+        drive = signal.real(self.dtype).reshape(signal.items, self.stage.pre) @ self.stage.weight
         return drive + self.bias if len(self.bias) else drive
 
 

@@ -16,10 +16,12 @@ from numpy.lib.stride_tricks import as_strided
 from nirbridge._types import Shape
 from nirbridge.arrays import Array
 from nirbridge.network.operators import SumPool
+from nirbridge.simulators.compiled.events import side_by_side
 from nirbridge.simulators.compiled.kernels.conv_events import BITS, LAST, PAIRS, POOLED, USUAL
 from nirbridge.simulators.compiled.kernels.events import ROOM
 
 WORD = 8
+_NO_WORDS = np.empty(0, np.uint64)
 
 
 class FlatLayout:
@@ -147,15 +149,18 @@ class EventSource:
         per = np.uint64(self.before.width // WORD)
         if isinstance(spikes, PackedSpikes):
             if self.takes_bits:
-                lies, bits = PAIRS if self.pooled else BITS, spikes.bits
-                return (lies, bits, _words(bits), self.before.size // WORD, per, self.pool, self.factor), False
+                lies, bits, size = PAIRS if self.pooled else BITS, spikes.bits, self.before.size // WORD
+                return (lies, bits, _words(bits), size, spikes.lead[1] * size, per, self.pool, self.factor), False
             spikes = spikes.dense
-        is_usual = not self.pooled and spikes.flags.c_contiguous
-        flat = (spikes if is_usual else self.before.rows(spikes, 2)).reshape(-1)
+        in_place = None if self.pooled else side_by_side(spikes)
+        if in_place is not None:
+            flat, pitch = in_place
+            return (USUAL, flat, _NO_WORDS, self.size, pitch, per, self.pool, self.factor), True
+        flat, size = self.before.rows(spikes, 2).reshape(-1), self.before.size
         if not _words(flat).flags.aligned:
             flat = flat.copy()
-        lies, size = (USUAL, self.size) if is_usual else (POOLED if self.pooled else LAST, self.before.size)
-        return (lies, flat, _words(flat), size, per, self.pool, self.factor), is_usual
+        lies, pitch = POOLED if self.pooled else LAST, spikes.shape[1] * size
+        return (lies, flat, _words(flat), size, pitch, per, self.pool, self.factor), False
 
     def most(self, spikes: int, items: int) -> int:
         """Upper bound on the sources after the pool, for this number of spikes: windows may overlap."""

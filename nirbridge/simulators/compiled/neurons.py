@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nirbridge.arrays import Array
+from nirbridge.arrays import Array, kept
 from nirbridge.network.model import Population
 from nirbridge.network.neurons import Neuron
 from nirbridge.simulators.compiled.feature_map import FeatureMapLayout, FlatLayout, PackedSpikes
@@ -61,7 +61,7 @@ class NeuronBuffers:
         self.coef_offsets = np.stack([starts, [len(row) > 1 for row in rows]], axis=1).astype(np.int64).reshape(-1)
         self.steps = layout.one(n.refractory_steps.astype(np.int64))
         self.sent_type = np.dtype(np.uint8) if n.max_spikes == 1 else dtype
-        self._begun: tuple[Any, Array] = None, np.empty(0, dtype)
+        self._begun: dict[int, tuple[Any, Array]] = {}
         self._flags: dict[frozenset[str], tuple[int, ...]] = {}
         self.nothing, self.no_rest = np.zeros(1, dtype), np.zeros(1, np.int64)
         self.rests = bool(np.any(n.refractory_steps > 0)) and n.fires
@@ -123,18 +123,19 @@ class NeuronBuffers:
         return out.reshape(-1)
 
     def _filled(self, state: NeuronState) -> Array:
-        """The block of v and i; that of a run's beginning is kept for the next run."""
-        cached = self._begun  # read once: runs of other threads may change it
-        if cached[0] is state:
-            return cached[1]
+        """The block of v and i; those of the beginnings of runs are kept for the next runs, by their batch."""
         batch = len(state["v"])
+        cached = self._begun.get(batch)
+        if cached is not None and cached[0] is state:
+            return cached[1]
         size = batch * self.width
         block = np.zeros(2 * size + GAP * lanes_of(self.dtype), self.dtype)
         for part, values in ((block[:size], state["v"]), (block[-size:], state["i"])):
             rows = part.reshape(batch, self.width)[:, : self.layout.size]
             self.layout.view(rows, (batch,))[...] = values
         if isinstance(state, BlankState) and block.nbytes <= KEPT_BYTES:
-            self._begun = state, block
+            self._begun.pop(batch, None)
+            kept(self._begun, batch, lambda: (state, block))
         return block
 
     def _lent(self, rows: Array) -> Array:

@@ -19,6 +19,7 @@ from nirbridge.quantization.model import FixedProjection, QuantizedNetwork
 from nirbridge.quantization.operators import weights_of
 from nirbridge.quantization.overflow import prove
 from nirbridge.simulators.checks import check_state
+from nirbridge.simulators.crew import Crew
 from nirbridge.simulators.fixed.host_io import (
     fixed_channels,
     fixed_meta,
@@ -113,30 +114,38 @@ class FixedSimulator:
         progress: Progress | None = None,
     ) -> SimulationResult:
         """Run the network. See ``simulate_fixed``."""
-        first = 0 if state is None else state.step
-        opened = open_inputs(self.outline, inputs, steps, first, "float64", threads)
+        with Crew(threads) as crew:
+            opened = open_inputs(self.outline, inputs, steps, 0 if state is None else state.step, "float64", crew)
+            return self._run(crew, opened, state, record, progress)
+
+    def _run(
+        self,
+        crew: Crew,
+        opened: Inputs,
+        state: SimulationState | None,
+        record: Sequence[Probe] | None,
+        progress: Progress | None,
+    ) -> SimulationResult:
+        first = opened.first_step
         channels = fixed_channels(self.quantized, self.outline, record)
         batch = 1 if opened.batch is None else opened.batch
-        parts = split_samples(opened.batch, threads)
+        parts = split_samples(opened.batch, crew.count)
         runs = start_parts(parts, state, self.blank, partial(_FixedRun, self))
-        recorder = ChannelRecorder(channels, first, opened.steps, batch)
-        recorders = recorder.split(parts)
-        stretch, requested = self._stretch(batch), required_variables(channels)
+        recorder, requested = ChannelRecorder(channels, first, opened.steps, batch), required_variables(channels)
+        recorders, stretch = recorder.split(parts), self._stretch(batch)
 
         def advance(part: int, values: Mapping[str, Array], start: int, stop: int) -> None:
             integers = self._integers(values, first + start)
             recorders[part].take(runs[part].chunk(integers, values, stop - start, requested), stop - start, np.asarray)
 
         try:
-            run_parts(opened, parts, stretch, Inputs.read, advance, progress)
+            run_parts(crew, opened, parts, stretch, Inputs.read, advance, progress)
         except UsageError:  # of a value in one part: the first one of the whole batch is named
             for start in range(0, 0 if opened.has_streams else opened.steps, stretch):
                 self._integers(opened.read(start, min(start + stretch, opened.steps)), first + start)
             raise
-        facts = {"backend": "fixed", "kernel": self.parts.name}
-        meta = fixed_meta(self.quantized, opened.steps, first, opened.batch, **facts)
-        last = joined_state([run.end() for run in runs])
-        return SimulationResult(recorder.finish(opened.batch is not None, meta), last)
+        meta = fixed_meta(self.quantized, opened.steps, first, opened.batch, backend="fixed", kernel=self.parts.name)
+        return SimulationResult(recorder.finish(opened.batch is not None, meta), joined_state([r.end() for r in runs]))
 
     def _integers(self, values: Mapping[str, Array], first_step: int) -> dict[str, Array]:
         return {p.name: integer_values(p, values[p.name], first_step) for p in self.quantized.inputs}

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nirbridge.arrays import Array, freeze
+from nirbridge.arrays import Array, all_finite, freeze, kept
 from nirbridge.network.graph import PopulationGroup, population_groups
 from nirbridge.network.model import Network, Population, Port, Projection
 from nirbridge.simulators.checks import check_state
@@ -75,8 +75,8 @@ class Engine:
             self.depths[projection.source] = max(self.depths[projection.source], depth)
         passed = (p.name for p in network.outputs if copied_source(network, p.name) is not None)
         self.copied = {name for name in passed if self.wires[name][0].target_delay is None}
-        self._blank: tuple[int, SimulationState] | None = None
-        self._begun: tuple[int, RunStart] | None = None
+        self._blank: dict[int, SimulationState] = {}
+        self._begun: dict[int, RunStart] = {}
 
     def _wire(self, index: int, p: Projection, add_up: Accumulate | None) -> PreparedProjection:
         space = self.parts.space
@@ -106,21 +106,15 @@ class Engine:
         return EngineRun(self, batch, state)
 
     def blank(self, batch: int) -> SimulationState:
-        """The initial state; that of the last batch size is cached."""
-        blank = self._blank
-        if blank is None or blank[0] != batch:
-            self._blank = blank = batch, self._made_blank(batch)
-        return blank[1]
+        """The initial state; those of the last batch sizes are cached."""
+        return kept(self._blank, batch, lambda: self._made_blank(batch))
 
     def begin(self, batch: int, state: SimulationState | None) -> RunStart:
         """A state in the backend's arrays; the initial one is cached, because it is never modified."""
         late = (w.index for wires in self.wires.values() for w in wires if w.target_delay is not None)
         if state is not None:
             return run_start(self.network, self.parts, state, late, False)
-        begun = self._begun
-        if begun is None or begun[0] != batch:
-            self._begun = begun = batch, run_start(self.network, self.parts, self.blank(batch), late, True)
-        return begun[1]
+        return kept(self._begun, batch, lambda: run_start(self.network, self.parts, self.blank(batch), late, True))
 
     def _made_blank(self, batch: int) -> SimulationState:
         space, arrays = self.parts.space, {}
@@ -268,6 +262,14 @@ class EngineRun:
         for wire in self.engine.wires[target]:
             if wire.target_delay is not None:
                 self._current(wire, 0, steps)
+
+    def not_finite(self) -> set[str]:
+        """The nodes whose state holds a value that is not finite."""
+        numpy, late = self.engine.parts.space.numpy, self.engine.network.projections
+        arrays = [(name, value) for name, parts in self.states.items() for value in parts.values()]
+        arrays += [(name, trail.past) for name, trail in self.trails.items() if trail.depth]
+        arrays += [(late[index].target, trail.past) for index, trail in self.late.items()]
+        return {name for name, value in arrays if not all_finite(numpy(value))}
 
     def state(self) -> SimulationState:
         """The state after the last time step."""

@@ -70,7 +70,7 @@ def test_every_step_lists_what_its_windows_count(shape: tuple[int, ...], op: Sum
         assert not usual
         indptr, idx = np.zeros(7, np.int64), np.zeros(6 * behind.size + 1, np.uint32)
         val = np.zeros(len(idx), np.float32)
-        list_steps(made, source.scratch(), indptr, idx, val)
+        list_steps(made, source.scratch(), 2, indptr, idx, val)
         assert indptr[0] == 0
         for item, own in enumerate(x.reshape(6, *shape)):
             counts = counted(own, op).reshape(-1)

@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("numba", reason="the compiled backend needs the extra 'fast'")
 
+from nirbridge.simulators.compiled.events import Signal, events_of, side_by_side, take_input
 from nirbridge.simulators.compiled.kernels.events import ROOM, count_kernel, list_row, list_spikes, sparse_kernel
 from nirbridge.simulators.compiled.kernels.jit import copy, jitted, list_values, value_of
 
@@ -21,7 +22,7 @@ def test_every_row_lists_its_own_senders(share: float) -> None:
     for n in LENGTHS:
         x = (RNG.random((5, n)) < share).astype(np.uint8) * RNG.integers(1, 200, (5, n)).astype(np.uint8)
         indptr, idx = np.full(6, -1, np.int64), np.full(np.count_nonzero(x) + ROOM, 7, np.uint32)
-        list_spikes(x.reshape(-1), n, indptr, idx)
+        list_spikes(x.reshape(-1), (1, n, n), indptr, idx)
         rows, columns = np.nonzero(x)
         assert indptr.tolist() == [0, *np.cumsum(np.bincount(rows, minlength=5)).tolist()]
         assert idx[: indptr[-1]].tolist() == columns.tolist()
@@ -34,6 +35,40 @@ def test_every_row_lists_its_own_senders(share: float) -> None:
         assert ends.tolist() == indptr.tolist()
         assert at[: ends[-1]].tolist() == columns.tolist()
         assert values[: ends[-1]].tolist() == reals[rows, columns].tolist()
+
+
+def test_some_samples_of_every_time_step_are_listed_in_place() -> None:
+    for steps, batch, n in ((1, 1, 5), (3, 4, 7), (2, 5, 64), (4, 3, 130)):
+        whole = (RNG.random((steps, batch, n)) < 0.3).astype(np.uint8)
+        for start in range(batch):
+            for stop in range(start + 1, batch + 1):
+                part = whole[:, start:stop]
+                indptr, idx, _, valued = events_of(Signal(part, lead=2), np.dtype("float32"))
+                again = events_of(Signal(part.reshape(-1, n)), np.dtype("float32"))
+                assert (indptr.tolist(), valued) == (again[0].tolist(), False)
+                assert idx[: indptr[-1]].tolist() == again[1][: indptr[-1]].tolist() == np.nonzero(part)[2].tolist()
+                taken = take_input(part, "float32")
+                flat, pitch = side_by_side(taken) or ()
+                assert np.shares_memory(taken, whole)
+                assert np.shares_memory(flat, whole)
+                assert (flat.size, pitch) == ((steps - 1) * pitch + part[0].size, batch * n if steps > 1 else part.size)
+
+
+@pytest.mark.parametrize("values", [
+    np.zeros((3, 2, 8), np.uint8)[::-1], np.zeros((3, 2, 8), np.uint8)[:, :, ::2],
+    np.zeros((2, 3, 8), np.uint8).swapaxes(0, 1), np.zeros((3, 4, 8), np.uint8)[:, ::2], np.zeros((0, 2, 8), np.uint8),
+], ids=["backwards", "other columns", "samples first", "other samples", "no steps"])  # fmt: skip
+def test_bytes_that_are_not_side_by_side_are_copied(values: Any) -> None:
+    assert side_by_side(values) is None
+    assert take_input(values, "float32").flags.c_contiguous
+
+
+def test_one_frame_for_all_steps_is_read_in_place() -> None:
+    frame = (RNG.random((2, 30)) < 0.5).astype(np.uint8)
+    taken = take_input(np.broadcast_to(frame, (5, 2, 30)), "float32")
+    assert np.shares_memory(taken, frame)
+    indptr, idx, _, _ = events_of(Signal(taken, lead=2), np.dtype("float32"))
+    assert idx[: indptr[-1]].tolist() == np.nonzero(np.tile(frame, (5, 1)))[1].tolist()
 
 
 @jitted

@@ -125,7 +125,8 @@ def test_bits_are_taken_of_whole_words_of_words(shape: tuple[int, ...], pool: Su
     sent = PackedSpikes(np.packbits(flat, bitorder="little"), (2, 3), layout)
     if flat.size != 6 * layout.size:
         return
-    (lies, found, words, size, per, _, factor), usual = source.of(sent)
+    (lies, found, words, size, pitch, per, _, factor), usual = source.of(sent)
+    assert pitch == 3 * size
     assert (per, type(per), usual, factor) == (layout.width // 8, np.uint64, False, source.factor)
     if bits:
         assert (lies, size) == (PAIRS if pool else BITS, layout.size // 8)
@@ -146,13 +147,13 @@ def test_bytes_are_read_where_they_lie_if_words_can_be(offset: int, pool: SumPoo
     room[:] = RNG.integers(0, 2, room.size)
     lead = room.reshape(2, 3, 256)
     spikes = FeatureMapLayout(shape).view(lead, (2, 3)) if last else lead.reshape(2, 3, *shape)
-    (lies, flat, words, size, _, _, _), usual = of(shape, pool).of(spikes)
+    (lies, flat, words, size, pitch, _, _, _), usual = of(shape, pool).of(spikes)
     wanted = USUAL if not last and not pool else POOLED if pool else LAST
-    assert (lies, usual, size) == (wanted, wanted == USUAL, 256)
+    assert (lies, usual, size, pitch) == (wanted, wanted == USUAL, 256, 768)
     assert flat.tolist() == (spikes.reshape(-1) if usual else by_hand(np.asarray(spikes), 2).reshape(-1)).tolist()
     assert words.flags.aligned
-    assert words.tobytes() == flat.tobytes()
-    assert np.shares_memory(flat, room) is (offset == 0 and (last or not pool))
+    assert words.tobytes() == (b"" if usual else flat.tobytes())  # bytes in the usual order are read as bytes
+    assert np.shares_memory(flat, room) is (usual or (offset == 0 and last))
 
 
 def test_bits_stand_for_bytes() -> None:
@@ -218,10 +219,10 @@ def test_a_beginning_is_kept_and_copied_up_to_so_many_bytes(monkeypatch: pytest.
             assert first[0].tolist() == second[0].tolist() == v
             assert first[1].tolist() == second[1].tolist() == i
             assert not np.shares_memory(first[0], second[0])
-            assert (made._begun[0] is start) is keeps
+            assert [kept is start for kept, _ in made._begun.values()] == [True] * keeps
         made = NeuronBuffers(population, FLOAT, layout)
         made.opened(dict(start))
-        assert made._begun[0] is None
+        assert not made._begun
 
 
 @pytest.mark.parametrize(("own", "shape", "wanted", "packs"), [

@@ -55,14 +55,16 @@ def copy_map(acc, shape, x, first) -> None:
 
 
 @borrowing
-def list_item(source, scratch, r, idx, val) -> Any:
-    """The sources of item r, to ``idx`` and ``val``; the rest as ``conv_layer`` takes it. Returns how many."""
-    lies, flat, words, size, per, pool, factor = source
+def list_item(source, scratch, at, idx, val) -> Any:
+    """The sources of the item that begins at byte ``at``, to ``idx`` and ``val``. Returns how many.
+
+    The rest as ``conv_layer`` takes it.
+    """
+    lies, flat, words, size, _, per, pool, factor = source
     room, line, heap, counts, fills = scratch
-    n = np.uint64(size // 8)
-    first = n * np.uint64(r)
     if lies == USUAL:
-        return list_row(flat, r * size, r * size + size, idx, 0)
+        return list_row(flat, at, at + size, idx, 0)
+    n, first = np.uint64(size // 8), np.uint64(at // 8)
     if lies == LAST:
         return list_last(words, first, n, per, room, heap, counts, fills, factor, idx, val)
     if lies == BITS:
@@ -73,12 +75,13 @@ def list_item(source, scratch, r, idx, val) -> Any:
 
 
 @jitted
-def list_steps(source, scratch, indptr, idx, val) -> None:
+def list_steps(source, scratch, batch, indptr, idx, val) -> None:
     """The sources of all items: ``indptr, idx, val`` are filled; the rest as ``conv_layer`` takes it."""
-    count = 0
+    size, pitch, count = source[3], source[4], 0
     for r in range(indptr.shape[0] - 1):
         indptr[r] = count
-        count += list_item(source, scratch, r, idx[count:], val[count:])
+        at = r // batch * pitch + r % batch * size
+        count += list_item(source, scratch, at, idx[count:], val[count:])
     indptr[indptr.shape[0] - 1] = count
 
 
@@ -90,11 +93,12 @@ def conv_layer(
 ) -> None:  # fmt: skip
     """All steps of a layer with a convolution; ``lead``: steps and samples.
 
-    ``source``: how it lies (``USUAL`` to ``PAIRS``), its bytes flat, those as words, bytes per step, words
-    per place, pool, factor; ``scratch``: room, line, heap, counts, fills (see ``conv_events.py``); ``memory``: idx,
-    val, sums, x and u; ``weights, reach, plan``: see ``add_conv``; ``shape``: the first sum inside the map, sums
-    between rows, rows, sums per row; ``state``: v, i and refractory, flat; ``shared``: all neurons share
-    all coefficients; ``packs``: eight spikes a byte, for usual neurons; the rest as in ``kernels.layer``.
+    ``source``: how it lies (``USUAL`` to ``PAIRS``), its bytes flat, those as words, bytes per item, bytes from one
+    time step to the next, words per place, pool, factor; ``scratch``: room, line, heap, counts, fills (see
+    ``conv_events.py``); ``memory``: idx, val, sums, x and u; ``weights, reach, plan``: see ``add_conv``; ``shape``: the
+    first sum inside the map, sums between rows, rows, sums per row; ``state``: v, i and refractory, flat; ``shared``:
+    all neurons share all coefficients; ``packs``: eight spikes a byte, for usual neurons; the rest as in
+    ``kernels.layer``.
     """
     idx, val, acc, x, u = memory
     count, batch = lead
@@ -107,7 +111,7 @@ def conv_layer(
     for b in range(batch):
         for t in range(count):
             r = t * batch + b
-            sources = list_item(source, scratch, r, idx, val)
+            sources = list_item(source, scratch, t * source[4] + b * source[3], idx, val)
             add_conv(acc, weights, idx, val, sources, reach, plan, source[0] > BITS)
             add_bias(acc, shape, bias)
             if usual:

@@ -81,15 +81,20 @@ def _bits(code: VectorCode, at: Any, left: Any) -> Any:
 
 
 @jitted
-def list_spikes(x, n, indptr, idx) -> None:
-    """Sources that sent, row by row of n bytes of the flat ``x``, ascending.
+def list_spikes(x, shape, indptr, idx) -> None:
+    """Sources that sent, row by row of the flat bytes ``x``, ascending.
 
+    ``shape``: rows per time step, side by side, bytes per row, and bytes from one time step to the next.
     ``indptr: int64[rows + 1]`` and ``idx: uint32[events + ROOM]`` are filled.
     """
-    count = 0
+    batch, n, pitch = shape
+    count, sample, at = 0, 0, 0
     for r in range(indptr.shape[0] - 1):
         indptr[r] = count
-        count = list_row(x, r * n, r * n + n, idx, count)
+        count = list_row(x, at, at + n, idx, count)
+        at, sample = at + n, sample + 1
+        if sample == batch:
+            at, sample = at + pitch - batch * n, 0
     indptr[indptr.shape[0] - 1] = count
 
 

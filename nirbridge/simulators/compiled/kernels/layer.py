@@ -1,7 +1,8 @@
 """Compiled layer: weighted sums of spikes and the neurons they drive, all steps in one call (numba, extra ``fast``).
 
-A block of neurons is the outermost loop with all samples and steps inside, so that its weights stay in the cache; the
-sums of a step go from registers straight into the neurons' update and are never stored.
+A block of neurons is an outer loop with all samples and some steps inside, so that its weights stay in the cache, and
+the events of these steps too, which every block reads; the sums of a step go from registers straight into the neurons'
+update and are never stored.
 """
 
 from __future__ import annotations
@@ -38,23 +39,23 @@ def dense_layer(indptr, idx, val, valued, w, shape, bias, v, i_syn, refractory_l
                 coef_offsets, flags, sent, traces) -> None:  # fmt: skip
     """Events ``indptr, idx, val`` of the items ``step * batch + sample`` through packed weights into neurons.
 
-    ``w``: flat ``[blocks, pre, block]``; ``shape``: (batch, posts, pre, block in vectors); ``bias: [posts]`` or empty;
-    ``v, i_syn, refractory_left``: flat ``[batch, posts padded to blocks]``; ``sent`` and ``traces`` flat ``[steps,
-    batch, posts]``. The rest as ``advance`` takes it.
+    ``w``: flat ``[blocks, pre, block]``; ``shape``: (batch, posts, pre, block in vectors, items that all blocks take
+    before the next ones: whole time steps); ``bias: [posts]`` or empty; ``v, i_syn, refractory_left``: flat ``[batch,
+    posts padded to blocks]``; ``sent`` and ``traces`` flat ``[steps, batch, posts]``. The rest as ``advance`` takes it.
     """
-    batch, n, pre, vectors = shape
+    batch, n, pre, vectors, stretch = shape
     width = vectors * (64 // v.itemsize)
     items, blocks = indptr.shape[0] - 1, -(-n // width)
     x, u = aligned_row(width, v), aligned_row(width, v)
     nothing = np.empty(0, v.dtype)
     adds = bias, nothing, nothing
     usual, sends, keeps = is_usual(flags), flags[FIRES], flags[KEEP_V] + flags[KEEP_U] + flags[KEEP_I]
-    for k in range(blocks):
-        first = k * width
+    for turn in range(-(-items // stretch) * blocks):
+        begin, first = turn // blocks * stretch, turn % blocks * width
         here = min(n - first, width)
         for b in range(batch):
             vat = b * blocks * width + first
-            for item in range(b, items, batch):
+            for item in range(begin + b, min(begin + stretch, items), batch):
                 add_rows(x, w, first * pre, idx, val, indptr[item], indptr[item + 1], vectors, valued)
                 at = item * n + first
                 sat = at if sends else 0
