@@ -15,6 +15,7 @@ from nirbridge.api.arguments import Count, Natural, checked, kind_of
 from nirbridge.chips import without_cores
 from nirbridge.chips.model import Chip
 from nirbridge.errors import Diagnostic, UsageError, quoted
+from nirbridge.importers.emitted.facts import is_emitted
 from nirbridge.importers.frameworks import PLAIN, framework_of, is_torch_module
 from nirbridge.network.model import ModelFile, Network, Timing
 from nirbridge.network.storage.file import SUFFIX
@@ -172,7 +173,7 @@ def _from_module(module: object, arguments: Mapping[str, Any]) -> Network:
     options = dict(arguments)
     framework = options.pop("framework", None) or framework_of(module, plugins.names("importers")) or PLAIN
     timing, convert = options.pop("timing", None), options.pop("convert", None)
-    if framework == PLAIN:
+    if framework == PLAIN and not (convert is None and is_emitted(module)):
         _check_conversion(module, convert)
         options["calibration"] = convert
     elif convert is not None:

@@ -107,12 +107,12 @@ def imported_file(
 
 def imported_graph(target: str, sample_shapes: tuple[str, ...], framework: str | None, weights: str | None) -> Any:
     """The graph of a module, with the defaults of ``nirbridge import``."""
-    from nirbridge.pipeline import import_module
+    from nirbridge.pipeline import import_module, is_emitted
 
     samples = tuple(sample_of(text) for text in sample_shapes)
     module = module_with_weights(target, framework, weights)
     importer = framework or recognised(module, target)
-    if importer == PLAIN:
+    if importer == PLAIN and not is_emitted(module):
         options = f"--from torch --calibrate DATA.npy --sample-shape {sample_shapes[0]} -o MODEL.nir"
         hint = f"nirbridge import {target} {options}"
         raise UsageError.of("--from torch", "does not apply here", "a conversion needs typical inputs", hint)
@@ -142,10 +142,10 @@ def recognised(module: Any, target: str) -> str:
     Raises:
         UsageError: parts of several frameworks, or of none: a network without spikes is never converted silently.
     """
-    from nirbridge.pipeline import framework_of
+    from nirbridge.pipeline import framework_of, is_emitted
 
     importer = framework_of(module)
-    if importer is None or importer == PLAIN:
+    if importer is None or (importer == PLAIN and not is_emitted(module)):
         frameworks = ", ".join(name for name in FRAMEWORKS.split("|") if name != PLAIN)
         hint = "convert a network of ReLUs: nirbridge import --from torch --calibrate DATA.npy; or give --from NAME"
         raise UsageError.of(quoted(target), "has no spiking neurons", f"none of its parts is of {frameworks}", hint)

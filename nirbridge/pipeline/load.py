@@ -182,6 +182,13 @@ def framework_of(module: Any) -> str | None:
     return importer_of(module, registry.names("importers"))
 
 
+def is_emitted(module: Any) -> bool:
+    """True for a module of PyTorch alone that ``emit --to torch`` wrote."""
+    from nirbridge.importers.emitted.facts import is_emitted as is_written
+
+    return is_written(module)
+
+
 def load_weights(module: Any, path: str | Path) -> None:
     """Gives a torch module the weights of a file of ``torch.save``; see ``importers.weights``. Raises FileError."""
     from nirbridge.importers import weights

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nirbridge.cli.model_target import module_options, module_with_weights, recognised, sample_of
+from nirbridge.cli.model_target import PLAIN, module_options, module_with_weights, recognised, sample_of
 from nirbridge.cli.options import conversion_options, importer_arguments, report_lines, report_of
 from nirbridge.cli.output import print_result
 from nirbridge.cli.paths import Command, ModuleTarget, OutputFile
@@ -74,18 +74,20 @@ def imported(
     no_check: bool,
 ) -> tuple[Any, bool]:
     """The graph of the module, and whether its time step is a default."""
-    from nirbridge.pipeline import assumes_dt, import_module
+    from nirbridge.pipeline import assumes_dt, import_module, is_emitted
 
     if no_check and check is not None:
         raise UsageError.of("--check and --no-check", "both were given", "one of the two", "leave one out")
     samples = tuple(sample_of(text) for text in sample_shapes)
-    options = _step(dt) if framework is None else _step(dt) | _arguments(framework, reading, conversion)
+    is_plain = framework == PLAIN and not conversion
+    options = _step(dt) if framework is None or is_plain else _step(dt) | _arguments(framework, reading, conversion)
     module = module_with_weights(target, framework, weights)
-    if framework is None:
-        framework = "torch" if "calibration" in conversion else recognised(module, target)
-        options |= _arguments(framework, reading, conversion)
+    if framework is None or is_plain:
+        framework = PLAIN if is_plain or "calibration" in conversion else recognised(module, target)
+        is_written = is_emitted(module) and not conversion
+        options |= sample_arguments(framework, reading) if is_written else _arguments(framework, reading, conversion)
     with progress_on_stderr() as progress:
-        options |= {"progress": progress} if framework == "torch" else {}
+        options |= {"progress": progress} if framework == PLAIN else {}
         graph = import_module(framework, module, _one_or_all(samples), check=0 if no_check else check, **options)
     return graph, assumes_dt(framework, module, dt)
 

@@ -29,15 +29,31 @@ class Layer:
         return self.member.id if self.member else ""
 
 
-def layer_of(part: Operator, name: Callable[[], str], bias: Array | None, comment: str) -> Layer:
-    """A part of an operator; ``bias``: a constant after it that it may take over, ``name`` gives its identifier."""
+COLUMNS_MAX, NUMBERS_MAX = 4096, 2**22
+"""Of a sparse matrix that importers read from a product (``importers.tracing.functions.computed_maps``)."""
+
+
+def layer_of(
+    part: Operator, name: Callable[[], str], bias: Array | None, comment: str, *, is_traced: bool = False
+) -> Layer:
+    """A part of an operator.
+
+    Args:
+        part: no chain.
+        name: gives an identifier.
+        bias: a constant after the part that its layer may take over.
+        comment: stands beside the layer.
+        is_traced: an importer will follow its calls, so that sparse matrices are products that importers read.
+    """
     if isinstance(part, Identity):
         return Layer("{}")
     if isinstance(part, Reshape):
         return Layer(_reshaped(part.output_shape))
     if isinstance(part, SumPool):
         return Layer(_pooled(part))
-    make: Any = {Dense: _linear, Conv: _convolution, Scale: _scale, Sparse: _sparse}[type(part)]
+    if isinstance(part, Sparse):
+        return _sparse(part, name(), comment, is_traced)
+    make: Any = {Dense: _linear, Conv: _convolution, Scale: _scale}[type(part)]
     return make(part, name(), bias, comment)
 
 
@@ -113,8 +129,31 @@ def _scale(part: Scale, name: str, bias: Array | None, comment: str) -> Layer:
     return Layer(f"({{}} * self.{name})", PlannedMember(name, call, comment, "parameter"))
 
 
-def _sparse(part: Sparse, name: str, bias: Array | None, comment: str) -> Layer:
-    """Each target's sources in a table; short rows end in a source that is always 0."""
+def _sparse(part: Sparse, name: str, comment: str, is_traced: bool) -> Layer:
+    sizes = math.prod(part.input_shape), math.prod(part.output_shape)
+    if is_traced and _is_selection(part):
+        call = LayerCall(f"Select({part.output_shape})", {"sources": _table(part)[0][0]})
+    elif is_traced and sizes[0] <= COLUMNS_MAX and sizes[0] * sizes[1] <= NUMBERS_MAX:
+        call = _product(part)
+    else:
+        sources, weights = _table(part)
+        call = LayerCall(f"Sparse({sources.shape})", {"sources": sources, "weight": weights})
+    return Layer(f"self.{name}({{}})", PlannedMember(name, call, comment))
+
+
+def _is_selection(part: Sparse) -> bool:
+    return bool(np.all(part.data == 1)) and int(np.diff(part.indptr).max(initial=0)) <= 1
+
+
+def _product(part: Sparse) -> LayerCall:
+    """One entry after the other."""
+    rows = np.repeat(np.arange(len(part.indptr) - 1), np.diff(part.indptr))
+    tensors = {"sources": np.asarray(part.indices), "targets": rows, "weight": part.data}
+    return LayerCall(f"Matrix({part.input_shape}, {part.output_shape}, {len(rows)})", tensors)
+
+
+def _table(part: Sparse) -> tuple[Array, Array]:
+    """Each target's sources, and their weights; short rows end in a source that is always 0."""
     lengths = np.diff(part.indptr)
     width = int(max(1, lengths.max(initial=0)))
     there = np.arange(width)[:, None] < lengths
@@ -123,6 +162,4 @@ def _sparse(part: Sparse, name: str, bias: Array | None, comment: str) -> Layer:
     at = (np.asarray(part.indptr[:-1]) + np.arange(width)[:, None])[there]
     sources[there], weights[there] = part.indices[at], part.data[at]
     shape = (width, *part.output_shape)
-    tensors = {"sources": sources.reshape(shape), "weight": weights.reshape(shape)}
-    call = LayerCall(f"Sparse({shape})", tensors)
-    return Layer(f"self.{name}({{}})", PlannedMember(name, call, comment))
+    return sources.reshape(shape), weights.reshape(shape)

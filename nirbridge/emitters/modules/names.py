@@ -11,8 +11,8 @@ from nirbridge.network.naming import fresh_name
 LOCALS = ("spk_", "cur_", "mem_", "syn_", "state_", "out_", "past_", "late_")
 """What variables of a forward begin with, before the name of a population, projection or port."""
 _WORDS = (
-    "self step steps batch torch nn snn np F math Neurons Scale Sparse Bias Model nirbridge output forward ago norse "
-    "functional neuron layer surrogate _weights reset number each zeros registered Subtract Above starting "
+    "self step steps batch torch nn snn np F math Neurons Spike Sparse Select Matrix Model nirbridge output forward "
+    "ago norse functional neuron layer surrogate _weights reset number each zeros registered Subtract Above starting "
 )
 _MODULE = (
     "T_destination add_module apply bfloat16 buffers call_super_init children compile cpu cuda double dump_patches "

@@ -113,7 +113,8 @@ class _Planner:
         layers: list[Layer] = []
         for k, (part, word) in enumerate(zip(parts, words, strict=True)):
             bias = p.bias if k == len(parts) - 1 and not p.target_delay_steps.any() else None
-            layers.append(layer_of(part, partial(self._fresh, word), bias, comment))
+            fresh, is_traced = partial(self._fresh, word), not self.framework.delays
+            layers.append(layer_of(part, fresh, bias, comment, is_traced=is_traced))
         base = self._base(layers, words, p)
         members = [layer.member for layer in layers if layer.member]
         bias_id = ""

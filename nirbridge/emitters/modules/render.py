@@ -17,7 +17,7 @@ BODY, LOOP = " " * 8, " " * 12
 def model_text(plan: ModulePlan) -> str:
     """The file ``model.py``."""
     blocks = [template("model_head.py"), "\n".join(_imports(plan))]
-    names = (*plan.framework.support, *(("sparse.py",) if _has_sparse(plan) else ()))
+    names = (*plan.framework.support, *(f"{name.lower()}.py" for name in _tables(plan)))
     blocks += [template(name) for name in names]
     blocks += [_class(plan), template("model_load.py")]
     return "\n\n\n".join(block.strip("\n") for block in blocks) + "\n"
@@ -29,17 +29,21 @@ def template(name: str) -> str:
 
 
 def _imports(plan: ModulePlan) -> Iterator[str]:
+    tables = _tables(plan)
+    yield from ["import math"] if "Matrix" in tables else []
     yield "from pathlib import Path\n"
     yield "import numpy as np"
     yield "import torch"
-    if any("F." in step for s in plan.synapses for step in s.path) or _has_sparse(plan):
+    if {"Sparse", "Select"} & {*tables} or any("F." in step for s in plan.synapses for step in s.path):
         yield "import torch.nn.functional as F"
     yield from plan.framework.imports
     yield "from torch import nn"
 
 
-def _has_sparse(plan: ModulePlan) -> bool:
-    return any(m.call.text.startswith("Sparse(") for m in plan.members)
+def _tables(plan: ModulePlan) -> list[str]:
+    """The classes of sparse matrices that are used."""
+    used = {m.call.text.partition("(")[0] for m in plan.members}
+    return [name for name in ("Sparse", "Select", "Matrix") if name in used]
 
 
 def _class(plan: ModulePlan) -> str:
@@ -167,6 +171,7 @@ def _step(plan: ModulePlan) -> Iterator[str]:
         yield from _outside(n, current)
         yield n.held.step.format(id=n.id, current=current)
         done.add(n.population.name)
+    returned: set[str] = set()
     for port in plan.network.outputs:
         current = f"now_{plan.ids[port.name]}"
         lines = list(_current(plan, port.name, port.shape, current, done, sent))
@@ -174,10 +179,17 @@ def _step(plan: ModulePlan) -> Iterator[str]:
         if len(lines) == 1:
             value, lines = lines[0].partition(" = ")[2], []
         yield from lines
+        value = f"{value} * 1.0" if _is_same_value(value, returned) and not plan.framework.delays else value
+        returned.add(value)
         yield f"out_{plan.ids[port.name]}.append({value})"
     for name in depths(plan) if plan.framework.delays else ():
         key = plan.ids[name]
         yield f"past_{key} = torch.cat([{sent[name]}[None], past_{key}[:-1]])"
+
+
+def _is_same_value(value: str, returned: set[str]) -> bool:
+    """True where importers would see no output of its own: an input as it is, or a value that is returned already."""
+    return value in returned or value.endswith("[step]")
 
 
 def _is_earlier(s: PlannedSynapse, n: PlannedNeurons, rank: dict[str, int]) -> bool:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -33,9 +34,11 @@ from nirbridge.importers.ann.scales import ScaleChoice, ScaleOptions
 from nirbridge.importers.ann.spiking import Readout
 from nirbridge.importers.dataflow import DataflowGraph, distinct
 from nirbridge.importers.deviations import check_accepted
+from nirbridge.importers.emitted.facts import is_emitted
+from nirbridge.importers.emitted.structure import network_of
 from nirbridge.importers.frameworks import neuron_specs_in
 from nirbridge.importers.lowering.build import build_network
-from nirbridge.importers.lowering.described_graph import APPROXIMATE, KEY, to_graph
+from nirbridge.importers.lowering.described_graph import APPROXIMATE, KEY, to_graph, with_self_check
 from nirbridge.importers.module_checks import check_module
 from nirbridge.importers.neuron_specs import NeuronSpec
 from nirbridge.importers.tracing.run import copied, one_thread
@@ -43,6 +46,8 @@ from nirbridge.importers.tracing.trace import trace_module
 from nirbridge.network.model import Network, Port
 
 LEAST_ERROR = "least-error"
+DT = 1e-4
+"""Seconds per time step where none are given."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +64,7 @@ def from_torch(
     sample: Any,
     calibration: Any = None,
     *,
-    dt: float = 1e-4,
+    dt: float | None = None,
     percentile: ScaleChoice = LEAST_ERROR,
     steps: int = 64,
     per_channel: bool = True,
@@ -69,7 +74,13 @@ def from_torch(
     accept: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Any:
-    """The ``nir.NIRGraph`` of a trained ``torch.nn.Module`` converted to spikes; see ``convert_torch`` for all else."""
+    """The ``nir.NIRGraph`` of a trained ``torch.nn.Module`` converted to spikes; see ``convert_torch`` for all else.
+
+    A module that ``nirbridge emit --to torch`` wrote has spikes already: it is read as it is, without ``calibration``,
+    and compared with the result on random inputs.
+    """
+    if calibration is None and is_emitted(module):
+        return _from_emitted(module, sample, dt)
     if calibration is None:
         limit = "a conversion measures activations on typical inputs"
         raise UsageError.of("calibration", "is not given", limit, "give calibration=INPUTS (--calibrate DATA.npz)")
@@ -77,7 +88,7 @@ def from_torch(
         module,
         sample,
         calibration,
-        dt=dt,
+        dt=DT if dt is None else dt,
         percentile=percentile,
         steps=steps,
         per_channel=per_channel,
@@ -87,6 +98,13 @@ def from_torch(
         accept=accept,
         progress=progress,
     ).graph
+
+
+def _from_emitted(module: Any, sample: Any, dt: float | None) -> Any:
+    """A module that nirbridge wrote; ``dt``: None, that of its network."""
+    check_module(module, dt)
+    graph = to_graph(network_of(module, dt), f"torch {version('torch')}")
+    return with_self_check(graph, module, sample, {}, None)
 
 
 def convert_torch(

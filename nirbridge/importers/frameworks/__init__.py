@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from nirbridge.errors import UsageError, quoted
 from nirbridge.files.attributes import load_attribute
+from nirbridge.importers.emitted.facts import emitted_dt
 
 if TYPE_CHECKING:
     from nirbridge.importers.neuron_specs import NeuronSpecs
@@ -32,7 +33,13 @@ _STORE_DT = ("norse", "rockpool")
 
 
 def stored_dt(framework: str, module: Any) -> float | None:
-    """Seconds per time step that a module was built with; None where its framework counts time steps alone."""
+    """Seconds per time step that a module was built with; None where its framework counts time steps alone.
+
+    Of a module that nirbridge wrote: that of its network.
+    """
+    written = emitted_dt(module)
+    if written is not None:
+        return written
     if framework not in _STORE_DT:
         return None
     from nirbridge.importers.neuron_specs import module_dt

@@ -17,6 +17,7 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
 from nirbridge.importers.deviations import EARLY_SUBTRACTION
+from nirbridge.importers.emitted.facts import emitted_dt
 from nirbridge.importers.lowering.described_graph import module_to_graph
 from nirbridge.importers.lowering.linear_layers import per_channel_values
 from nirbridge.importers.module_checks import check_module
@@ -34,6 +35,8 @@ from nirbridge.importers.sample.axes import TimeAxis
 from nirbridge.network.neurons import Reset, neuron
 from nirbridge.network.operators import Conv, Dense, Operator, Scale
 
+DT = 1e-4
+"""Seconds per time step where none are given."""
 _EARLY = (
     "reset_delay=False with a subtraction: snnTorch tests the potential that is left a second time, and where it is "
     "still above the threshold, the next spike needs twice the threshold"
@@ -56,7 +59,7 @@ def from_snntorch(
     module: Any,
     sample: Any,
     *,
-    dt: float = 1e-4,
+    dt: float | None = None,
     batched: bool | None = None,
     time_axis: TimeAxis = None,
     accept: Sequence[str] = (),
@@ -69,7 +72,8 @@ def from_snntorch(
         module: a ``torch.nn.Module``; it is not changed.
         sample: one time step or a whole sequence, as the module takes it, with or without the batch axis, or a tuple
             of them (tensors or arrays).
-        dt: seconds per time step; snnTorch itself counts time steps.
+        dt: seconds per time step; snnTorch itself counts time steps. None: 1e-4, or that of the network that a module
+            of ``nirbridge emit`` was written from.
         batched: whether the sample has a batch axis (None: inferred).
         time_axis: the axis of the sample that is time, "none" if it is one time step (None: inferred).
         accept: names of known deviations to accept (``deviations.DEVIATIONS``); all others are refused.
@@ -90,7 +94,7 @@ def from_snntorch(
         sample,
         neuron_specs(),
         package="snntorch",
-        dt=dt,
+        dt=(emitted_dt(module) or DT) if dt is None else dt,
         batched=batched,
         time_axis=time_axis,
         accept=accept,

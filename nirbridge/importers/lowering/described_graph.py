@@ -12,6 +12,7 @@ from nirbridge.errors import UsageError
 from nirbridge.files.attributes import load_attribute
 from nirbridge.importers.dataflow import DataflowGraph
 from nirbridge.importers.deviations import accepted_in, check_accepted
+from nirbridge.importers.emitted.facts import with_emitted_names
 from nirbridge.importers.frameworks import check_framework
 from nirbridge.importers.labelled_data import LabelledData, labelled_data
 from nirbridge.importers.lowering.build import build_network
@@ -67,7 +68,8 @@ def module_to_graph(
     source, traced_forms = traced or (module, forms)
     flow, reset = trace_after_reset(source, sample, traced_forms, batched=batched, time_axis=time_axis)
     flow = edit(flow)
-    graph = to_graph(build_network(flow, traced_forms, dt, accept=names), f"{package} {version(package)}")
+    network = with_emitted_names(build_network(flow, traced_forms, dt, accept=names), flow, module)
+    graph = to_graph(network, f"{package} {version(package)}")
     is_given = batched is not None or time_axis is not None
     own: dict[str, Any] = {"private": lambda original: reset((private or deep_copy)(original)), "accept": names}
     return with_self_check(graph, module, sample, forms, check, are_axes_given=is_given, measure=data, **own)

@@ -1,0 +1,186 @@
+"""Modules of PyTorch alone that nirbridge wrote, as networks: every number from the module, its structure as stated.
+
+The class states which of its members a projection consists of; shapes, options and numbers are those of the members.
+Whether forward still computes that is not believed but run: the self-check compares the two on random inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from nirbridge._types import Shape
+from nirbridge.arrays import Array, compact, freeze
+from nirbridge.errors import ModelError, quoted
+from nirbridge.importers.emitted.facts import emitted_facts
+from nirbridge.network.check import check_network
+from nirbridge.network.compose import compose
+from nirbridge.network.model import Network, Population, Port, Projection, Timing
+from nirbridge.network.neurons import Neuron
+from nirbridge.network.operators import Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
+
+HINT = "emit it again, or import with the names and members that it was written with"
+_REALS = ("a_mem", "g_mem", "bias", "a_syn", "g_syn", "v_reset", "reset_amount", "v_init", "i_init")
+_OPTIONAL = ("theta", "v_min")
+_RESETS, _COMPARES = ("to-value", "subtract", "none"), (">", ">=")
+
+
+def network_of(module: Any, dt: float | None = None) -> Network:
+    """The network of a module that ``emit --to torch`` wrote, with its present parameters.
+
+    Raises:
+        ModelError: members or options that it was not written with.
+    """
+    facts: Any = emitted_facts(module)
+    try:
+        network = _network(module, facts, dt)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        reason = f"{type(error).__name__}: {quoted(error, 200)[1:-1]}"
+        found = f"its members are not those that its attribute 'nirbridge' states ({reason})"
+        raise ModelError.of("module", found, "", HINT) from None
+    check_network(network)
+    return network
+
+
+def _network(module: Any, facts: Mapping[str, Any], dt: float | None) -> Network:
+    members, seconds = dict(facts["populations"]), float(facts["dt"] if dt is None else dt)
+    by_name = {name: _population(module, key, name, facts["kinds"][key]) for key, name in members.items()}
+    shapes = {name: _shape(shape) for name, shape in facts["shapes"].items()}
+    ends = {**shapes, **{name: p.shape for name, p in by_name.items()}}
+    return Network(
+        seconds,
+        Timing(dt=seconds, **facts["timing"]),
+        tuple(by_name[name] for name in facts["order"]),
+        tuple(_projection(module, p, ends) for p in facts["projections"]),
+        tuple(Port(name, shapes[name]) for name in facts["inputs"].values()),
+        tuple(Port(name, shapes[name]) for name in facts["outputs"]),
+    )
+
+
+def _shape(values: Any) -> Shape:
+    return tuple(map(int, values))
+
+
+def _array(value: Any, dtype: Any = np.float64) -> Array:
+    """A tensor in a type of numbers, which must be finite."""
+    array = value.detach().cpu().numpy().astype(dtype)
+    if array.dtype.kind == "f" and not bool(np.all(np.isfinite(array))):
+        raise ValueError("a parameter is not finite")
+    return array
+
+
+# -- neurons -------------------------------------------------------------------------------------------------------
+
+
+def _population(module: Any, key: str, name: str, kind: str) -> Population:
+    own = module.get_submodule(key)
+    shape = _shape(own.shape)
+    if own.reset not in _RESETS or own.compare not in _COMPARES or own.max_spikes < 1:
+        raise ValueError(f"options of {key}")
+    values: dict[str, Any] = {field: compact(_array(getattr(own, field))) for field in _REALS}
+    for field in _OPTIONAL:
+        value = getattr(own, field, None)
+        values[field] = None if value is None else compact(_array(value))
+    neuron = Neuron(
+        kind=str(kind),
+        reset=own.reset,
+        compare=own.compare,
+        max_spikes=int(own.max_spikes),
+        refractory_steps=compact(_array(own.refractory_steps, np.int64)),
+        **values,
+    )
+    return Population(name, shape, neuron)
+
+
+# -- projections ---------------------------------------------------------------------------------------------------
+
+
+def _projection(module: Any, facts: Mapping[str, Any], shapes: Mapping[str, Shape]) -> Projection:
+    source, target = facts["source"], facts["target"]
+    parts: list[Operator] = []
+    for part in facts["parts"]:
+        parts.append(_READERS[part["kind"]](module, part))
+    operator, _ = compose(parts, [""] * len(parts), shapes[source])
+    if len(parts) == 1:
+        (operator,) = parts
+    bias = None
+    if "bias" in facts:
+        bias = _bias(_tensor(module, facts["bias"]), shapes[target])
+    return Projection(
+        source,
+        target,
+        operator,
+        bias,
+        _delay(module, facts.get("delay", 0)),
+        _delay(module, facts.get("late", 0)),
+        is_back=bool(facts.get("is_back", False)),
+        nodes=tuple(facts.get("nodes", ())),
+        delay_nodes=tuple(facts.get("delay_nodes", ())),
+    )
+
+
+def _tensor(module: Any, path: str) -> Any:
+    owner, _, name = path.rpartition(".")
+    return getattr(module.get_submodule(owner), name)
+
+
+def _bias(value: Any, shape: Shape) -> Array:
+    """One number per element; that of a convolution is one per channel."""
+    array = _array(value)
+    if array.shape != shape:
+        array = np.broadcast_to(array.reshape(-1, *(1,) * (len(shape) - 1)), shape)
+    return freeze(np.array(array))
+
+
+def _delay(module: Any, value: Any) -> Array:
+    return freeze(_array(_tensor(module, value), np.int64) if isinstance(value, str) else np.int64(value))
+
+
+def _weights(module: Any, part: Mapping[str, Any], name: str = "weight") -> Array:
+    if part["dtype"] not in ("float32", "float64", "float16"):
+        raise ValueError(f"numbers of type {part['dtype']}")
+    return freeze(_array(_tensor(module, f"{part['member']}.{name}" if name else part["member"]), part["dtype"]))
+
+
+def _pairs(values: Any) -> tuple[tuple[int, int], ...]:
+    return tuple((int(low), int(high)) for low, high in values)
+
+
+def _conv(module: Any, part: Mapping[str, Any]) -> Conv:
+    return Conv(
+        _weights(module, part),
+        _shape(part["stride"]),
+        _pairs(part["padding"]),
+        _shape(part["dilation"]),
+        int(part["groups"]),
+        _shape(part["input_shape"]),
+    )
+
+
+def _pool(module: Any, part: Mapping[str, Any]) -> SumPool:
+    kernel, stride, shape = (_shape(part[key]) for key in ("kernel", "stride", "input_shape"))
+    return SumPool(kernel, stride, _pairs(part["padding"]), shape, float(part["factor"]))
+
+
+def _sparse(module: Any, part: Mapping[str, Any]) -> Sparse:
+    """The table of each target's sources; the place after the last source stands for none."""
+    shapes = _shape(part["input_shape"]), _shape(part["output_shape"])
+    table = _array(_tensor(module, f"{part['member']}.sources"), np.int64)
+    sources = table.reshape(len(table), -1).T
+    weights = _weights(module, part).reshape(len(table), -1).T
+    there = sources < int(np.prod(shapes[0]))
+    indptr = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
+    return Sparse(freeze(indptr, np.int64), freeze(sources[there]), freeze(weights[there]), *shapes)
+
+
+_READERS: Mapping[str, Any] = {
+    "Identity": lambda module, part: Identity(_shape(part["shape"])),
+    "Reshape": lambda module, part: Reshape(_shape(part["input_shape"]), _shape(part["output_shape"])),
+    "Scale": lambda module, part: Scale(_weights(module, part, "")),
+    "Dense": lambda module, part: Dense(_weights(module, part)),
+    "Conv": _conv,
+    "SumPool": _pool,
+    "Sparse": _sparse,
+}
