@@ -20,7 +20,7 @@ from nirbridge.emitters.modules.plan import (
     PlannedNeurons,
     PlannedSynapse,
 )
-from nirbridge.errors import Diagnostic, ModelError, quoted
+from nirbridge.errors import Diagnostic, ModelError, counted, quoted
 from nirbridge.network.compose import parts_of
 from nirbridge.network.graph import population_groups
 from nirbridge.network.model import Network, Population, Projection
@@ -92,7 +92,7 @@ class _Planner:
         if p.target_delay_steps.any() or p.min_delay_steps != p.max_delay_steps:
             found.append(Diagnostic(subject, "its synapses have different delays", limit, DELAYS))
         elif p.max_delay_steps > (0 if is_input else 1):
-            steps = f"a delay of {p.max_delay_steps} time steps{' after an input' if is_input else ''}"
+            steps = f"a delay of {counted(p.max_delay_steps, 'time step')}{' after an input' if is_input else ''}"
             found.append(Diagnostic(subject, steps, limit, DELAYS))
         if source is not None and not source.neuron.fires and not self._is_read_out(p):
             text = f"it carries the potential of {quoted(p.source)}, which does not spike"

@@ -55,10 +55,13 @@ def _populations(flow: DataflowGraph, facts: Mapping[str, Any]) -> dict[str, str
 
 
 def _ports(network: Network, facts: Mapping[str, Any]) -> dict[str, str]:
+    """A single input or output has one name, whatever importers call it; several are named by their arguments."""
     inputs, outputs = facts.get("inputs"), facts.get("outputs")
-    names = {p.name: inputs[p.name] for p in network.inputs if isinstance(inputs, Mapping) and p.name in inputs}
-    if not isinstance(outputs, list | tuple):
-        return names
+    if not isinstance(inputs, Mapping) or not isinstance(outputs, list | tuple):
+        return {}
+    names = {p.name: inputs[p.name] for p in network.inputs if p.name in inputs}
+    if len(inputs) == len(network.inputs) == 1:
+        names = {network.inputs[0].name: next(iter(inputs.values()))}
     if len(outputs) == len(network.outputs) == 1:
         return {**names, network.outputs[0].name: outputs[0]}
     return names | {f"output_{name}": name for name in outputs}

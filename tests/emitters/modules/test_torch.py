@@ -139,7 +139,7 @@ def test_no_input_is_refused() -> None:
 
 def test_variables_that_it_does_not_record() -> None:
     network = dense(np.random.default_rng(0))
-    with pytest.raises(UsageError, match="variable u, a program records s and v"):
+    with pytest.raises(UsageError, match="variable u; a program records s and v"):
         TORCH.run(TORCH.emit(network), random_inputs(network, 0), record=[Probe("a", ("u",))])
 
 
