@@ -38,7 +38,12 @@ def signature(facts: Any) -> Network:
 
 
 def real_channels(
-    network: Network, facts: Any, record: Sequence[Probe] | None, variables: Sequence[str] = ("s", "u", "v")
+    network: Network,
+    facts: Any,
+    record: Sequence[Probe] | None,
+    variables: Sequence[str] = ("s", "u", "v"),
+    *,
+    dtype: str = DTYPE,
 ) -> list[Channel]:
     """The requested arrays, outputs in the type that the reference records.
 
@@ -47,6 +52,7 @@ def real_channels(
         facts: each of ``outputs`` has ``name``, ``dtype`` and ``reads_out``.
         record: the probes; None: all outputs.
         variables: those of a population that the program records.
+        dtype: the type that the program computes in.
 
     Raises:
         UsageError: unknown nodes, and variables that the program does not record.
@@ -62,7 +68,7 @@ def real_channels(
     silent = {p["name"] for p in facts["outputs"] if p["reads_out"]}
     probes = record or [Probe(p.name, ("v" if p.name in silent else "s",)) for p in network.outputs]
     types = {p["name"]: p["dtype"] for p in facts["outputs"]}
-    channels = recording_channels(network, probes, frozenset(), DTYPE)
+    channels = recording_channels(network, probes, frozenset(), dtype)
     return [c if c.node not in types or c.variable != "s" else replace(c, dtype=types[c.node]) for c in channels]
 
 
@@ -85,6 +91,7 @@ def real_recording(
     outputs: Mapping[str, Array],
     *,
     backend: str,
+    dtype: str = DTYPE,
 ) -> Recording:
     """The recording of a run.
 
@@ -95,14 +102,15 @@ def real_recording(
         found: variables of populations, ``[steps, samples, *shape]`` or flat over neurons.
         outputs: by name, ``[steps, samples, *shape]``.
         backend: what ran it.
+        dtype: the type that it computed in.
     """
     shapes = {p.name: p.shape for p in network.populations}
     taken = {key: a.reshape(*a.shape[:2], *shapes[key[0]]) for key, a in found.items()}
     taken |= {(name, variable): a for name, a in outputs.items() for variable in ("s", "v")}
     inputs = opened.read(0, opened.steps)
-    taken |= {(name, "s"): np.asarray(a, np.float32) for name, a in inputs.items()}
+    taken |= {(name, "s"): np.asarray(a, dtype) for name, a in inputs.items()}
     recorder = ChannelRecorder(channels, 0, opened.steps, opened.batch or 1)
     recorder.take(taken, opened.steps, np.asarray)
     meta = {"dt": network.dt, "steps": opened.steps, "first_step": 0, "batch": opened.batch, "backend": backend}
-    meta |= {"dtype": DTYPE, "latency": {}, "outputs": [p.name for p in network.outputs]}
+    meta |= {"dtype": dtype, "latency": {}, "outputs": [p.name for p in network.outputs]}
     return recorder.finish(opened.batch is not None, meta)

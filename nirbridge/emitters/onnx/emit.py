@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from nirbridge._types import Progress, no_progress
 from nirbridge.emitters.artifact import Artifact, make_artifact
-from nirbridge.emitters.onnx.plan import MODEL, NETWORK, PROGRAM, OnnxPlan, needed
-from nirbridge.emitters.readme import shape_text, table_name
+from nirbridge.emitters.onnx.plan import MODEL, OnnxPlan, needed
+from nirbridge.emitters.ports import NETWORK, PROGRAM
 from nirbridge.errors import ModelError, instance_of
 from nirbridge.mapping.model import Model
 from nirbridge.network.model import Network
@@ -47,33 +46,13 @@ def emit(model: Network | QuantizedNetwork) -> Artifact:
     content = plan.model.SerializeToString(deterministic=True)
     if len(content) > BYTES_MAX:
         raise ModelError.of("network", f"a model of {len(content):,} bytes", f"ONNX takes {BYTES_MAX:,}", "emit a part")
-    files = {MODEL: content, PROGRAM: _program(plan), "run.py": _template("run.py")}
+    files = {MODEL: content, PROGRAM: plan.names.as_json(), "run.py": _template("run.py")}
     files["README.md"] = _readme(plan)
     if is_integer:
         from nirbridge.quantization.storage.file import quantized_bytes
 
         files[NETWORK] = quantized_bytes(model)
-    return make_artifact(files, {"kind": "onnx", "schema": 1, "numbers": plan.facts["numbers"]})
-
-
-def _program(plan: OnnxPlan) -> bytes:
-    """Names of the network, and the tensors that stand for them."""
-    ports = {
-        key: [{"name": p.name, "shape": p.shape, "id": p.id, "dtype": p.dtype, "reads_out": p.reads_out} for p in each]
-        for key, each in (("inputs", plan.inputs), ("outputs", plan.outputs))
-    }
-    nodes = [
-        {
-            "name": n.name,
-            "shape": n.shape,
-            "fires": n.fires,
-            "max_spikes": n.max_spikes,
-            "variables": dict(n.variables),
-            "dtype": n.dtype,
-        }
-        for n in plan.nodes
-    ]
-    return (json.dumps({**plan.facts, **ports, "nodes": nodes}, sort_keys=True, indent=1) + "\n").encode("ascii")
+    return make_artifact(files, {"kind": "onnx", "schema": 1, "numbers": plan.names.facts["numbers"]})
 
 
 def _template(name: str) -> bytes:
@@ -82,14 +61,9 @@ def _template(name: str) -> bytes:
 
 def _readme(plan: OnnxPlan) -> bytes:
     text = _template("README.md").decode("utf-8")
-    integers = plan.facts["numbers"] == "integers"
+    integers = plan.names.facts["numbers"] == "integers"
     numbers = "the integers of a chip, int64; sums that are exact in float32 are made there" if integers else "float32"
-    rows = []
-    for kind, ports in (("input", plan.inputs), ("output", plan.outputs)):
-        for p in ports:
-            shape = shape_text(("time", "batch", *p.shape))
-            rows.append(f"| `{p.id}` | {kind} | {table_name(p.name)} | {shape} |")
-    return text.replace("@NUMBERS@", numbers).replace("@PORTS@", "\n".join(rows)).encode("utf-8")
+    return text.replace("@NUMBERS@", numbers).replace("@PORTS@", plan.names.table()).encode("utf-8")
 
 
 @dataclass(frozen=True, slots=True)

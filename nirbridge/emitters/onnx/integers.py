@@ -6,12 +6,14 @@ import numpy as np
 
 from nirbridge.emitters.onnx.linear import linear
 from nirbridge.emitters.onnx.neurons import Stepped, integer_step
-from nirbridge.emitters.onnx.plan import OnnxPlan, PlannedNode, PlannedPort
-from nirbridge.emitters.onnx.scan import ScanBuilder, longest_delays, size_of
+from nirbridge.emitters.onnx.plan import OnnxPlan
+from nirbridge.emitters.onnx.scan import ScanBuilder, size_of
+from nirbridge.emitters.ports import identifiers, integer_names
+from nirbridge.emitters.timesteps import integer_states, longest_delays, sent_ranges
 from nirbridge.network.model import Projection
 from nirbridge.quantization.model import FixedPopulation, FixedProjection, QuantizedNetwork
 from nirbridge.quantization.operators import weights_of
-from nirbridge.quantization.overflow import OutputRange, operator_bounds, output_ranges
+from nirbridge.quantization.overflow import operator_bounds
 
 EXACT = 1 << 24
 """Sums of whole numbers below this are exact in float32, in any order."""
@@ -30,14 +32,7 @@ class _IntegerBuilder:
     def __init__(self, quantized: QuantizedNetwork) -> None:
         self.q, self.scan = quantized, ScanBuilder()
         self.g = self.scan.g
-        self.ids = {p.name: f"in{k}" for k, p in enumerate(quantized.inputs)}
-        self.ids |= {p.name: f"p{k}" for k, p in enumerate(quantized.populations)}
-        ranges = {p.name: OutputRange(-p.value_max if p.graded else 0, p.value_max) for p in quantized.inputs}
-        self.ranges = output_ranges(quantized.populations, ranges)
-        for p in quantized.populations:
-            if not p.neuron.fires:
-                last = (1 << (p.neuron.v_bits - 1)) - 1
-                self.ranges[p.name] = OutputRange(-last, last)
+        self.ids, self.ranges = identifiers(quantized), sent_ranges(quantized)
         self.reals: dict[str, str] = {}
 
     def plan(self) -> OnnxPlan:
@@ -63,13 +58,9 @@ class _IntegerBuilder:
         return self._plan(stepped)
 
     def _states(self, p: FixedPopulation) -> dict[str, str]:
-        n, name = p.neuron, self.ids[p.name]
-        starts = {"u": n.u_init, "v": n.v_init}
-        if n.fires and np.any(n.refractory_steps > 0):
-            starts["rest"] = np.zeros((), np.int64)
         return {
-            key: self.scan.state(f"{name}_{key}", "int64", np.broadcast_to(x, p.shape).reshape(-1))
-            for key, x in starts.items()
+            key: self.scan.state(f"{self.ids[p.name]}_{key}", "int64", start.reshape(-1))
+            for key, start in integer_states(p).items()
         }
 
     def _drive(self, target: FixedPopulation) -> str:
@@ -122,11 +113,5 @@ class _IntegerBuilder:
         return self.g.op("Add", scaled, self.g.flat(p.neuron.v_offset, p.shape, "float64"))
 
     def _plan(self, stepped: dict[str, Stepped]) -> OnnxPlan:
-        q = self.q
-        inputs = tuple(PlannedPort(p.name, p.shape, self.ids[p.name], "int64") for p in q.inputs)
-        outputs = tuple(PlannedPort(p.name, p.shape, f"out{k}", "float64") for k, p in enumerate(q.outputs))
-        nodes = tuple(
-            PlannedNode(p.name, p.shape, p.neuron.fires, p.neuron.max_spikes, stepped[p.name].variables, "int64")
-            for p in q.populations
-        )
-        return OnnxPlan(self.scan.model(), inputs, nodes, outputs, {"numbers": "integers", "dt": q.dt, "chip": q.chip})
+        names = integer_names(self.q, {name: step.variables for name, step in stepped.items()})
+        return OnnxPlan(self.scan.model(), names)

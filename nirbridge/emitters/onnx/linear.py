@@ -8,12 +8,10 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.emitters.onnx.graph import GraphBuilder
+from nirbridge.emitters.timesteps import sparse_rows, sparse_table
 from nirbridge.network.apply import matrix
 from nirbridge.network.compose import parts_of
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
-
-MATRIX_MAX = 2**20
-"""Sparse operators with fewer elements than this as a matrix are one: a product is quicker than adding up places."""
 
 
 def linear(g: GraphBuilder, operator: Operator, x: str, dtype: str) -> str:
@@ -46,12 +44,10 @@ def _part(g: GraphBuilder, part: Operator, x: str, dtype: str) -> str:
 
 
 def _sparse(g: GraphBuilder, part: Sparse, x: str, dtype: str) -> str:
-    rows = np.repeat(np.arange(len(part.indptr) - 1), np.diff(part.indptr))
-    pre, post = math.prod(part.input_shape), math.prod(part.output_shape)
-    if pre * post <= MATRIX_MAX:
-        table = np.zeros((pre, post), np.asarray(part.data).dtype)
-        np.add.at(table, (part.indices, rows), part.data)
+    table = sparse_table(part)
+    if table is not None:
         return g.op("MatMul", x, g.constant(table, dtype))
+    rows, post = sparse_rows(part), math.prod(part.output_shape)
     terms = g.op("Mul", g.columns(x, np.asarray(part.indices)), g.constant(np.asarray(part.data).reshape(1, -1), dtype))
     batch = g.op("Shape", x, start=0, end=1)
     none = g.op("Expand", g.constant(0, dtype), g.op("Concat", batch, g.constant([post], "int64"), axis=0))

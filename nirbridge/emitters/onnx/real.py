@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from nirbridge.emitters.onnx.linear import delayed, linear, moved_on
 from nirbridge.emitters.onnx.neurons import Stepped, real_step
-from nirbridge.emitters.onnx.plan import OnnxPlan, PlannedNode, PlannedPort
-from nirbridge.emitters.onnx.scan import ScanBuilder, longest_delays, size_of
+from nirbridge.emitters.onnx.plan import OnnxPlan
+from nirbridge.emitters.onnx.scan import ScanBuilder, size_of
+from nirbridge.emitters.ports import identifiers, real_names
+from nirbridge.emitters.timesteps import late_depths, longest_delays, real_states
 from nirbridge.network.graph import population_groups
 from nirbridge.network.model import Network, Population, Projection
-from nirbridge.simulators.recording import default_probes, output_dtypes
 
 FLOAT = "float32"
 
@@ -28,8 +27,7 @@ class _RealBuilder:
     def __init__(self, network: Network) -> None:
         self.network, self.scan = network, ScanBuilder()
         self.g = self.scan.g
-        self.ids = {p.name: f"in{k}" for k, p in enumerate(network.inputs)}
-        self.ids |= {p.name: f"p{k}" for k, p in enumerate(network.populations)}
+        self.ids = identifiers(network)
         self.late: dict[int, tuple[str, int]] = {}
         self.late_now: dict[int, str] = {}
 
@@ -37,10 +35,9 @@ class _RealBuilder:
         network, scan = self.network, self.scan
         populations = [p for group in population_groups(network) for p in group.populations]
         states = {p.name: self._states(p) for p in populations}
-        for k, p in enumerate(network.projections):
-            if p.target_delay_steps.any():
-                depth, size = int(p.target_delay_steps.max()), size_of(p.operator.output_shape)
-                self.late[k] = scan.state(f"late{k}", FLOAT, np.zeros((depth, size))), depth
+        for k, depth in late_depths(network).items():
+            size = size_of(network.projections[k].operator.output_shape)
+            self.late[k] = scan.state(f"late{k}", FLOAT, np.zeros((depth, size))), depth
         sources = (*network.inputs, *network.populations)
         for name, depth in longest_delays(sources, network.projections).items():
             size = next(size_of(x.shape) for x in sources if x.name == name)
@@ -63,14 +60,10 @@ class _RealBuilder:
         return self._plan(stepped)
 
     def _states(self, p: Population) -> dict[str, str]:
-        n, name, found = p.neuron, self.ids[p.name], {}
-        if np.any(n.a_mem != 0):
-            found["v"] = self.scan.state(f"{name}_v", FLOAT, np.broadcast_to(n.v_init, p.shape).reshape(-1))
-        if np.any(n.a_syn != 0):
-            found["i"] = self.scan.state(f"{name}_i", FLOAT, np.broadcast_to(n.i_init, p.shape).reshape(-1))
-        if n.fires and np.any(n.refractory_steps > 0):
-            found["rest"] = self.scan.state(f"{name}_rest", "int64", np.zeros(p.size))
-        return found
+        return {
+            key: self.scan.state(f"{self.ids[p.name]}_{key}", "int64" if key == "rest" else FLOAT, start.reshape(-1))
+            for key, start in real_states(p).items()
+        }
 
     def _drive(self, target: str, size: int) -> str:
         """The currents of a target, added in the order of the network's projections."""
@@ -99,17 +92,5 @@ class _RealBuilder:
         return self.g.op("Expand", self.g.constant(0, FLOAT), shape)
 
     def _plan(self, stepped: dict[str, Stepped]) -> OnnxPlan:
-        network = self.network
-        types = output_dtypes(network, frozenset(), FLOAT)
-        inputs = tuple(PlannedPort(p.name, p.shape, self.ids[p.name], FLOAT) for p in network.inputs)
-        silent = {p.node for p in default_probes(network) if p.variables == ("v",)}
-        outputs = tuple(
-            PlannedPort(p.name, p.shape, f"out{k}", types[p.name], p.name in silent)
-            for k, p in enumerate(network.outputs)
-        )
-        nodes = tuple(
-            PlannedNode(p.name, p.shape, p.neuron.fires, p.neuron.max_spikes, stepped[p.name].variables, FLOAT)
-            for p in network.populations
-        )
-        facts: dict[str, Any] = {"numbers": "float32", "dt": network.dt, "chip": None}
-        return OnnxPlan(self.scan.model(), inputs, nodes, outputs, facts)
+        names = real_names(self.network, {name: step.variables for name, step in stepped.items()}, FLOAT)
+        return OnnxPlan(self.scan.model(), names)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -106,11 +105,3 @@ class ScanBuilder:
 def size_of(shape: tuple[int, ...]) -> int:
     """Elements of a shape."""
     return math.prod(shape)
-
-
-def longest_delays(sources: Any, projections: Any) -> Mapping[str, int]:
-    """The longest delay of every source, in time steps."""
-    depths = {x.name: 0 for x in sources}
-    for p in projections:
-        depths[p.source] = max(depths[p.source], int(np.max(p.delay_steps, initial=0)))
-    return depths

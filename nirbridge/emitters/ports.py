@@ -1,0 +1,118 @@
+"""Ports and populations of an emitted program: names of the network, and the tensors that stand for them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nirbridge._types import Shape
+from nirbridge.emitters.readme import shape_text, table_name
+from nirbridge.network.model import Network
+from nirbridge.quantization.model import QuantizedNetwork
+from nirbridge.simulators.recording import default_probes, output_dtypes
+
+NETWORK, PROGRAM = "network.q.npz", "program.json"
+"""Files of a program: the integers that it was made of, and the names."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPort:
+    """An input or output: its name in the network and in the program, and the type of its values in recordings.
+
+    ``reads_out``: readouts alone lead to this output.
+    """
+
+    name: str
+    shape: Shape
+    id: str
+    dtype: str
+    reads_out: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedNode:
+    """A population: the tensors of a time step that hold its variables."""
+
+    name: str
+    shape: Shape
+    fires: bool
+    max_spikes: int
+    variables: Mapping[str, str]
+    dtype: str
+
+
+Variables = Mapping[str, Mapping[str, str]]
+"""By population, the tensors that hold its variables."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramNames:
+    """Names of a program; ``facts``: plain JSON on the numbers that it computes in."""
+
+    inputs: tuple[PlannedPort, ...]
+    nodes: tuple[PlannedNode, ...]
+    outputs: tuple[PlannedPort, ...]
+    facts: Mapping[str, Any]
+
+    def as_json(self) -> bytes:
+        """``program.json``: ASCII, sorted."""
+        ports = {
+            key: [{"name": p.name, "shape": p.shape, "id": p.id, "dtype": p.dtype, "reads_out": p.reads_out} for p in e]
+            for key, e in (("inputs", self.inputs), ("outputs", self.outputs))
+        }
+        nodes = [
+            {
+                "name": n.name,
+                "shape": n.shape,
+                "fires": n.fires,
+                "max_spikes": n.max_spikes,
+                "variables": dict(n.variables),
+                "dtype": n.dtype,
+            }
+            for n in self.nodes
+        ]
+        return (json.dumps({**self.facts, **ports, "nodes": nodes}, sort_keys=True, indent=1) + "\n").encode("ascii")
+
+    def table(self) -> str:
+        """Rows of a table in Markdown: tensor, kind, name and shape of every port."""
+        rows = []
+        for kind, ports in (("input", self.inputs), ("output", self.outputs)):
+            for p in ports:
+                shape = shape_text(("time", "batch", *p.shape))
+                rows.append(f"| `{p.id}` | {kind} | {table_name(p.name)} | {shape} |")
+        return "\n".join(rows)
+
+
+def identifiers(network: Network | QuantizedNetwork) -> dict[str, str]:
+    """``in0``, ``in1`` … and ``p0``, ``p1`` … by the names of inputs and populations."""
+    ids = {p.name: f"in{k}" for k, p in enumerate(network.inputs)}
+    return ids | {p.name: f"p{k}" for k, p in enumerate(network.populations)}
+
+
+def real_names(network: Network, variables: Variables, dtype: str) -> ProgramNames:
+    """The names of a program in real numbers of ``dtype``; outputs have the types that the reference records."""
+    ids, types = identifiers(network), output_dtypes(network, frozenset(), dtype)
+    inputs = tuple(PlannedPort(p.name, p.shape, ids[p.name], dtype) for p in network.inputs)
+    silent = {p.node for p in default_probes(network) if p.variables == ("v",)}
+    outputs = tuple(
+        PlannedPort(p.name, p.shape, f"out{k}", types[p.name], p.name in silent) for k, p in enumerate(network.outputs)
+    )
+    nodes = tuple(
+        PlannedNode(p.name, p.shape, p.neuron.fires, p.neuron.max_spikes, variables[p.name], dtype)
+        for p in network.populations
+    )
+    return ProgramNames(inputs, nodes, outputs, {"numbers": dtype, "dt": network.dt, "chip": None})
+
+
+def integer_names(quantized: QuantizedNetwork, variables: Variables) -> ProgramNames:
+    """The names of a program in a chip's integers; its outputs are float64."""
+    q, ids = quantized, identifiers(quantized)
+    inputs = tuple(PlannedPort(p.name, p.shape, ids[p.name], "int64") for p in q.inputs)
+    outputs = tuple(PlannedPort(p.name, p.shape, f"out{k}", "float64") for k, p in enumerate(q.outputs))
+    nodes = tuple(
+        PlannedNode(p.name, p.shape, p.neuron.fires, p.neuron.max_spikes, variables[p.name], "int64")
+        for p in q.populations
+    )
+    return ProgramNames(inputs, nodes, outputs, {"numbers": "integers", "dt": q.dt, "chip": q.chip})

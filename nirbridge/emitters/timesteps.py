@@ -1,0 +1,79 @@
+"""One time step of a network as programs with a loop over time need it: states, and how much of the past is kept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.network.model import Network, Population
+from nirbridge.network.operators import Sparse
+from nirbridge.quantization.model import FixedPopulation, QuantizedNetwork
+from nirbridge.quantization.overflow import OutputRange, output_ranges
+
+MATRIX_MAX = 2**20
+"""Sparse operators with fewer elements than this as a matrix are one: a product is quicker than adding up places."""
+
+
+def real_states(p: Population) -> dict[str, Array]:
+    """Initial states of a population that it needs, without a batch: ``v``, ``i``, and ``rest`` in time steps."""
+    n, found = p.neuron, {}
+    if np.any(n.a_mem != 0):
+        found["v"] = np.broadcast_to(n.v_init, p.shape)
+    if np.any(n.a_syn != 0):
+        found["i"] = np.broadcast_to(n.i_init, p.shape)
+    if n.fires and np.any(n.refractory_steps > 0):
+        found["rest"] = np.zeros(p.shape, np.int64)
+    return found
+
+
+def integer_states(p: FixedPopulation) -> dict[str, Array]:
+    """Initial states of a population in integers, without a batch: ``u``, ``v`` and ``rest``."""
+    n = p.neuron
+    found = {"u": np.broadcast_to(n.u_init, p.shape), "v": np.broadcast_to(n.v_init, p.shape)}
+    if n.fires and np.any(n.refractory_steps > 0):
+        found["rest"] = np.zeros(p.shape, np.int64)
+    return found
+
+
+def late_depths(network: Network) -> dict[int, int]:
+    """The longest delay per target element of the projections that have one, by index."""
+    found = {k: int(p.target_delay_steps.max()) for k, p in enumerate(network.projections)}
+    return {k: depth for k, depth in found.items() if depth}
+
+
+def longest_delays(sources: Any, projections: Any) -> Mapping[str, int]:
+    """The longest delay of every source, in time steps."""
+    depths = {x.name: 0 for x in sources}
+    for p in projections:
+        depths[p.source] = max(depths[p.source], int(np.max(p.delay_steps, initial=0)))
+    return depths
+
+
+def sent_ranges(quantized: QuantizedNetwork) -> dict[str, OutputRange]:
+    """The least and the greatest integer that each input and population sends; of a readout those of its v."""
+    inputs = {p.name: OutputRange(-p.value_max if p.graded else 0, p.value_max) for p in quantized.inputs}
+    ranges = output_ranges(quantized.populations, inputs)
+    for p in quantized.populations:
+        if not p.neuron.fires:
+            last = (1 << (p.neuron.v_bits - 1)) - 1
+            ranges[p.name] = OutputRange(-last, last)
+    return ranges
+
+
+def sparse_rows(part: Sparse) -> Array:
+    """The target of every synapse."""
+    return np.repeat(np.arange(len(part.indptr) - 1), np.diff(part.indptr))
+
+
+def sparse_table(part: Sparse) -> Array | None:
+    """A sparse operator as a matrix ``[pre, post]``; None where it has more than ``MATRIX_MAX`` elements."""
+    pre, post = math.prod(part.input_shape), math.prod(part.output_shape)
+    if pre * post > MATRIX_MAX:
+        return None
+    table = np.zeros((pre, post), np.asarray(part.data).dtype)
+    np.add.at(table, (part.indices, sparse_rows(part)), part.data)
+    return table
