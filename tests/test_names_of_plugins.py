@@ -38,6 +38,7 @@ def test_own_names_come_first_then_those_of_plugins_in_order() -> None:
         "snntorch",
         "norse",
         "spikingjelly",
+        "jax",
         "a",
         "b",
         "z",
@@ -70,12 +71,13 @@ def test_an_unknown_name_lists_the_known_ones_and_what_cannot_be_loaded() -> Non
     troubles = "plugins that cannot be loaded: gone (ImportError: no), lost (ValueError: a\\nb)"
     said = refused(registry.get, "emitters", "q", (ONE, GONE, LOST))
     assert said == (
-        "emitter 'q': unknown, known emitters: b, c, lava, norse, onnx, sanafe, snntorch, "
+        "emitter 'q': unknown, known emitters: b, c, jax, lava, norse, onnx, sanafe, snntorch, "
         f"spikingjelly, torch, z; {troubles}"
     )
     assert (
         refused(registry.get, "emitters", "q", (ONE,))
-        == "emitter 'q': unknown, known emitters: b, c, lava, norse, onnx, sanafe, snntorch, spikingjelly, torch, z"
+        == "emitter 'q': unknown, known emitters: b, c, jax, lava, norse, onnx, sanafe, snntorch, "
+        "spikingjelly, torch, z"
     )
     assert refused(registry.find_chip, "q", (ONE, GONE)) == (
         "chip 'q': unknown; plugins that cannot be loaded: gone (ImportError: no)"

@@ -58,6 +58,7 @@ SECTIONS = {
             "c",
             "sanafe",
             "onnx",
+            "jax",
             "verify",
             "sweeps",
             "report",

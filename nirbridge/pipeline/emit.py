@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -174,6 +174,23 @@ def lava_options(*, floating: bool = False) -> Any:
     from nirbridge.emitters.lava.emit import LavaOptions
 
     return LavaOptions(floating=floating)
+
+
+def emitter_options(target: str, **chosen: object) -> Any:
+    """The options of an emitter with those that are chosen, i.e. not None; None where none is.
+
+    Raises:
+        UsageError: the emitter has no such option.
+    """
+    given = {name: value for name, value in chosen.items() if value is not None}
+    if not given:
+        return None
+    kind = registry.get("emitters", target).options
+    unknown = [f"--{name}" for name in given if name not in {f.name for f in fields(kind)}]
+    if unknown:
+        limit = "it has no such option"
+        raise UsageError.of(f"emitter {quoted(target)}", f"given with {', '.join(unknown)}", limit, "leave it out")
+    return kind(**given)
 
 
 def emit_quantized(path: str | Path, *, target: str = "lava", max_bytes: int | None = None) -> Artifact:

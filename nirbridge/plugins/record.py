@@ -79,6 +79,7 @@ BUILTIN = Plugin(
         "sanafe": "nirbridge.emitters.sanafe.emit:SANAFE",
         "onnx": "nirbridge.emitters.onnx.emit:ONNX",
         **{name: f"{_MODULES}:{name.upper()}" for name in ("torch", "snntorch", "norse", "spikingjelly")},
+        "jax": "nirbridge.emitters.jax.emit:JAX",
     },
     simulators={
         name: f"{_SIMULATORS}:{name.upper()}"
@@ -91,6 +92,7 @@ OWN = LoadedPlugin("nirbridge", BUILTIN)
 if TYPE_CHECKING:
     # A type checker holds every object behind these names to its Protocol; the test suite runs them.
     from nirbridge.emitters.c.emit import C
+    from nirbridge.emitters.jax.emit import JAX
     from nirbridge.emitters.lava.emit import LAVA
     from nirbridge.emitters.modules.emit import NORSE, SNNTORCH, SPIKINGJELLY, TORCH
     from nirbridge.emitters.onnx.emit import ONNX
@@ -123,7 +125,7 @@ if TYPE_CHECKING:
         *(EliminateDead, RelayPools, RelayProjection, ReplicateSource, Retime, UniformDelays),
     )
     _partitioners: tuple[Partitioner, ...] = (methods.SEQUENTIAL, methods.PACKED, methods.CP_SAT)
-    _emitters: tuple[Emitter, ...] = (LAVA, C, SANAFE, ONNX, TORCH, SNNTORCH, NORSE, SPIKINGJELLY)
+    _emitters: tuple[Emitter, ...] = (LAVA, C, SANAFE, ONNX, TORCH, SNNTORCH, NORSE, SPIKINGJELLY, JAX)
     _simulators: tuple[Simulator, ...] = (
         *(simulators.AUTO, simulators.REFERENCE, simulators.NUMPY, simulators.FAST, simulators.EVENT),
         *(simulators.DENSE, simulators.FIXED, simulators.MAPPED),

@@ -251,6 +251,7 @@ PLAIN |= {
     "max_bytes": 9,
     "rewrite": None,
     "chip": None,
+    "dtype": None,
 }
 BOTH = "--floating: given with --per-core or --map, cores hold the chip's integers; choose one of them"
 FLOATING = "--to 'x': given with --floating, only lava has floating-point models; leave it out"
@@ -267,6 +268,7 @@ CHOSEN = "given with other options, its integers are fixed, so only --to applies
             ("m.q.npz", "lava", {name: value}, f"model 'm.q.npz': {CHOSEN}")
             for name, value in (
                 *(("per_core", True), ("floating", True), ("graded", ("a",)), ("map_file", "a"), ("weight_bits", 3)),
+                ("dtype", "float64"),
                 *(("repairs", ("a",)), ("keep_early_spikes", True), ("timing", pipeline.timing(1e-3)), ("chip", "c")),
             )
         ),

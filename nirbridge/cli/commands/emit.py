@@ -34,10 +34,13 @@ Example:
     required=True,
     metavar="NAME",
     type=RegisteredName("emitters"),
-    help="Target: lava, c, norse, onnx, sanafe, snntorch, spikingjelly, torch, or a plugin's.",
+    help="Target: lava, c, jax, norse, onnx, sanafe, snntorch, spikingjelly, torch, or a plugin's.",
 )
 @click.option(
-    "--chip", metavar="NAME|FILE.toml", type=ChipFile(), help="Chip to quantize for; default: loihi2, none for onnx."
+    "--chip",
+    metavar="NAME|FILE.toml",
+    type=ChipFile(),
+    help="Chip to quantize for; default: loihi2, none for onnx and jax.",
 )
 @click.option("-o", "--output", required=True, metavar="DIR", type=OutputFolder(), help="Folder of the program.")
 @click.option(
@@ -45,6 +48,7 @@ Example:
 )
 @click.option("--per-core", is_flag=True, help="Map it, and emit one process per core and population. Slow to run.")
 @click.option("--floating", is_flag=True, help="Lava's floating-point models instead, for comparison.")
+@click.option("--dtype", type=click.Choice(["float32", "float64"]), help="Real numbers of jax; default: float32.")
 @click.option("--weight-bits", type=click.IntRange(1, 8), metavar="N", help="Weight bits; default: the chip's.")
 @click.option(
     "--graded",
@@ -59,8 +63,8 @@ def command(model: str, target: str, output: str, as_json: bool, **options: Any)
     """Write a model as a self-contained program: a folder that needs the other tool, not nirbridge.
 
     A .nir file is quantized as nirbridge quantize does without data; a .q.npz file of nirbridge quantize is used as it
-    is. For onnx a .nir file stays in real numbers unless a chip is named. An existing folder is replaced only if
-    nirbridge wrote it and everything in it.
+    is. For jax and onnx a .nir file stays in real numbers unless a chip is named. An existing folder is replaced only
+    if nirbridge wrote it and everything in it.
     """
     from nirbridge.pipeline import can_run, check_program_folder, write_program
 
@@ -72,6 +76,7 @@ def command(model: str, target: str, output: str, as_json: bool, **options: Any)
     lines = [f"{output}: {counted(len(program.files), 'file')}{of_lava}", f"digest {program.digest}"]
     if can_run(target):
         lines.append(f"run with: nirbridge run {output} --input IN.npy -o OUT.npz")
+    lines += manifest.get("notes", [])
     print_result({**about, "manifest": manifest} if as_json else lines)
 
 
@@ -85,9 +90,12 @@ def emitted(model: str, target: str, chip: str | None, **options: Any) -> Artifa
     if options["floating"] and target != "lava":
         limit = "only lava has floating-point models"
         raise UsageError.of(f"--to {quoted(target)}", "given with --floating", limit, "leave it out")
+    if options["dtype"] and chip and not model.endswith(".q.npz"):
+        limit = "a chip computes in integers"
+        raise UsageError.of(f"--dtype {options['dtype']}", "given with integers", limit, "leave it out")
     if model.endswith(".q.npz"):
         named = ("weight_bits", "repairs", "rewrite", "keep_early_spikes", "per_core", "floating", "graded", "map_file")
-        has_options = chip or any(options[name] for name in named) or options["timing"] != timing()
+        has_options = chip or any(options[name] for name in (*named, "dtype")) or options["timing"] != timing()
         return _of_integers(model, target, bool(has_options), options["max_bytes"])
     return _of_network(model, target, chip, **options)
 
@@ -113,10 +121,20 @@ def _of_network(
     repairs: tuple[str, ...],
     rewrite: Any,
     floating: bool,
+    dtype: str | None,
     **options: bool,
 ) -> Artifact:
-    from nirbridge.pipeline import default_chip, emit_with, fingerprint, lava_options, load_chip, load_map, load_network
+    from nirbridge.pipeline import (
+        default_chip,
+        emit_with,
+        emitter_options,
+        fingerprint,
+        load_chip,
+        load_map,
+        load_network,
+    )
 
+    chosen = emitter_options(target, floating=floating or None, dtype=dtype)
     network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
     name = chip or default_chip(target)
     target_chip = None if name is None else load_chip(name)
@@ -124,6 +142,6 @@ def _of_network(
     if map_file is not None:
         mapping = load_map(map_file, network, fingerprint(model), target_chip or load_chip("loihi2"))
     with progress_on_stderr() as progress:
-        values, emitter_options = graded_inputs(graded), lava_options(floating=floating) if floating else None
-        settings: dict[str, Any] = {"weight_bits": weight_bits, "graded": values, "mapping": mapping, **options}
-        return emit_with(target, network, target_chip, emitter_options, progress=progress, **settings)
+        settings: dict[str, Any] = {"weight_bits": weight_bits, "mapping": mapping, **options}
+        settings["graded"] = graded_inputs(graded)
+        return emit_with(target, network, target_chip, chosen, progress=progress, **settings)

@@ -42,8 +42,8 @@ Example:
     "target",
     metavar="NAME",
     type=RegisteredName("emitters"),
-    help="Also run the program emitted for this tool: lava, c, norse, onnx, sanafe, snntorch, spikingjelly, torch, "
-    "or a plugin's.",
+    help="Also run the program emitted for this tool: lava, c, jax, norse, onnx, sanafe, snntorch, spikingjelly, "
+    "torch, or a plugin's.",
 )
 @click.option(
     "--input",

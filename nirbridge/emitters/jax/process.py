@@ -1,0 +1,122 @@
+"""JAX in a process of its own, which a guard ends: it exports modules and runs them, and is never imported here."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nirbridge._types import Progress, no_progress
+from nirbridge.arrays import Array
+from nirbridge.emitters.artifact import Artifact, npz_bytes, write_artifact
+from nirbridge.emitters.lava.runtime.run import RunLimits, judge
+from nirbridge.emitters.lava.runtime.supervision import run_supervised, start_guard
+from nirbridge.emitters.program_runs import Ran, record_program
+from nirbridge.errors import ModelError, ToolMissing
+from nirbridge.simulators.inputs import Input
+from nirbridge.simulators.types import Key, Probe, Recording
+
+LIMITS = RunLimits(start_s=300.0, process_s=0.0, step_s=5.0)
+"""When a run is ended: compilation is part of its start."""
+EXPORT_S = 600.0
+TOOL = "JAX"
+
+
+def is_installed() -> bool:
+    """True if jax can be imported."""
+    return importlib.util.find_spec("jax") is not None
+
+
+def needed() -> None:
+    """Raises ToolMissing where jax is not installed."""
+    if not is_installed():
+        hint = 'pip install "nirbridge[jax]"'
+        raise ToolMissing.of("emitter 'jax'", "the package jax is not installed", "", hint)
+
+
+def exported_bytes(files: Mapping[str, bytes]) -> bytes:
+    """What ``export.py`` of a program writes.
+
+    Raises:
+        ToolMissing: jax is not installed.
+        ModelError: jax refuses the module, or took longer than ``EXPORT_S``.
+    """
+    needed()
+    with start_guard() as (guarding, scratch):
+        folder = scratch / "program"
+        folder.mkdir()
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+        command = [sys.executable, f"{folder}/export.py", "-o", f"{scratch}/out.npz"]
+        _supervise(guarding, command, scratch, EXPORT_S, 1, no_progress)
+        return (scratch / "out.npz").read_bytes()
+
+
+def run_program(
+    artifact: Artifact,
+    inputs: Mapping[str, Input] | Input,
+    *,
+    steps: int | None = None,
+    record: Sequence[Probe] | None = None,
+    limits: RunLimits = LIMITS,
+    progress: Progress = no_progress,
+) -> Recording:
+    """Runs a module on inputs.
+
+    Args:
+        artifact: an emitted module; its folder is gone after the run, however that ends.
+        inputs: see ``simulate``: ``[steps, *shape]`` or ``[steps, batch, *shape]``, by input name or one alone.
+        steps: number of time steps; default: the length of the inputs.
+        record: see ``simulate``, and ``simulate_fixed`` for a module in integers.
+        limits: when a run is ended.
+        progress: called with a stage and the completed fraction.
+
+    Raises:
+        ToolMissing: jax is not installed.
+        UsageError: inputs or records that the module does not take.
+        ModelError: the run failed or did not end in time; its log is in the message.
+    """
+    needed()
+    return record_program(artifact, inputs, steps, record, partial(_ran, artifact, limits, progress))
+
+
+def _ran(
+    artifact: Artifact,
+    limits: RunLimits,
+    progress: Progress,
+    facts: Any,
+    values: Mapping[str, Array],
+    keys: set[Key],
+    steps: int,
+) -> Ran:
+    variables = {n["name"]: n["variables"] for n in facts["nodes"]}
+    names = {key: variables[key[0]][key[1]] for key in sorted(keys)}
+    given = {p["id"]: np.asarray(values[p["name"]], p["dtype"]) for p in facts["inputs"]}
+    samples = next(iter(given.values())).shape[1] if given else 1
+    with start_guard() as (guarding, scratch):
+        (scratch / "in.npz").write_bytes(npz_bytes(given))
+        (scratch / "records.json").write_text(json.dumps(sorted(names.values())), encoding="ascii")
+        write_artifact(artifact, scratch / "program")
+        paths = [f"{scratch}/{name}" for name in ("program/run.py", "in.npz", "out.npz", "records.json")]
+        seconds = limits.seconds(steps * samples, 0)
+        _supervise(guarding, [sys.executable, *paths, str(steps)], scratch, seconds, steps, progress)
+        with np.load(scratch / "out.npz", allow_pickle=False) as arrays:
+            found = {name: arrays[name] for name in arrays.files}
+    outputs = {p["name"]: found[p["id"]] for p in facts["outputs"]}
+    return {key: found[name] for key, name in names.items()}, outputs
+
+
+def _supervise(
+    guarding: Any, command: list[str], scratch: Path, seconds: float, steps: int, progress: Progress
+) -> None:
+    """Runs a command to its end. Raises ModelError where that is not a good one."""
+    end = run_supervised(guarding, command, scratch, seconds, seconds, steps, progress, tool=TOOL)
+    if end["why"] == "ended" and end["code"] == 2:  # the arguments are ours
+        raise ModelError.of("program", "was given arguments that it does not take", "", "emit it again")
+    judge(scratch / "program", end, scratch, seconds, seconds)
