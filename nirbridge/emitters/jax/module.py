@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +32,7 @@ class ModuleWriter:
     states: dict[str, str] = field(default_factory=dict)
     helpers: set[str] = field(default_factory=set)
 
-    def weight(self, key: str, values: object, dtype: str) -> str:
+    def weight(self, key: str, values: Any, dtype: str) -> str:
         """The text of an array of ``weights.npz``."""
         self.weights[key] = np.asarray(np.asarray(values).astype(dtype), order="C").reshape(np.shape(values))
         return f'w["{key}"]'
