@@ -191,6 +191,7 @@ def _heuristics(
     searches: tuple[Callable[[], Blocks | None], ...] = (
         lambda: streamed(sizes, cap, groups, lower, ORDERS[:2]),
         lambda: balanced(sizes, cap, groups, lower, budget, options.seed),
+        lambda: balanced(sizes, cap, groups, lower, budget, options.seed, ragged=True),
         # more orders of streams only where none of the quicker searches did better than the first ones
         lambda: None if blocks is not first else streamed(sizes, cap, groups, lower, ORDERS[2:]),
         lambda: tiled(sizes, cap, groups, lower) if axons_bind(sizes, cap, blocks) else None,

@@ -155,14 +155,19 @@ def fewest_cores(
             break
         for cores in _targets(bound, generated.linear, len(best)):
             if spent > budget.total_time:
-                return SearchResult(best, min(bound, len(best)), spent)
+                return SearchResult(best, _bound_of(bound, best, lower), spent)
             result, time = kept(best, master.dive, problem, generated, cores, budget, seed)
             spent += time
             blocks = None if result is None else _legal(sizes, cap, _blocks(sizes, choices, *result))
             if blocks is not None:
                 best = blocks
                 break
-    return SearchResult(best, min(bound, len(best)), spent)
+    return SearchResult(best, _bound_of(bound, best, lower), spent)
+
+
+def _bound_of(bound: int, best: Blocks, lower: int) -> int:
+    """``bound``, which holds for some tilings; ``lower`` where ``best`` are fewer, which are then of other ones."""
+    return bound if bound <= len(best) else lower
 
 
 def few_layouts(

@@ -149,7 +149,7 @@ def test_without_a_first_map_there_are_no_tilings(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(MODULE, "sequential", unfit)
     assert MODULE._heuristics(sizes, cap, 1, PartitionOptions(method="packed")) == (None, {})
     for name in ("streamed", "balanced", "clustered"):
-        monkeypatch.setattr(MODULE, name, lambda *_: None)
+        monkeypatch.setattr(MODULE, name, lambda *_, **__: None)
     assert MODULE._heuristics(sizes, cap, 1, PartitionOptions()) == (None, {})
 
 
@@ -160,18 +160,18 @@ def test_the_first_map_is_the_best_of_those_that_are_legal(monkeypatch: pytest.M
     asked: list[int] = []
 
     def search(blocks: Any) -> Any:
-        def one(own: CostModel, limits: Any, groups: Any, enough: int, *_: Any) -> Any:
+        def one(own: CostModel, limits: Any, groups: Any, enough: int, *_: Any, **__: Any) -> Any:
             asked.append(enough)
             return blocks
 
         return one
 
     for streamed, balanced, clustered, legal, expected, calls in [
-        (None, None, None, True, first, 4),
+        (None, None, None, True, first, 5),
         ((), None, None, True, (), 1),
         (None, (), None, True, (), 2),
-        ((), None, None, False, first, 4),
-        (first * 2, first * 2, (), True, (), 4),
+        ((), None, None, False, first, 5),
+        (first * 2, first * 2, (), True, (), 5),
     ]:
         asked.clear()
         monkeypatch.setattr(MODULE, "streamed", search(streamed))

@@ -13,6 +13,7 @@ from nirbridge.partitioner.cost.connectivity import Explicit, synapses
 from nirbridge.partitioner.cost.sizing import CostModel
 from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.search.balance.filling import Content, fill, share
+from nirbridge.partitioner.search.balance.ragged import ragged_columns, with_ragged
 from nirbridge.partitioner.search.balance.swaps import core_slots
 from nirbridge.partitioner.search.balance.ways import Stretch, StretchCosts, Way, ways_of
 from nirbridge.partitioner.search.cores import Work
@@ -54,14 +55,27 @@ BUDGETS: Mapping[str, BalanceBudget] = {
 
 
 def balanced(
-    sizes: CostModel, cap: Array, groups: Mapping[str, int], enough: int, budget: BalanceBudget, seed: int
+    sizes: CostModel,
+    cap: Array,
+    groups: Mapping[str, int],
+    enough: int,
+    budget: BalanceBudget,
+    seed: int,
+    *,
+    ragged: bool = False,
 ) -> Blocks | None:
-    """Cores by balanced fillings; stops at ``enough`` cores. None: no filling is legal, or the work was spent."""
+    """Cores by balanced fillings; stops at ``enough`` cores. None: no filling is legal, or the work was spent.
+
+    ``ragged``: with columns that leave channels out, where that saves words; None where it does nowhere.
+    """
     forms = [edge.form for edges in sizes.incoming.values() for edge in edges]
     if sum(synapses(form) for form in forms if isinstance(form, Explicit)) > LISTED_MAX:
         return None
+    left = ragged_columns(sizes) if ragged else {}
+    if ragged and not left:
+        return None
     costs = StretchCosts(sizes, cap, Work(budget.work))
-    ways = ways_of(costs, WEIGHTS, groups)
+    ways = with_ragged(costs, ways_of(costs, WEIGHTS, groups), left)
     cores = _filled(costs, ways) if ways else None
     if cores is None:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
@@ -66,6 +66,11 @@ class Way:
             found.append(Slice(self.population, tuple(by_axis[axis] for axis in sorted(by_axis))))
         return found
 
+    def joint_words(self, sizes: CostModel, slices: Sequence[Slice]) -> int | None:
+        """Words of the slices where lists run on from one into the next; None: each slice has lists of its own."""
+        del sizes, slices
+        return None
+
     def in_order(self, values: Mapping[str, Array]) -> Array:
         """Values of the population's neurons in the order of this way."""
         own = values[self.population]
@@ -105,7 +110,7 @@ class StretchCosts:
         """The packing vector of places ``start`` to ``stop``."""
         if (start, stop) not in way.costs:
             self.work.left -= COST_WORK
-            way.costs[start, stop] = self._cost(way.slices(start, stop))
+            way.costs[start, stop] = self._cost(way, way.slices(start, stop))
         self.work.left -= 1
         own = way.costs[start, stop]
         if id(way) not in self._charged:
@@ -113,11 +118,13 @@ class StretchCosts:
         slots = self._charged[id(way)]
         return (*own[:5], int(slots[stop] - slots[start]))
 
-    def _cost(self, slices: list[Slice]) -> Cost:
+    def _cost(self, way: Way, slices: list[Slice]) -> Cost:
         total = [0] * len(self.cap)
         for s in slices:
             for i, x in enumerate(self.sizes.cost(s.population, s.box)):
                 total[i] += x
+        words = way.joint_words(self.sizes, slices)
+        total[2] = total[2] if words is None else words
         if len(slices) > 1 and total[1] > self.cap[1] // 2:
             # the slices share sources, which count only where axons are scarce
             total[1] = sum(map(len, block_sources(self.sizes, slices).values()))
@@ -150,7 +157,7 @@ def ways_of(costs: StretchCosts, weights: tuple[float, float], groups: Mapping[s
     for name in costs.sizes.shapes:
         best: tuple[float, list[Way]] | None = None
         for ways in _candidates(costs.sizes, name, groups.get(name, 0)):
-            share = _share(costs, ways[len(ways) // 2])
+            share = share_of(costs, ways[len(ways) // 2])
             # whole rows, the first candidate, leave least to cut
             if share is not None and (best is None or float(share @ weights) < best[0] * CLEAR_GAIN):
                 words = _words(costs, name, None, float(share[1]))
@@ -166,14 +173,14 @@ def way_of(costs: StretchCosts, name: str, axes: tuple[int, ...], channels: tupl
     low, high = channels
     lengths = tuple(high - low if axis == 0 and len(axes) > 1 else costs.sizes.shapes[name][axis] for axis in axes)
     way = Way(name, axes, lengths, low, 0)
-    share = _share(costs, way)
+    share = share_of(costs, way)
     if share is None:
         return None
     return replace(way, words=_words(costs, name, channels if len(axes) > 1 else None, float(share[1])))
 
 
 def _with_words(way: Way, words: float) -> Way:
-    return Way(way.population, way.axes, way.lengths, way.first_channel, way.group, words, way.costs)
+    return replace(way, words=words)
 
 
 def _words(costs: StretchCosts, name: str, channels: tuple[int, int] | None, sampled: float) -> float:
@@ -202,7 +209,7 @@ def _candidates(sizes: CostModel, name: str, group: int) -> list[list[Way]]:
     return [*found, [Way(name, axes, tuple(shape[x] for x in axes), 0, group)]]
 
 
-def _share(costs: StretchCosts, way: Way) -> Array | None:
+def share_of(costs: StretchCosts, way: Way) -> Array | None:
     """Shares of a core, in neurons and in words, of a neuron in full cores from a middle row on; None: it fits none."""
     grain = way.grains()[0]
     stretch = Stretch(way, (way.size // grain // 2) * grain, way.size)
