@@ -136,8 +136,13 @@ def _limited(reach: Array, start: Array, drive: Array, last: int) -> tuple[Array
 
 
 def output_ranges(populations: Sequence[FixedPopulation], inputs: Mapping[str, OutputRange]) -> dict[str, OutputRange]:
-    """Range of every source before anything else is known: 0 to ``max_spikes`` of a neuron."""
-    return {**inputs, **{p.name: OutputRange(0, p.neuron.max_spikes) for p in populations}}
+    """Range of every source before anything else is known: 0 to ``max_spikes`` of a neuron, v of a readout."""
+    return {**inputs, **{p.name: _sent(p.neuron) for p in populations}}
+
+
+def _sent(n: FixedNeuron) -> OutputRange:
+    last = signed_max(n.v_bits)
+    return OutputRange(0, n.max_spikes) if n.fires else OutputRange(-last, last)
 
 
 def prove(quantized: QuantizedNetwork) -> dict[str, AccumulatorBounds]:
@@ -148,6 +153,17 @@ def prove(quantized: QuantizedNetwork) -> dict[str, AccumulatorBounds]:
     for projection in quantized.projections:
         into[projection.target].append(projection)
     return {p.name: bounds_of(p, *total_input_range(into[p.name], sent, p.size)) for p in quantized.populations}
+
+
+def largest_sum(quantized: QuantizedNetwork) -> int:
+    """A bound of every sum of weighted inputs, also of those that are shifted to the right at the end."""
+    inputs = {p.name: OutputRange(-p.value_max if p.graded else 0, p.value_max) for p in quantized.inputs}
+    sent = output_ranges(quantized.populations, inputs)
+    totals = dict.fromkeys((p.name for p in quantized.populations), 0)
+    for p in quantized.projections:
+        low, high = operator_bounds(p.operator, sent[p.source])
+        totals[p.target] += max(-int(low.min(initial=0)), int(high.max(initial=0))) << max(0, p.weight_exp)
+    return max(totals.values(), default=0)
 
 
 def total_input_range(

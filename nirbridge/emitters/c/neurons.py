@@ -107,7 +107,8 @@ def _fire(n: Neurons) -> Iterator[str]:
         yield f"const int32_t spikes = {fired};"
         fired = "spikes != 0"
     if n.rests:
-        yield f"m->{n.id}_rest[i] = (uint16_t)({fired} ? {_hold(n)} : rest != 0u ? rest - 1u : 0u);"
+        cast = "" if n.rest_type == "uint32_t" else f"({n.rest_type})"
+        yield f"m->{n.id}_rest[i] = {cast}({fired} ? {_hold(n)} : rest != 0u ? rest - 1u : 0u);"
     if f.reset == "zero":
         yield f"v = {fired} ? 0 : v;"
     elif f.reset == "subtract":

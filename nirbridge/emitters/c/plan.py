@@ -125,6 +125,11 @@ class Neurons:
         """True where neurons have a refractory period."""
         return self.population.neuron.fires and max(self.parameters["hold"].values) > 0
 
+    @property
+    def rest_type(self) -> str:
+        """The C type of the time steps that are left of a refractory period."""
+        return "uint16_t" if max(self.parameters["hold"].values) < 1 << 16 else "uint32_t"
+
 
 @dataclass(frozen=True, slots=True)
 class CPlan:

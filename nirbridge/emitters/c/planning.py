@@ -11,7 +11,7 @@ from nirbridge._types import Shape
 from nirbridge.arrays import Array
 from nirbridge.emitters.c.plan import INPUT_SHIFT, CPlan, Neurons, Parameter, Source, Synapses, integer_type
 from nirbridge.errors import ModelError, counted, quoted
-from nirbridge.quantization.model import FixedPopulation, FixedProjection, QuantizedNetwork
+from nirbridge.quantization.model import AccumulatorBounds, FixedPopulation, FixedProjection, QuantizedNetwork
 from nirbridge.quantization.operators import weights_of
 from nirbridge.quantization.overflow import OutputRange, operator_bounds, output_ranges, prove
 
@@ -35,7 +35,7 @@ def c_plan(quantized: QuantizedNetwork) -> CPlan:
     sent = output_ranges(quantized.populations, _input_ranges(quantized))
     sources = _sources(quantized, sent)
     bounds = prove(quantized)
-    wide = {p.name: _is_wide(p, max(map(abs, bounds[p.name].a_in))) for p in quantized.populations}
+    wide = {p.name: _is_wide(p, bounds[p.name]) for p in quantized.populations}
     synapses: dict[str, list[Synapses]] = {p.name: [] for p in quantized.populations}
     for k, projection in enumerate(quantized.projections):
         if weights_of(projection.operator).any():  # else it adds nothing, and C has no arrays of no elements
@@ -51,17 +51,15 @@ def c_plan(quantized: QuantizedNetwork) -> CPlan:
 
 
 def _sources(quantized: QuantizedNetwork, sent: Mapping[str, OutputRange]) -> dict[str, Source]:
-    """Inputs and populations by name; a readout sends its potential."""
+    """Inputs and populations by name."""
     depths = _depths(quantized)
     sources = {
         p.name: _source(f"in{k}", p.shape, depths[p.name], not p.graded, sent[p.name])
         for k, p in enumerate(quantized.inputs)
     }
     for k, p in enumerate(quantized.populations):
-        last = (1 << (p.neuron.v_bits - 1)) - 1
-        reach = sent[p.name] if p.neuron.fires else OutputRange(-last, last)
         binary = p.neuron.fires and p.neuron.max_spikes == 1
-        sources[p.name] = _source(f"p{k}", p.shape, depths[p.name], binary, reach)
+        sources[p.name] = _source(f"p{k}", p.shape, depths[p.name], binary, sent[p.name])
     return sources
 
 
@@ -82,10 +80,12 @@ def _source(name: str, shape: Shape, depth: int, binary: bool, reach: OutputRang
     return Source(name, math.prod(shape), binary, slots, kind)
 
 
-def _is_wide(p: FixedPopulation, reach: int) -> bool:
+def _is_wide(p: FixedPopulation, bounds: AccumulatorBounds) -> bool:
     """True where a sum of a time step of the neuron may not fit 32 bits."""
-    n = p.neuron
-    current = (1 << n.u_bits) + (reach << INPUT_SHIFT)
+    n, drive = p.neuron, max(map(abs, bounds.a_in)) << INPUT_SHIFT
+    current = (1 << n.u_bits) + drive
+    if drive > 1 << n.u_bits:  # a larger drive takes the current out of its register for good
+        current += max(map(abs, bounds.u))
     potential = (1 << (n.v_bits - 1)) + current + int(np.abs(n.bias).max(initial=0))
     values = [n.fires_above, n.reset_amount, n.spike_size, n.v_min, n.v_init, n.u_init]
     largest = max((int(np.abs(x).max(initial=0)) for x in values if x is not None), default=0)

@@ -94,7 +94,7 @@ def _arrays(plan: CPlan) -> Iterator[tuple[str, str, tuple[int, ...]]]:
         if n.keeps_current:
             yield n.kind, f"{n.id}_u", (n.source.size,)
         if n.rests:
-            yield "uint16_t", f"{n.id}_rest", (n.source.size,)
+            yield n.rest_type, f"{n.id}_rest", (n.source.size,)
     for source in (*plan.inputs, *(n.source for n in plan.neurons)):
         if source.slots:
             yield source.type, f"{source.id}_sent", (source.slots, source.words if source.is_binary else source.size)

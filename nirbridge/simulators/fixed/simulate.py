@@ -17,7 +17,7 @@ from nirbridge.network.graph import PopulationGroup, population_groups
 from nirbridge.network.model import Network
 from nirbridge.quantization.model import FixedProjection, QuantizedNetwork
 from nirbridge.quantization.operators import weights_of
-from nirbridge.quantization.overflow import prove
+from nirbridge.quantization.overflow import largest_sum, prove
 from nirbridge.simulators.checks import check_state
 from nirbridge.simulators.crew import Crew
 from nirbridge.simulators.fixed.host_io import (
@@ -194,6 +194,8 @@ def _sent_types(quantized: QuantizedNetwork) -> dict[str, type]:
 def _kind(quantized: QuantizedNetwork, parts: FixedBackend, reach: int) -> type:
     """int32 for sums that are proved to fit it, of weights that fit 16 bits; else int64."""
     sizes = [np.abs(weights_of(p.operator)).max(initial=0) << max(0, p.weight_exp) for p in quantized.projections]
+    if any(p.weight_exp < 0 for p in quantized.projections):  # sums are larger before they are shifted
+        reach = largest_sum(quantized)
     narrow = reach < 2**31 and all(size < 2**15 for size in sizes)
     return np.int32 if narrow and parts.name == "fast" else np.int64
 

@@ -16,7 +16,7 @@ from nirbridge.errors import DoesNotFit, ModelError
 from nirbridge.network.model import Network
 from nirbridge.pipeline import load_chip, load_network, verify_network
 from nirbridge.quantization.model import FixedInput
-from nirbridge.quantization.overflow import OutputRange, input_bounds
+from nirbridge.quantization.overflow import OutputRange, input_bounds, prove
 from nirbridge.simulators.types import Probe
 from nirbridge.testing import networks
 from nirbridge.verification.verify import verification_failures
@@ -112,6 +112,35 @@ def test_sums_of_more_than_32_bits() -> None:
     arrays = assert_equal_to_fixed(q, random_inputs(q, 200))
     assert abs(arrays["p", "v"]).max() > 2**36
     assert arrays["p", "s"].any()
+
+
+def test_a_readout_that_drives_needs_wider_sums() -> None:
+    """A readout sends its potential, not 0 or 1: sums of it exceed 32 bits where sums of spikes would not."""
+    rng = np.random.default_rng(3)
+    silent = population("silent", (6,), neuron(dv=0, bias_mant=30_000, fires_above=None))
+    last = population("last", (3,), neuron(du=100, dv=300, fires_above=1 << 20))
+    edges = [projection("in", "silent", dense(rng, 6, 4)), projection("silent", "last", dense(rng, 3, 6, 60))]
+    q = whole(quantized([FixedInput("in", (4,))], [silent, last], edges, ["last"]))
+    assert prove(q)["last"].a_in[1] > 2**25
+    assert_equal_to_fixed(q, random_inputs(q, 60))
+
+
+def test_currents_that_leave_their_register() -> None:
+    """A drive of more than 2 to the u_bits is not taken back by the wrap: the current grows beyond 32 bits."""
+    rng = np.random.default_rng(6)
+    p = population("p", (3,), replace(neuron(du=1, dv=4096, fires_above=1 << 20), u_bits=16))
+    edge = projection("in", "p", dense(rng, 3, 8, 60), weight_exp=12)
+    q = whole(quantized([FixedInput("in", (8,))], [p], [edge], ["p"]))
+    assert_equal_to_fixed(q, random_inputs(q, 80))
+
+
+def test_refractory_periods_of_more_than_16_bits() -> None:
+    rng = np.random.default_rng(4)
+    p = population("p", (5,), neuron(refractory_steps=[0, 1, 1 << 16, (1 << 16) + 3, 3]))
+    q = whole(quantized([FixedInput("in", (4,))], [p], [projection("in", "p", dense(rng, 5, 4, 60))], ["p"]))
+    spikes = assert_equal_to_fixed(q, random_inputs(q, 60))["p", "s"].sum(axis=(0, 1))
+    assert spikes[2] == spikes[3] == 2
+    assert spikes[4] > 4
 
 
 def test_probes_and_samples() -> None:

@@ -131,3 +131,28 @@ def test_a_state_that_24_bits_do_not_hold_is_stepped_as_the_rule_says() -> None:
     both = [FixedSimulator(q, x).run(values, record=ALL, state=SimulationState(0, wide)) for x in ("reference", "fast")]
     for key, array in both[0].recording.arrays.items():
         np.testing.assert_array_equal(both[1].recording.arrays[key], array)
+
+
+@pytest.mark.parametrize("is_readout", [False, True])
+def test_sums_that_are_shifted_to_the_right_may_exceed_32_bits(is_readout: bool) -> None:
+    """Large values come from a graded input, or from a readout, whose potential is sent."""
+    rng = np.random.default_rng(0)
+    plain = FixedNeuron(
+        du=whole(4095), dv=whole(4096), bias_mant=whole(0), bias_exp=0, fires_above=None, reset="none", v_min=None,
+        reset_amount=whole(0), spike_size=whole(1), max_spikes=1, refractory_steps=whole(0), v_init=whole(0),
+        u_init=whole(0), scale=freeze(np.float64(1)), v_offset=freeze(np.float64(0)),
+    )  # fmt: skip
+    weights = whole(2 * rng.integers(60, 128, (40, 40)))
+    first = FixedProjection("in", "a", Dense(weights), 8, 0 if is_readout else -9)
+    second = FixedProjection("a", "b", Dense(weights), 8, -9)
+    q = QuantizedNetwork(
+        chip="loihi2", dt=1.0, populations=tuple(FixedPopulation(x, (40,), plain, "custom") for x in "ab"),
+        projections=(first, second), inputs=(FixedInput("in", (40,), 1000 if is_readout else 2**20),),
+        outputs=(Port("out", (40,)),), reads=(Projection("b", "out", Identity((40,))),), latency={"out": 2}, formats={},
+    )  # fmt: skip
+    values = np.full((6, 2, 40), q.inputs[0].value_max)
+    plain_run, compiled = (
+        FixedSimulator(q, backend).run(values, record=ALL).recording.arrays for backend in ("reference", "fast")
+    )
+    assert max(int(np.abs(a).max()) for a in plain_run.values()) > 2**22
+    assert all(np.array_equal(compiled[key], array) for key, array in plain_run.items())
