@@ -137,7 +137,7 @@ def fixed_neuron(rng: Rng, of: Shape) -> FixedNeuron:
         if kind == 0:
             return rng.integers(low, high, of)
         if kind == 1 and len(of) > 1:
-            return np.broadcast_to(rng.integers(low, high, (of[0],) + (1,) * (len(of) - 1)), of)
+            return np.broadcast_to(rng.integers(low, high, of[:1] + (1,) * (len(of) - 1)), of)
         return int(rng.integers(low, high))
 
     fires, several = rng.random() < 0.85, rng.random() < 0.3
