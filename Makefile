@@ -4,7 +4,10 @@
 PYTHON ?=
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install --constraint constraints.txt
+INSTALL := -m pip --quiet --disable-pip-version-check install --constraint constraints.txt
+PIP := $(BIN)/python $(INSTALL)
+# A second environment for the open compiler stack (JAX, IREE, xDSL), some 300 MB that the other tests do not need.
+STACK := .venv-stack
 # One process a core, at most four: each loads torch, and more gain little. `make test WORKERS=` runs in one process.
 WORKERS ?= --numprocesses auto --maxprocesses 4 --dist worksteal
 DEMO := $(BIN)/nirbridge map examples/models/digits_cnn.nir
@@ -16,7 +19,7 @@ export NIRBRIDGE_CACHE := $(CURDIR)/$(VENV)/cache
 unexport PYTHONPATH
 unexport PYTHONHOME
 
-.PHONY: help tools demo test test-slow docs wheel mutants fuzz check format clean
+.PHONY: help tools demo test test-slow test-stack docs wheel mutants fuzz check format clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -36,6 +39,10 @@ test: $(VENV)/.test $(VENV)/.lava ## set up everything that the tests need and r
 
 test-slow: $(VENV)/.test $(VENV)/.lava ## the tests that take long, too
 	$(BIN)/python -m pytest $(WORKERS) -m "not benchmark"
+
+# A package that is absent there is a failure; elsewhere these tests are skipped.
+test-stack: $(STACK)/.test ## set up JAX, IREE and xDSL in .venv-stack and run the tests that need them
+	NIRBRIDGE_STACK=required $(STACK)/bin/python -m pytest $(WORKERS) tests/stack
 
 docs: $(VENV)/.docs $(VENV)/.lava ## build the site in build/site: pages, notebooks, Python reference; warnings are errors
 	$(BIN)/python docs/site
@@ -65,12 +72,12 @@ format: $(VENV)/.dev ## format the code and fix what can be fixed
 	$(BIN)/ruff check --fix .
 
 clean: ## remove the environment and caches
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis *.egg-info build dist
+	rm -rf $(VENV) $(STACK) .pytest_cache .ruff_cache .hypothesis *.egg-info build dist
 
-$(VENV)/.made:
+$(VENV)/.made $(STACK)/.made:
 	@set -e; for python in "$(PYTHON)" python3.11 python3 python3.12 python3.13 python3.14; do \
 	  if [ -n "$$python" ] && "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
-	    echo "$$python -m venv $(VENV)"; "$$python" -m venv $(VENV); touch $@; exit 0; \
+	    echo "$$python -m venv $(@D)"; "$$python" -m venv $(@D); touch $@; exit 0; \
 	  fi; \
 	  if [ -n "$(PYTHON)" ]; then break; fi; \
 	done; echo "no Python 3.11 or newer found; name one with: make PYTHON=/path/to/python3" >&2; exit 1
@@ -112,3 +119,12 @@ $(VENV)/.docs: $(VENV)/.test
 $(VENV)/.dev: $(VENV)/.test
 	$(PIP) --editable ".[dev]"
 	@touch $(VENV)/.core $@
+
+# torch first, as above. Spyx and SNNAX are what importers are held against.
+$(STACK)/.torch: $(STACK)/.made constraints.txt
+	$(STACK)/bin/python $(INSTALL) torch
+	@touch $@
+
+$(STACK)/.test: $(STACK)/.torch pyproject.toml constraints.txt
+	$(STACK)/bin/python $(INSTALL) --editable ".[test]" jax iree-base-compiler iree-base-runtime xdsl equinox spyx snnax
+	@touch $@
