@@ -28,6 +28,7 @@ ROOMS = (
     ("partitioner",),
     ("mapping",),
     ("simulators",),
+    ("dialect",),
     ("emitters",),
     ("comparison",),
     ("verification",),

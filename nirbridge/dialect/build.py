@@ -1,0 +1,144 @@
+"""A network as a module of the dialect. Needs xDSL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i1, i64
+from xdsl.ir import Region
+
+from nirbridge.dialect.module import DialectModule
+from nirbridge.dialect.neurons import NeuronOp
+from nirbridge.dialect.step import StepBuilder
+from nirbridge.dialect.structure import NetworkOp
+from nirbridge.dialect.synapses import CurrentOp
+from nirbridge.dialect.values import ELEMENTS, Resources, integer, integers, real, tensor_type, text, texts
+from nirbridge.network.check import check_network
+from nirbridge.network.compose import parts_of
+from nirbridge.network.graph import population_groups
+from nirbridge.network.model import Network, Population, Projection
+from nirbridge.network.neurons import Neuron
+
+Variable = tuple[str, str]
+"""A node and one of its variables, as recordings name them."""
+Place = tuple[int, Sequence[tuple[int, int]]]
+"""A core, and the range of neurons along each axis that it holds."""
+DTYPES = ("float32", "float64")
+
+
+def network_module(
+    network: Network,
+    dtype: str = "float32",
+    records: Sequence[Variable] = (),
+    placement: Mapping[str, Sequence[Place]] | None = None,
+) -> DialectModule:
+    """The module of a network in ``dtype``.
+
+    Args:
+        network: any network that the reference simulates.
+        dtype: type of its tensors; weights and coefficients are stored as the network has them.
+        records: variables (``s``, ``u``, ``v``, ``i`` of a population, ``s`` of an input) that become further results.
+        placement: cores of a population's slices, kept as attributes.
+
+    Raises:
+        ModelError: a network that ``check_network`` refuses, or values of a type that the dialect lacks.
+    """
+    check_network(network)
+    return _Builder(network, dtype, placement or {}).module(records)
+
+
+class _Builder:
+    """One time step of a network, projection by projection."""
+
+    def __init__(self, network: Network, dtype: str, placement: Mapping[str, Sequence[Place]]) -> None:
+        self.network, self.dtype, self.placement = network, dtype, placement
+        self.step = StepBuilder(ELEMENTS[dtype])
+        self.resources = self.step.resources
+
+    def module(self, records: Sequence[Variable]) -> DialectModule:
+        network, step = self.network, self.step
+        step.block.add_op(self._facts())
+        variables: dict[Variable, Any] = {(p.name, "s"): step.input(p.name, p.shape) for p in network.inputs}
+        for p in (p for group in population_groups(network) for p in group.populations):
+            given = self._neuron(p)
+            variables |= {(p.name, name): value for name, value in given.items()}
+            step.now[p.name] = given["s"]
+        for p in network.outputs:
+            value = step.output(p.name, p.shape, self._currents(p.name))
+            step.result(p.name, "s", value)
+        for name, variable in records:
+            step.result(name, variable, variables[name, variable])
+        step.connect()
+        return DialectModule(ModuleOp(Region(step.block)), self.resources)
+
+    def _currents(self, target: str) -> list[Any]:
+        return [self._current(k, p) for k, p in enumerate(self.network.projections) if p.target == target]
+
+    def _current(self, k: int, p: Projection) -> Any:
+        step = self.step
+        value = step.sent(p.source, p.delay_steps, p.operator.input_shape)
+        for part in parts_of(p.operator):
+            value = step.part(part, value)
+        if p.target_delay_steps.any() or p.target_delay_steps.ndim:
+            value = step.delayed(value, p.target_delay_steps)
+        given: dict[str, Any] = {"index": integer(k), "nodes": texts(p.nodes), "delay_nodes": texts(p.delay_nodes)}
+        given["is_back"] = IntegerAttr(int(p.is_back), i1)
+        given["bias"] = None if p.bias is None else self.resources.attribute(p.bias)
+        return step.op(CurrentOp, [value], value.type, **given)
+
+    def _neuron(self, p: Population) -> dict[str, Any]:
+        given = neuron_attributes(p.neuron, self.resources)
+        index = next(k for k, q in enumerate(self.network.populations) if q is p)
+        given |= {"name": text(p.name), "index": integer(index)}
+        if p.name in self.placement:
+            given["placement"] = placed(self.placement[p.name])
+        kind = tensor_type(self.step.element, None, *p.shape)
+        op = NeuronOp.create(operands=self._currents(p.name), result_types=[kind] * 4, attributes=given)
+        self.step.block.add_op(op)
+        return op.given
+
+    def _facts(self) -> NetworkOp:
+        network = self.network
+        file = {} if network.file is None else {"file": (network.file.name, network.file.sha256)}
+        given: dict[str, Any] = {
+            "dt": real(network.dt),
+            "timing": _plain({f.name: getattr(network.timing, f.name) for f in fields(network.timing)}),
+            "numbers": StringAttr(self.dtype),
+            "facts": _plain({"assumed": network.assumed, "notes": network.notes, **file}),
+        }
+        return NetworkOp.create(attributes=given)
+
+
+def placed(places: Sequence[Place]) -> ArrayAttr[Any]:
+    """Slices and their cores as an attribute."""
+    listed = []
+    for core, ranges in places:
+        along = integers([end for pair in ranges for end in pair])
+        listed.append(DictionaryAttr({"core": integer(core), "slice": along}))
+    return ArrayAttr(listed)
+
+
+def _plain(values: dict[str, Any]) -> DictionaryAttr:
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, tuple):
+            found[name] = texts(value)
+        elif value is not None:
+            found[name] = real(value) if isinstance(value, float) else text(value)
+    return DictionaryAttr(found)
+
+
+def neuron_attributes(n: Neuron, resources: Resources) -> dict[str, Any]:
+    """The fields of a neuron record as attributes; absent ones are left out."""
+    found: dict[str, Any] = {}
+    for f in fields(n):
+        value = getattr(n, f.name)
+        if isinstance(value, str):
+            found[f.name] = text(value)
+        elif isinstance(value, int):
+            found[f.name] = IntegerAttr(value, i64)
+        elif value is not None:
+            found[f.name] = resources.attribute(value)
+    return found

@@ -1,0 +1,1 @@
+"""The dialect lowered to linalg, scf, arith and tensor: one function with the loop over time in it."""

@@ -1,0 +1,285 @@
+"""The operations of a module: those on all time steps at once, and those of the loop over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.dialect.base import element, leading_axes, shape
+from nirbridge.dialect.lowering.delays import delayed, moved_on
+from nirbridge.dialect.lowering.function import Extent, FunctionText, Tensor
+from nirbridge.dialect.lowering.linear import conv, dense, sparse, sum_pool
+from nirbridge.dialect.lowering.neurons import REST, FixedStep, RealStep, fixed_states, real_states
+from nirbridge.dialect.lowering.pointwise import Node, Pointwise
+from nirbridge.dialect.neurons import NeuronBase, NeuronOp
+from nirbridge.dialect.read import attribute_values, operator_of
+from nirbridge.dialect.structure import CollectOp, DelayOp, InputOp, NetworkOp, OutputOp, ResultOp, ScanOp
+from nirbridge.dialect.synapses import (
+    ConvOp,
+    CurrentOp,
+    DenseOp,
+    RealOp,
+    ScaleOp,
+    ShiftOp,
+    SparseOp,
+    SumPoolOp,
+    Synapse,
+)
+from nirbridge.dialect.values import Resources, unescaped
+from nirbridge.errors import ModelError, quoted
+
+
+@dataclass(slots=True)
+class LoweredState:
+    """A state: what it is of, its start, its argument of the function, and its value in the next time step."""
+
+    of: str
+    variable: str
+    initial: Array
+    argument: Tensor
+    inside: Tensor | None = None
+    following: Tensor | None = None
+
+
+class BodyLowering:
+    """Operations of one module; ``values`` are the tensors of those that are lowered."""
+
+    def __init__(self, f: FunctionText, ops: Sequence[Any], resources: Resources, time: Extent, batch: Extent) -> None:
+        self.f, self.ops, self.resources, self.time, self.batch = f, ops, resources, time, batch
+        self.values: dict[Any, Any] = {}
+        self.neurons: dict[Any, dict[str, LoweredState]] = {}
+        self.histories: dict[Any, LoweredState] = {}
+        self.is_fused = True
+
+    def states(self) -> list[LoweredState]:
+        """Every state of the loop, in the order of the function's arguments."""
+        found: list[LoweredState] = []
+        for op in self.ops:
+            if isinstance(op, NeuronBase):
+                self.neurons[op] = self._neuron_states(op, len(found))
+                found += self.neurons[op].values()
+        depths: dict[Any, int] = {}
+        for op in self.ops:
+            if isinstance(op, DelayOp):
+                steps = self.resources.array(op.steps)
+                depths[op.x] = max(depths.get(op.x, 0), int(steps.max(initial=0)))
+        for x, depth in depths.items():
+            if depth:
+                extents = (depth, *shape(x))
+                argument = self._argument(len(found), str(element(x)), extents)
+                self.histories[x] = LoweredState(_named(x), f"past{len(found)}", np.zeros(extents), argument)
+                found.append(self.histories[x])
+        return found
+
+    def _argument(self, k: int, kind: str, extents: tuple[int, ...]) -> Tensor:
+        return Tensor(f"%state{k}", kind, (self.batch,), extents)
+
+    def _neuron_states(self, op: Any, first: int) -> dict[str, LoweredState]:
+        values = attribute_values(op, self.resources)
+        starts = real_states(values) if isinstance(op, NeuronOp) else fixed_states(values)
+        kind, found = str(element(op.results[0])), {}
+        for k, (name, start) in enumerate(starts.items(), first):
+            own = "i32" if name == REST and isinstance(op, NeuronOp) else kind
+            found[name] = LoweredState(_name(op), name, start, self._argument(k, own, op.shape))
+        return found
+
+    def before(self) -> None:
+        """Operations on all time steps at once."""
+        for op in self.ops:
+            if isinstance(op, Synapse) and leading_axes(op.x) == 2:
+                x = self.f.merged(self._value(op.x), self._merged_extent())
+                y = self._synapse(op, x)
+                (tensor,) = y if isinstance(y, list) else [self._tensor(y)]
+                self.values[op.y] = self.f.parted(tensor, (self.time, self.batch))
+
+    def _merged_extent(self) -> Extent:
+        if self.time.size is not None and self.batch.size is not None:
+            return Extent(self.time.size * self.batch.size)
+        f = self.f
+        sides = [f.index(e.size) if e.size is not None else e.name for e in (self.time, self.batch)]
+        return Extent(None, f.op(f"arith.muli {sides[0]}, {sides[1]} : index"))
+
+    def loop(self, outs: Sequence[Tensor], collected: Sequence[Any]) -> list[Tensor]:
+        """The loop over time: results over time, then the states after it."""
+        f = self.f
+        states = [*(s for own in self.neurons.values() for s in own.values()), *self.histories.values()]
+        carried = [*outs, *(s.argument for s in states)]
+        inner = [Tensor(f"%carried{k}", t.element, t.lead, t.shape) for k, t in enumerate(carried)]
+        for state, tensor in zip(states, inner[len(outs) :], strict=True):
+            state.inside = tensor
+        extent = f.index(self.time.size) if self.time.size is not None else self.time.name
+        args = ", ".join(f"{a.name} = {t.name}" for a, t in zip(inner, carried, strict=True))
+        types = ", ".join(t.type for t in carried)
+        name, count = f.fresh(), len(carried)
+        many = f":{count}" if count > 1 else ""
+        f.line(
+            f"{name}{many} = scf.for %t = {f.index(0)} to {extent} step {f.index(1)} iter_args({args}) -> ({types}) {{"
+        )
+        f.indent += 1
+        self._time_step()
+        stacked = self._stacked(inner[: len(outs)], collected)
+        for x, state in self.histories.items():
+            assert state.inside is not None
+            state.following = moved_on(f, state.inside, self._value(x))
+        ends = [*stacked, *(s.following or s.argument for s in states)]
+        f.line(f"scf.yield {', '.join(t.name for t in ends)} : {types}")
+        f.indent -= 1
+        f.line("}")
+        names = [f"{name}#{k}" for k in range(count)] if count > 1 else [name]
+        return [Tensor(n, t.element, t.lead, t.shape) for n, t in zip(names, carried, strict=True)]
+
+    def _stacked(self, inner: Sequence[Tensor], collected: Sequence[Any]) -> list[Tensor]:
+        """Outputs over time with the values of this time step."""
+        found = []
+        for into, whole in zip(inner, collected, strict=True):
+            now = self._value(whole.owner.x)
+            rest = [0] * len(now.shape)
+            found.append(self.f.inserted(now, into, ["%t", 0, *rest], [1, self.batch, *now.shape]))
+        return found
+
+    def _time_step(self) -> None:
+        for op in self.ops:
+            if isinstance(op, ScanOp):
+                self.values[op.y] = self.f.slice(self._value(op.x), (self.batch,), "%t", 0)
+            elif isinstance(op, DelayOp):
+                self.values[op.y] = self._delay(op)
+            elif isinstance(op, NeuronBase):
+                self._neuron(op)
+            elif isinstance(op, OutputOp):
+                p = self._pointwise(shape(op.y), str(element(op.y)))
+                total = self._sum(p, op.operands, str(element(op.y)))
+                (self.values[op.y],) = p.finish([total])
+            elif isinstance(op, RealOp):
+                self.values[op.y] = self._real(op)
+            elif isinstance(op, Synapse):
+                if leading_axes(op.x) == 1:
+                    self.values[op.y] = self._synapse(op, self.values.get(op.x))
+            elif not isinstance(op, InputOp | ResultOp | CollectOp | NetworkOp):
+                raise ModelError.of("dialect", f"an operation {quoted(op.name)}", "it has no lowering", "remove it")
+
+    def _value(self, value: Any) -> Tensor:
+        if value not in self.values:
+            found = f"a value of {quoted(value.owner.name)} is used before its time step has it"
+            raise ModelError.of("dialect", found, "a cycle leads through a delay", "delay it by 1 or more")
+        return self._tensor(self.values[value])
+
+    def _tensor(self, value: Any) -> Tensor:
+        """The value as a tensor: elementwise operations that wait for their use are written."""
+        if isinstance(value, Tensor):
+            return value
+        p, node = value
+        (tensor,) = p.finish([node])
+        return tensor
+
+    def _pointwise(self, extents: Any, kind: str) -> Pointwise:
+        del kind
+        return Pointwise(self.f, (self.batch,), extents, self.is_fused)
+
+    def _delay(self, op: DelayOp) -> Tensor:
+        steps = self.resources.array(op.steps)
+        history = self.histories.get(op.x)
+        now = self._value(op.x) if not steps.all() else None
+        return delayed(self.f, None if history is None else history.inside, now, steps)
+
+    def _sum(self, p: Pointwise, currents: Sequence[Any], kind: str) -> Node:
+        total: Node | None = None
+        for current in currents:
+            node = self._node(p, current)
+            total = node if total is None else p.op("arith.addf" if kind.startswith("f") else "arith.addi", total, node)
+        return p.number(0, kind) if total is None else total
+
+    def _node(self, p: Pointwise, value: Any) -> Node:
+        found = self.values.get(value)
+        if isinstance(found, tuple):
+            return found[1]
+        return p.of(self._value(value))
+
+    def _neuron(self, op: Any) -> None:
+        kind, states = str(element(op.results[0])), self.neurons[op]
+        p = self._pointwise(op.shape, kind)
+        drive = self._sum(p, op.operands, kind) if op.operands else None
+        step = (RealStep if isinstance(op, NeuronOp) else FixedStep)(p, attribute_values(op, self.resources), kind)
+        found = step.step(drive, {name: p.of(s.inside) for name, s in states.items() if s.inside is not None})
+        needed = [name for name in found if name in states or (name in op.given and any(op.given[name].uses))]
+        own = {id(found[name]): s.inside for name, s in states.items() if s.inside is not None}
+        tensors = dict(zip(needed, self._distinct(p, [found[name] for name in needed], own), strict=True))
+        for name, state in states.items():
+            state.following = tensors[name]
+        self.values |= {value: tensors[name] for name, value in op.given.items() if name in tensors}
+
+    @staticmethod
+    def _distinct(p: Pointwise, nodes: Sequence[Node], states: Mapping[int, Tensor]) -> list[Tensor]:
+        """The values as tensors; one that stands for several variables is computed once, a state in its own place."""
+        unique = list({id(node): node for node in nodes}.values())
+        into = {k: states[id(node)] for k, node in enumerate(unique) if id(node) in states}
+        tensors = {id(node): tensor for node, tensor in zip(unique, p.finish(unique, into), strict=True)}
+        return [tensors[id(node)] for node in nodes]
+
+    def _real(self, op: RealOp) -> Tensor:
+        p = Pointwise(self.f, (self.batch,), shape(op.x), self.is_fused)
+        value = p.op("arith.sitofp", p.of(self._value(op.x)), element=str(element(op.y)))
+        kind = str(element(op.y))
+        scale = p.number(self.resources.array(op.scale), kind)
+        if op.offset is None:
+            value = p.op("arith.mulf", value, scale)
+        else:
+            value = p.op(
+                "arith.addf", p.op("arith.divf", value, scale), p.number(self.resources.array(op.offset), kind)
+            )
+        return p.finish([value])[0]
+
+    def _synapse(self, op: Any, x: Any) -> Any:
+        """A tensor, or elementwise operations that wait for the neuron that they belong to."""
+        x = self._value(op.x) if x is None else x
+        if isinstance(op, ScaleOp | CurrentOp | ShiftOp):
+            return self._elementwise(op, x)
+        tensor = self._tensor(x)
+        part = operator_of(op, self.resources)
+        if isinstance(op, DenseOp):
+            return dense(self.f, part, tensor)
+        if isinstance(op, SparseOp):
+            return sparse(self.f, part, tensor)
+        if isinstance(op, ConvOp):
+            return conv(self.f, part, tensor)
+        if isinstance(op, SumPoolOp):
+            summed = sum_pool(self.f, part, tensor)
+            p = Pointwise(self.f, summed.lead, summed.shape, self.is_fused)
+            factor = p.number(part.factor, summed.element)
+            return summed if part.factor == 1.0 else (p, p.op("arith.mulf", p.of(summed), factor))
+        return self.f.unflat(self.f.flat(tensor), op.given) if op.given != op.taken else x
+
+    def _elementwise(self, op: Any, x: Any) -> Any:
+        kind = str(element(op.y))
+        if isinstance(x, Tensor):
+            p = Pointwise(self.f, x.lead, x.shape, self.is_fused)
+            node = p.of(x)
+        else:
+            p, node = x
+        if isinstance(op, ScaleOp):
+            return p, p.op("arith.mulf", node, p.number(self.resources.array(op.scale), kind))
+        if isinstance(op, ShiftOp):
+            exponent = op.exponent.value.data
+            word = "arith.shli" if exponent >= 0 else "arith.shrsi"
+            return (p, p.op(word, node, p.number(abs(exponent), kind))) if exponent else x
+        if op.bias is None:
+            return x
+        return p, p.op("arith.addf", node, p.number(self.resources.array(op.bias), kind))
+
+
+def _name(op: Any) -> str:
+    return unescaped(op.attributes["name"].data)
+
+
+def _named(value: Any) -> str:
+    """The node that a delayed value is of: its source, or the target of a synapse."""
+    owner = value.owner
+    if isinstance(owner, ScanOp):
+        return _name(owner.x.owner)
+    while not isinstance(owner, NeuronBase | OutputOp):  # forwards, which a projection ends
+        (use, *_) = owner.results[0].uses
+        owner = use.operation
+    return _name(owner)

@@ -1,0 +1,175 @@
+"""Linear operators in linalg on tensors with one leading axis. Sums begin at 0 and run over ascending indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from nirbridge._types import Shape
+from nirbridge.arrays import Array
+from nirbridge.dialect.lowering.function import Body, FunctionText, Tensor, type_text
+from nirbridge.network.operators import Conv, Dense, Sparse, SumPool
+
+MATRIX_MAX = 2**20
+"""Sparse operators with fewer elements than this as a matrix are one: a product is quicker than looking up places."""
+PADDED_MAX = 16
+"""Rows of a sparse operator are padded to the longest unless that takes more than this many times its entries."""
+
+
+def dense(f: FunctionText, part: Dense, x: Tensor) -> Tensor:
+    """``y[b, n] = sum over k of x[b, k] w[k, n]``."""
+    return product(f, np.asarray(part.weight).T, x)
+
+
+def product(f: FunctionText, table: Array, x: Tensor) -> Tensor:
+    """A product with a matrix ``[pre, post]``."""
+    weight = f.array(np.ascontiguousarray(table), x.element)
+    out = f.filled(x.element, x.lead, (table.shape[1],))
+    ins = f"ins({x.name}, {weight.name} : {x.type}, {weight.type}) outs({out.name} : {out.type})"
+    return replace(out, name=f.op(f"linalg.matmul {ins} -> {out.type}"))
+
+
+def sparse(f: FunctionText, part: Sparse, x: Tensor) -> Tensor:
+    """A small operator as a matrix; else rows of equal length, padded by entries of weight 0; else entry by entry."""
+    flat, rows = f.flat(x), np.repeat(np.arange(len(part.indptr) - 1), np.diff(part.indptr))
+    pre, post = flat.shape[0], len(part.indptr) - 1
+    if pre * post <= MATRIX_MAX:
+        table = np.zeros((pre, post), np.asarray(part.data).dtype)
+        np.add.at(table, (part.indices, rows), part.data)
+        return f.unflat(product(f, table, flat), part.output_shape)
+    longest = int(np.diff(part.indptr).max(initial=0))
+    if post * longest <= PADDED_MAX * max(len(part.data), 1):
+        return f.unflat(_padded_rows(f, part, flat, longest), part.output_shape)
+    return f.unflat(_entries(f, part, flat, rows), part.output_shape)
+
+
+def _padded_rows(f: FunctionText, part: Sparse, x: Tensor, longest: int) -> Tensor:
+    counts = np.diff(part.indptr)
+    inside = np.arange(longest) < counts[:, None]
+    places, weights = np.zeros(inside.shape, np.int32), np.zeros(inside.shape, np.asarray(part.data).dtype)
+    places[inside], weights[inside] = part.indices, part.data
+    index, weight = f.array(places, "i32"), f.array(weights, x.element)
+    out = f.filled(x.element, x.lead, (len(counts),))
+    row, place, taken, w, i, total = (f.fresh() for _ in range(6))
+    lines = [
+        f"{row} = linalg.index 0 : index",
+        f"{place} = arith.index_cast {i} : i32 to index",
+        f"{taken} = tensor.extract {x.name}[{row}, {place}] : {x.type}",
+    ]
+    term, added = _added(f, x.element, taken, w, total)
+    maps = ["(b, n, k) -> (n, k)"] * 2 + ["(b, n, k) -> (b, n)"]
+    body = Body([i, w, total], [*lines, *added], [term])
+    return f.generic(maps, ["parallel", "parallel", "reduction"], [index, weight], [out], body)[0]
+
+
+def _entries(f: FunctionText, part: Sparse, x: Tensor, rows: Array) -> Tensor:
+    """Rows of very different lengths: a loop over the entries, for every sample."""
+    index, row, weight = f.array(part.indices, "i64"), f.array(rows, "i64"), f.array(part.data, x.element)
+    out = f.filled(x.element, x.lead, (len(part.indptr) - 1,))
+    zero, one, count = f.index(0), f.index(1), f.index(len(part.data))
+    extent = f.index(x.lead[0].size) if x.lead[0].size is not None else x.lead[0].name
+    sample, entry, outer, inner, loop, done = (f.fresh() for _ in range(6))
+    kind = out.type
+    f.line(f"{loop} = scf.for {sample} = {zero} to {extent} step {one} iter_args({outer} = {out.name}) -> ({kind}) {{")
+    f.line(f"{done} = scf.for {entry} = {zero} to {count} step {one} iter_args({inner} = {outer}) -> ({kind}) {{")
+    at = [f.op(f"tensor.extract {t.name}[{entry}] : {t.type}") for t in (row, index, weight)]
+    target, source = (f.op(f"arith.index_cast {name} : i64 to index") for name in at[:2])
+    value = f.op(f"tensor.extract {x.name}[{sample}, {source}] : {x.type}")
+    old = f.op(f"tensor.extract {inner}[{sample}, {target}] : {kind}")
+    new, lines = _added(f, x.element, value, at[2], old)
+    for text in lines:
+        f.line(text)
+    stored = f.op(f"tensor.insert {new} into {inner}[{sample}, {target}] : {kind}")
+    for text in (f"scf.yield {stored} : {kind}", "}", f"scf.yield {done} : {kind}", "}"):
+        f.line(text)
+    return replace(out, name=loop)
+
+
+def _added(f: FunctionText, element: str, x: str, w: str, total: str) -> tuple[str, list[str]]:
+    """(the new total, the lines that compute it): a product, rounded, then a sum."""
+    kind, term, new = ("f" if element.startswith("f") else "i"), f.fresh(), f.fresh()
+    return new, [
+        f"{term} = arith.mul{kind} {x}, {w} : {element}",
+        f"{new} = arith.add{kind} {total}, {term} : {element}",
+    ]
+
+
+def conv(f: FunctionText, part: Conv, x: Tensor) -> Tensor:
+    """A named convolution over two axes without groups; else the same sums written out."""
+    padded = _padded(f, x, part.padding)
+    weight = f.array(part.weight, x.element)
+    if part.groups == 1 and len(part.kernel) == 2:
+        return _named(f, "linalg.conv_2d_nchw_fchw", part, padded, weight, part.output_shape)
+    return _grouped(f, part, padded, np.asarray(part.weight))
+
+
+def sum_pool(f: FunctionText, part: SumPool, x: Tensor) -> Tensor:
+    """The sums of a pool; its factor is applied afterwards."""
+    padded = _padded(f, x, part.padding)
+    if len(part.kernel) == 2:
+        window = f.empty(x.element, (), part.kernel)
+        return _named(f, "linalg.pooling_nchw_sum", part, padded, window, part.output_shape)
+    channels = part.input_shape[0]
+    ones = np.ones((channels, 1, *part.kernel))
+    whole = Conv(ones, part.stride, part.padding, part.dilation, channels, part.input_shape)
+    return _grouped(f, whole, padded, ones)
+
+
+def _named(f: FunctionText, name: str, part: Any, x: Tensor, weight: Tensor, shape: Shape) -> Tensor:
+    out = f.filled(x.element, x.lead, shape)
+    strides, dilations = (f"dense<{list(v)}> : tensor<{len(v)}xi64>" for v in (part.stride, part.dilation))
+    ins = f"ins({x.name}, {weight.name} : {x.type}, {weight.type}) outs({out.name} : {out.type})"
+    text = f"{name} {{dilations = {dilations}, strides = {strides}}} {ins} -> {out.type}"
+    return replace(out, name=f.op(text))
+
+
+def _grouped(f: FunctionText, part: Conv, x: Tensor, weights: Array) -> Tensor:
+    """Axes: batch, group, kernel, positions; channel of the group and taps are summed over."""
+    groups, spatial = part.groups, len(part.kernel)
+    channels, kernels = x.shape[0] // groups, weights.shape[0] // groups
+    split = _split_channels(f, x, groups, channels)
+    weight = f.array(weights.reshape(groups, kernels, *weights.shape[1:]), x.element)
+    out = f.filled(x.element, x.lead, (groups, kernels, *part.output_shape[1:]))
+    places, taps = [f"y{k}" for k in range(spatial)], [f"t{k}" for k in range(spatial)]
+    axes = f"(b, g, n, {', '.join(places)}, c, {', '.join(taps)})"
+    steps = zip(places, part.stride, taps, part.dilation, strict=True)
+    read = ", ".join(f"{y} * {s} + {t} * {d}" for y, s, t, d in steps)
+    maps = [
+        f"{axes} -> (b, g, c, {read})",
+        f"{axes} -> (g, n, c, {', '.join(taps)})",
+        f"{axes} -> (b, g, n, {', '.join(places)})",
+    ]
+    value, w, total = (f.fresh() for _ in range(3))
+    new, lines = _added(f, x.element, value, w, total)
+    kinds = ["parallel"] * (3 + spatial) + ["reduction"] * (1 + spatial)
+    (summed,) = f.generic(maps, kinds, [split, weight], [out], Body([value, w, total], lines, [new]))
+    rest = "".join(f", [{k + 3}]" for k in range(spatial))
+    into = type_text(x.element, x.lead, part.output_shape)
+    name = f.op(f"tensor.collapse_shape {summed.name} [[0], [1, 2]{rest}] : {summed.type} into {into}")
+    return Tensor(name, x.element, x.lead, part.output_shape)
+
+
+def _split_channels(f: FunctionText, x: Tensor, groups: int, channels: int) -> Tensor:
+    shape = (groups, channels, *x.shape[1:])
+    rest = "".join(f", [{k + 3}]" for k in range(len(x.shape) - 1))
+    extents = ", ".join(map(str, (*x.lead, *shape)))
+    into = type_text(x.element, x.lead, shape)
+    text = f"tensor.expand_shape {x.name} [[0], [1, 2]{rest}] output_shape [{extents}] : {x.type} into {into}"
+    return Tensor(f.op(text), x.element, x.lead, shape)
+
+
+def _padded(f: FunctionText, x: Tensor, padding: Sequence[tuple[int, int]]) -> Tensor:
+    """Zeros around the axes after the channels."""
+    if not any(map(any, padding)):
+        return x
+    shape = (x.shape[0], *(n + lo + hi for n, (lo, hi) in zip(x.shape[1:], padding, strict=True)))
+    low, high = (", ".join(["0", "0", *(str(p[k]) for p in padding)]) for k in (0, 1))
+    into, name = type_text(x.element, x.lead, shape), f.fresh()
+    zero = f.scalar(0, x.element)
+    args = ", ".join(f"{f.fresh()}: index" for _ in range(x.axes))
+    head = f"{name} = tensor.pad {x.name} low[{low}] high[{high}] {{"
+    f.block(head, f"^bb0({args}):", [f"tensor.yield {zero} : {x.element}"], f"}} : {x.type} to {into}")
+    return Tensor(name, x.element, x.lead, shape)

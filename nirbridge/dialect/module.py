@@ -1,0 +1,106 @@
+"""A module of the dialect with its arrays: text, and the module that a text is. Needs xDSL."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
+from xdsl.dialects.builtin import Builtin, DenseResourceAttr, ModuleOp
+from xdsl.ir import Dialect, Operation
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import ParseError, VerifyException
+
+from nirbridge.dialect.base import NAME, SpikeOp
+from nirbridge.dialect.neurons import NEURONS
+from nirbridge.dialect.structure import STRUCTURE, NetworkOp
+from nirbridge.dialect.synapses import SYNAPSES
+from nirbridge.dialect.values import DTYPES, Resources, array_from_blob
+from nirbridge.errors import Diagnostic, FileError, ModelError, quoted
+
+OPERATIONS: tuple[type[Any], ...] = (*STRUCTURE, *SYNAPSES, *NEURONS)
+"""Every operation of the dialect."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DialectModule:
+    """A module with one network, and the arrays that its attributes name."""
+
+    operation: ModuleOp
+    resources: Resources
+
+    @property
+    def network(self) -> NetworkOp:
+        """The network of the module."""
+        (network,) = (op for op in self.operation.body.block.ops if isinstance(op, NetworkOp))
+        return network
+
+    def text(self) -> str:
+        """The module in MLIR's generic form, with its arrays; always the same text for the same network."""
+        stream = io.StringIO()
+        Printer(stream=stream, print_generic_format=True).print_op(self.operation)
+        return stream.getvalue() + "\n" + self.resources.text()
+
+
+def diagnose_module(module: DialectModule) -> Iterator[Diagnostic]:
+    """Every fault of every operation."""
+    for op in module.operation.walk():
+        if isinstance(op, SpikeOp):
+            yield from op.diagnose()
+
+
+def check_module(module: DialectModule) -> None:
+    """Raises ModelError with every fault that the operations state, or the one that xDSL finds."""
+    try:
+        ModelError.raise_all(diagnose_module(module))
+        module.operation.verify()
+    except VerifyException as error:
+        raise ModelError.of("dialect", quoted(str(error), 300), "", "correct the module") from None
+
+
+def parse_module(text: str) -> DialectModule:
+    """The module of a text in MLIR's generic form.
+
+    Raises:
+        FileError: no text of one network in this dialect.
+        ModelError: operations that contradict each other.
+    """
+    interface = OpAsmDialectInterface()  # xDSL's own keeps the arrays of every text that it ever read
+    context = Context()
+    context.load_dialect(Dialect("builtin", list(Builtin.operations), list(Builtin.attributes), [interface]))
+    context.load_dialect(Dialect(NAME, list(OPERATIONS)))
+    try:
+        operation = Parser(context, text).parse_module()
+        resources = _resources(operation, interface)
+    except (ParseError, VerifyException, ValueError, KeyError, RecursionError) as error:
+        first = str(error).strip().splitlines()[-1:] or [type(error).__name__]
+        raise FileError.of(
+            "dialect", f"not a module: {quoted(first[0], 200)}", "", "give a text that nirbridge wrote"
+        ) from None
+    module = DialectModule(operation, resources)
+    if sum(isinstance(op, NetworkOp) for op in operation.body.block.ops) != 1:
+        raise FileError.of("dialect", "a module without a network, or with several", "one spike.network", "cut it")
+    check_module(module)
+    return module
+
+
+def _resources(operation: ModuleOp, interface: OpAsmDialectInterface) -> Resources:
+    resources = Resources()
+    for op in operation.walk():
+        for attribute in _attributes(op):
+            if isinstance(attribute, DenseResourceAttr):
+                name, kind = attribute.resource_handle.data, attribute.get_type()
+                blob = interface.lookup(name)
+                if not blob:
+                    raise KeyError(f"no bytes of the resource {name}")
+                values = array_from_blob(blob, DTYPES[kind.get_element_type()])  # type: ignore[attr-defined]
+                resources.arrays[name] = values.reshape(kind.get_shape())
+    return resources
+
+
+def _attributes(op: Operation) -> Iterator[Any]:
+    yield from op.attributes.values()

@@ -1,0 +1,180 @@
+"""Attributes of the dialect from plain values and arrays, and back. Needs xDSL."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, unquote
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ArrayAttr,
+    Attribute,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    Float16Type,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    StringAttr,
+    TensorType,
+    f32,
+    f64,
+    i1,
+    i64,
+)
+
+from nirbridge._types import Shape
+from nirbridge.arrays import Array, freeze, stored_part
+from nirbridge.errors import ModelError
+
+LITERAL_MAX = 16
+"""Arrays of up to this many elements are written out; larger ones are resources after the operations."""
+PLAIN = " !#$&'()*+,-./:;<=>?@[]^_`{|}~"
+"""Characters of names that stay as they are, beside letters and digits; others become ``%`` and two hex digits."""
+ELEMENTS: Mapping[str, Any] = {
+    "float16": Float16Type(),
+    "float32": f32,
+    "float64": f64,
+    "bool": i1,
+    **{f"int{bits}": IntegerType(bits) for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": IntegerType(bits, Signedness.UNSIGNED) for bits in (8, 16, 32, 64)},
+}
+"""The element type of each type of arrays."""
+DTYPES = {element: np.dtype(name) for name, element in ELEMENTS.items()}
+
+
+def escaped(name: str) -> str:
+    """A name from a file in printable ASCII, without quotes, backslashes and control characters."""
+    return quote(name, safe=PLAIN, errors="surrogatepass")
+
+
+def unescaped(text: str) -> str:
+    """The name that ``escaped`` wrote."""
+    return unquote(text, errors="surrogatepass")
+
+
+def element_of(dtype: Any) -> Any:
+    """The element type of an array's type. Raises ModelError for one that the dialect lacks."""
+    name = np.dtype(dtype).name
+    if name not in ELEMENTS:
+        raise ModelError.of("dialect", f"values of type {name}", f"it has {', '.join(ELEMENTS)}", "convert them")
+    return ELEMENTS[name]
+
+
+def tensor_type(element: Any, *extents: int | None) -> TensorType[Any]:
+    """A tensor; an extent of None is only known at run time."""
+    return TensorType(element, [DYNAMIC_INDEX if n is None else n for n in extents])
+
+
+class Resources:
+    """Arrays of a module by name, each stored once."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, Array] = {}
+        self._names: dict[tuple[str, Shape, bytes], str] = {}
+
+    def attribute(self, values: Array) -> Attribute:
+        """``values`` as an attribute: one number for all, a short list, or a resource."""
+        array = np.asarray(values)
+        element = element_of(array.dtype)
+        kind: Any = TensorType(element, array.shape)
+        if array.size and _is_uniform(array):
+            return DenseIntOrFPElementsAttr.from_list(kind, [array.flat[0].item()])
+        is_short = array.size <= LITERAL_MAX and array.dtype.kind in "if"
+        if is_short and not bool((np.signbit(array) & (array == 0)).any()):  # a list of zeros prints as one
+            return DenseIntOrFPElementsAttr.from_list(kind, array.reshape(-1).tolist())
+        array = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+        key = (array.dtype.str, array.shape, array.tobytes())
+        name = self._names.setdefault(key, f"a{len(self._names)}")
+        self.arrays[name] = array
+        return DenseResourceAttr.from_params(name, kind)
+
+    def array(self, attribute: Any) -> Array:
+        """The values of an attribute that ``attribute`` made."""
+        kind = attribute.get_type()
+        dtype, shape = DTYPES[kind.get_element_type()], kind.get_shape()
+        if isinstance(attribute, DenseResourceAttr):
+            stored = self.arrays[attribute.resource_handle.data]
+            return freeze(stored.astype(dtype, copy=False).reshape(shape))
+        listed = np.asarray(attribute.get_values(), dtype)
+        return np.broadcast_to(freeze(listed[0]), shape) if listed.size == 1 else freeze(listed.reshape(shape))
+
+    def _numbered(self) -> list[tuple[str, Array]]:
+        """The arrays in the order of their numbers, also where a text was read."""
+        return sorted(self.arrays.items(), key=lambda each: (len(each[0]), each[0]))
+
+    def text(self) -> str:
+        """The section of a file that holds the arrays: bytes in hexadecimal after their alignment."""
+        if not self.arrays:
+            return ""
+        lines = [f'      {name}: "0x{_blob(array)}"' for name, array in self._numbered()]
+        inner = ",\n".join(lines)
+        return f"\n{{-#\n  dialect_resources: {{\n    builtin: {{\n{inner}\n    }}\n  }}\n#-}}\n"
+
+
+def _is_uniform(array: Array) -> bool:
+    """All elements have the same bits; an axis that repeats its values costs nothing."""
+    part = stored_part(array)
+    first = part.flat[0]
+    if part.size == 1 or not bool((part == first).all()):
+        return part.size == 1
+    return part.dtype.kind != "f" or bool((np.signbit(part) == np.signbit(first)).all())
+
+
+def _blob(array: Array) -> str:
+    return (array.itemsize.to_bytes(4, "little") + array.tobytes()).hex().upper()
+
+
+def array_from_blob(text: str, dtype: Any) -> Array:
+    """The flat values of a resource."""
+    return np.frombuffer(bytes.fromhex(text.removeprefix("0x"))[4:], np.dtype(dtype).newbyteorder("<"))
+
+
+def shape_of(value: Any) -> Shape:
+    """The shape of an attribute of values."""
+    return tuple(value.get_type().get_shape())
+
+
+def texts(values: Sequence[str]) -> ArrayAttr[StringAttr]:
+    """Names as an attribute, escaped."""
+    return ArrayAttr([StringAttr(escaped(value)) for value in values])
+
+
+def text(value: str) -> StringAttr:
+    """One name as an attribute, escaped."""
+    return StringAttr(escaped(value))
+
+
+def names_in(attribute: Any) -> tuple[str, ...]:
+    """The names that ``texts`` wrote."""
+    return tuple(unescaped(each.data) for each in attribute.data)
+
+
+def integers(values: Sequence[int]) -> DenseArrayBase[Any]:
+    """Integers as an attribute."""
+    return DenseArrayBase.from_list(i64, list(values))
+
+
+def integer(value: int) -> IntegerAttr[Any]:
+    """One integer as an attribute."""
+    return IntegerAttr(value, i64)
+
+
+def real(value: float) -> FloatAttr[Any]:
+    """One real number as an attribute, bit for bit."""
+    return FloatAttr(value, f64)
+
+
+def integers_in(attribute: Any) -> tuple[int, ...]:
+    """The integers that ``integers`` wrote."""
+    return tuple(int(value) for value in attribute.get_values())
+
+
+def size_of(shape: Sequence[int]) -> int:
+    """Elements of a shape."""
+    return math.prod(shape)
