@@ -8,6 +8,7 @@ from nirbridge import errors as errors
 from nirbridge._version import __version__
 
 _PLACES = {
+    "Bench": "nirbridge.benchmarking.model",
     "Chip": "nirbridge.chips.model",
     "MapOptions": "nirbridge.pipeline.options",
     "MappedNetwork": "nirbridge.mapping.model",
@@ -21,6 +22,7 @@ _PLACES = {
     "Recording": "nirbridge.simulators.types",
     "Timing": "nirbridge.network.model",
     "apply": "nirbridge.api.stages",
+    "bench": "nirbridge.api.bench",
     "check_fit": "nirbridge.api.stages",
     "chip": "nirbridge.api.models",
     "chips": "nirbridge.chips",
@@ -32,6 +34,7 @@ _PLACES = {
     "load_recording": "nirbridge.api.files",
     "load_verification": "nirbridge.api.files",
     "map": "nirbridge.api.stages",
+    "plot_bench": "nirbridge.api.bench",
     "plot_difference": "nirbridge.api.pictures",
     "plot_energy": "nirbridge.api.pictures",
     "plot_floorplan": "nirbridge.api.pictures",

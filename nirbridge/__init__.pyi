@@ -2,6 +2,8 @@
 
 from nirbridge import errors as errors
 from nirbridge._version import __version__ as __version__
+from nirbridge.api.bench import bench as bench
+from nirbridge.api.bench import plot_bench as plot_bench
 from nirbridge.api.files import load_map as load_map
 from nirbridge.api.files import load_quantized as load_quantized
 from nirbridge.api.files import load_recording as load_recording
@@ -31,6 +33,7 @@ from nirbridge.api.stages import check_fit as check_fit
 from nirbridge.api.stages import map as map
 from nirbridge.api.stages import quantize as quantize
 from nirbridge.api.sweeps import sweep as sweep
+from nirbridge.benchmarking.model import Bench as Bench
 from nirbridge.chips.model import Chip as Chip
 from nirbridge.mapping.model import MappedNetwork as MappedNetwork
 from nirbridge.network.model import Network as Network

@@ -33,6 +33,7 @@ ROOMS = (
     ("comparison",),
     ("verification",),
     ("profiling",),
+    ("benchmarking",),
     ("report",),
     ("plugins",),
     ("pipeline",),

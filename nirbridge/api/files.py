@@ -11,6 +11,7 @@ from typing import Any
 from nirbridge import pipeline
 from nirbridge.api.arguments import Count, checked, kind_of
 from nirbridge.api.models import ChipLike, FilePath, chip, is_graph, network_of
+from nirbridge.benchmarking.model import Bench
 from nirbridge.emitters.artifact import Artifact
 from nirbridge.errors import IllegalMapping, ModelError, UsageError, quoted
 from nirbridge.mapping.model import MappedNetwork
@@ -111,10 +112,10 @@ def save(value: object, path: FilePath) -> None:
     A ``Network`` or ``nir.NIRGraph`` becomes a ``.nir`` file, or a ``.net.npz`` file where ``path`` ends so (sparse
     matrices stay sparse, and every network has this form), a ``MappedNetwork`` a ``.map.json`` file, a
     ``QuantizedNetwork`` a ``.q.npz`` file, a ``Recording`` or a ``Verification`` a ``.npz`` file, a ``Profile`` a
-    ``.json``, ``.csv`` or ``.parquet`` file, and an ``Artifact`` a folder. The map of a network that was not read from
-    a file names the file that saving the network writes: a ``.net.npz`` file where NIR cannot express it, or where a
-    sparse matrix would have more than 10,000,000 weights as a dense one, else a ``.nir`` file. A ``.nir`` file that
-    other tools would run differently gives an ``ExportWarning``.
+    ``.json``, ``.csv`` or ``.parquet`` file, a ``Bench`` a ``.json`` file, and an ``Artifact`` a folder. The map of
+    a network that was not read from a file names the file that saving the network writes: a ``.net.npz`` file where
+    NIR cannot express it, or where a sparse matrix would have more than 10,000,000 weights as a dense one, else a
+    ``.nir`` file. A ``.nir`` file that other tools would run differently gives an ``ExportWarning``.
 
     Raises:
         UsageError: a value without a file format, or a file name with another suffix than that of its format.
@@ -143,11 +144,17 @@ def save(value: object, path: FilePath) -> None:
         from nirbridge.report.profile.document import write_profile
 
         write_profile(value, path)
+    elif isinstance(value, Bench):
+        from nirbridge.report.bench import write_bench
+
+        write_bench(value, path)
     elif isinstance(value, Artifact):
         _check_suffix("a program", path)
         pipeline.write_program(value, Path(path))
     else:
-        kinds = "a Network, NIRGraph, MappedNetwork, QuantizedNetwork, Recording, Verification, Profile or Artifact"
+        kinds = (
+            "a Network, NIRGraph, MappedNetwork, QuantizedNetwork, Recording, Verification, Profile, Bench or Artifact"
+        )
         raise UsageError.of("nirbridge.save()", kind_of(value), f"{kinds} is saved", "give one of these")
 
 

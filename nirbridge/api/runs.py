@@ -48,7 +48,8 @@ def simulate(
             as ``load`` takes it (its exact meaning in real numbers).
         inputs: by name or one alone: arrays or tensors ``[steps, *shape]`` or ``[steps, batch, *shape]``.
         sample: of a module, as ``load`` takes it.
-        backend: how to compute; ``fixed`` and ``mapped`` run a network in the integers of ``chip``.
+        backend: how to compute; ``best``: the fastest in a short trial among those with the reference's bits, named in
+            the recording; ``fixed`` and ``mapped`` run a network in the integers of ``chip``.
         chip: by name, path or value, for ``fixed`` and ``mapped``.
         steps: time steps; None: as many as the inputs have.
         record: probes, or texts such as ``l1:s,v`` and ``*:s``; None: the outputs.
@@ -72,6 +73,7 @@ def simulate(
     """
     arrays, probes = plain_arrays(inputs), probes_of(record)
     if jobs != 1 or scheduler is not None:
+        _refuse_choice(backend)
         ready = model if isinstance(model, QuantizedNetwork | MappedNetwork) else network_of(model, sample)
         target = None if chip is None else find_chip(chip)
         part = partial(simulate, ready, backend=backend, chip=target, record=probes, threads=threads)
@@ -249,6 +251,13 @@ def verify(
         seed=seed,
         progress=progress,
     )
+
+
+def _refuse_choice(backend: str) -> None:
+    """Raises UsageError where each of several processes would choose a backend of its own."""
+    if backend == "best":
+        found = "is chosen by a trial, and each process would hold its own"
+        raise UsageError.of(f"backend {quoted(backend)}", found, "", "name a backend, or leave jobs and scheduler out")
 
 
 def _backend_of(model: object, backend: str, chip: object) -> str:

@@ -76,7 +76,9 @@ def summary_lines(recording: Recording) -> list[str]:
     meta = recording.meta
     batch = "" if meta["batch"] is None else f", batch {meta['batch']}"
     numbers = meta.get("dtype", "integers")
-    lines = [f"{counted(meta['steps'], 'time step')} of {meta['dt']:g} s{batch}, {numbers}, backend {meta['backend']}"]
+    best = f", the best of {counted(len(meta['candidates']), 'backend')}" if "candidates" in meta else ""
+    steps = counted(meta["steps"], "time step")
+    lines = [f"{steps} of {meta['dt']:g} s{batch}, {numbers}, backend {meta['backend']}{best}"]
     lines += noted("assumed", meta.get("assumed", ()))
     for entry in summary(recording)["recorded"]:
         spikes = f", {counted(entry['spikes'], 'spike')}" if "spikes" in entry else ""

@@ -28,6 +28,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("quantize", "nirbridge.cli.commands.quantize:command", "Quantize a model to a chip's integers; bound overflow."),
     ("profile", "nirbridge.cli.commands.profile:command", "Measure energy, time and accuracy on your data."),
     ("sweep", "nirbridge.cli.commands.sweep:command", "Map many models, chips, widths and seeds into one table."),
+    ("bench", "nirbridge.cli.commands.measuring.bench:command", "Compare and time a model on every back end."),
     ("verify", "nirbridge.cli.commands.verify:command", "Compare reference, integers, map and program, bit for bit."),
     ("report", "nirbridge.cli.commands.report:command", "Write one HTML page on a model, its map and its runs."),
     ("inspect", "nirbridge.cli.commands.inspect:command", "Show the content of a NIR file and how it is read."),

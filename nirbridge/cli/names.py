@@ -45,6 +45,18 @@ class RegisteredName(click.ParamType):
         return beginning_with(incomplete, plugins.names(self.kind))
 
 
+class BackEndName(click.ParamType):
+    """A back end of ``nirbridge bench``: checked where the back ends are looked up."""
+
+    name = "name"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The back ends that begin so."""
+        from nirbridge.pipeline import backend_names
+
+        return beginning_with(incomplete, backend_names())
+
+
 def beginning_with(incomplete: str, names: Iterable[str]) -> list[CompletionItem]:
     """Completions for a shell: the names that begin with ``incomplete``."""
     from click.shell_completion import CompletionItem

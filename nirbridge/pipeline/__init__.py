@@ -9,10 +9,12 @@
 7. ``recordings``: inputs, the reference simulation and recordings.
 8. ``verify``: all of these on the same input, compared.
 9. ``profile``: rates measured on data, and what the events cost.
+10. ``bench``: one model on every back end that is there, compared and timed.
 
 Only this room knows all stages; heavy modules are imported where they are used.
 """
 
+from nirbridge.pipeline.bench import BenchOptions, backend_names, bench_network
 from nirbridge.pipeline.differences import differences
 from nirbridge.pipeline.emit import (
     can_run,
@@ -75,11 +77,14 @@ __all__ = [
     "SPREADS",
     "TRIED_NEURONS_MAX",
     "VERIFY_STEPS",
+    "BenchOptions",
     "MapOptions",
     "ProfileOptions",
     "SavedFile",
     "apply_passes",
     "assumes_dt",
+    "backend_names",
+    "bench_network",
     "can_run",
     "check_fit",
     "check_map",

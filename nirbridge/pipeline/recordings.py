@@ -33,6 +33,10 @@ def simulate_network(network: Network, inputs: Any, *, backend: str = "auto", **
     from nirbridge.simulators.simulate import BACKENDS, simulate
     from nirbridge.simulators.threads import refuse_threads
 
+    if backend == "best":
+        from nirbridge.simulators.best import simulate_best
+
+        return simulate_best(network, inputs, **options)
     if backend in ("auto", *BACKENDS):
         return simulate(network, inputs, backend=backend, **options).recording
     simulator = registry.get("simulators", backend)

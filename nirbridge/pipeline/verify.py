@@ -90,7 +90,7 @@ def verify_network(
     if inputs is None:
         inputs, input_origin = draw_inputs(network, count or VERIFY_STEPS, seed, graded=options.graded)
     arrays, count = input_arrays(network, inputs, count)
-    mapping, left_out = (saved, {}) if saved else _map_to_verify(retimed, chip, quantized, progress, needed=per_core)
+    mapping, left_out = (saved, {}) if saved else map_to_verify(retimed, chip, quantized, progress, needed=per_core)
     return verify(
         retimed.reference,
         quantized,
@@ -142,11 +142,11 @@ def _placed(
     if isinstance(mapping, MapRecord):
         return mapped_network(mapping, network, chip)
     if mapping is None:
-        return _map_to_verify(retimed, chip, quantized, progress, needed=True)[0]
+        return map_to_verify(retimed, chip, quantized, progress, needed=True)[0]
     return mapping
 
 
-def _map_to_verify(
+def map_to_verify(
     retimed: RetimedNetwork, chip: Chip, quantized: QuantizedNetwork, progress: Progress, *, needed: bool
 ) -> tuple[Any, dict[str, str]]:
     """A map, or the reason for its absence; every weight is counted with the widest format."""

@@ -91,6 +91,10 @@ class Emitter(Protocol):
     A program of a ``QuantizedNetwork`` or a ``MappedNetwork`` computes what the fixed-point simulator computes, bit for
     bit; ``nirbridge verify --to NAME`` checks it for every emitter. A program of a ``Network`` gives the bits of the
     reference where every sum is exact.
+
+    Two things are optional, for ``nirbridge.bench``: an attribute ``one_sample_at_a_time``, True where a program runs
+    the samples of a batch one after the other, and the time that its time steps took, told within ``run`` with
+    ``nirbridge.emitters.own_time``.
     """
 
     @property

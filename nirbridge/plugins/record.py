@@ -83,7 +83,7 @@ BUILTIN = Plugin(
     },
     simulators={
         name: f"{_SIMULATORS}:{name.upper()}"
-        for name in ("auto", "reference", "numpy", "fast", "event", "dense", "fixed", "mapped")
+        for name in ("auto", "best", "reference", "numpy", "fast", "event", "dense", "fixed", "mapped")
     },
 )
 """nirbridge's own names."""
@@ -127,6 +127,6 @@ if TYPE_CHECKING:
     _partitioners: tuple[Partitioner, ...] = (methods.SEQUENTIAL, methods.PACKED, methods.CP_SAT)
     _emitters: tuple[Emitter, ...] = (LAVA, C, SANAFE, ONNX, TORCH, SNNTORCH, NORSE, SPIKINGJELLY, JAX)
     _simulators: tuple[Simulator, ...] = (
-        *(simulators.AUTO, simulators.REFERENCE, simulators.NUMPY, simulators.FAST, simulators.EVENT),
+        *(simulators.AUTO, simulators.BEST, simulators.REFERENCE, simulators.NUMPY, simulators.FAST, simulators.EVENT),
         *(simulators.DENSE, simulators.FIXED, simulators.MAPPED),
     )

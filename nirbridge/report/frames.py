@@ -196,6 +196,7 @@ _ROWS: Mapping[str, Callable[[Any], Rows]] = {
     "Comparison": _comparison,
     "Verification": _verification,
     "Artifact": file_rows,
+    "Bench": "nirbridge.report.bench:bench_rows",
     "Profile": lambda profile: profile.rows(),
     "ProfilePoint": lambda point: [point.row()],
 }

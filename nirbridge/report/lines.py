@@ -157,6 +157,7 @@ _LINES: Mapping[str, str | Callable[[Any], str]] = {
     "QuantizedNetwork": _quantized,
     "Recording": _recording,
     "Comparison": "nirbridge.report.compare:comparison_verdict",
+    "Bench": "nirbridge.report.bench:bench_line",
     "Profile": "nirbridge.report.profile.text:profile_line",
     "ProfilePoint": "nirbridge.report.profile.text:point_line",
     "Verification": "nirbridge.verification.verify:verification_verdict",

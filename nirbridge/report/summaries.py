@@ -149,6 +149,7 @@ _PARTS: Mapping[str, str | Callable[[Any], Iterable[RenderableType]]] = {
     "Recording": _recording,
     "Comparison": "nirbridge.report.compare:compare_text",
     "Verification": "nirbridge.report.verify:verify_text",
+    "Bench": "nirbridge.report.bench:bench_text",
     "Profile": "nirbridge.report.profile.text:profile_text",
     "ProfilePoint": "nirbridge.report.profile.text:point_text",
     "Artifact": lambda artifact: _cells(file_rows(artifact)),

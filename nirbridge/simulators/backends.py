@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from nirbridge.errors import UsageError, quoted
+from nirbridge.errors import ToolMissing, UsageError, quoted
 from nirbridge.simulators.reference.array_namespace import ArrayNamespace
 from nirbridge.simulators.reference.semantics import Backend
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _METHODS: dict[str, Method] = {"fast": "auto", "event": "event", "dense": "dense"}
 """How the compiled backends multiply dense matrices (see ``compiled_backend``)."""
 BACKENDS = ("reference", "numpy", *_METHODS)
+EXACT = ("reference", "numpy", "fast", "event")
+"""Those that add in the order of the reference, and so have its bits; it comes first."""
 
 
 def auto_backend(library: str) -> str:
@@ -32,7 +34,8 @@ def backend_named(name: str, space: ArrayNamespace) -> Backend:
     """The backend of that name (one of ``BACKENDS``); its module is imported now.
 
     Raises:
-        UsageError: all but ``reference`` need numpy's arrays, the compiled ones need numba.
+        UsageError: all but ``reference`` need numpy's arrays.
+        ToolMissing: the compiled ones need numba.
     """
     if name == "reference":
         from nirbridge.simulators.reference.engine import reference_backend
@@ -47,7 +50,7 @@ def backend_named(name: str, space: ArrayNamespace) -> Backend:
         return numpy_backend(space)
     if find_spec("numba") is None:
         step = "install nirbridge[fast], or choose the backend 'numpy'"
-        raise UsageError.of(f"backend {quoted(name)}", "numba is not installed", "", step)
+        raise ToolMissing.of(f"backend {quoted(name)}", "numba is not installed", "", step)
     from nirbridge.simulators.compiled.backend import compiled_backend
 
     return compiled_backend(space, _METHODS[name])

@@ -23,6 +23,13 @@ def _simulate(backend: str, network: Network, inputs: Any, **options: Any) -> Re
     return simulate(network, inputs, backend=backend, **options).recording
 
 
+def _simulate_best(_: str, network: Network, inputs: Any, **options: Any) -> Recording:
+    """In real numbers, on the fastest backend that has the bits of the reference."""
+    from nirbridge.simulators.best import simulate_best
+
+    return simulate_best(network, inputs, **options)
+
+
 def _simulate_fixed(_: str, quantized: QuantizedNetwork, inputs: Any, **options: Any) -> Recording:
     """In integers, as the chip of a quantized network computes it."""
     from nirbridge.simulators.fixed.simulate import simulate_fixed
@@ -41,12 +48,16 @@ def _simulate_mapped(_: str, mapped: MappedNetwork, inputs: Any, *, threads: int
 
 @dataclass(frozen=True, slots=True)
 class BuiltinSimulator:
-    """A simulator of one type of model; ``run`` takes the name, the model, the inputs and the options of a call."""
+    """A simulator of one type of model; ``run`` takes the name, the model, the inputs and the options of a call.
+
+    ``chooses``: it runs one of the others.
+    """
 
     name: str
     run: Callable[..., Recording] = _simulate
     takes: tuple[type, ...] = (Network,)
     hint: str = ""
+    chooses: bool = False
 
     def __call__(
         self,
@@ -66,8 +77,8 @@ class BuiltinSimulator:
         return self.run(self.name, checked, inputs, steps=steps, record=record, threads=threads, progress=progress)
 
 
-AUTO, REFERENCE, NUMPY, FAST, EVENT, DENSE = map(
-    BuiltinSimulator, ("auto", "reference", "numpy", "fast", "event", "dense")
-)
+REFERENCE, NUMPY, FAST, EVENT, DENSE = map(BuiltinSimulator, ("reference", "numpy", "fast", "event", "dense"))
+AUTO = BuiltinSimulator("auto", chooses=True)
+BEST = BuiltinSimulator("best", _simulate_best, chooses=True)
 FIXED = BuiltinSimulator("fixed", _simulate_fixed, (QuantizedNetwork,), "quantize the network for a chip")
 MAPPED = BuiltinSimulator("mapped", _simulate_mapped, (MappedNetwork,), "map the network onto a chip")

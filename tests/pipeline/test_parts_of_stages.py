@@ -250,7 +250,7 @@ def test_a_map_that_does_not_fit_is_left_out_of_a_verification(monkeypatch: pyte
 
     monkeypatch.setattr(verifying, "map_retimed", fails)
     quantized: Any = SimpleNamespace(projections=[SimpleNamespace(weight_bits=n) for n in (3, 7, 5)])
-    made: Any = verifying._map_to_verify
+    made: Any = verifying.map_to_verify
     assert made("r", "c", quantized, print, needed=False) == (None, {"mapped": "does not fit (size: too large)"})
     with pytest.raises(DoesNotFit):
         made("r", "c", quantized, print, needed=True)

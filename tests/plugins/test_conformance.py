@@ -50,7 +50,7 @@ def test_every_framework_has_an_example() -> None:
 def test_the_tables_of_names_agree() -> None:
     assert dict(registry.BUILTIN.importers) == dict(FRAMEWORKS)
     assert dict(registry.BUILTIN.passes) == dict(PASSES)
-    assert registry.names("simulators", ()) == ("auto", *BACKENDS, "fixed", "mapped")
+    assert registry.names("simulators", ()) == ("auto", "best", *BACKENDS, "fixed", "mapped")
 
 
 @pytest.mark.parametrize("name", BACKENDS)

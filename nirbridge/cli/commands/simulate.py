@@ -46,7 +46,7 @@ Example:
     default="auto",
     show_default=True,
     metavar="NAME",
-    help="Simulator; fixed and mapped compute in the chip's integers.",
+    help="Simulator; best: the fastest in a short trial; fixed and mapped: the chip's integers.",
 )
 @click.option("--chip", metavar="NAME|FILE.toml", type=ChipFile(), help="Chip that fixed and mapped simulate.")
 @click.option(

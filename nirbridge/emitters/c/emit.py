@@ -58,6 +58,7 @@ class CEmitter:
     takes = (QuantizedNetwork,)
     options = COptions
     records = ("s", "u", "v")
+    one_sample_at_a_time = True
 
     def emit(self, model: Model, options: COptions | None = None) -> Artifact:
         """See ``emit``."""

@@ -76,6 +76,7 @@ class LavaEmitter:
     takes = TAKES
     options = LavaOptions
     records = ("s", "u", "v")
+    one_sample_at_a_time = True
 
     def emit(self, model: Model, options: LavaOptions | None = None) -> Artifact:
         """See ``emit``; many processes are slow."""

@@ -12,6 +12,7 @@ from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact
 from nirbridge.emitters.onnx.plan import MODEL, needed
+from nirbridge.emitters.own_time import own_time
 from nirbridge.emitters.program_runs import Ran, record_program
 from nirbridge.errors import ModelError, quoted
 from nirbridge.simulators.inputs import Input
@@ -59,7 +60,8 @@ def _ran(model: bytes, facts: Any, values: Mapping[str, Array], keys: set[Key], 
     try:
         session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         given = {p["id"]: np.ascontiguousarray(values[p["name"]], p["dtype"]) for p in facts["inputs"]}
-        found = session.run(None, given)
+        with own_time():
+            found = session.run(None, given)
     except Exception as error:  # ONNX Runtime raises its own kinds, of no common base
         raise ModelError.of("program", f"ONNX Runtime refuses it: {quoted(str(error), 300)}") from None
     count = len(facts["outputs"])

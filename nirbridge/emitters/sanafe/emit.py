@@ -109,6 +109,7 @@ class SanafeEmitter:
     takes = TAKES
     options = SanafeOptions
     records = ("s", "v")
+    one_sample_at_a_time = True
 
     def emit(self, model: Model, options: SanafeOptions | None = None) -> Artifact:
         """See ``emit``."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.errors import UsageError, did_you_mean, quoted
+from nirbridge.errors import ToolMissing, UsageError, did_you_mean, quoted
 
 LIBRARIES = {
     "numpy": "numpy",
@@ -20,6 +20,8 @@ LIBRARIES = {
     "array_api_strict": "array_api_strict",
 }
 """Array library -> the namespace of the Python array API that is used for it."""
+PACKAGES = {"torch": "'nirbridge[torch]'", "cupy": "'nirbridge[cupy]'", "array_api_strict": "array-api-strict"}
+"""Array library -> what to install for it, where that is called otherwise."""
 FLOATS = ("float32", "float64")
 
 
@@ -88,7 +90,8 @@ def array_namespace(library: str = "numpy", float_name: str = "float32", device:
     """The array library of that name, loaded now.
 
     Raises:
-        UsageError: an unknown library, float type or device, or one that is not installed or not there.
+        UsageError: an unknown library, float type or device, or a device that is not there.
+        ToolMissing: the library is not installed.
     """
     if float_name not in FLOATS:
         hint = did_you_mean(float_name, FLOATS) or "choose one of them"
@@ -100,7 +103,8 @@ def array_namespace(library: str = "numpy", float_name: str = "float32", device:
     try:
         xp = importlib.import_module(LIBRARIES[library])
     except ImportError:
-        raise UsageError.of(f"array library {quoted(library)}", "is not installed", "", "install it") from None
+        hint = f"pip install {PACKAGES.get(library, library)}"
+        raise ToolMissing.of(f"array library {quoted(library)}", "is not installed", "", hint) from None
     if library == "jax" and float_name == "float64":
         _need_wide_jax()
     return ArrayNamespace(library, xp, float_name, _device(library, device))

@@ -7,27 +7,42 @@ from collections.abc import Collection, Sequence
 from nirbridge.emitters.c.plan import CPlan, Neurons
 from nirbridge.simulators.types import Key
 
-_TEXT = """/* Reads the inputs of every time step as bytes, and writes the recorded arrays. */
+_TEXT = """/* Reads the inputs of every time step as bytes, and writes the recorded arrays.
+   The last line on stderr: seconds of all time steps, without reading and writing. */
+#define _POSIX_C_SOURCE 199309L
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "model.h"
 
 static nb_model model;
 static nb_inputs in;
 
+static double now(void)
+{
+    struct timespec moment = {0, 0};
+
+    clock_gettime(CLOCK_MONOTONIC, &moment);
+    return (double)moment.tv_sec + 1e-9 * (double)moment.tv_nsec;
+}
+
 int main(int count, char **words)
 {
     const long samples = count > 2 ? atol(words[1]) : 1, steps = count > 2 ? atol(words[2]) : 0;
+    double seconds = 0.0;
 
     for (long k = 0; k < samples; ++k) {
         nb_reset(&model);
         for (long t = 0; t < steps; ++t) {
 @READ@
+            const double start = now();
             nb_step(&model, &in);
+            seconds += now() - start;
 @WRITE@
         }
     }
+    fprintf(stderr, "%.9f\\n", seconds);
     return fflush(stdout) != 0;
 }
 """

@@ -1,0 +1,1 @@
+"""Benchmarks of one model on every back end: equal spikes first, then time, memory and size."""

@@ -1,0 +1,149 @@
+"""One back end measured: its spikes compared first, then timed, stage by stage, so that nothing known is lost."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from nirbridge.arrays import Array
+from nirbridge.benchmarking.agreement import agreement
+from nirbridge.benchmarking.inputs import first_samples
+from nirbridge.emitters.own_time import listen_to_own_time
+from nirbridge.simulators.types import Key, Probe, Recording
+
+ENOUGH_S = 2.0
+"""Seconds of repeated runs of one batch after which no further one starts."""
+Save = Callable[[Mapping[str, Any]], None]
+
+
+class Runnable(Protocol):
+    """A model that is ready on a back end."""
+
+    def __call__(
+        self, inputs: Mapping[str, Array], /, *, steps: int, record: Sequence[Probe] | None = None
+    ) -> Recording:
+        """The recording of a run."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BenchPlan:
+    """What is measured of a back end: ``inputs`` of the largest batch, ``every``: probes of all that is compared.
+
+    ``expected``: gives the arrays of the reference; None for the reference itself. ``is_program``: its runs may start
+    a process.
+    """
+
+    name: str
+    base: str
+    inputs: Mapping[str, Array]
+    steps: int
+    batches: tuple[int, ...]
+    repeats: int
+    every: Sequence[Probe]
+    outputs: tuple[str, ...]
+    expected: Callable[[], Mapping[Key, Array]] | None
+    is_program: bool
+
+
+def measure(run: Runnable, plan: BenchPlan, save: Save) -> Recording:
+    """The recording of every spike at the largest batch; every figure is given to ``save`` when it is known.
+
+    Raises:
+        Anything that ``run`` raises.
+    """
+    cold = 0.0 if plan.is_program else _seconds(run, first_samples(plan.inputs, plan.batches[0]), plan)[0]
+    largest = max(plan.batches)
+    recording = run(first_samples(plan.inputs, largest), steps=plan.steps, record=plan.every)
+    save({"peak_memory_bytes": peak_memory(), "spikes": _spikes(recording, plan.outputs)})
+    found = compared(plan, recording.arrays, range(largest))
+    save(found)
+    if found["status"] != "equal":
+        return recording
+    times: dict[int, float] = {}
+    for batch in plan.batches:
+        arrays = first_samples(plan.inputs, batch)
+        fastest, own, outputs = _fastest(run, arrays, plan)
+        found = compared(plan, outputs, range(batch))
+        if found["status"] != "equal":
+            save({**found, "us_per_step": {}, "measured": ""})
+            return recording
+        times[batch] = (fastest if own is None else own) / plan.steps * 1e6
+        save({"us_per_step": {str(b): t for b, t in times.items()}, "measured": _measured(plan, own)})
+        if batch == plan.batches[0]:
+            save(_start(plan, cold, fastest, own))
+    return recording
+
+
+def compared(plan: BenchPlan, arrays: Mapping[Key, Array], samples: range) -> dict[str, Any]:
+    """The verdict on recorded arrays of the first samples, as columns of a row."""
+    if plan.expected is None:
+        return {"status": "equal"}
+    expected = {key: array[:, : len(samples)] for key, array in plan.expected().items()}
+    told = agreement(expected, arrays, plan.outputs, name=plan.name, base=plan.base)
+    return {"status": "differs" if told.difference else "equal", "reason": told.difference or told.remark}
+
+
+def _spikes(recording: Recording, outputs: Sequence[str]) -> int:
+    """Spikes of all populations that were recorded; outputs repeat those of their source."""
+    arrays = [array for (node, _), array in recording.arrays.items() if node not in outputs]
+    return sum(int(array.sum(dtype="int64")) for array in arrays if array.dtype.kind in "uib")
+
+
+def _measured(plan: BenchPlan, own: float | None) -> str:
+    if not plan.is_program:
+        return "call"
+    return "whole run" if own is None else "own time"
+
+
+def _start(plan: BenchPlan, cold: float, fastest: float, own: float | None) -> dict[str, float]:
+    """Seconds that are no time steps: of a first call, and of each run."""
+    if not plan.is_program:
+        return {"build_s": max(0.0, cold - fastest)}
+    return {} if own is None else {"start_s": max(0.0, fastest - own)}
+
+
+def _seconds(
+    run: Runnable, inputs: Mapping[str, Array], plan: BenchPlan
+) -> tuple[float, float | None, Mapping[Key, Array]]:
+    """Seconds of one run, those that the program states itself, and its outputs."""
+    with listen_to_own_time() as heard:
+        start = time.perf_counter()
+        recording = run(inputs, steps=plan.steps, record=[Probe(name, ("s",)) for name in plan.outputs])
+        seconds = time.perf_counter() - start
+    return seconds, sum(heard) if heard else None, recording.arrays
+
+
+def _fastest(
+    run: Runnable, inputs: Mapping[str, Array], plan: BenchPlan
+) -> tuple[float, float | None, Mapping[Key, Array]]:
+    """The least of several runs, each of both times by itself; the outputs of the last one."""
+    runs = [_seconds(run, inputs, plan)]
+    while len(runs) < plan.repeats and sum(each[0] for each in runs) < ENOUGH_S:
+        runs.append(_seconds(run, inputs, plan))
+    own = [each[1] for each in runs if each[1] is not None]
+    return min(each[0] for each in runs), min(own, default=None), runs[-1][2]
+
+
+def peak_memory() -> int:
+    """Bytes of the largest process so far: this one, or one that it waited for."""
+    own = _high_water() or _bytes(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    return max(own, _bytes(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss))
+
+
+def _bytes(maximum: int) -> int:
+    return maximum if sys.platform == "darwin" else maximum * 1024
+
+
+def _high_water() -> int:
+    """Most bytes of this process alone: ``ru_maxrss`` would begin with those of its parent. 0 where Linux is not."""
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)

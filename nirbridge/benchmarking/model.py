@@ -1,0 +1,102 @@
+"""A benchmark: a row for each back end, with the verdict on its spikes and what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+from nirbridge._values import SavedValue
+from nirbridge.files.attributes import load_attribute
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes  # pyright: ignore[reportMissingImports]
+
+Status = Literal["equal", "differs", "absent", "refused", "failed", "time limit"]
+Measured = Literal["call", "own time", "whole run", ""]
+BATCHES = (1, 32)
+"""Samples per run where none are requested."""
+STEPS = 100
+RATE = 0.1
+"""Time steps, and spikes per time step and element, of random inputs."""
+LIMIT_S = 120.0
+"""Seconds that one back end may take in all."""
+REPEATS = 5
+"""Runs of which the fastest counts."""
+_FAULTS = ("differs", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class BenchRow:
+    """One back end.
+
+    ``numbers``: ``float32`` is compared with the reference, ``integers`` with the fixed-point simulator. ``status``:
+    only an ``equal`` row is timed, and one that reached the time limit as far as it came. ``reason``: the first
+    difference, the refusal, or the failure; ``hint``: how to get it. ``us_per_step``: by batch, microseconds per time
+    step of the whole batch. ``measured``: a ``call`` of a simulator that is ready; the ``own time`` that a program
+    states for its time steps; or its ``whole run`` with its start. ``build_s``: what a simulator's first call takes
+    beyond a later one, or emitting the program. ``start_s``: what a run of a program takes beyond its own time.
+    ``peak_memory_bytes``: of the largest process, in a run of the largest batch with every spike recorded.
+    """
+
+    backend: str
+    kind: Literal["simulator", "program"]
+    numbers: Literal["float32", "integers"]
+    status: Status
+    reason: str = ""
+    hint: str = ""
+    spikes: int | None = None
+    us_per_step: Mapping[int, float] = field(default_factory=lambda: MappingProxyType({}))
+    measured: Measured = ""
+    build_s: float | None = None
+    start_s: float | None = None
+    artifact_bytes: int | None = None
+    peak_memory_bytes: int | None = None
+    one_sample_at_a_time: bool = False
+
+    @property
+    def is_fault(self) -> bool:
+        """True where it ran, and failed or gave other spikes."""
+        return self.status in _FAULTS
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Bench(SavedValue):
+    """One model on every back end that is there: result of ``nirbridge.bench``.
+
+    ``inputs``: in words. ``steps``: time steps of a run; one of integers has ``latency`` more. ``chip``: the one of the
+    integers; None where only real numbers ran. ``meta``: versions and machine. Saved as ``.json``.
+
+    Example:
+        >>> result = nb.bench("model.nir", backends=["numpy"], steps=10, batches=[1])
+        >>> result.holds, [row.backend for row in result.rows]
+        (True, ['reference', 'numpy'])
+    """
+
+    model: str
+    inputs: str
+    steps: int
+    batches: tuple[int, ...]
+    rows: tuple[BenchRow, ...]
+    chip: str | None = None
+    latency: int = 0
+    meta: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def holds(self) -> bool:
+        """True if no back end that ran failed or gave other spikes."""
+        return not any(row.is_fault for row in self.rows)
+
+    def timed(self, batch: int) -> list[BenchRow]:
+        """The rows with equal spikes and a time at this batch, the fastest first."""
+        rows = [row for row in self.rows if row.status == "equal" and batch in row.us_per_step]
+        return sorted(rows, key=lambda row: row.us_per_step[batch])
+
+    def document(self) -> dict[str, Any]:
+        """Everything as plain JSON."""
+        return load_attribute("nirbridge.report.bench:bench_document")(self)
+
+    def plot(self, *, ax: Axes | None = None) -> Axes:
+        """Draw the time of a time step by back end, as ``nirbridge.plot_bench``. Raises UsageError."""
+        return load_attribute("nirbridge.api.bench:plot_bench")(self, ax=ax)

@@ -1,0 +1,1 @@
+"""Commands that measure how fast a model runs here."""

@@ -1,0 +1,41 @@
+"""The time that a program states for its time steps alone, told beside its recording to who listens.
+
+A recording depends on the inputs alone, so that no time can be part of it. A target that knows how long its time steps
+took, without compilation, the start of a process and the transfer of arrays, says so with ``own_time`` or
+``add_own_time``; ``nirbridge.bench`` listens.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+_HEARD: ContextVar[list[float] | None] = ContextVar("_HEARD", default=None)
+
+
+def add_own_time(seconds: float) -> None:
+    """Say that time steps of the program took so long; nothing happens where nobody listens."""
+    heard = _HEARD.get()
+    if heard is not None:
+        heard.append(seconds)
+
+
+@contextmanager
+def own_time() -> Iterator[None]:
+    """Say how long the block takes: the time steps of a program in this process, and nothing else."""
+    start = time.perf_counter()
+    yield
+    add_own_time(time.perf_counter() - start)
+
+
+@contextmanager
+def listen_to_own_time() -> Iterator[list[float]]:
+    """The seconds that are said within the block; empty where a program says nothing."""
+    heard: list[float] = []
+    token = _HEARD.set(heard)
+    try:
+        yield heard
+    finally:
+        _HEARD.reset(token)

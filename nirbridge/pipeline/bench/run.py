@@ -1,0 +1,265 @@
+"""The back ends of a benchmark one after the other, each in a process that is ended where it takes too long."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from nirbridge._types import Progress, no_progress
+from nirbridge.chips.model import Chip
+from nirbridge.errors import DoesNotFit, ModelError, NirbridgeError, UsageError, counted
+from nirbridge.network.model import Network
+
+if TYPE_CHECKING:
+    from nirbridge.arrays import Array
+    from nirbridge.benchmarking.model import Bench, BenchRow
+    from nirbridge.pipeline.bench.contenders import Contender
+
+_LOG_CHARACTERS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class BenchOptions:
+    """Options of a benchmark; None: the defaults of ``nirbridge.benchmarking.model``.
+
+    ``backends``: names; none: all. ``steps``: time steps of a run. ``batches``: samples of a run. ``rate`` and
+    ``seed``: of random inputs. ``repeats``: runs of which the fastest counts. ``limit_s``: seconds of one back end.
+    """
+
+    backends: tuple[str, ...] = ()
+    steps: int | None = None
+    batches: tuple[int, ...] = ()
+    rate: float | None = None
+    seed: int = 0
+    repeats: int | None = None
+    limit_s: float | None = None
+    model: str = ""
+    progress: Progress = no_progress
+
+
+def bench_network(
+    network: Network, inputs: Any = None, chip: Chip | None = None, options: BenchOptions | None = None
+) -> Bench:
+    """Run a network on every back end with the same input, compare the spikes, and time those that are equal.
+
+    Args:
+        network: what to run.
+        inputs: by name or one alone; None: random spikes.
+        chip: whose integers run too; None: real numbers alone.
+        options: see ``BenchOptions``.
+
+    Raises:
+        UsageError: inputs or options that make no sense.
+        ModelError: the reference cannot run the network, or not within the time limit.
+    """
+    from nirbridge.benchmarking.model import BATCHES, Bench
+    from nirbridge.network.check import check_network
+    from nirbridge.pipeline.bench.contenders import contenders
+
+    settings = options or BenchOptions()
+    _check(settings, inputs)
+    check_network(network)
+    batches = tuple(dict.fromkeys(settings.batches or BATCHES))
+    ready, left_out = contenders(settings.backends, integers=chip is not None)
+    arrays, steps, told = _inputs(network, inputs, settings, max(batches))
+    models, refusals, latency = _models(network, chip, ready, settings.progress)
+    rows: list[BenchRow] = []
+    for numbers, longer in (("float32", 0), ("integers", latency)):
+        group = [contender for contender in ready if contender.numbers == numbers]
+        setting = _Setting(arrays, steps + longer, batches, settings, (len(rows), len(ready)))
+        rows += _group(group, models, refusals, setting)
+    return Bench(
+        model=settings.model,
+        inputs=told,
+        steps=steps,
+        batches=batches,
+        rows=(*rows, *left_out),
+        chip=None if chip is None else chip.name,
+        latency=latency,
+        meta=MappingProxyType(_meta()),
+    )
+
+
+def backend_names() -> tuple[str, ...]:
+    """Names of all back ends that a benchmark knows; each once."""
+    from nirbridge.pipeline.bench.contenders import contenders
+
+    ready, left_out = contenders((), integers=True)
+    return tuple(dict.fromkeys([*(c.name for c in ready), *(row.backend for row in left_out)]))
+
+
+def _check(settings: BenchOptions, inputs: Any) -> None:
+    if inputs is not None and settings.rate is not None:
+        raise UsageError.of("rate", "given with data", "it is of random inputs", "leave one of the two out")
+    if any(batch < 1 for batch in settings.batches):
+        raise UsageError.of("batches", "0 samples or fewer", "a run takes at least 1", "give 1 or more")
+    if settings.limit_s is not None and not settings.limit_s > 0:
+        raise UsageError.of("time limit", f"{settings.limit_s:g} s", "more than 0 seconds", "120 is the default")
+
+
+def _inputs(network: Network, inputs: Any, settings: BenchOptions, samples: int) -> tuple[dict[str, Array], int, str]:
+    from nirbridge.benchmarking.inputs import given_inputs, random_inputs
+    from nirbridge.benchmarking.model import RATE, STEPS
+
+    if inputs is not None:
+        return given_inputs(network, inputs, settings.steps, samples)
+    steps = settings.steps or STEPS
+    rate = RATE if settings.rate is None else settings.rate
+    arrays, told = random_inputs(network, steps, samples, rate, settings.seed)
+    return arrays, steps, told
+
+
+Models = dict[str, Any]
+Refusals = dict[str, str]
+
+
+def _models(
+    network: Network, chip: Chip | None, ready: Sequence[Contender], progress: Progress
+) -> tuple[Models, Refusals, int]:
+    """The network, its integers and its map, as far as they are needed and can be made; why not; and the latency."""
+    from nirbridge.pipeline.fit import retime
+    from nirbridge.pipeline.verify import map_to_verify
+    from nirbridge.quantization.options import QuantizationOptions
+    from nirbridge.quantization.quantize import quantize
+
+    models: Models = {"network": network}
+    needed = {contender.model for contender in ready}
+    if chip is None or needed <= {"network"}:
+        return models, {}, 0
+    try:
+        retimed = retime(network, chip)
+        quantized = quantize(retimed, chip, QuantizationOptions(progress=progress))
+    except ModelError as error:
+        reason = "; ".join(map(str, error.problems[:3]))
+        return models, {"quantized": reason, "mapped": reason}, 0
+    models["quantized"], refusals = quantized, {}
+    if "mapped" in needed:
+        try:
+            mapped, _ = map_to_verify(retimed, chip, quantized, progress, needed=True)
+            models["mapped"] = replace(mapped, quantized=quantized)
+        except (DoesNotFit, ModelError) as error:
+            refusals["mapped"] = "; ".join(map(str, error.problems[:3]))
+    return models, refusals, max(quantized.latency.values(), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """What the back ends of one kind of numbers share; ``place``: how many were measured before, and of how many."""
+
+    arrays: Mapping[str, Array]
+    steps: int
+    batches: tuple[int, ...]
+    options: BenchOptions
+    place: tuple[int, int]
+
+
+def _group(group: Sequence[Contender], models: Models, refusals: Refusals, setting: _Setting) -> list[BenchRow]:
+    """The rows of the back ends of one kind of numbers, the first of which is what the others are compared with."""
+    from nirbridge.benchmarking.inputs import padded
+    from nirbridge.emitters.lava.runtime.supervision import start_guard
+    from nirbridge.pipeline.bench.worker import write_shared
+
+    if not group:
+        return []
+    rows: list[BenchRow] = []
+    with ExitStack() as stack:
+        shared = stack.enter_context(start_guard())[1]
+        arrays = {name: padded(array, setting.steps) for name, array in setting.arrays.items()}
+        write_shared(shared, arrays, {name: models[name] for name in {c.model for c in group} & models.keys()})
+        for contender in group:
+            before, count = setting.place
+            setting.options.progress(f"bench {contender.name}", (before + len(rows)) / count)
+            if contender.model in refusals:
+                rows.append(contender.row("refused", refusals[contender.model]))
+            elif rows and rows[0].status != "equal":
+                rows.append(contender.row("refused", f"nothing to compare with: {rows[0].reason}"))
+            else:
+                rows.append(_measured(contender, shared, setting))
+            if contender.is_base and contender.numbers == "float32":
+                _need(rows[0])
+    return rows
+
+
+def _need(reference: BenchRow) -> None:
+    """Raises ModelError where the reference itself has no result."""
+    if reference.status != "equal":
+        hint = "give fewer steps, a smaller batch, or more time" if reference.status == "time limit" else ""
+        limit = "every back end is compared with it"
+        raise ModelError.of("the reference", reference.reason or reference.status, limit, hint)
+
+
+def _measured(contender: Contender, shared: Path, setting: _Setting) -> BenchRow:
+    """One back end in a process of its own, of which nothing is left."""
+    from nirbridge.benchmarking.model import LIMIT_S, REPEATS
+    from nirbridge.emitters.lava.runtime.supervision import run_supervised, start_guard
+    from nirbridge.pipeline.bench.worker import COMMAND, RESULT, Task
+
+    options = setting.options
+    limit = LIMIT_S if options.limit_s is None else options.limit_s
+    with start_guard() as (guarding, scratch):
+        result = scratch / RESULT
+        repeats = options.repeats or REPEATS
+        task = Task(
+            asdict(contender), str(shared), str(result), setting.steps, setting.batches, repeats, tuple(sys.path)
+        )
+        (scratch / "task.json").write_text(json.dumps(asdict(task)), encoding="utf-8")
+        command = [sys.executable, "-c", COMMAND, str(scratch / "task.json")]
+        try:
+            end = run_supervised(guarding, command, scratch, limit, limit, 1, None)
+        except NirbridgeError as error:
+            return contender.row("failed", str(error))
+        return _row(contender, end, result, scratch / "log", limit)
+
+
+def _row(contender: Contender, end: Mapping[str, Any], result: Path, log: Path, limit: float) -> BenchRow:
+    """The row of a process that has ended, whichever way."""
+    try:
+        columns = json.loads(result.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        columns = {}
+    columns.pop("is_running", None)
+    times = {int(batch): time for batch, time in columns.pop("us_per_step", {}).items()}
+    if end["why"] in ("seconds", "quiet"):
+        columns |= {"status": "time limit", "reason": f"did not end within {limit:g} s"}
+    elif end["code"] != 0 or "status" not in columns:
+        code = end["code"]
+        how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with code {code}"
+        columns |= {"status": "failed", "reason": f"its process {how}{_last_words(log)}"}
+    if columns["status"] not in ("equal", "time limit"):
+        times = {}
+    row = contender.row("failed")
+    return replace(row, **columns, us_per_step=MappingProxyType(times))
+
+
+def _last_words(log: Path) -> str:
+    """The end of the log of a process, on one line."""
+    try:
+        text = log.read_text(encoding="utf-8", errors="replace")[-_LOG_CHARACTERS:]
+    except OSError:
+        return ""
+    words = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return f"; its log ends with: {words}" if words else ""
+
+
+def _meta() -> dict[str, Any]:
+    """Versions and machine, on which every time depends."""
+    from nirbridge._version import __version__
+    from nirbridge.simulators.checks import versions
+
+    threads = os.environ.get("OMP_NUM_THREADS")
+    machine = f"{platform.system()} {platform.machine()}, {counted(os.cpu_count() or 1, 'processor')}"
+    return {
+        "schema": 1,
+        "nirbridge": __version__,
+        "versions": versions("numpy"),
+        "machine": machine,
+        "omp_num_threads": threads,
+    }
