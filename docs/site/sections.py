@@ -53,6 +53,7 @@ SECTIONS = {
             "retiming",
             "quantization",
             "simulators",
+            "bench",
             "compare",
             "lava",
             "c",

@@ -69,9 +69,9 @@ def bench(
         ModelError: the reference cannot run the model, or not within the time limit.
 
     Example:
-        >>> result = nb.bench("model.nir", backends=["numpy"], steps=10, batches=[1])
+        >>> result = nb.bench("model.nir", backends=["reference"], steps=10, batches=[1])
         >>> [(row.backend, row.status) for row in result.rows]
-        [('reference', 'equal'), ('numpy', 'equal')]
+        [('reference', 'equal')]
     """
     network = network_of(model, sample)
     shown = name if name is not None else ("" if network.file is None else network.file.name)
@@ -101,7 +101,7 @@ def plot_bench(value: Bench, *, ax: Axes | None = None) -> Axes:
         UsageError: no back end was timed; matplotlib is not installed.
 
     Example:
-        >>> axes = nb.plot_bench(nb.bench("model.nir", backends=["numpy"], steps=10, batches=[1]))
+        >>> axes = nb.plot_bench(nb.bench("model.nir", backends=["reference"], steps=10, batches=[1]))
         >>> axes.get_xlabel()
         'time step of the whole batch (us)'
     """

@@ -66,12 +66,12 @@ class Bench(SavedValue):
     """One model on every back end that is there: result of ``nirbridge.bench``.
 
     ``inputs``: in words. ``steps``: time steps of a run; one of integers has ``latency`` more. ``chip``: the one of the
-    integers; None where only real numbers ran. ``meta``: versions and machine. Saved as ``.json``.
+    integers; None where only real numbers ran. ``meta``: versions, machine, how it was read. Saved as ``.json``.
 
     Example:
-        >>> result = nb.bench("model.nir", backends=["numpy"], steps=10, batches=[1])
+        >>> result = nb.bench("model.nir", backends=["reference"], steps=10, batches=[1])
         >>> result.holds, [row.backend for row in result.rows]
-        (True, ['reference', 'numpy'])
+        (True, ['reference'])
     """
 
     model: str

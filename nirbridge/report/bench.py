@@ -147,6 +147,7 @@ def _notes(bench: Bench, ran: Sequence[BenchRow]) -> list[RenderableType]:
         sentences.append("no population fires on this input, so equality says little: give a higher rate, or data")
     if bench.latency:
         sentences.append(f"a run of integers has {counted(bench.latency, 'more time step')}, its latency on the chip")
+    sentences += [one_line(note) for note in bench.meta.get("notes", ())]
     return listed("notes", sentences)
 
 

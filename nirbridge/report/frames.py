@@ -13,6 +13,7 @@ from nirbridge.errors import UsageError
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from nirbridge.benchmarking.model import Bench
     from nirbridge.chips.model import Chip, CoreId
     from nirbridge.comparison.types import Comparison
     from nirbridge.emitters.artifact import Artifact
@@ -164,6 +165,12 @@ def _comparison(comparison: Comparison) -> Rows:
     ]
 
 
+def _bench(bench: Bench) -> Rows:
+    from nirbridge.report.bench import bench_rows
+
+    return bench_rows(bench)
+
+
 def _verification(verification: Verification) -> Rows:
     return [
         {"a": pair.a, "b": pair.b, "required": pair.required, **row}
@@ -196,7 +203,7 @@ _ROWS: Mapping[str, Callable[[Any], Rows]] = {
     "Comparison": _comparison,
     "Verification": _verification,
     "Artifact": file_rows,
-    "Bench": "nirbridge.report.bench:bench_rows",
+    "Bench": _bench,
     "Profile": lambda profile: profile.rows(),
     "ProfilePoint": lambda point: [point.row()],
 }

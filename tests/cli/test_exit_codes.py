@@ -33,7 +33,7 @@ OUTPUTS = {
     "import": "o.nir",
 }
 """What a command writes, as named in ``arguments``."""
-READERS = ("map", "check", "simulate", "quantize", "profile", "verify", "inspect", "emit")
+READERS = ("map", "check", "simulate", "quantize", "profile", "verify", "inspect", "emit", "bench")
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +71,7 @@ def arguments(name: str, model: str = "m.nir") -> list[str]:
         "verify": ["verify", model, "--chip", "loihi1", "--input", "in.npy"],
         "profile": ["profile", model, "--chip", "loihi1", "--input", "in.npy"],
         "sweep": ["sweep", "s.toml"],
+        "bench": ["bench", model, "--backend", "reference", "--input", "in.npy", "--batch", "1"],
         "inspect": ["inspect", model],
         "compare": ["compare", "a.npz", "a.npz"],
         "emit": ["emit", model, "--to", "lava", "-o", "program"],
@@ -188,6 +189,7 @@ def test_nothing_given(name: str, capsys: pytest.CaptureFixture[str]) -> None:
         ["emit", "m.nir", "--to", "lava", "-o", "m.nir"],
         ["run", ".", "--input", "in.npy", "-o", "o.npz"],
         ["lava", "status", "--again"],
+        ["bench", "m.nir", "--backend", "fsat"],
         ["import", "none.py:net", "--from", "torch", "--sample-shape", "2", "-o", "o.nir"],
         ["chips", "lohi1"],
         ["show", "in.npy"],
@@ -232,6 +234,7 @@ CRASHES: dict[str, tuple[Any, str]] = {
     "quantize": (pipeline, "save_quantized"),
     "profile": (pipeline, "profile_network"),
     "sweep": (pipeline, "map_network"),
+    "bench": (pipeline, "bench_network"),
     "verify": (pipeline, "verify_network"),
     "inspect": (inspect_document, "inspect_graph"),
     "compare": (pipeline, "compare_recordings"),

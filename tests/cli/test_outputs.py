@@ -35,10 +35,11 @@ COMMANDS = {
     "verify": "verify m.nir --chip chip.toml --input in.npy --labels labels.npy --calibrate in.npy --map m.map.json",
     "profile": "profile m.nir --chip chip.toml --input in.npy --labels labels.npy",
     "sweep": "sweep s.toml",
+    "bench": "bench m.nir --chip chip.toml --input in.npy",
     "compare": "compare in.png a.png --labels labels.npy",
 }
 """Every command that writes, with every option that reads."""
-WRITES = {"verify": "--plot", "compare": "--plot", "profile": "--plot", "sweep": "--plot"}
+WRITES = {"verify": "--plot", "compare": "--plot", "profile": "--plot", "sweep": "--plot", "bench": "--plot"}
 
 
 @pytest.fixture(scope="module")

@@ -84,7 +84,7 @@ def bench_network(
         rows=(*rows, *left_out),
         chip=None if chip is None else chip.name,
         latency=latency,
-        meta=MappingProxyType(_meta()),
+        meta=MappingProxyType(_meta(network)),
     )
 
 
@@ -249,8 +249,8 @@ def _last_words(log: Path) -> str:
     return f"; its log ends with: {words}" if words else ""
 
 
-def _meta() -> dict[str, Any]:
-    """Versions and machine, on which every time depends."""
+def _meta(network: Network) -> dict[str, Any]:
+    """Versions and machine, on which every time depends, and how the network was read."""
     from nirbridge._version import __version__
     from nirbridge.simulators.checks import versions
 
@@ -262,4 +262,6 @@ def _meta() -> dict[str, Any]:
         "versions": versions("numpy"),
         "machine": machine,
         "omp_num_threads": threads,
+        "assumed": list(network.assumed),
+        "notes": list(network.notes),
     }

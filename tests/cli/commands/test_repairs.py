@@ -13,7 +13,7 @@ import pytest
 from nirbridge.cli import main as cli
 from nirbridge.cli.main import run
 
-READERS = ("map", "check", "inspect", "simulate", "quantize", "report", "verify", "emit", "profile")
+READERS = ("map", "check", "inspect", "simulate", "quantize", "report", "verify", "emit", "profile", "bench")
 NOTE = "repaired on request: norse, batch-axis"
 
 
@@ -41,6 +41,7 @@ def arguments(name: str, model: str) -> list[str]:
         "quantize": ["-o", str(folder / "m.q.npz")],
         "verify": ["--input", str(folder / "in.npy")],
         "profile": ["--input", str(folder / "in.npy")],
+        "bench": ["--backend", "numpy", "--steps", "3", "--batch", "1"],
         "emit": ["--to", "lava", "-o", str(folder / "program")],
         "map": ["-o", str(folder / "m.map.json")],
         "report": ["-o", str(folder / "m.html")],
