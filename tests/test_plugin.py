@@ -214,7 +214,7 @@ def test_names_of_nirbridge_itself_are_found_in_the_same_way(kind: str) -> None:
         ),
         (
             ["simulate", "--input", "in.npy", "-o", "x.npz", "--backend", "tw"],
-            "error: simulator 'tw': unknown, known simulators: auto, dense, event, fast, fixed, mapped, "
+            "error: simulator 'tw': unknown, known simulators: auto, best, dense, event, fast, fixed, mapped, "
             "numpy, reference, twice",
         ),
     ],

@@ -140,14 +140,8 @@ def save(value: object, path: FilePath) -> None:
     elif isinstance(value, Verification):
         _check_suffix("a verification", path)
         pipeline.save_verification(value, Path(path))
-    elif isinstance(value, Profile):
-        from nirbridge.report.profile.document import write_profile
-
-        write_profile(value, path)
-    elif isinstance(value, Bench):
-        from nirbridge.report.bench import write_bench
-
-        write_bench(value, path)
+    elif isinstance(value, Profile | Bench):
+        _save_figures(value, path)
     elif isinstance(value, Artifact):
         _check_suffix("a program", path)
         pipeline.write_program(value, Path(path))
@@ -156,6 +150,16 @@ def save(value: object, path: FilePath) -> None:
             "a Network, NIRGraph, MappedNetwork, QuantizedNetwork, Recording, Verification, Profile, Bench or Artifact"
         )
         raise UsageError.of("nirbridge.save()", kind_of(value), f"{kinds} is saved", "give one of these")
+
+
+def _save_figures(value: Profile | Bench, path: FilePath) -> None:
+    from nirbridge.report.bench import write_bench
+    from nirbridge.report.profile.document import write_profile
+
+    if isinstance(value, Bench):
+        write_bench(value, path)
+    else:
+        write_profile(value, path)
 
 
 def _check_suffix(kind: str, path: FilePath) -> None:

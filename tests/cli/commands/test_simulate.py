@@ -62,7 +62,7 @@ def test_inputs_by_name_with_a_batch_and_json(model: str, tmp_path: Path, capsys
         (["--record", "1"], 2, "error: --record '1': names no node or no variable, NODE:s,v with variables "),
         (["--dt", "-1"], 2, "-1"),
         (["--steps", "0"], 2, "error: steps: 0, at least 1; give more"),
-        (["--backend", "quick"], 2, "error: simulator 'quick': unknown, known simulators: auto, dense, "),
+        (["--backend", "quick"], 2, "error: simulator 'quick': unknown, known simulators: auto, best, dense, "),
         (["--device", "cuda:77"], 2, "error: "),
         (["--max-bytes", "10"], 2, "error: "),
     ],
