@@ -1,8 +1,9 @@
 """Norse: populations as its cells, the inverse of ``importers.frameworks.norse``.
 
 A membrane of Norse is ``v + dt tmi ((v_leak - v) + x)``: its decay and the gain of its input add up to 1, and it starts
-and rests at v_leak. Any other gain and constant drive is arithmetic in front of the cell. LIFBoxCell takes its own
-threshold off; the rest of another amount is taken off its input in the next time step.
+and rests at v_leak. A potential with another gain is measured in another unit, in which its gain is that one: a factor
+on the input would round twice, and an input that just reaches the threshold would sometimes pass it. A readout, whose
+potential is the output, and IAFCell have their gain in front. A first state of zeros is given by forward.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def hold(population: Population, dt: float) -> HeldNeuron:
     n = population.neuron
     subject = f"population {quoted(population.name)}"
     ModelError.raise_all(replace(problem, subject=subject) for problem in _refusals(n))
-    strict = Rewritten(n).comparing(">")
+    strict = _in_units_of_gain(n).comparing(">")
     cell = _cell(strict.neuron, dt)
     cell = replace(cell, neuron=_with_inert_fields(cell.neuron))
     output = "spk_{id}" if n.fires else "mem_{id}"
@@ -87,6 +88,18 @@ def hold(population: Population, dt: float) -> HeldNeuron:
         cell.front,
         strict.notes,
     )
+
+
+def _in_units_of_gain(n: Neuron) -> Rewritten:
+    """The neuron with its potential in a unit in which its gain is 1 - decay."""
+    gain, share = n.g_mem * n.g_syn, _share(n)
+    if n.theta is None or _is_integrator(n) or same_single(gain, share) or not bool(np.all(gain > 0)):
+        return Rewritten(n)
+    unit = share / gain
+    named = ("theta", "bias", "v_reset", "reset_amount", "v_init")
+    scaled = {name: compact(unit * np.asarray(getattr(n, name))) for name in named}
+    text = "its potential is measured in a unit in which its gain is 1 - decay"
+    return Rewritten(replace(n, g_mem=share, g_syn=ONE, **scaled), notes=(text,))
 
 
 def _cell(n: Neuron, dt: float) -> _Cell:
