@@ -12,7 +12,7 @@ import torch
 from nirbridge.arrays import Array, freeze
 from nirbridge.emitters.artifact import Artifact
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
-from nirbridge.network.neurons import Neuron, neuron
+from nirbridge.network.neurons import Compare, Neuron, Reset, neuron
 from nirbridge.network.operators import Identity
 
 TIMING = Timing(1e-3, "euler", "to-value", ">", "per-second")
@@ -46,15 +46,16 @@ def alone(record: Neuron) -> Network:
     return Network(1e-3, TIMING, (population,), edges, (Port("in", (NEURONS,)),), (Port("out", (NEURONS,)),))
 
 
-def random_neuron(rng: np.random.Generator, *, decays: tuple[float, ...] = (0.875, 0.75, 0.5, 1.0, 0.0)) -> Neuron:
-    """A record of any class; with the default decays, every sum of values in eighths is exact."""
+def random_neuron(rng: np.random.Generator, shape: tuple[int, ...] = (NEURONS,)) -> Neuron:
+    """A record of any class, some with values per neuron; every coefficient is a small multiple of 1/8."""
+    decays = (0.75, 0.75, 0.5, 1.0, 0.0)
 
     def pick(*options: Any) -> Any:
         return options[rng.integers(len(options))]
 
     def some(*values: float) -> Any:
         """One value for all, or sometimes one per neuron."""
-        return freeze(rng.choice(values, NEURONS if rng.random() < 0.2 else ()))
+        return freeze(rng.choice(values, shape if rng.random() < 0.2 else ()))
 
     kind, a = pick("LIF", "LIF", "IF", "CubaLIF", "LI", "CubaLI"), some(*decays)
     leak = some(0.0, 0.0, 0.25, -0.5)
@@ -70,7 +71,18 @@ def random_neuron(rng: np.random.Generator, *, decays: tuple[float, ...] = (0.87
     return neuron(kind, **options)
 
 
-def eighths(rng: np.random.Generator, network: Network, steps: int = 20, batch: int = 2) -> dict[str, Array]:
+def plain_neuron(rng: np.random.Generator, compare: Compare) -> Neuron:
+    """A record that frameworks have: no drive, floor or refractory time of its own, a start from 0."""
+    a, kind = float(rng.choice([0.75, 0.5, 1.0])), str(rng.choice(["LIF", "LIF", "CubaLIF"]))
+    a, kind = (0.75, kind) if kind == "CubaLIF" else (a, "IF" if a == 1.0 else kind)
+    reset: Reset = "subtract" if rng.random() < 0.4 and kind != "CubaLIF" else "to-value"
+    theta = rng.choice([0.5, 1.0, 2.0])
+    a_syn = 0.5 if kind == "CubaLIF" else 0.0
+    return neuron(kind, a_mem=a, g_mem=rng.choice([1 - a or 1.0, 1.0]), a_syn=a_syn, theta=theta, reset=reset,
+                  compare=compare)  # fmt: skip
+
+
+def eighths(rng: np.random.Generator, network: Network, steps: int = 8, batch: int = 2) -> dict[str, Array]:
     """Graded inputs in eighths."""
     shapes = {p.name: (steps, batch, *p.shape) for p in network.inputs}
     return {name: rng.integers(-6, 10, shape).astype(np.float32) / 8 for name, shape in shapes.items()}

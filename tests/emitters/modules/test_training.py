@@ -1,0 +1,120 @@
+"""Emitted modules in the hands of a user: training, state dicts, copies, other types and batches, hostile names."""
+
+from __future__ import annotations
+
+import copy
+import io
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nirbridge.arrays import freeze
+from nirbridge.emitters.modules.emit import NORSE, SNNTORCH, SPIKINGJELLY, TORCH
+from nirbridge.network.model import Network, Population, Port, Projection
+from nirbridge.network.neurons import neuron
+from nirbridge.network.operators import Chain, Conv, Dense, Identity, Reshape
+from nirbridge.simulators.simulate import simulate
+from tests.emitters.modules.held import TIMING, loaded, outputs
+from tests.emitters.modules.mixed import NAMES, grid
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("snntorch", reason="snntorch is not installed")
+pytest.importorskip("norse", reason="norse is not installed")
+pytest.importorskip("spikingjelly", reason="spikingjelly is not installed")
+
+EMITTERS = [TORCH, SNNTORCH, NORSE, SPIKINGJELLY]
+by_framework = pytest.mark.parametrize("emitter", EMITTERS, ids=lambda e: e.framework.name)
+
+
+def network(names: tuple[str, ...] = ("in", "conv", "hidden", "out"), *, each: bool = True) -> Network:
+    """A convolution, a recurrent layer with drive; thresholds per neuron where ``each`` asks for them."""
+    rng, (given, first, second, out) = np.random.default_rng(3), names
+    kernel = Conv(grid(rng, 2, 1, 3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1, (1, 4, 4))
+    thresholds = np.array([0.5, 1.0, 0.75]) if each else 0.75
+    a = Population(first, (2, 4, 4), neuron("LIF", a_mem=0.75, g_mem=0.25, theta=0.5))
+    b = Population(second, (3,), neuron("LIF", a_mem=0.5, g_mem=1.0, theta=thresholds, bias=0.125))
+    edges = (
+        Projection(given, first, kernel),
+        Projection(first, second, Chain((Reshape((2, 4, 4), (32,)), Dense(grid(rng, 3, 32)))), freeze(grid(rng, 3))),
+        Projection(second, second, Dense(grid(rng, 3, 3)), delay_steps=freeze(np.int64(1)), is_back=True),
+        Projection(second, out, Identity((3,))),
+    )
+    return Network(1e-3, TIMING, (a, b), edges, (Port(given, (1, 4, 4)),), (Port(out, (3,)),))
+
+
+def spikes(batch: int = 2) -> Any:
+    return (np.random.default_rng(1).random((8, batch, 1, 4, 4)) < 0.5).astype(np.float32)
+
+
+def reference(x: Any) -> Any:
+    (found,) = simulate(network(), {"in": x}, backend="numpy").recording.arrays.values()
+    assert found.any()
+    return found
+
+
+@by_framework
+def test_one_step_of_training_changes_every_weight(emitter: Any) -> None:
+    module, x = loaded(emitter.emit(network())).train(), torch.from_numpy(spikes())
+    before = {name: value.detach().clone() for name, value in module.named_parameters() if value.requires_grad}
+    assert {name.rpartition(".")[2] for name in before} >= {"weight", "bias"}
+    optimizer = torch.optim.SGD([p for p in module.parameters() if p.requires_grad], 0.5)
+    for _ in range(2):
+        optimizer.zero_grad()
+        (module(x).sum(0) - 3.0).square().sum().backward()
+        optimizer.step()
+    changed = {name for name, value in module.named_parameters() if name in before and not value.equal(before[name])}
+    assert changed == set(before)
+    assert all(value.isfinite().all() for value in module.state_dict().values())
+
+
+@by_framework
+def test_state_dicts_and_copies_hold_everything(emitter: Any) -> None:
+    program, x = emitter.emit(network()), torch.from_numpy(spikes())
+    module = loaded(program)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.mul_(1.25)
+        trained = module(x)
+        file = io.BytesIO()
+        torch.save(module.state_dict(), file)
+        file.seek(0)
+        fresh = loaded(program)
+        fresh.load_state_dict(torch.load(file))
+        assert not loaded(program)(x).equal(trained)
+        assert fresh(x).equal(trained)
+        assert copy.deepcopy(module)(x).equal(trained)
+        assert module(x).equal(trained)  # nothing of a run is left over
+
+
+@by_framework
+def test_types_and_batches(emitter: Any) -> None:
+    module = loaded(emitter.emit(network()))
+    for batch in (5, 1, 0):
+        assert outputs(module, network(), {"in": spikes(batch)})["out"].shape == (8, batch, 3)
+    wide = module.double()
+    found = outputs(wide, network(), {"in": spikes().astype(np.float64)})["out"]
+    assert found.dtype == np.float64
+    assert np.array_equal(found, reference(spikes()))
+
+
+@by_framework
+def test_names_of_any_kind(emitter: Any) -> None:
+    for k in range(0, len(NAMES) - 3, 4):
+        named = network(NAMES[k : k + 4])
+        found = outputs(loaded(emitter.emit(named)), named, {NAMES[k]: spikes()})[NAMES[k + 3]]
+        assert np.array_equal(found, reference(spikes()))
+
+
+@by_framework
+def test_one_value_of_a_layer_and_no_projection(emitter: Any) -> None:
+    """A population without an input, and one of shape ()."""
+    plain = network(each=False)
+    silent = Population("silent", (3,), neuron("LIF", a_mem=0.5, g_mem=0.5, theta=1.0))
+    wired = replace(plain, populations=(*plain.populations, silent))
+    more = Projection("silent", "hidden", Dense(np.ones((3, 3), np.float32)))
+    wired = replace(wired, projections=(*plain.projections[:3], more, plain.projections[3]))
+    x = {"in": spikes()}
+    (wanted,) = simulate(wired, x, backend="numpy").recording.arrays.values()
+    assert np.array_equal(outputs(loaded(emitter.emit(wired)), wired, x)["out"], wanted)
