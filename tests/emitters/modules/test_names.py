@@ -13,7 +13,7 @@ from torch import nn
 
 from nirbridge.emitters.modules.emit import SNNTORCH, TORCH
 from nirbridge.emitters.modules.names import RESERVED, identifiers
-from tests.emitters.onnx.test_onnx import dense
+from tests.emitters.oracles import dense
 
 HOSTILE = [
     '"""',

@@ -25,7 +25,7 @@ from nirbridge.network.model import Network, Port, Projection
 from nirbridge.network.operators import Dense, Identity
 from nirbridge.testing import nir_graphs
 from tests.emitters.modules.loaded import expected, loaded, normal, ran, random_inputs
-from tests.emitters.onnx.test_onnx import dense, grid, lif
+from tests.emitters.oracles import dense, grid, lif
 
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
 ROWS = [m for m in equivalence_models.models() if m.is_exact and not m.is_refused]

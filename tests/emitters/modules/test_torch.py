@@ -23,7 +23,7 @@ from nirbridge.simulators.simulate import simulate
 from nirbridge.simulators.types import Probe
 from nirbridge.testing import check_conformance, networks, nir_graphs
 from tests.emitters.modules.loaded import expected, loaded, ran, random_inputs
-from tests.emitters.onnx.test_onnx import ORACLES, dense, recurrent
+from tests.emitters.oracles import ORACLES, dense, recurrent
 
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
 
