@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,8 @@ from nirbridge.simulators.recording import default_probes, output_dtypes
 from nirbridge.simulators.types import Probe, Recording
 
 NUMBERS = "float32"
+_CLASS = re.compile(r"(?:\b\w+\.)?\b[A-Z]\w+(?=\()")
+"""The class in the text that makes a neuron, around which functions may stand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ def _readme(plan: ModulePlan) -> str:
             rows.append(f"| {kind} | {table_name(p.name)} | {name} | {shape_text(('time', 'batch', *p.shape))} |")
     for n in plan.neurons:
         notes = "; ".join(n.held.notes)
-        text = n.held.call.text.partition("(")[0]
+        text = _CLASS.findall(n.held.call.text)[0]
         rows.append(f"| population | {table_name(n.population.name)} | `{n.id}` ({text}) | {notes} |")
     facts = {
         "@FRAMEWORK@": plan.framework.name,

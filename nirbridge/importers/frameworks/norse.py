@@ -16,6 +16,7 @@ import numpy as np
 
 from nirbridge.arrays import compact, freeze
 from nirbridge.importers.dataflow import DataflowGraph
+from nirbridge.importers.emitted.facts import emitted_dt
 from nirbridge.importers.frameworks.norse_encoders import METHODS, without_encoders
 from nirbridge.importers.frameworks.user_functions import amount_taken_off
 from nirbridge.importers.lowering.described_graph import module_to_graph
@@ -97,7 +98,7 @@ def from_norse(
         sample,
         specs,
         package="norse",
-        dt=next(value for value in (dt, module_dt(module, specs), DEFAULT_DT) if value is not None),
+        dt=next(value for value in (dt, module_dt(module, specs), emitted_dt(module), DEFAULT_DT) if value is not None),
         batched=batched,
         time_axis=time_axis,
         accept=accept,

@@ -16,6 +16,7 @@ import numpy as np
 
 from nirbridge.arrays import Array, compact, freeze
 from nirbridge.errors import type_text
+from nirbridge.importers.emitted.facts import emitted_dt
 from nirbridge.importers.frameworks.user_functions import step_of
 from nirbridge.importers.lowering.described_graph import module_to_graph
 from nirbridge.importers.module_checks import check_module
@@ -34,6 +35,8 @@ from nirbridge.importers.sample.axes import TimeAxis
 from nirbridge.network.neurons import Compare, Neuron, neuron
 from nirbridge.network.operators import Dense, Identity
 
+DT = 1e-3
+"""Seconds per time step where none are given."""
 _REFUSED = (
     ("a membrane that is not linear below its threshold", "use LIFNode",
      ("QIFNode", "EIFNode", "IzhikevichNode", "RAFNode", "ComplementaryLIFNode", "GatedLIFNode")),
@@ -72,7 +75,7 @@ def from_spikingjelly(
     module: Any,
     sample: Any,
     *,
-    dt: float = 1e-3,
+    dt: float | None = None,
     batched: bool | None = None,
     time_axis: TimeAxis = None,
     accept: Sequence[str] = (),
@@ -85,7 +88,8 @@ def from_spikingjelly(
         module: a network of either step mode.
         sample: one time step or a whole sequence, as the module takes it, with or without the batch axis, or a tuple
             of them.
-        dt: seconds per time step; spikingjelly counts time steps, so any dt gives the same spikes.
+        dt: seconds per time step; spikingjelly counts time steps, so any dt gives the same spikes. None: 1e-3, or that
+            of the network that a module of ``nirbridge emit`` was written from.
         batched: whether the sample has a batch axis (None: inferred).
         time_axis: the axis of the sample that is time, "none" if it is one time step (None: inferred).
         accept: names of known deviations to accept (``deviations.DEVIATIONS``); all others are refused.
@@ -103,7 +107,7 @@ def from_spikingjelly(
         sample,
         neuron_specs(),
         package="spikingjelly",
-        dt=dt,
+        dt=(emitted_dt(module) or DT) if dt is None else dt,
         batched=batched,
         time_axis=time_axis,
         accept=accept,

@@ -1,42 +1,18 @@
-"""Emitted modules in this process: loaded, run on inputs, read again; and random neurons on the dyadic grid."""
+"""Random neurons on the dyadic grid, alone in a network."""
 
 from __future__ import annotations
 
-import io
-import warnings
 from typing import Any
 
 import numpy as np
-import torch
 
 from nirbridge.arrays import Array, freeze
-from nirbridge.emitters.artifact import Artifact
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import Compare, Neuron, Reset, neuron
 from nirbridge.network.operators import Identity
 
 TIMING = Timing(1e-3, "euler", "to-value", ">", "per-second")
 NEURONS = 3
-
-
-def loaded(artifact: Artifact) -> Any:
-    """The module with its weights, as ``load()`` of ``model.py`` makes it."""
-    names: dict[str, Any] = {"__name__": "model"}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        exec(compile(artifact.files["model.py"], "model.py", "exec"), names)
-    model = names["Model"]()
-    with np.load(io.BytesIO(artifact.files["weights.npz"])) as file:
-        model.load_state_dict({name: torch.from_numpy(file[name]) for name in file.files})
-    return model.eval()
-
-
-def outputs(module: Any, network: Network, inputs: dict[str, Array]) -> dict[str, Array]:
-    """Outputs by name, ``[time, batch, …]``."""
-    with torch.no_grad():
-        found = module(*(torch.from_numpy(inputs[p.name]) for p in network.inputs))
-    found = found if isinstance(found, dict) else {network.outputs[0].name: found}
-    return {name: value.numpy() for name, value in found.items()}
 
 
 def alone(record: Neuron) -> Network:
@@ -48,7 +24,7 @@ def alone(record: Neuron) -> Network:
 
 def random_neuron(rng: np.random.Generator, shape: tuple[int, ...] = (NEURONS,)) -> Neuron:
     """A record of any class, some with values per neuron; every coefficient is a small multiple of 1/8."""
-    decays = (0.75, 0.75, 0.5, 1.0, 0.0)
+    decays = (0.75, 0.5, 0.5, 1.0, 1.0, 0.0)
 
     def pick(*options: Any) -> Any:
         return options[rng.integers(len(options))]
@@ -66,7 +42,7 @@ def random_neuron(rng: np.random.Generator, shape: tuple[int, ...] = (NEURONS,))
         options |= {"reset": pick("to-value", "subtract", "none"), "v_reset": some(0.0, 0.0, -0.25)}
         options |= {"compare": pick(">", ">="), "theta": some(1.0, 0.5), "reset_amount": pick(None, some(0.75, 1.0))}
         options["refractory_steps"] = some(1, 2, 0) if rng.random() < 0.2 else 0
-        options["v_min"] = some(0.0, 0.0, -1.0) if rng.random() < 0.15 else None
+        options["v_min"] = some(0.0, 0.0, 0.0, -1.0) if rng.random() < 0.25 else None
         options["v_init"] = pick(options["v_init"], options["v_reset"])
     return neuron(kind, **options)
 

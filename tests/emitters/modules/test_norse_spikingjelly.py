@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from benchmarks.equivalence_model import Model
 from nirbridge.emitters.modules.emit import NORSE, SPIKINGJELLY
 from nirbridge.emitters.modules.frameworks import norse, spikingjelly
 from nirbridge.emitters.modules.frameworks.inverse import factor_of, single_factors_of, time_constant_of
-from nirbridge.errors import Diagnostic, ModelError
-from nirbridge.importers import importer
-from nirbridge.network import from_nir
+from nirbridge.errors import ModelError
+from nirbridge.network.equality import network_differences
 from nirbridge.network.model import Network, Population
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.simulators.simulate import simulate
-from tests.emitters.modules.held import NEURONS, alone, eighths, loaded, outputs, random_neuron
+from tests.emitters.modules.held import NEURONS, alone, eighths, random_neuron
+from tests.emitters.modules.loaded import expected, loaded, normal, ran
+from tests.emitters.modules.test_snntorch import ROWS, back, case, refused
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("norse", reason="norse is not installed")
@@ -37,41 +39,27 @@ def class_of(name: str, record: Neuron) -> str:
     return text.removeprefix("starting(").removeprefix("registered(").partition("(")[0].rpartition(".")[2]
 
 
-def refusals(name: str, network: Network) -> tuple[Diagnostic, ...]:
-    try:
-        EMITTERS[name].emit(network)
-    except ModelError as error:
-        return error.problems
-    return ()
-
-
-def back(name: str, module: Any, network: Network) -> Network:
-    samples = tuple(torch.zeros(5, 1, *p.shape) for p in network.inputs)
-    options: dict[str, Any] = {} if name == "norse" else {"dt": network.dt}
-    return from_nir(importer(name)(module, samples if len(samples) > 1 else samples[0], time_axis=0, **options))
-
-
 @pytest.mark.parametrize("name", EMITTERS)
 def test_any_neuron_is_held_exactly_or_refused_by_name(name: str) -> None:
     """Inputs and coefficients are eighths; a potential is rounded after some time steps, a spike differs in none."""
-    rng, found = np.random.default_rng(1), Counter[str]()
+    rng, found = np.random.default_rng(3), Counter[str]()
     for number in range(160):
         record = random_neuron(rng)
         network = alone(record)
-        problems = refusals(name, network)
+        problems = refused(network, EMITTERS[name])
         found[class_of(name, record)] += 1
         if problems:
             assert all(problem.subject == "population 'p'" and problem.hint for problem in problems)
             continue
         artifact = EMITTERS[name].emit(network)
-        module, x = loaded(artifact), eighths(rng, network)
+        module, x = loaded(artifact), eighths(np.random.default_rng(number), network)
         wanted = simulate(network, x).recording.arrays
         (key,) = wanted
         said = (number, [(f.name, getattr(record, f.name)) for f in fields(record)], artifact.files["model.py"])
         far = 0.0 if record.fires else 1e-6
-        assert np.allclose(outputs(module, network, x)["out"], wanted[key], rtol=0, atol=far), said
+        assert np.allclose(ran(module, network, x)["out"], wanted[key], rtol=0, atol=far), said
         if number % 8 == 0:
-            again = back(name, module, network)
+            again = back(module, network)
             (read,) = simulate(again, {again.inputs[0].name: x["in"]}).recording.arrays.values()
             assert np.allclose(read, wanted[key], rtol=0, atol=far), said
     classes = {"norse": norse._PARAMETERS, "spikingjelly": ("IFNode", "LIFNode", "KLIFNode", "CUBALIFNode")}[name]
@@ -140,13 +128,78 @@ def test_the_classes_say_what_they_cannot() -> None:
         assert class_of("spikingjelly", neuron("LIF", **{"a_mem": 0.5, "g_mem": 0.5, **changes})) == text
 
 
+def same(network: Network, again: Network) -> bool:
+    """Equal in every bit, but for words and for numbers that decide nothing."""
+    return network_differences(normal(_without_inert(again)), normal(_without_inert(network))) == ()
+
+
+def _without_inert(network: Network) -> Network:
+    populations = []
+    for p in network.populations:
+        n = p.neuron
+        inert = {"v_reset": np.zeros(())} if n.reset != "to-value" else {"reset_amount": np.zeros(())}
+        populations.append(replace(p, neuron=replace(n, **inert)))
+    return replace(network, populations=tuple(populations))
+
+
+def moves_nothing(name: str, network: Network) -> bool:
+    """True where every class computes the record itself, and no number or bias is stored in another way."""
+    biases = [p.target for p in network.projections if p.bias is not None]
+    for p in network.populations:
+        held = HOLD[name](p, network.dt)
+        outside = (held.outside.gain, held.outside.offset, held.outside.back)
+        names = ("a_mem", "g_mem", "bias", "a_syn", "theta", "v_init")
+        pairs = [(getattr(held.neuron, f), getattr(p.neuron, f)) for f in names]
+        if held.notes or any(a is not None for a in outside) or not all(np.array_equal(a, b) for a, b in pairs):
+            return False
+    return len(set(biases)) == len(biases)
+
+
+def out_and_back(name: str, model: Model) -> bool:
+    """The module and the import of it send the spikes of the reference; False for a refusal by name."""
+    network, x = case(model)
+    problems = refused(network, EMITTERS[name])
+    if problems:
+        assert all(problem.subject and problem.limit and problem.hint for problem in problems)
+        return False
+    module, wanted = loaded(EMITTERS[name].emit(network)), expected(network, x)
+    again = back(module, network)
+    for found in (ran(module, network, x), expected(again, x)):
+        for port, values in found.items():
+            far = 0.0 if model.kind == "spikes" else 1e-6 * float(np.ptp(wanted[port]))
+            assert np.abs(values.astype(np.float32) - wanted[port].astype(np.float32)).max() <= far, port
+    assert same(network, again) or not moves_nothing(name, network)
+    return True
+
+
+QUICK = (
+    *(("norse", row) for row in ("LIFBoxCell, reset_subtract, v_leak", "LIFRefracCell, 3 steps", "RLeaky, zero, late")),
+    *(("spikingjelly", row) for row in ("KLIFNode", "CUBALIFNode", "residual", "two inputs, two outputs")),
+)
+
+
+@pytest.mark.parametrize(("name", "row"), QUICK)
+def test_rows_of_the_equivalence_page_out_and_back(name: str, row: str) -> None:
+    assert out_and_back(name, next(model for model in ROWS if model.name == row))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EMITTERS)
+@pytest.mark.parametrize("framework", sorted({model.framework for model in ROWS}))
+def test_every_exact_row_out_and_back(name: str, framework: str) -> None:
+    """All rows of a framework into its own classes, most of those with the same comparison into others."""
+    rows = [model for model in ROWS if model.framework == framework]
+    held = [model.name for model in rows if out_and_back(name, model)]
+    assert held == [model.name for model in rows] or framework.lower() != name
+
+
 def test_comparisons_and_amounts_are_the_networks_own() -> None:
     """Norse compares and spikingjelly subtracts in one way; arguments of the classes change the other of both."""
     for compare in (">", ">="):
         record = neuron("LIF", a_mem=0.875, g_mem=0.125, compare=compare, reset="subtract", reset_amount=1.5)
         network = alone(record)
-        again = back("norse", loaded(NORSE.emit(network)), network).populations[0].neuron
+        again = back(loaded(NORSE.emit(network)), network).populations[0].neuron
         assert (again.reset, float(again.reset_amount)) == ("subtract", 1.5)
         assert again.compare == ">"
-        read = back("spikingjelly", loaded(SPIKINGJELLY.emit(network)), network).populations[0].neuron
+        read = back(loaded(SPIKINGJELLY.emit(network)), network).populations[0].neuron
         assert (read.compare, float(read.reset_amount)) == (compare, 1.0)

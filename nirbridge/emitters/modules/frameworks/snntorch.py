@@ -130,5 +130,6 @@ SNNTORCH = Framework(
     package="snntorch",
     imports=("import snntorch as snn",),
     hold=hold,
-    surrogate="snnTorch's default, the derivative of an arc tangent; `spike_grad=` of each neuron sets another",
+    surrogate="snnTorch's default, the derivative of an arc tangent; `spike_grad=` of each neuron sets another. "
+    "Its spikes are float32, which layers of float64 do not take",
 )
