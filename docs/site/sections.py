@@ -33,6 +33,7 @@ SECTIONS = {
             "first-steps",
             "tutorial",
             "tutorial-trained-to-chip",
+            "tutorial-fine-tune",
             "profile-tutorial",
         ),
     ),
