@@ -27,13 +27,7 @@ from nirbridge.simulators.fixed.host_io import (
     readout_values,
     signature_network,
 )
-from nirbridge.simulators.fixed.semantics import (
-    REFERENCE,
-    FixedAccumulate,
-    FixedBackend,
-    FixedNeurons,
-    FixedState,
-)
+from nirbridge.simulators.fixed.semantics import REFERENCE, FixedAccumulate, FixedBackend, FixedNeurons, FixedState
 from nirbridge.simulators.inputs import Input, Inputs, open_inputs
 from nirbridge.simulators.recording import ChannelRecorder, required_variables
 from nirbridge.simulators.reference.state import check_history
