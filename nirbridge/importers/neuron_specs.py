@@ -70,6 +70,9 @@ class NeuronSpec:
     ``layout``: the leading axes of input and output before the neuron's shape, words of ``batch`` and ``time`` (a
     sequence module has a time axis), or a function of the module; None: no time axis.
 
+    ``membrane``: the attribute that holds the membrane after a call, of a module that does not return it; it counts as
+    the tensor after those returned, if it has their shape.
+
     ``is_refusal``: ``read`` always raises, with the reason why the class is not supported. ``has_dt``: attribute ``dt``
     of the module is the seconds per time step that its decays were computed with.
     """
@@ -79,6 +82,7 @@ class NeuronSpec:
     layout: tuple[str, ...] | Callable[[Any], tuple[str, ...] | None] | None = None
     is_refusal: bool = False
     has_dt: bool = False
+    membrane: str = ""
 
 
 NeuronSpecs = Mapping[type, NeuronSpec]

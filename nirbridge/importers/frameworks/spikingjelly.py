@@ -37,6 +37,8 @@ from nirbridge.network.operators import Dense, Identity
 
 DT = 1e-3
 """Seconds per time step where none are given."""
+NEVER = float(np.finfo(np.float32).max)
+"""A threshold that no potential reaches: the neuron is read for its membrane, and never resets."""
 _REFUSED = (
     ("a membrane that is not linear below its threshold", "use LIFNode",
      ("QIFNode", "EIFNode", "IzhikevichNode", "RAFNode", "ComplementaryLIFNode", "GatedLIFNode")),
@@ -122,18 +124,15 @@ def neuron_specs() -> Mapping[type, NeuronSpec]:
         from spikingjelly.activation_based import layer
         from spikingjelly.activation_based import neuron as nodes
 
+    own: dict[str, Any] = {"layout": _layout, "potential": 1, "membrane": "v"}
     return {
         **refusals(nodes, _REFUSED),
         **refusals(layer, _REFUSED_LAYERS),
-        **dict.fromkeys(
-            (nodes.IFNode, nodes.HalfThresholdIFNode, nodes.SimpleIFNode), NeuronSpec(read_if, layout=_layout)
-        ),
-        nodes.ActivationAwareIFNode: NeuronSpec(read_offset_if, layout=_layout),
-        **dict.fromkeys(
-            (nodes.LIFNode, nodes.SimpleLIFNode, nodes.ParametricLIFNode), NeuronSpec(read_lif, layout=_layout)
-        ),
-        nodes.KLIFNode: NeuronSpec(read_klif, layout=_layout),
-        nodes.CUBALIFNode: NeuronSpec(read_cuba, layout=_layout),
+        **dict.fromkeys((nodes.IFNode, nodes.HalfThresholdIFNode, nodes.SimpleIFNode), NeuronSpec(read_if, **own)),
+        nodes.ActivationAwareIFNode: NeuronSpec(read_offset_if, **own),
+        **dict.fromkeys((nodes.LIFNode, nodes.SimpleLIFNode, nodes.ParametricLIFNode), NeuronSpec(read_lif, **own)),
+        nodes.KLIFNode: NeuronSpec(read_klif, **own),
+        nodes.CUBALIFNode: NeuronSpec(read_cuba, **own),
         layer.LinearRecurrentContainer: NeuronSpec(read_linear_container, layout=_layout),
         layer.ElementWiseRecurrentContainer: NeuronSpec(read_adding_container, layout=_layout),
     }
@@ -254,6 +253,8 @@ def _firing(p: Parameters, membrane: Neuron) -> Neuron:
     start, reset = compact(_initial_potential(p)), p.module.v_reset
     level = np.zeros(()) if reset is None else p.fitted("v_reset", reset)
     firing = replace(membrane, theta=theta, reset_amount=theta, v_init=start, v_reset=compact(level), compare=compare)
+    if np.all(theta >= NEVER):
+        return replace(firing, reset="none")
     return replace(firing, reset="subtract") if reset is None else firing
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from nirbridge._types import Shape
 from nirbridge.errors import Diagnostic
 from nirbridge.importers.dataflow import place_label
-from nirbridge.importers.neuron_specs import NeuronSpecs
+from nirbridge.importers.neuron_specs import NeuronSpecs, neuron_spec_of
 from nirbridge.importers.tracing.in_place import index_in, is_in_place, overwrites
 from nirbridge.importers.tracing.memory import MemoryBudget, TensorConstants, TensorIdentities, noted, same_tensors
 from nirbridge.importers.tracing.reads import NUMBERS, Place, ReadPlace, Reads, plain
@@ -253,8 +253,15 @@ class ForwardRecorder:
             self.recording.stateless.append(len(self.recording.nodes))
         is_whole = is_all_state(forward, args, kwargs, keeps=keeps)
         use = self.use_of(path, (shown, named), len(self.recording.starts), is_whole)
-        self.add("neuron", use, shown, named, tensors, use=use)
+        self.add("neuron", use, shown, named, [*tensors, *self._membrane(module, tensors)], use=use)
         return result
+
+    def _membrane(self, module: Any, returned: list[Any]) -> list[Any]:
+        """The membrane that a neuron keeps in an attribute, where a user may read it."""
+        form = neuron_spec_of(module, self.forms)
+        value = getattr(module, form.membrane, None) if form is not None and form.membrane else None
+        is_new = isinstance(value, torch_tensor()) and all(value is not tensor for tensor in returned)
+        return [value] if is_new and [value.shape] == [tensor.shape for tensor in returned] else []
 
     def _read(self, name: str, value: Any) -> Any:
         path = self.stack[-1] if self.stack else ""

@@ -122,10 +122,14 @@ def test_the_classes_say_what_they_cannot() -> None:
         "a synaptic current that does not start at 0": {"i_init": 0.5, "a_syn": 0.5},
         "initial potentials that differ between neurons": {"v_init": [0.0, 0.25, 0.5]},
         "a constant drive after its synaptic current": {"a_syn": 0.5, "bias": 0.5},
-        "it does not fire": {"theta": None},
     }
     for text, changes in every.items():
         assert class_of("spikingjelly", neuron("LIF", **{"a_mem": 0.5, "g_mem": 0.5, **changes})) == text
+
+
+TIES = {("norse", "AdaptiveAvgPool2d that enlarges"): 1}
+"""Outputs, of 193,600, where a potential that is 0 but for a rounding meets an input of just the threshold: Norse's sum
+is rounded up."""
 
 
 def same(network: Network, again: Network) -> bool:
@@ -164,10 +168,12 @@ def out_and_back(name: str, model: Model) -> bool:
         return False
     module, wanted = loaded(EMITTERS[name].emit(network)), expected(network, x)
     again = back(module, network)
-    for found in (ran(module, network, x), expected(again, x)):
+    ties = TIES.get((name, model.name), 0)
+    for found, apart in ((ran(module, network, x), ties), (expected(again, x), 0)):
         for port, values in found.items():
             far = 0.0 if model.kind == "spikes" else 1e-6 * float(np.ptp(wanted[port]))
-            assert np.abs(values.astype(np.float32) - wanted[port].astype(np.float32)).max() <= far, port
+            distance = np.abs(values.astype(np.float32) - wanted[port].astype(np.float32))
+            assert np.count_nonzero(distance > far) == apart, port
     assert same(network, again) or not moves_nothing(name, network)
     return True
 
@@ -175,6 +181,7 @@ def out_and_back(name: str, model: Model) -> bool:
 QUICK = (
     *(("norse", row) for row in ("LIFBoxCell, reset_subtract, v_leak", "LIFRefracCell, 3 steps", "RLeaky, zero, late")),
     *(("spikingjelly", row) for row in ("KLIFNode", "CUBALIFNode", "residual", "two inputs, two outputs")),
+    *(("spikingjelly", row) for row in ("loop over time, returns the membrane", "IFNode, v_reset=None (subtract)")),
 )
 
 

@@ -142,6 +142,51 @@ def test_a_surrogate_of_the_user_says_itself_how_it_compares() -> None:
     assert "surrogate_function is Ramp" in refusal_of(nodes.IFNode(surrogate_function=Ramp()))
 
 
+class Potential(torch.nn.Module):
+    """A last neuron that never fires, and is read for its membrane; ``several`` steps in a loop of forward."""
+
+    def __init__(self, node: Any, several: bool) -> None:
+        super().__init__()
+        self.first, self.last, self.several = nodes.IFNode(), node, several
+
+    def forward(self, x: Any) -> Any:
+        if not self.several:
+            self.last(self.first(x))
+            return self.last.v
+        functional.reset_net(self)
+        out = []
+        for now in x:
+            self.last(self.first(now))
+            out.append(self.last.v)
+        return torch.stack(out)
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("options", [{"v_reset": None}, {"v_reset": 0.25}], ids=str)
+def test_a_membrane_that_is_read_after_each_call_is_an_output(options: dict[str, Any], several: bool) -> None:
+    module = Potential(nodes.LIFNode(4.0, v_threshold=reader.NEVER, **options), several)
+    x = np.random.default_rng(0).integers(0, 3, (20, 2, 5)).astype(np.float32) / 4
+    graph = reader.from_spikingjelly(module, torch.zeros(*((6, 1, 5) if several else (1, 5))))
+    network = from_nir(graph)
+    assert network.population("last").neuron.theta is None
+    functional.reset_net(module)
+    with torch.no_grad():
+        wanted = module(torch.from_numpy(x)) if several else torch.stack([module(now) for now in torch.from_numpy(x)])
+    assert wanted.any()
+    (found,) = simulate(network, x).recording.arrays.values()
+    np.testing.assert_allclose(found, wanted.numpy(), rtol=0, atol=1e-6)
+
+
+def test_a_membrane_that_other_neurons_take_is_refused() -> None:
+    class Onward(Potential):
+        def forward(self, x: Any) -> Any:
+            self.first(x)
+            return self.last(self.first.v)
+
+    with pytest.raises(ModelError, match="it works on a state of 'first', not on its spikes"):
+        reader.from_spikingjelly(Onward(nodes.IFNode(), several=False), torch.zeros(1, 5))
+
+
 def test_refusals_say_the_reason() -> None:
     assert "QIFNode: a membrane that is not linear" in refusal_of(nodes.QIFNode())
     assert "spiking = False" in refusal_of(nodes.IFNode(surrogate_function=surrogate.Sigmoid(spiking=False)))

@@ -22,6 +22,8 @@ from nirbridge.errors import Diagnostic, ModelError, quoted
 from nirbridge.network.model import Population
 from nirbridge.network.neurons import Neuron
 
+NEVER = float(np.finfo(np.float32).max)
+"""The threshold of a neuron that never fires; an infinite one would make its reset a NaN."""
 ELSEWHERE = "emit --to torch, which holds every neuron"
 
 
@@ -44,13 +46,15 @@ def hold(population: Population, dt: float) -> HeldNeuron:
     """
     n, subject = population.neuron, f"population {quoted(population.name)}"
     ModelError.raise_all(replace(problem, subject=subject) for problem in _refusals(n))
-    node = _with_own_reset(_node(n))
+    node = _node(n) if n.fires else _readout(n)
+    node = _with_own_reset(node)
     notes = ("its reset takes off the threshold, the rest is a connection onto itself, one time step later",)
     return HeldNeuron(
         LayerCall(_text(node, population.shape), _tensors(node)),
-        node.neuron,
+        node.neuron if n.fires else replace(node.neuron, theta=None, reset="none"),
         "",
-        "spk_{id} = self.{id}({current})",
+        "spk_{id} = self.{id}({current})" if n.fires else "self.{id}({current})",
+        "spk_{id}" if n.fires else "self.{id}.v",
         outside=node.front,
         notes=notes if node.front.back is not None else (),
     )
@@ -72,6 +76,12 @@ def _node(n: Neuron) -> _Node:
     return _Node(
         "CUBALIFNode", {"c_decay": n.a_syn, "v_decay": n.a_mem}, replace(unit, kind="CubaLIF", bias=ZERO), front
     )
+
+
+def _readout(n: Neuron) -> _Node:
+    """A class whose threshold no potential reaches; its membrane is read after each call."""
+    never = np.asarray(NEVER)
+    return _node(replace(n, theta=never, reset="subtract", reset_amount=never, compare=">=", v_reset=ZERO))
 
 
 def _is_leaky(n: Neuron, share: Array) -> bool:
@@ -112,17 +122,15 @@ def _with_own_reset(node: _Node) -> _Node:
 
 def _refusals(n: Neuron) -> Iterator[Diagnostic]:
     """What no neuron of spikingjelly computes; the subject is left open."""
-    if n.theta is None:
-        yield Diagnostic("", "it does not fire", "no neuron of spikingjelly sends its potential in each time step",
-                         ELSEWHERE)  # fmt: skip
-        return
     faults = {
         f"up to {n.max_spikes:,} spikes per time step": n.max_spikes > 1,
         "a refractory time": bool(np.any(n.refractory_steps > 0)),
         "a synaptic current that does not start at 0": bool(np.any(n.i_init != 0)),
         "initial potentials that differ between neurons": bool(n.v_init.ndim),
         "a constant drive after its synaptic current": _has_current(n) and not is_all(n.bias, 0.0),
-        "a synaptic current and a reset by another amount than its threshold": _has_current(n) and _leaves_over(n),
+        "a synaptic current and a reset by another amount than its threshold": n.fires
+        and _has_current(n)
+        and _leaves_over(n),
         "a floor of the membrane other than 0, or without a leak, or with numbers per neuron": _has_other_floor(n),
     }
     for found, is_there in faults.items():
