@@ -378,7 +378,7 @@ def test_states_left_over_in_sinabs_are_said() -> None:
 
 
 @pytest.mark.parametrize(("leak", "start"), [(0.0, 0.0), (0.5, 0.0), (0.0, 0.5)])
-def test_a_first_state_is_the_neurons_own_or_refused(leak: float, start: float) -> None:
+def test_a_first_state_is_the_neurons_own_or_zero_or_refused(leak: float, start: float) -> None:
     norse = pytest.importorskip("norse.torch", reason="norse is not installed")
     from nirbridge.importers.frameworks.norse import from_norse
 
@@ -393,9 +393,10 @@ def test_a_first_state_is_the_neurons_own_or_refused(leak: float, start: float) 
                 state = norse.LIFBoxFeedForwardState(v=torch.full((x.shape[0], POST), start))
             return self.cell(self.fc(x), state)
 
-    if leak == start == 0:
-        notes = from_norse(Model(), torch.zeros(1, PRE)).metadata["nirbridge:notes"]
-        assert "anew" not in notes
+    if start == 0:
+        graph = from_norse(Model(), torch.zeros(1, PRE), check=2)
+        assert "anew" not in graph.metadata["nirbridge:notes"]
+        assert not np.any(from_nir(graph).populations[0].neuron.v_init)
         return
     with pytest.raises(ModelError, match="'cell'"):
         from_norse(Model(), torch.zeros(1, PRE))
