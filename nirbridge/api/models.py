@@ -16,7 +16,7 @@ from nirbridge.chips import without_cores
 from nirbridge.chips.model import Chip
 from nirbridge.errors import Diagnostic, UsageError, quoted
 from nirbridge.importers.emitted.facts import is_emitted
-from nirbridge.importers.frameworks import PLAIN, framework_of, is_torch_module
+from nirbridge.importers.frameworks import PLAIN, framework_of
 from nirbridge.network.model import ModelFile, Network, Timing
 from nirbridge.network.storage.file import SUFFIX
 
@@ -126,7 +126,7 @@ def _load(model: object, arguments: Mapping[str, Any]) -> Network:
     if is_graph(model):
         _only(arguments, ("sample", "dt", "timing"), "a NIRGraph")
         return pipeline.network_of_graph(model, _timing(arguments))
-    if is_torch_module(model) or "framework" in arguments:
+    if framework_of(model, plugins.names("importers")) is not None or "framework" in arguments:
         return _from_module(model, arguments)
     limit = "a model is a torch module, a nir.NIRGraph, the path of a .nir or .net.npz file, or a Network"
     raise UsageError.of("model", kind_of(model), limit, _hint(model))

@@ -57,7 +57,7 @@ def module_options(*, required: bool) -> Callable[[Callable[..., Any]], Callable
             click.option(
                 "--from",
                 "framework",
-                metavar=FRAMEWORKS,
+                metavar=f"{FRAMEWORKS}|{JAX_FRAMEWORKS}",
                 type=RegisteredName("importers"),
                 help=f"The importer (or a plugin's name); default: found from the module.{only}",
             ),
@@ -77,6 +77,7 @@ def module_options(*, required: bool) -> Callable[[Callable[..., Any]], Callable
 
 
 FRAMEWORKS = "snntorch|norse|torch|sinabs|spikingjelly|rockpool"
+JAX_FRAMEWORKS = "spyx|snnax"
 PLAIN = "torch"
 """The importer that converts networks without spikes."""
 

@@ -59,6 +59,8 @@ BUILTIN = Plugin(
         "sinabs": f"{_FRAMEWORKS}.sinabs:from_sinabs",
         "spikingjelly": f"{_FRAMEWORKS}.spikingjelly:from_spikingjelly",
         "rockpool": f"{_FRAMEWORKS}.rockpool:from_rockpool",
+        "spyx": f"{_FRAMEWORKS}.spyx:from_spyx",
+        "snnax": f"{_FRAMEWORKS}.snnax:from_snnax",
     },
     passes={
         "eliminate-dead": "nirbridge.passes.eliminate_dead:EliminateDead",
@@ -101,8 +103,10 @@ if TYPE_CHECKING:
         from_norse,
         from_rockpool,
         from_sinabs,
+        from_snnax,
         from_snntorch,
         from_spikingjelly,
+        from_spyx,
         from_torch,
     )
     from nirbridge.partitioner import by_name as methods
@@ -120,6 +124,7 @@ if TYPE_CHECKING:
 
     _importers: tuple[Importer, ...] = (
         *(from_snntorch, from_norse, from_torch, from_sinabs, from_spikingjelly, from_rockpool),
+        *(from_spyx, from_snnax),
     )
     _passes: tuple[type[Pass], ...] = (
         *(EliminateDead, RelayPools, RelayProjection, ReplicateSource, Retime, UniformDelays),

@@ -28,6 +28,13 @@ FRAMEWORKS = MappingProxyType(
     }
 )
 """Framework -> its importer, as "module:function"."""
+JAX_FRAMEWORKS = MappingProxyType(
+    {
+        "spyx": "nirbridge.importers.frameworks.spyx:from_spyx",
+        "snnax": "nirbridge.importers.frameworks.snnax:from_snnax",
+    }
+)
+"""Those whose modules are of JAX: read by their parameters, not run."""
 
 _STORE_DT = ("norse", "rockpool")
 
@@ -60,6 +67,8 @@ def is_torch_module(value: object) -> bool:
 def framework_of(module: object, known: Iterable[str] = FRAMEWORKS) -> str | None:
     """The framework that a torch module has parts of; ``torch`` where it has parts of none, None for other values.
 
+    Of a module of JAX: that of its class.
+
     Args:
         module: any value.
         known: names of importers, each that of the package whose classes it reads.
@@ -68,7 +77,8 @@ def framework_of(module: object, known: Iterable[str] = FRAMEWORKS) -> str | Non
         UsageError: parts of several frameworks.
     """
     if not is_torch_module(module):
-        return None
+        packages = packages_of(module)
+        return next((name for name in JAX_FRAMEWORKS if name in packages and name in known), None)
     packages = {package for part in _parts(module) for package in packages_of(part)}
     matching = [name for name in known if name in packages and name != PLAIN]
     if len(matching) > 1:

@@ -18,6 +18,7 @@ from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
 from nirbridge.importers.deviations import EARLY_SUBTRACTION
 from nirbridge.importers.emitted.facts import emitted_dt
+from nirbridge.importers.frameworks.late_reset import late_subtraction
 from nirbridge.importers.lowering.described_graph import module_to_graph
 from nirbridge.importers.lowering.linear_layers import per_channel_values
 from nirbridge.importers.module_checks import check_module
@@ -167,7 +168,7 @@ def _imported(p: Parameters, kind: str, decay: Array, *, a_syn: Any = 0.0, g_mem
     early: tuple[tuple[str, str], ...] = ()
     amount, extra = theta, ()
     if reset == "subtract" and late:
-        amount, extra = _late_subtraction(decay, theta, p.shape, g_mem)
+        amount, extra = late_subtraction(decay, theta, p.shape, g_mem)
         if extra and bool(np.any((decay == 0) & (np.asarray(a_syn) != 0))):
             hint = "use reset_mechanism='zero', or a beta above 0"
             p.fault("beta = 0 after a current, and a late subtraction", "nothing is left to subtract from", hint)
@@ -194,16 +195,6 @@ def _imported(p: Parameters, kind: str, decay: Array, *, a_syn: Any = 0.0, g_mem
 def _is_late(module: Any) -> bool:
     """Lapicque has no early reset, and RSynaptic 1.0.0 computes it but keeps the late one."""
     return type(module).__name__ in ("Lapicque", "RSynaptic") or bool(module.reset_delay)
-
-
-def _late_subtraction(decay: Array, theta: Array, shape: Shape, gain: Any) -> tuple[Array, tuple[Recurrence, ...]]:
-    """The amount th / b taken off at once; where b = 0, a connection of -th onto the neuron itself instead."""
-    forgets = decay == 0
-    amount = np.where(forgets, 0.0, theta / np.where(forgets, 1.0, decay))
-    if not bool(np.any(forgets)):
-        return amount, ()
-    back = np.where(forgets, -theta / np.where(np.asarray(gain) == 0, 1.0, gain), 0.0)
-    return amount, (Recurrence(Scale(freeze(np.broadcast_to(back, shape)))),)
 
 
 def _recurrences(p: Parameters) -> tuple[Recurrence, ...]:
