@@ -67,7 +67,17 @@ LONG_FUNCTIONS = {
     "testing/strategies.py:random_neuron": 31,
 }
 TEXTS = ("*.py", "*.toml", "*.md", "*.txt", "*.json", "Makefile", ".ci/run")
-SKIPPED = {".git", ".venv", ".hypothesis", ".pytest_cache", ".ruff_cache", "__pycache__", "build", "dist"}
+SKIPPED = {
+    ".git",
+    ".venv",
+    ".venv-stack",
+    ".hypothesis",
+    ".pytest_cache",
+    ".ruff_cache",
+    "__pycache__",
+    "build",
+    "dist",
+}
 MACHINE_PATH = re.compile(r"(?<![\w.])/(work|tmp|home|root|Users|opt|mnt)/\w")
 HOSTS = re.compile(r"(files\.pythonhosted|pypi\.org|/simple\b)")
 
