@@ -2,16 +2,19 @@
 
 A recording depends on the inputs alone, so that no time can be part of it. A target that knows how long its time steps
 took, without compilation, the start of a process and the transfer of arrays, says so with ``own_time`` or
-``add_own_time``; ``nirbridge.bench`` listens.
+``add_own_time``; ``nirbridge.bench`` listens. A program in a process of its own prints a line, ``time steps took
+0.25 s``, which ``hear_own_time`` finds in its log.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+_LINE = re.compile(r"^time steps took (\d+\.\d+) s$", re.MULTILINE)
 _HEARD: ContextVar[list[float] | None] = ContextVar("_HEARD", default=None)
 
 
@@ -28,6 +31,13 @@ def own_time() -> Iterator[None]:
     start = time.perf_counter()
     yield
     add_own_time(time.perf_counter() - start)
+
+
+def hear_own_time(log: str) -> None:
+    """Say what a program has printed as ``time steps took 0.25 s``, the last such line of its log; else nothing."""
+    lines = _LINE.findall(log)
+    if lines:
+        add_own_time(float(lines[-1]))
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from nirbridge.benchmarking import measure as measuring
 from nirbridge.benchmarking.agreement import READOUT_SHARE, agreement
 from nirbridge.benchmarking.inputs import given_inputs, random_inputs
 from nirbridge.benchmarking.measure import BenchPlan, measure
-from nirbridge.emitters.own_time import add_own_time, listen_to_own_time, own_time
+from nirbridge.emitters.own_time import add_own_time, hear_own_time, listen_to_own_time, own_time
 from nirbridge.errors import UsageError
 from nirbridge.pipeline import network_of_shapes
 from nirbridge.simulators.types import Probe, Recording
@@ -180,6 +180,13 @@ def test_the_timed_runs_are_compared_too(monkeypatch: pytest.MonkeyPatch) -> Non
     row = measured(Fake(Clock(), [0.01], wrong_batch=4), monkeypatch)
     assert (row["status"], row["us_per_step"], row["measured"]) == ("differs", {}, "")
     assert "time step 1, sample 0, neuron (1): reference 1, fake 0" in row["reason"]
+
+
+def test_a_program_in_a_process_says_its_time_in_its_log() -> None:
+    with listen_to_own_time() as heard:
+        hear_own_time("warning: time steps took 9 s\ntime steps took 8.0 s\ntime steps took 0.25 s\nbye\n")
+        hear_own_time("no such line")
+    assert heard == [0.25]
 
 
 def test_own_time_is_heard_by_who_listens_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,6 +60,15 @@ def module_text(m: ModuleWriter, names: ProgramNames) -> str:
     return _filled(template("network.py"), marks).rstrip("\n") + "\n"
 
 
+def _timed(arrays: str) -> list[str]:
+    """Lines that run all time steps, and print how long they took without their compilation."""
+    return [
+        "start = perf_counter()",
+        f"outputs, _ = jax.block_until_ready(compiled(weights, {arrays}, state))",
+        'print(f"time steps took {perf_counter() - start:.9f} s", file=sys.stderr)',
+    ]
+
+
 def run_text(names: ProgramNames) -> str:
     """``run.py``."""
     jitted = 'jax.jit(network.run, static_argnames=("record", "steps", "batch"))'
@@ -69,12 +78,15 @@ def run_text(names: ProgramNames) -> str:
         run = [
             f'batch = arrays["{first.id}"].shape[1 : arrays["{first.id}"].ndim - {len(first.shape)}]',
             "state = network.initial_state(weights, batch)",
-            f"outputs, _ = {jitted}(weights, arrays, state, record=tuple(record))",
+            f"compiled = {jitted}.lower(weights, arrays, state, record=tuple(record)).compile()",
+            *_timed("arrays"),
         ]
     else:
         run = [
             "state, time = network.initial_state(weights, (1,)), int(sys.argv[4])",
-            f"outputs, _ = {jitted}(weights, {{}}, state, record=tuple(record), steps=time, batch=(1,))",
+            'static = {"record": tuple(record), "steps": time, "batch": (1,)}',
+            f"compiled = {jitted}.lower(weights, {{}}, state, **static).compile()",
+            *_timed("{}"),
         ]
     first = f'"{names.inputs[0].id}"' if names.inputs else '""'
     marks = {"HAS_INPUTS": str(bool(names.inputs)), "FIRST": first, "RUN": _indented(run)}

@@ -17,6 +17,7 @@ from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact, npz_bytes, write_artifact
 from nirbridge.emitters.modules.plan import Framework
+from nirbridge.emitters.own_time import hear_own_time
 from nirbridge.emitters.real_recordings import population_keys, real_channels, real_recording, signature
 from nirbridge.errors import ModelError, ToolMissing
 from nirbridge.simulators.inputs import Input, open_inputs
@@ -107,3 +108,4 @@ def _execute(command: Sequence[str], folder: Path, seconds: float) -> None:
     if process.returncode != 0:
         shown = "".join(c for c in log.decode("utf-8", "replace")[-2000:] if c.isprintable() or c == "\n")
         raise ModelError.of("program", f"failed with exit code {process.returncode}: {shown}", log=shown)
+    hear_own_time(log.decode("utf-8", "replace"))

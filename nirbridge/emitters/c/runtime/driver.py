@@ -8,7 +8,7 @@ from nirbridge.emitters.c.plan import CPlan, Neurons
 from nirbridge.simulators.types import Key
 
 _TEXT = """/* Reads the inputs of every time step as bytes, and writes the recorded arrays.
-   The last line on stderr: seconds of all time steps, without reading and writing. */
+   The line on stderr has the time of nb_step alone, without reading and writing. */
 #define _POSIX_C_SOURCE 199309L
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ int main(int count, char **words)
 @WRITE@
         }
     }
-    fprintf(stderr, "%.9f\\n", seconds);
+    fprintf(stderr, "time steps took %.9f s\\n", seconds);
     return fflush(stdout) != 0;
 }
 """

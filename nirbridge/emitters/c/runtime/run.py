@@ -20,7 +20,7 @@ from nirbridge.emitters.c.render import input_type
 from nirbridge.emitters.c.runtime.driver import driver_text, kept_arrays, numpy_type
 from nirbridge.emitters.c.runtime.toolchain import FLAGS, compile_program, find_compiler
 from nirbridge.emitters.host_outputs import needed_arrays, recorded_arrays
-from nirbridge.emitters.own_time import add_own_time
+from nirbridge.emitters.own_time import hear_own_time
 from nirbridge.errors import ModelError
 from nirbridge.quantization.storage.file import read_quantized
 from nirbridge.simulators.fixed.host_io import (
@@ -119,7 +119,7 @@ class _Run:
         if process.returncode != 0:
             shown = "".join(c for c in log.decode("utf-8", "replace")[-2000:] if c.isprintable() or c == "\n")
             raise ModelError.of("program", f"failed with exit code {process.returncode}: {shown}", log=shown)
-        add_own_time(float(log.split()[-1]))  # the last line of the driver
+        hear_own_time(log.decode("ascii", "replace"))
 
     def _operations(self) -> int:
         synaptic = sum(synaptic_operations(s.projection.operator) for s in self.plan.synapses)
