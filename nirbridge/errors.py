@@ -9,7 +9,7 @@ forge a message.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
@@ -74,6 +74,13 @@ class Diagnostic:
         if self.hint:
             text += f"; {self.hint}"
         return text
+
+
+def without_option(problem: Diagnostic) -> Diagnostic:
+    """The problem of an option of the command line in words, for a table that Python and the command line share."""
+    option, rest = problem.subject.partition(" ")[::2]
+    words = option[2:].replace("-", " ") if option.startswith("--") else option
+    return replace(problem, subject=f"{words} {rest}".rstrip())
 
 
 class NirbridgeError(Exception):

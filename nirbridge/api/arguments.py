@@ -9,6 +9,7 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints
 
@@ -46,7 +47,13 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
         signature, kinds = hints()
         UsageError.raise_all(_call_problems(subject, signature, kinds, args, kwargs))
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except UsageError as error:
+            problems = [_of_argument(subject, problem, signature, kinds, args, kwargs) for problem in error.problems]
+            if problems == list(error.problems):
+                raise
+            raise type(error)(*problems) from error
 
     return called
 
@@ -100,6 +107,28 @@ def _named(signature: inspect.Signature, kinds: Mapping[str, Any]) -> tuple[dict
         else:
             options = None
     return named, options
+
+
+def _of_argument(
+    subject: str,
+    problem: Diagnostic,
+    signature: inspect.Signature,
+    kinds: Mapping[str, Any],
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+) -> Diagnostic:
+    """The problem of an option of the command line as one of the argument that was given for it."""
+    option, rest = problem.subject.partition(" ")[::2]
+    if not option.startswith("--"):
+        return problem
+    named, options = _named(signature, kinds)
+    word = option[2:].replace("-", "_")
+    known = [n for n in (*named, *(options or {})) if n in (word, f"{word}s") or word.endswith(f"_{n}")]
+    given = signature.bind(*args, **kwargs).arguments
+    extra = next((p.name for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD), "")
+    passed = [n for n in known if n in given or n in given.get(extra, {})]
+    name = next(iter(passed or known), None)
+    return problem if name is None else replace(problem, subject=f"{subject}, {name} {rest}".rstrip())
 
 
 def _binding_problems(

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from nirbridge._types import Progress, no_progress
 from nirbridge.chips.model import Chip
-from nirbridge.errors import Diagnostic, DoesNotFit, ModelError, NirbridgeError, UsageError, counted, quoted
+from nirbridge.errors import (
+    Diagnostic,
+    DoesNotFit,
+    ModelError,
+    NirbridgeError,
+    UsageError,
+    counted,
+    quoted,
+    without_option,
+)
 from nirbridge.network.model import Network
 from nirbridge.pipeline.map import map_network
 from nirbridge.pipeline.options import MapOptions
@@ -98,7 +107,7 @@ def profile_network(
         try:
             points.append(_point(network, chip, data, reference, mapping, settings))
         except (DoesNotFit, ModelError, UsageError) as error:
-            reason = "; ".join(map(str, error.problems[:3]))
+            reason = "; ".join(str(without_option(problem)) for problem in error.problems[:3])
             failed.append(FailedPoint(chip.name, mapping.weight_bits, mapping.objective, reason))
             problems |= {str(problem): problem for problem in error.problems}
             errors.append(type(error))

@@ -53,7 +53,8 @@ def profile_data(
         origin: the data in words.
 
     Raises:
-        UsageError: arrays that do not fit the network, no time steps, labels that do not fit the samples or the output.
+        UsageError: arrays that do not fit the network, no time steps, more samples than the data have, labels that do
+            not fit the samples or the output.
     """
     if isinstance(arrays, Mapping) and all(p.name != LABELS for p in network.inputs):
         arrays = dict(arrays)
@@ -69,7 +70,10 @@ def profile_data(
     batched = opened.batch is not None
     inputs = {name: _of_length((a if batched else a[:, None])[:, :samples], opened.steps) for name, a in inputs.items()}
     given = opened.batch or 1
-    count = given if samples is None else min(samples, given)
+    if samples is not None and samples > given:
+        hint = f"give at most {given:,}, or leave it out"
+        raise UsageError.of("samples", f"{samples:,}", f"the data have {given:,}", hint)
+    count = given if samples is None else samples
     output = next((port.name for port in network.outputs if port.size > 1), None)
     classes = None if labels is None else _labels(network, labels, given, output)
     used = None if classes is None else classes[:count]

@@ -5,7 +5,8 @@ Communications 16, 2025; definitions as in ``docs/metrics`` of github.com/NeuroB
 
 * Footprint: bytes that represent the model, "which reflects quantization, parameters, and buffering requirements".
   Of the reference 4 bytes for each weight, bias and state; of the integers the bits of each weight, bias and state.
-* ParameterCount: weights and biases, a kernel counted once.
+* ParameterCount: weights and biases, a kernel counted once; of the integers those of the model that they stand for,
+  since a weight that a folded pool repeats in the stored kernel or matrix is one parameter.
 * ConnectionSparsity: zero weights over weights. NeuroBench rounds it to 4 decimals; here it is not rounded.
 * ActivationSparsity: zero activations over activations, over all neurons, time steps and samples.
 * SynapticOperations: ``Effective_ACs`` are non-zero weights that a spike (0 or 1) reaches, ``Effective_MACs`` those
@@ -41,17 +42,23 @@ Edge = tuple[str, str, Operator]
 
 def reference_metrics(network: Network, activity: Activity, accuracy: float | None) -> dict[str, float]:
     """The metrics of the model in real numbers."""
+    weights, parameters = _weights(p.operator for p in network.projections), _parameters(network)
+    states = sum(p.size * (2 if p.neuron.has_synapse else 1) for p in network.populations)
+    bits = FLOAT_BITS * (parameters + states)
+    edges = [(p.source, p.target, p.operator) for p in network.projections]
+    return _metrics(edges, weights, parameters, bits, activity, accuracy)
+
+
+def _parameters(network: Network) -> int:
     biases = sum(_stored(p.bias) for p in network.projections if p.bias is not None)
     biases += sum(_stored(p.neuron.bias) for p in network.populations if np.any(p.neuron.bias))
-    weights = _weights(p.operator for p in network.projections)
-    states = sum(p.size * (2 if p.neuron.has_synapse else 1) for p in network.populations)
-    bits = FLOAT_BITS * (sum(w.size for w in weights) + biases + states)
-    edges = [(p.source, p.target, p.operator) for p in network.projections]
-    return _metrics(edges, weights, biases, bits, activity, accuracy)
+    return sum(w.size for w in _weights(p.operator for p in network.projections)) + biases
 
 
-def integer_metrics(quantized: QuantizedNetwork, activity: Activity, accuracy: float | None) -> dict[str, float]:
-    """The metrics of the model in the chip's integers."""
+def integer_metrics(
+    quantized: QuantizedNetwork, network: Network, activity: Activity, accuracy: float | None
+) -> dict[str, float]:
+    """The metrics of the model in the chip's integers; ``network``: the model."""
     mantissa = int(quantized.formats.get("bias_mant_bits", FLOAT_BITS))
     biases = sum(_stored(p.neuron.bias_mant) for p in quantized.populations if np.any(p.neuron.bias_mant))
     bits = mantissa * biases
@@ -60,15 +67,15 @@ def integer_metrics(quantized: QuantizedNetwork, activity: Activity, accuracy: f
     edges: list[Edge] = [(p.source, p.target, p.operator) for p in quantized.projections]
     edges += [(p.source, p.target, p.operator) for p in quantized.reads]
     weights = _weights(operator for _, _, operator in edges)
-    return _metrics(edges, weights, biases, bits, activity, accuracy)
+    return _metrics(edges, weights, _parameters(network), bits, activity, accuracy)
 
 
 def _metrics(
-    edges: Iterable[Edge], weights: list[Array], biases: int, bits: int, activity: Activity, accuracy: float | None
+    edges: Iterable[Edge], weights: list[Array], parameters: int, bits: int, activity: Activity, accuracy: float | None
 ) -> dict[str, float]:
     count = sum(w.size for w in weights)
     zeros = count - sum(int(np.count_nonzero(w)) for w in weights)
-    found: dict[str, float] = {"Footprint": -(-bits // 8), "ParameterCount": count + biases}
+    found: dict[str, float] = {"Footprint": -(-bits // 8), "ParameterCount": parameters}
     found |= {"ConnectionSparsity": zeros / count} if count else {}
     activations = sum(activity.counts[name].size for name in activity.active) * activity.steps * activity.samples
     if activations:

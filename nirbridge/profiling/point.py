@@ -249,7 +249,7 @@ def _metrics(runs: PointRuns) -> dict[str, Mapping[str, float]]:
 
     found = {"reference": reference_metrics(runs.network, runs.reference, score(runs.reference))}
     if runs.integers is not None:
-        found["integers"] = integer_metrics(runs.integers, runs.activity, score(runs.activity))
+        found["integers"] = integer_metrics(runs.integers, runs.network, runs.activity, score(runs.activity))
     return {name: MappingProxyType(metrics) for name, metrics in found.items()}
 
 

@@ -23,7 +23,7 @@ Quantity = Literal["energy", "time", "cores", "accuracy"]
 class Sweep:
     """A row of figures for each point of a plan; ``nirbridge.sweeps.columns`` names and explains the columns.
 
-    A point that could not be mapped has the first line of its error in the column ``error``, and no figures.
+    A point that could not be mapped or run has the first line of its error in the column ``error``, and no figures.
     """
 
     plan: SweepPlan
@@ -64,5 +64,5 @@ class Sweep:
         return [{name: value for name, value in row.items() if name not in MEASURED} for row in self.table]
 
     def __repr__(self) -> str:
-        failed = f", {len(self.failed):,} without a map" if self.failed else ""
+        failed = f", {len(self.failed):,} failed" if self.failed else ""
         return f"Sweep: {counted(len(self.table), 'point')}{failed}"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from nirbridge import pipeline
-from nirbridge.errors import FileError, NirbridgeError, UsageError, quoted
+from nirbridge.errors import Diagnostic, FileError, NirbridgeError, UsageError, quoted, without_option
 from nirbridge.network.model import Network
 from nirbridge.pipeline.options import MapOptions
 from nirbridge.sweeps.columns import COLUMNS, FROM_PROFILE, PLAN
@@ -16,6 +17,7 @@ from nirbridge.sweeps.plan import SweepPoint, chip_digest, file_digest
 
 if TYPE_CHECKING:
     from nirbridge.mapping.model import MappedNetwork
+    from nirbridge.profiling.data import ProfileData
 
 
 def compute_point(point: SweepPoint) -> dict[str, Any]:
@@ -32,9 +34,32 @@ def compute_point(point: SweepPoint) -> dict[str, Any]:
     try:
         row |= _figures(point)
     except NirbridgeError as error:
-        row["error"] = str(error).partition("\n")[0]
+        row["error"] = str(without_option(error.problems[0]) if error.problems else error).partition("\n")[0]
     row |= {"measured_wall_s": time.perf_counter() - wall, "measured_cpu_s": time.process_time() - cpu}
     return row
+
+
+def check_data(points: Sequence[SweepPoint]) -> None:
+    """Read the data and labels of every model of the points once, before a point is computed.
+
+    A model that cannot be read is left to its points, whose rows say why.
+
+    Raises:
+        UsageError: data or labels that do not fit a model; all problems.
+    """
+    problems: list[Diagnostic] = []
+    first = {(p.path("model"), p.path("input"), p.path("labels")): p for p in reversed(points) if p.input is not None}
+    for point in reversed(first.values()):
+        try:
+            network = pipeline.load_network(_path(point, "model"))
+        except NirbridgeError:
+            continue
+        try:
+            _data(point, network)
+        except NirbridgeError as error:
+            of = f"model {quoted(point.model)}, "
+            problems += [replace(problem, subject=of + problem.subject) for problem in error.problems]
+    UsageError.raise_all(problems)
 
 
 def _check_files(point: SweepPoint) -> None:
@@ -55,14 +80,22 @@ def _figures(point: SweepPoint) -> dict[str, Any]:
     if point.input is None:
         mapped = pipeline.map_network(network, chip, mapping)
         return _map_columns(mapped) | _assumed_columns(mapped, mapping)
-    data = pipeline.read_data(
-        network, _arrays(point, network), _labels(point), steps=point.steps, samples=point.samples, origin=point.input
-    )
-    profile = pipeline.profile_network(network, [chip], data, pipeline.ProfileOptions(mapping=mapping))
+    profile = pipeline.profile_network(network, [chip], _data(point, network), pipeline.ProfileOptions(mapping=mapping))
     profiled = profile.points[0]
     assert profiled.mapped is not None, "a profile made here has its map"
     row = profiled.row()
     return {name: _plain(row[name]) for name in FROM_PROFILE} | _map_columns(profiled.mapped)
+
+
+def _data(point: SweepPoint, network: Network) -> ProfileData:
+    return pipeline.read_data(
+        network,
+        _arrays(point, network),
+        _labels(point),
+        steps=point.steps,
+        samples=point.samples,
+        origin=point.input or "",
+    )
 
 
 def _path(point: SweepPoint, role: str) -> str:

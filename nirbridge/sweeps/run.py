@@ -12,7 +12,7 @@ from nirbridge.errors import counted
 from nirbridge.sweeps.model import Sweep
 from nirbridge.sweeps.parts import Row, kept_rows, parts_folder, write_part
 from nirbridge.sweeps.plan import SweepPlan, SweepPoint
-from nirbridge.sweeps.point import compute_point
+from nirbridge.sweeps.point import check_data, compute_point
 from nirbridge.sweeps.tasks import check_jobs, run_tasks
 
 
@@ -35,12 +35,14 @@ def run_sweep(
 
     Raises:
         FileError: a file has changed since the plan was made, or a row cannot be kept.
-        UsageError: no such scheduler, workers that end again and again, an extra that is missing.
+        UsageError: data or labels that do not fit a model; no such scheduler; workers that end again and again; an
+            extra that is missing.
     """
     check_jobs(jobs, scheduler)
     folder = None if output is None else parts_folder(output)
     rows = {} if folder is None else kept_rows(folder, plan.points)
     missing = [point for point in plan.points if point.key not in rows]
+    check_data(missing)
     tell = _teller(len(plan.points), len(rows), progress)
     tell(len(rows))
     task = partial(compute_and_keep, folder)

@@ -29,7 +29,7 @@ def sweep_text(rows: Sequence[Mapping[str, Any]]) -> str:
     Energy and time are those of an inference, or of a time step without data.
     """
     failed = sum(row["error"] is not None for row in rows)
-    lines = [counted(len(rows), "point") + (f", {failed:,} without a map" if failed else "")]
+    lines = [counted(len(rows), "point") + (f", {failed:,} failed" if failed else "")]
     table = [_HEAD, *(_cells(row) for row in rows[:ROWS_SHOWN])]
     whole = [line for line in table if len(line) == len(_HEAD)]
     widths = [max(len(line[k]) for line in (table if k < _ABOUT else whole)) for k in range(len(_HEAD))]

@@ -137,3 +137,29 @@ def test_suggestions() -> None:
         nb.map(network, "loihi22")
     with pytest.raises(nb.errors.UsageError, match="did you mean 'objective'"):
         nb.map(network, "loihi1", objectiv="cores")  # pyright: ignore[reportCallIssue]
+
+
+def test_an_option_of_the_command_line_is_named_as_the_argument_that_was_given() -> None:
+    network, data = network_of_shapes("4 dense3 lif"), np.zeros((2, 1, 4))
+    text = "7, loihi1 stores 1, 2, 3, 4, 5, 6, 8; choose one of these"
+    calls: list[tuple[Callable[[], Any], str]] = [
+        (lambda: nb.map(network, "loihi1", weight_bits=7), f"nirbridge.map(), weight_bits: {text}"),
+        (lambda: nb.map(network, "loihi1", nb.MapOptions(weight_bits=7)), f"nirbridge.map(), weight_bits: {text}"),
+        (lambda: nb.profile(network, "loihi1", data, bits=7), f"nirbridge.profile(), bits: {text}"),
+        (lambda: nb.profile(network, "loihi1", data, weight_bits=7), f"nirbridge.profile(), weight_bits: {text}"),
+    ]
+    for call, wanted in calls:
+        with pytest.raises(nb.errors.UsageError) as error:
+            call()
+        assert str(error.value) == wanted
+    with pytest.raises(nb.errors.UsageError) as error:
+        nb.map(network, "loihi1", pins={"no": (0,)})
+    assert str(error.value).startswith("nirbridge.map(), pins: no population 'no'")
+    (failed,) = nb.profile(network, "loihi1", data, bits=[7, 8]).failed
+    assert failed.reason == f"weight bits: {text}"
+
+
+def test_a_problem_of_no_option_stays_as_it_is() -> None:
+    with pytest.raises(nb.errors.UsageError) as error:
+        nb.profile(network_of_shapes("4 dense3 lif"), "loihi1", np.zeros((2, 1, 4)), samples=2)
+    assert str(error.value) == "samples: 2, the data have 1; give at most 1, or leave it out"

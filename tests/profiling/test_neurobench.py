@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import ceil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -48,3 +49,15 @@ def test_operations_and_sparsity_by_brute_force() -> None:
     assert found["Footprint"] == 4 * (48 + 9)
     assert point.neurobench["integers"]["Footprint"] == ceil((8 * 48 + 9 * 48) / 8)
     assert set(found) == {column.name for column in NEUROBENCH}
+
+
+def test_weights_that_a_folded_pool_repeats_are_one_parameter() -> None:
+    """An average pool before a convolution and one before a matrix, as in the digits CNN."""
+    model = Path("examples/models/digits_cnn.nir")
+    found = nb.profile(model, "loihi1", np.zeros((3, 1, *nb.load(model).inputs[0].shape))).points[0].neurobench
+    own = 8 * 9 + 16 * 8 * 9 + 10 * 64
+    assert [found[name]["ParameterCount"] for name in ("reference", "integers")] == [own, own]
+    stored = 8 * 9 + 16 * 8 * 36 + 10 * 256
+    states = 8 * 64 + 16 * 16 + 10
+    assert found["integers"]["Footprint"] == ceil((8 * stored + 48 * states) / 8)
+    assert found["reference"]["Footprint"] == 4 * (own + states)

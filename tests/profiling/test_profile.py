@@ -13,6 +13,7 @@ import nirbridge as nb
 from nirbridge.cli.main import run
 from nirbridge.errors import DoesNotFit, UsageError
 from nirbridge.profiling.columns import COLUMNS, FIGURES, RANGES
+from nirbridge.report.profile.sources import source_lines
 from tests.profiling.nets import readout_only, spikes, two_layers
 
 MODEL = str(Path(__file__).resolve().parents[2] / "examples/models/digits_cnn.nir")
@@ -175,8 +176,34 @@ def test_a_table_marks_every_figure_that_is_assumed_and_names_the_sources() -> N
     assert "points, per inference" in text
     first, second = (next(x for x in text.splitlines() if x.startswith(f"loihi{k} ")) for k in (1, 2))
     assert (first.count("~"), second.count("~")) == (0, 5)  # energy, time, two rates, energy-delay product
-    assert "- loihi1: energy_per_inference_j, time_per_inference_s: SANA-FE" in text
-    assert "- loihi2: energy_per_inference_j" in text
+    assert "- loihi1, energy and time of neuron accesses: SANA-FE: reading one neuron's state" in text
+    assert "- loihi2, energy and time of " in text
+
+
+def test_every_figure_of_a_profile_has_its_source_by_chip() -> None:
+    points = nb.profile(two_layers(FIRST, SECOND), ["loihi1", "loihi2"], spikes(4, 2, 3), effort="fast").points
+    lines = source_lines([*points, *points])
+    assert len(set(lines)) == len(lines) == sum(len(source_lines([point])) for point in points)
+    said: set[tuple[str, str, str, str]] = set()
+    for line in lines:
+        about, _, source = line.partition(": ")
+        chip, _, figures = about.partition(", ")
+        for figure in figures.split(", "):
+            words, _, kind = figure.partition(" of ")
+            said |= {(chip, word, kind, source) for word in words.split(" and ")}
+    wanted = {
+        (chip.name, word, event.kind, source)
+        for point in points
+        for chip in [nb.chip(point.about["chip"])]
+        for event in point.events
+        for word, value, source in (
+            ("energy", event.energy_j, event.energy_source),
+            ("time", event.time_s, event.time_source),
+        )
+        if value
+    }
+    assert {x for x in said if x[1] in ("energy", "time")} == wanted
+    assert all(source in nb.chip(chip).sources.values() for chip, _, _, source in wanted)
 
 
 def test_zeros_follow_data_that_are_shorter_than_the_requested_steps() -> None:

@@ -93,8 +93,8 @@ def test_a_point_that_does_not_fit_is_a_row(spec: dict[str, Any], tmp_path: Path
     assert [error is None for error in errors] == [True, True, False, True]
     assert "small" in errors[2]
     assert "\n" not in errors[2]
-    assert repr(table) == "Sweep: 4 points, 1 without a map"
-    assert "4 points, 1 without a map" in table.summary()
+    assert repr(table) == "Sweep: 4 points, 1 failed"
+    assert "4 points, 1 failed" in table.summary()
     assert "cores  bound" in table.summary()
     assert f"\nerror: {errors[2]}\n" in table.summary()  # the row has its beginning alone
     Path("c.nir").write_bytes(Path("a.nir").read_bytes()[:700])
@@ -298,7 +298,34 @@ def test_the_command(spec: dict[str, Any], tmp_path: Path, capsys: pytest.Captur
     assert "--dry-run: computes nothing" in capsys.readouterr().err
     Path("s.toml").write_text(f'models = ["b.nir"]\nchips = ["{small_chip(tmp_path)}"]\n')
     assert run(["sweep", "s.toml"]) == 1
-    assert "1 point without a map; the column 'error' says why" in capsys.readouterr().err
+    assert capsys.readouterr().err.endswith("1 point failed; the table above says why\n")
+    assert run(["sweep", "s.toml", "-o", "t.csv"]) == 1
+    assert capsys.readouterr().err.endswith("1 point failed; the column 'error' of 't.csv' says why\n")
+
+
+def test_wrong_data_and_labels_are_said_before_the_first_point(
+    spec: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.save("short.npy", np.zeros((12, 6, 99)))
+    np.save("few.npy", np.zeros(5, np.int64))
+    monkeypatch.setattr("nirbridge.sweeps.run.compute_point", lambda point: pytest.fail("a point was computed"))
+    models = [{"file": "a.nir", "input": "short.npy"}, {"file": "b.nir", "input": "x.npy", "labels": "few.npy"}]
+    with pytest.raises(UsageError) as error:
+        nb.sweep({**spec, "models": models})
+    first, second = error.value.problems
+    assert first.subject.startswith("model 'a.nir', input ")
+    assert "an array of shape (12, 6, 99)" in first.found
+    assert (second.subject, second.found) == ("model 'b.nir', labels", "5 labels for 6 samples")
+    with pytest.raises(
+        UsageError, match=r"model 'a.nir', samples: 7, the data have 6; give at most 6, or leave it out"
+    ):
+        nb.sweep({**spec, "models": ["a.nir"], "input": "x.npy", "samples": 7})
+
+
+def test_a_model_that_cannot_be_read_is_a_row_beside_right_data(spec: dict[str, Any]) -> None:
+    Path("c.nir").write_bytes(Path("a.nir").read_bytes()[:700])
+    table = nb.sweep({**spec, "models": ["c.nir", "a.nir"], "chips": ["loihi1"], "seeds": [0], "input": "x.npy"})
+    assert [row["error"] is None for row in table.rows()] == [False, True]
 
 
 def test_ctrl_c_says_where_rows_are(

@@ -97,6 +97,7 @@ def _show(result: Sweep, output: str | None, as_json: bool) -> None:
         return
     print_result(result.summary().splitlines())
     if result.failed:
-        write_to_stderr(f"{counted(len(result.failed), 'point')} without a map; the column 'error' says why")
+        where = "the table above" if output is None else f"the column 'error' of {quoted(output)}"
+        write_to_stderr(f"{counted(len(result.failed), 'point')} failed; {where} says why")
     if output is not None:
         print_text(f"saved {quoted(output)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -10,11 +10,11 @@ from rich.text import Text
 from nirbridge.errors import counted, quoted
 from nirbridge.profiling.model import EventProfile, Figure, LayerProfile, Profile, ProfilePoint, Witness
 from nirbridge.report.map_facts import figure_with_prefix, one_line
+from nirbridge.report.profile.sources import WORST, source_lines
 from nirbridge.report.tables import facts_table, heading, listed, table
 
 PADDING = (0, 2, 0, 0)
 LAYERS_SHOWN = 60
-_WORST = "every neuron and input fires in every time step"
 Format = Callable[[float], str]
 
 
@@ -82,7 +82,7 @@ def _point(point: ProfilePoint, *, notes: bool) -> Iterator[RenderableType]:
     yield _metrics(point)
     yield from _beside(point)
     if notes:
-        yield from listed("sources", _sources(point))
+        yield from listed("sources", source_lines([point]))
         yield from listed("notes", map(one_line, point.notes))
 
 
@@ -96,7 +96,7 @@ def _figures(point: ProfilePoint) -> Iterator[tuple[str, ...]]:
         ("energy per synaptic operation", "energy_per_synaptic_op_j", "", _unit("J")),
         ("time", "time_per_inference_s", "time_per_step_s", _unit("s")),
         ("longest time step of the data", "", "longest_step_s", _unit("s")),
-        (f"time where {_WORST}", "", "guaranteed_step_s", _unit("s")),
+        (WORST, "", "guaranteed_step_s", _unit("s")),
         ("throughput, sustained", "inferences_per_s", "", _per_second),
         ("throughput, guaranteed", "guaranteed_inferences_per_s", "", _per_second),
         ("power", "power_w", "", _unit("W")),
@@ -234,15 +234,6 @@ def _witness(point: ProfilePoint, witness: Witness) -> RenderableType:
     return table(("per inference", "nirbridge", one_line(witness.name), "", ""), "LR", rows, padding=PADDING)
 
 
-def _sources(point: ProfilePoint) -> Iterable[str]:
-    """The sources of the figures of energy and time, each with the figures that rest on it."""
-    found: dict[str, list[str]] = {}
-    for name, figure in point.figures.items():
-        if figure.basis != "measured" and name.startswith(("energy_per_inf", "time_per_inf", "guaranteed_step")):
-            found.setdefault(figure.source, []).append(name)
-    return [f"{', '.join(names)}: {one_line(source)}" for source, names in found.items()]
-
-
 # -- several points --------------------------------------------------------------------------------------------------
 
 
@@ -290,8 +281,7 @@ def _failed(profile: Profile) -> Iterator[RenderableType]:
 
 def _shared_notes(points: Sequence[ProfilePoint]) -> Iterator[RenderableType]:
     notes: dict[str, None] = {}
-    sources = dict.fromkeys(f"{one_line(point.about['chip'])}: {text}" for point in points for text in _sources(point))
-    yield from listed("sources", sources)
+    yield from listed("sources", source_lines(points))
     for point in points:
         notes |= {one_line(note): None for note in point.notes}
     if any(figure.basis == "assumed" for point in points for figure in point.figures.values()):
