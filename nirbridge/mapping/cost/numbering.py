@@ -90,7 +90,8 @@ def numbering_of(mapped: MappedNetwork) -> Numbering:
         in_order = np.empty_like(columns[name])
         in_order[np.asarray(order)] = columns[name]
         columns[name] = in_order
-    neurons, driving = count, {p.source for p in network.projections}
+    neurons, names = count, tuple(p.name for p in network.populations)
+    driving = {p.source for p in network.projections if p.target in names}  # an output is read by the host
     for port in network.inputs:
         columns[port.name] = count + np.arange(port.size)
         count += port.size
@@ -102,7 +103,6 @@ def numbering_of(mapped: MappedNetwork) -> Numbering:
     starts = np.array(first, np.int64)
     rank = np.concatenate((np.arange(neurons) - starts[blocks] + 1, np.zeros(count - neurons, np.int64)))
     sends = {name: fires.get(name, False) or name in driving for name in columns}
-    names = tuple(p.name for p in network.populations)
     return Numbering(MappingProxyType(columns), shapes, names, sends, neurons, count, blocks, starts, rank, can_fire)
 
 

@@ -24,6 +24,7 @@ from nirbridge.pipeline.options import MapOptions
 from tests.mapping.cost.event_by_event import Step, sets
 from tests.mapping.hand_made import chip_with, made, network_of, population
 from tests.mapping.placement.test_neuron_moves import recurrent, sparse
+from tests.profiling.nets import readout_only
 
 LOIHI1 = read_chip("loihi1")
 
@@ -169,6 +170,20 @@ def test_more_spikes_never_cost_less_and_the_worst_case_bounds_them(seed: int, r
         assert (b <= c * (1 + 1e-12)).all()
     assert worst.time_limit_s is not None
     assert both(worst.costs)[1][0] <= worst.time_limit_s * (1 + 1e-12)
+
+
+def test_readouts_of_the_host_send_nothing_in_the_worst_case() -> None:
+    """A population without spikes whose potentials the host reads has neurons to compute, and no spike."""
+    mapped = map_network(readout_only(np.full((2, 3), 0.5)), LOIHI1, MapOptions(effort="fast"))
+    (population,) = mapped.network.populations
+    assert not population.neuron.fires
+    counter = EventCounter.of(mapped)
+    events = counter.every_neuron_fires()
+    assert (events.spikes.sum(), events.axons_out.sum(), events.neuron_updates.sum()) == (0, 0, 2)
+    assert (events.axons_in.sum(), counter.numbering.sends) == (3, {population.name: False, "in": True})
+    spikes = {"in": np.ones((1, 3))}
+    for a, b in zip(both(step_costs(mapped, spikes)), both(worst_case(mapped).costs), strict=True):
+        assert (a <= b).all()
 
 
 _WORST = {
