@@ -27,7 +27,7 @@ This page is written by `python -m benchmarks.mapping_page` from the JSON files 
 ([how](../benchmarks/README.md)). `sequential`, `packed` and `cp-sat` are nirbridge's methods; the other rows are rules
 to compare with, each stated at the head of its file in `benchmarks/rivals` or `benchmarks/baselines.py`. Cores and
 bounds are exact and repeat; CPU seconds and the peak of the memory (of a process for each row) are of one run of a
-shared machine. Hops and link load are spikes per time step at 0.02 spikes per neuron and step. `gap` is the
+shared machine. Hops and link load are spikes per time step at 0.02 spikes per neuron and time step. `gap` is the
 optimality gap: cores over the lower bound for any map. In sums over networks, `cores`, `bounds` and `fewest` (the
 fewest cores of any row) are those of the networks on which the row has a map, and `not the fewest` counts the networks
 on which another row has fewer cores, or a map where this one has none.

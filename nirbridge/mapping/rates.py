@@ -31,13 +31,16 @@ def assumed_rates(network: Network, value: float = ASSUMED_RATE) -> tuple[Rates,
 
     A readout never fires: 0, except where it drives another population with its value in every time step: 1.
     """
-    drives = {p.source for p in network.projections} & {p.name for p in network.populations if not p.neuron.fires}
+    inner = {p.source for p in network.projections if p.target not in {port.name for port in network.outputs}}
+    drives = inner & {p.name for p in network.populations if not p.neuron.fires}
     rates = {port.name: freeze(np.float64(value)) for port in network.inputs}
     for population in network.populations:
         silent = 1.0 if population.name in drives else 0.0
         rates[population.name] = freeze(np.float64(value if population.neuron.fires else silent))
-    sentence = f"assumed: {value:g} spikes per neuron and step, inputs too"
-    return MappingProxyType(rates), sentence + ("; read-outs that drive others send in every step" if drives else "")
+    sentence = f"assumed: {value:g} spikes per neuron and time step, inputs too"
+    return MappingProxyType(rates), sentence + (
+        "; readouts that drive others send in every time step" if drives else ""
+    )
 
 
 def read_rates(path: str | Path, network: Network, value: float = ASSUMED_RATE) -> tuple[Rates, str]:
@@ -67,7 +70,7 @@ def _sentence(path: Path, missing: list[str], value: float) -> str:
         return sentence
     shown = ", ".join(quoted(name) for name in missing[:5])
     rest = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-    return f"{sentence}; assumed for {shown}{rest}: {value:g} spikes per neuron and step"
+    return f"{sentence}; assumed for {shown}{rest}: {value:g} spikes per neuron and time step"
 
 
 def _subject(path: Path, name: str | None = None) -> str:

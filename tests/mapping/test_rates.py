@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import re
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from nirbridge.errors import FileError, UsageError
 from nirbridge.mapping.rates import assumed_rates, read_rates
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
-from nirbridge.network.operators import Dense
+from nirbridge.network.operators import Dense, Identity
 
 
 def network(read_out_drives: bool = False) -> Network:
@@ -33,13 +34,21 @@ def path(tmp_path: Path) -> Path:
 def test_assumed_rates_say_what_they_assume() -> None:
     rates, said = assumed_rates(network())
     assert {name: float(rate) for name, rate in rates.items()} == {"in": 0.02, "hidden": 0.02, "out": 0.0}
-    assert said == "assumed: 0.02 spikes per neuron and step, inputs too"
+    assert said == "assumed: 0.02 spikes per neuron and time step, inputs too"
 
 
 def test_a_read_out_that_drives_others_sends_in_every_step() -> None:
     rates, said = assumed_rates(network(read_out_drives=True), 0.1)
     assert float(rates["out"]) == 1.0
-    assert said.endswith("; read-outs that drive others send in every step")
+    assert said.endswith("; readouts that drive others send in every time step")
+
+
+def test_a_readout_that_the_host_reads_sends_nothing() -> None:
+    plain = network()
+    edges = (*plain.projections, Projection("out", "host", Identity((2,))))
+    rates, said = assumed_rates(replace(plain, projections=edges, outputs=(Port("host", (2,)),)), 0.1)
+    assert float(rates["out"]) == 0.0
+    assert said == "assumed: 0.1 spikes per neuron and time step, inputs too"
 
 
 def test_given_rates_are_taken_and_the_rest_is_assumed(path: Path) -> None:
@@ -49,7 +58,7 @@ def test_given_rates_are_taken_and_the_rest_is_assumed(path: Path) -> None:
     assert rates["hidden"].dtype == np.float64
     assert not rates["hidden"].flags.writeable
     assert rates["in"].shape == ()
-    assert said == "given by 'rates.npz'; assumed for 'out': 0.02 spikes per neuron and step"
+    assert said == "given by 'rates.npz'; assumed for 'out': 0.02 spikes per neuron and time step"
 
 
 def test_all_given(path: Path) -> None:

@@ -49,7 +49,7 @@ def test_five_of_the_assumed_are_named_and_the_others_counted(path: Path, missin
     found, said = read_rates(path, ports(8), 0.125)
     names = ", ".join(f"'i{k}'" for k in range(min(missing, 5)))
     rest = {6: " and 1 more", 7: " and 2 more"}.get(missing, "")
-    tail = f"; assumed for {names}{rest}: 0.125 spikes per neuron and step" if missing else ""
+    tail = f"; assumed for {names}{rest}: 0.125 spikes per neuron and time step" if missing else ""
     assert said == "given by 'rates.npz'" + tail
     assert [float(found[f"i{k}"]) for k in range(8)] == [0.125] * missing + [0.5] * (8 - missing)
 
@@ -183,5 +183,6 @@ def test_only_versions_that_numpy_writes_for_plain_arrays(path: Path) -> None:
 def test_an_assumed_rate_of_our_own() -> None:
     found, said = assumed_rates(network(read_out_drives=True), 0.5)
     assert {name: float(rate) for name, rate in found.items()} == {"in": 0.5, "hidden": 0.5, "out": 1.0}
-    assert said == "assumed: 0.5 spikes per neuron and step, inputs too; read-outs that drive others send in every step"
+    tail = "; readouts that drive others send in every time step"
+    assert said == f"assumed: 0.5 spikes per neuron and time step, inputs too{tail}"
     assert all(not rate.flags.writeable for rate in found.values())

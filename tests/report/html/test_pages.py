@@ -124,7 +124,7 @@ def test_a_report_of_everything_says_what_was_asked() -> None:
         "spikes first differ at time step",
         "Agreement of every layer over time, reference and fixed",
         "Potentials and thresholds",
-        "assumed: 0.02 spikes per neuron and step",
+        "assumed: 0.02 spikes per neuron and time step",
     ):
         assert part in text, part
 
