@@ -141,7 +141,10 @@ def _without_inert(network: Network) -> Network:
     populations = []
     for p in network.populations:
         n = p.neuron
-        inert = {"v_reset": np.zeros(())} if n.reset != "to-value" else {"reset_amount": np.zeros(())}
+        zero = np.zeros(())
+        inert: dict[str, Any] = {"v_reset": zero} if n.reset != "to-value" else {"reset_amount": zero}
+        if not (np.any(n.a_mem) or np.any(n.refractory_steps)):  # no potential is left to reset
+            inert = {"reset": "none", "reset_amount": zero, "v_reset": zero}
         populations.append(replace(p, neuron=replace(n, **inert)))
     return replace(network, populations=tuple(populations))
 
