@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nirbridge.dialect.needed import need_xdsl
+from nirbridge.dialect.passes.forms import Forms, apply_forms, choose_forms
 from nirbridge.network.model import Network
 from nirbridge.quantization.model import QuantizedNetwork
 
@@ -44,6 +45,8 @@ def linalg_program(
     records: Sequence[tuple[str, str]] = (),
     batch: int | None = None,
     steps: int | None = None,
+    activity: Mapping[str, float] | None = None,
+    forms: Forms | None = None,
 ) -> LoweredProgram:
     """The program of a network in linalg, scf, arith and tensor.
 
@@ -53,6 +56,8 @@ def linalg_program(
         records: see ``dialect_module``.
         batch: number of samples that the program takes; None: any.
         steps: number of time steps that it takes; None: any.
+        activity: see ``choose_forms``.
+        forms: forms to use instead of those that ``choose_forms`` finds.
 
     Raises:
         ToolMissing: xDSL is not installed.
@@ -61,4 +66,5 @@ def linalg_program(
     module = dialect_module(model, dtype=dtype, records=records)
     from nirbridge.dialect.lowering.program import lowered
 
-    return lowered(module, batch=batch, steps=steps)
+    chosen = choose_forms(module, batch=batch, activity=activity) if forms is None else forms
+    return lowered(apply_forms(module, chosen), batch=batch, steps=steps)

@@ -30,6 +30,7 @@ class NeuronBase(SpikeOp):
     max_spikes = attr_def()
     refractory_steps = attr_def()
     placement = opt_attr_def()
+    fused = opt_attr_def()
 
     COEFFICIENTS: ClassVar[tuple[str, ...]] = ()
     VARIABLES: ClassVar[tuple[str, ...]] = ()

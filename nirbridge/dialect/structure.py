@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.irdl import attr_def, irdl_op_definition, operand_def, result_def, var_operand_def
+from xdsl.irdl import attr_def, irdl_op_definition, operand_def, opt_attr_def, result_def, var_operand_def
 
 from nirbridge.dialect.base import SpikeOp, element, has_values, leading_axes, shape
 from nirbridge.errors import Diagnostic
@@ -118,6 +118,7 @@ class OutputOp(SpikeOp):
     args = var_operand_def()
     y = result_def(TensorType)
     named = attr_def(attr_name="name")
+    fused = opt_attr_def()
 
     def diagnose(self) -> Iterator[Diagnostic]:
         """Every current has the output's type."""

@@ -95,6 +95,7 @@ class DenseOp(Synapse):
 
     name = "spike.dense"
     weight = attr_def()
+    events = opt_attr_def()
 
     def expected(self) -> Shape | None:
         """One value per row of the weight."""

@@ -130,7 +130,7 @@ class Compiled:
         results += [(len(t.shape) + 1, t.dtype) for t in program.states]
         fields = [(f"r{k}", descriptor(rank)) for k, (rank, _) in enumerate(results)]
         out = type("Results", (ctypes.Structure,), {"_fields_": fields})()
-        kept = [np.ascontiguousarray(a) for a in arguments]
+        kept = [np.array(a, order="C") for a in arguments]  # states are overwritten in place
         self.library._mlir_ciface_run(ctypes.byref(out), *(ctypes.byref(taken(a)) for a in kept))
         return [given(getattr(out, f"r{k}"), dtype) for k, (_, dtype) in enumerate(results)]
 

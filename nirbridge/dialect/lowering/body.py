@@ -12,7 +12,7 @@ from nirbridge.arrays import Array
 from nirbridge.dialect.base import element, leading_axes, shape
 from nirbridge.dialect.lowering.delays import delayed, moved_on
 from nirbridge.dialect.lowering.function import Extent, FunctionText, Tensor
-from nirbridge.dialect.lowering.linear import conv, dense, sparse, sum_pool
+from nirbridge.dialect.lowering.linear import conv, dense, dense_by_events, sparse, sum_pool
 from nirbridge.dialect.lowering.neurons import REST, FixedStep, RealStep, fixed_states, real_states
 from nirbridge.dialect.lowering.pointwise import Node, Pointwise
 from nirbridge.dialect.neurons import NeuronBase, NeuronOp
@@ -53,7 +53,6 @@ class BodyLowering:
         self.values: dict[Any, Any] = {}
         self.neurons: dict[Any, dict[str, LoweredState]] = {}
         self.histories: dict[Any, LoweredState] = {}
-        self.is_fused = True
 
     def states(self) -> list[LoweredState]:
         """Every state of the loop, in the order of the function's arguments."""
@@ -88,20 +87,32 @@ class BodyLowering:
         return found
 
     def before(self) -> None:
-        """Operations on all time steps at once."""
+        """Operations on all time steps at once: time and batch are one axis of them."""
         for op in self.ops:
             if isinstance(op, Synapse) and leading_axes(op.x) == 2:
-                x = self.f.merged(self._value(op.x), self._merged_extent())
-                y = self._synapse(op, x)
-                (tensor,) = y if isinstance(y, list) else [self._tensor(y)]
-                self.values[op.y] = self.f.parted(tensor, (self.time, self.batch))
+                x = self.values[op.x]
+                if isinstance(x, Tensor) and len(x.lead) == 2:
+                    x = self.values[op.x] = self.f.merged(x, self._merged_extent())
+                self.values[op.y] = self._synapse(op, x)
+        for op in self.ops:
+            if isinstance(op, ScanOp):
+                self.values[op.x] = self._value(op.x)
 
     def _merged_extent(self) -> Extent:
         if self.time.size is not None and self.batch.size is not None:
             return Extent(self.time.size * self.batch.size)
-        f = self.f
-        sides = [f.index(e.size) if e.size is not None else e.name for e in (self.time, self.batch)]
-        return Extent(None, f.op(f"arith.muli {sides[0]}, {sides[1]} : index"))
+        sides = [self._index(extent) for extent in (self.time, self.batch)]
+        return Extent(None, self.f.op(f"arith.muli {sides[0]}, {sides[1]} : index"))
+
+    def _index(self, extent: Extent) -> str:
+        return extent.name if extent.size is None else self.f.index(extent.size)
+
+    def _time_step_of(self, x: Tensor) -> Tensor:
+        """One time step of a tensor of all of them."""
+        if len(x.lead) == 2:
+            return self.f.slice(x, (self.batch,), "%t", 0)
+        first = self.f.op(f"arith.muli %t, {self._index(self.batch)} : index")
+        return self.f.rows(x, first, self.batch)
 
     def loop(self, outs: Sequence[Tensor], collected: Sequence[Any]) -> list[Tensor]:
         """The loop over time: results over time, then the states after it."""
@@ -111,7 +122,7 @@ class BodyLowering:
         inner = [Tensor(f"%carried{k}", t.element, t.lead, t.shape) for k, t in enumerate(carried)]
         for state, tensor in zip(states, inner[len(outs) :], strict=True):
             state.inside = tensor
-        extent = f.index(self.time.size) if self.time.size is not None else self.time.name
+        extent = self._index(self.time)
         args = ", ".join(f"{a.name} = {t.name}" for a, t in zip(inner, carried, strict=True))
         types = ", ".join(t.type for t in carried)
         name, count = f.fresh(), len(carried)
@@ -144,13 +155,13 @@ class BodyLowering:
     def _time_step(self) -> None:
         for op in self.ops:
             if isinstance(op, ScanOp):
-                self.values[op.y] = self.f.slice(self._value(op.x), (self.batch,), "%t", 0)
+                self.values[op.y] = self._time_step_of(self._value(op.x))
             elif isinstance(op, DelayOp):
                 self.values[op.y] = self._delay(op)
             elif isinstance(op, NeuronBase):
                 self._neuron(op)
             elif isinstance(op, OutputOp):
-                p = self._pointwise(shape(op.y), str(element(op.y)))
+                p = Pointwise(self.f, (self.batch,), shape(op.y), op.fused is not None)
                 total = self._sum(p, op.operands, str(element(op.y)))
                 (self.values[op.y],) = p.finish([total])
             elif isinstance(op, RealOp):
@@ -175,10 +186,6 @@ class BodyLowering:
         (tensor,) = p.finish([node])
         return tensor
 
-    def _pointwise(self, extents: Any, kind: str) -> Pointwise:
-        del kind
-        return Pointwise(self.f, (self.batch,), extents, self.is_fused)
-
     def _delay(self, op: DelayOp) -> Tensor:
         steps = self.resources.array(op.steps)
         history = self.histories.get(op.x)
@@ -200,7 +207,7 @@ class BodyLowering:
 
     def _neuron(self, op: Any) -> None:
         kind, states = str(element(op.results[0])), self.neurons[op]
-        p = self._pointwise(op.shape, kind)
+        p = Pointwise(self.f, (self.batch,), op.shape, op.fused is not None)
         drive = self._sum(p, op.operands, kind) if op.operands else None
         step = (RealStep if isinstance(op, NeuronOp) else FixedStep)(p, attribute_values(op, self.resources), kind)
         found = step.step(drive, {name: p.of(s.inside) for name, s in states.items() if s.inside is not None})
@@ -220,7 +227,7 @@ class BodyLowering:
         return [tensors[id(node)] for node in nodes]
 
     def _real(self, op: RealOp) -> Tensor:
-        p = Pointwise(self.f, (self.batch,), shape(op.x), self.is_fused)
+        p = Pointwise(self.f, (self.batch,), shape(op.x))
         value = p.op("arith.sitofp", p.of(self._value(op.x)), element=str(element(op.y)))
         kind = str(element(op.y))
         scale = p.number(self.resources.array(op.scale), kind)
@@ -240,14 +247,14 @@ class BodyLowering:
         tensor = self._tensor(x)
         part = operator_of(op, self.resources)
         if isinstance(op, DenseOp):
-            return dense(self.f, part, tensor)
+            return (dense if op.events is None else dense_by_events)(self.f, part, tensor)
         if isinstance(op, SparseOp):
             return sparse(self.f, part, tensor)
         if isinstance(op, ConvOp):
             return conv(self.f, part, tensor)
         if isinstance(op, SumPoolOp):
             summed = sum_pool(self.f, part, tensor)
-            p = Pointwise(self.f, summed.lead, summed.shape, self.is_fused)
+            p = Pointwise(self.f, summed.lead, summed.shape, _is_fused(op))
             factor = p.number(part.factor, summed.element)
             return summed if part.factor == 1.0 else (p, p.op("arith.mulf", p.of(summed), factor))
         return self.f.unflat(self.f.flat(tensor), op.given) if op.given != op.taken else x
@@ -255,7 +262,7 @@ class BodyLowering:
     def _elementwise(self, op: Any, x: Any) -> Any:
         kind = str(element(op.y))
         if isinstance(x, Tensor):
-            p = Pointwise(self.f, x.lead, x.shape, self.is_fused)
+            p = Pointwise(self.f, x.lead, x.shape, _is_fused(op))
             node = p.of(x)
         else:
             p, node = x
@@ -268,6 +275,14 @@ class BodyLowering:
         if op.bias is None:
             return x
         return p, p.op("arith.addf", node, p.number(self.resources.array(op.bias), kind))
+
+
+def _is_fused(op: Any) -> bool:
+    """Whether the elementwise operations of a projection are one loop with those of its target."""
+    while not isinstance(op, NeuronBase | OutputOp):
+        (use, *_) = op.results[0].uses
+        op = use.operation
+    return op.fused is not None
 
 
 def _name(op: Any) -> str:

@@ -180,10 +180,12 @@ class FunctionText:
         name = self.op(f"tensor.collapse_shape {x.name} [[0, 1]{rest}] : {x.type} into {into}")
         return Tensor(name, x.element, (lead,), x.shape)
 
-    def parted(self, x: Tensor, lead: tuple[Extent, Extent]) -> Tensor:
-        """One leading axis as time and batch."""
-        rest = "".join(f", [{k}]" for k in range(2, x.axes + 1))
-        return self._expanded(x, f"[[0, 1]{rest}]", lead, x.shape)
+    def rows(self, x: Tensor, first: str, count: Extent) -> Tensor:
+        """Some places along the first axis."""
+        offsets, extents = ", ".join([first, *["0"] * len(x.shape)]), ", ".join([str(count), *map(str, x.shape)])
+        into, ones = type_text(x.element, (count,), x.shape), ", ".join(["1"] * x.axes)
+        name = self.op(f"tensor.extract_slice {x.name}[{offsets}] [{extents}] [{ones}] : {x.type} to {into}")
+        return Tensor(name, x.element, (count,), x.shape)
 
     def _expanded(self, x: Tensor, groups: str, lead: tuple[Extent, ...], shape: Shape) -> Tensor:
         into = type_text(x.element, lead, shape)

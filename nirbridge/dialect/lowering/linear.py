@@ -32,6 +32,37 @@ def product(f: FunctionText, table: Array, x: Tensor) -> Tensor:
     return replace(out, name=f.op(f"linalg.matmul {ins} -> {out.type}"))
 
 
+def dense_by_events(f: FunctionText, part: Dense, x: Tensor) -> Tensor:
+    """As ``dense``, for sources that are mostly 0: a row of weights is added for each that is not."""
+    weight = f.array(np.ascontiguousarray(np.asarray(part.weight).T), x.element)
+    pre, post = weight.shape
+    out, row_type = f.filled(x.element, x.lead, (post,)), f"tensor<{post}x{x.element}>"
+    zero, one, count, none = f.index(0), f.index(1), f.index(pre), f.scalar(0, x.element)
+    extent = f.index(x.lead[0].size) if x.lead[0].size is not None else x.lead[0].name
+    sample, source, outer, inner, loop, done, chosen = (f.fresh() for _ in range(7))
+    kind, test = out.type, ("arith.cmpf une" if x.element.startswith("f") else "arith.cmpi ne")
+    f.line(f"{loop} = scf.for {sample} = {zero} to {extent} step {one} iter_args({outer} = {out.name}) -> ({kind}) {{")
+    f.line(f"{done} = scf.for {source} = {zero} to {count} step {one} iter_args({inner} = {outer}) -> ({kind}) {{")
+    value = f.op(f"tensor.extract {x.name}[{sample}, {source}] : {x.type}")
+    active = f.op(f"{test}, {value}, {none} : {x.element}")
+    f.line(f"{chosen} = scf.if {active} -> ({kind}) {{")
+    taken = f.op(f"tensor.extract_slice {weight.name}[{source}, 0] [1, {post}] [1, 1] : {weight.type} to {row_type}")
+    old = f.op(f"tensor.extract_slice {inner}[{sample}, 0] [1, {post}] [1, 1] : {kind} to {row_type}")
+    rows = [Tensor(name, x.element, (), (post,)) for name in (taken, old)]
+    w, total = f.fresh(), f.fresh()
+    new, lines = _added(f, x.element, value, w, total)
+    (added,) = f.generic(["(n) -> (n)"] * 2, ["parallel"], rows[:1], rows[1:], Body([w, total], lines, [new]))
+    stored = f.op(
+        f"tensor.insert_slice {added.name} into {inner}[{sample}, 0] [1, {post}] [1, 1] : {row_type} into {kind}"
+    )
+    for text in (f"scf.yield {stored} : {kind}", "} else {", f"scf.yield {inner} : {kind}", "}"):
+        f.line(text)
+    for name in (chosen, done):
+        f.line(f"scf.yield {name} : {kind}")
+        f.line("}")
+    return replace(out, name=loop)
+
+
 def sparse(f: FunctionText, part: Sparse, x: Tensor) -> Tensor:
     """A small operator as a matrix; else rows of equal length, padded by entries of weight 0; else entry by entry."""
     flat, rows = f.flat(x), np.repeat(np.arange(len(part.indptr) - 1), np.diff(part.indptr))
