@@ -33,6 +33,7 @@ _PLACES = {
     "load_quantized": "nirbridge.api.files",
     "load_recording": "nirbridge.api.files",
     "load_verification": "nirbridge.api.files",
+    "lower": "nirbridge.api.lower",
     "map": "nirbridge.api.stages",
     "plot_bench": "nirbridge.api.bench",
     "plot_difference": "nirbridge.api.pictures",

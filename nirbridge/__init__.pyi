@@ -9,6 +9,7 @@ from nirbridge.api.files import load_quantized as load_quantized
 from nirbridge.api.files import load_recording as load_recording
 from nirbridge.api.files import load_verification as load_verification
 from nirbridge.api.files import save as save
+from nirbridge.api.lower import lower as lower
 from nirbridge.api.models import chip as chip
 from nirbridge.api.models import load as load
 from nirbridge.api.pictures import plot_difference as plot_difference

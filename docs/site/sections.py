@@ -61,6 +61,7 @@ SECTIONS = {
             "sanafe",
             "onnx",
             "jax",
+            "mlir",
             "verify",
             "sweeps",
             "report",

@@ -34,6 +34,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("inspect", "nirbridge.cli.commands.inspect:command", "Show the content of a NIR file and how it is read."),
     ("compare", "nirbridge.cli.commands.compare:command", "Compare two recordings, spike by spike."),
     ("emit", "nirbridge.cli.commands.emit:command", "Write a model as a program for another tool (Lava)."),
+    ("lower", "nirbridge.cli.commands.lowering.lower:command", "Lower a model to MLIR, stage by stage."),
     ("run", "nirbridge.cli.commands.run:command", "Run an emitted program, supervised; save a recording."),
     ("lava", "nirbridge.cli.commands.lava:command", "Show or install the isolated Lava environment."),
     ("import", "nirbridge.cli.commands.import_:command", "Import a trained module of a framework, exactly."),

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from nirbridge.dialect.needed import need_xdsl
 from nirbridge.dialect.passes.forms import Forms, apply_forms, choose_forms
+from nirbridge.errors import UsageError, did_you_mean, quoted
+from nirbridge.files.atomic import atomic_write_bytes
 from nirbridge.network.model import Network
 from nirbridge.quantization.model import QuantizedNetwork
 
@@ -68,3 +73,90 @@ def linalg_program(
 
     chosen = choose_forms(module, batch=batch, activity=activity) if forms is None else forms
     return lowered(apply_forms(module, chosen), batch=batch, steps=steps)
+
+
+STAGES = ("dialect", "forms", "linalg")
+"""Stages in order: the network as it is, in the chosen forms, and as loops over tensors."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lowering:
+    """A network after each stage, as MLIR text.
+
+    ``definition`` is the dialect for ``mlir-opt --irdl-file``, which the stages before ``linalg`` need; ``program``
+    describes arguments and results of the functions of ``linalg``, None where that was not reached.
+
+    Example:
+        >>> lowering = nb.lower("model.nir")
+        >>> list(lowering.stages)
+        ['dialect', 'forms', 'linalg']
+        >>> [(t.node, t.shape) for t in lowering.program.inputs]
+        [('input', (64,))]
+    """
+
+    stages: Mapping[str, str]
+    definition: str
+    program: LoweredProgram | None
+
+    @property
+    def text(self) -> str:
+        """The module after the last stage."""
+        return tuple(self.stages.values())[-1]
+
+    def document(self) -> dict[str, Any]:
+        """The stages, and the arguments and results of ``linalg``, as plain values."""
+        tensors: dict[str, Any] = {}
+        for kind in ("inputs", "states", "outputs") if self.program is not None else ():
+            listed = getattr(self.program, kind)
+            tensors[kind] = [
+                {"node": t.node, "variable": t.variable, "shape": list(t.shape), "dtype": t.dtype} for t in listed
+            ]
+        return {"stages": dict(self.stages), "irdl": self.definition, **tensors}
+
+
+def lower_model(
+    model: Network | QuantizedNetwork,
+    until: str = STAGES[-1],
+    *,
+    dtype: str = "float32",
+    batch: int | None = None,
+    steps: int | None = None,
+    records: Sequence[tuple[str, str]] = (),
+    activity: Mapping[str, float] | None = None,
+) -> Lowering:
+    """A network through the stages of the dialect.
+
+    Args:
+        model: see ``dialect_module``.
+        until: the last stage, one of ``STAGES``.
+        dtype: see ``dialect_module``.
+        batch: see ``linalg_program``.
+        steps: see ``linalg_program``.
+        records: see ``dialect_module``.
+        activity: see ``choose_forms``.
+
+    Raises:
+        ToolMissing: xDSL is not installed.
+        UsageError: no stage of that name.
+        ModelError: a network that ``check_network`` refuses.
+    """
+    if until not in STAGES:
+        hint = did_you_mean(until, STAGES) or "choose one of them"
+        raise UsageError.of("lower, until", f"no stage {quoted(until)}", f"stages: {', '.join(STAGES)}", hint)
+    module = dialect_module(model, dtype=dtype, records=records)
+    from nirbridge.dialect.irdl import irdl_text
+    from nirbridge.dialect.lowering.program import lowered
+
+    program, texts = None, {"dialect": module.text()}
+    if until != "dialect":
+        module = apply_forms(module, choose_forms(module, batch=batch, activity=activity))
+        texts["forms"] = module.text()
+    if until == "linalg":
+        program = lowered(module, batch=batch, steps=steps)
+        texts["linalg"] = program.text
+    return Lowering(MappingProxyType(texts), irdl_text(), program)
+
+
+def save_module(text: str, path: str | Path) -> None:
+    """Writes a module or the dialect's definition as a file of UTF-8 text. Raises FileError."""
+    atomic_write_bytes(Path(path), text.encode("utf-8"), subject=f"module {quoted(path)}")

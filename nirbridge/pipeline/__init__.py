@@ -14,6 +14,7 @@
 Only this room knows all stages; heavy modules are imported where they are used.
 """
 
+from nirbridge.dialect.lower import lower_model, save_module
 from nirbridge.pipeline.bench import BenchOptions, backend_names, bench_network
 from nirbridge.pipeline.differences import differences
 from nirbridge.pipeline.emit import (
@@ -118,6 +119,7 @@ __all__ = [
     "load_saved",
     "load_verification",
     "load_weights",
+    "lower_model",
     "map_document",
     "map_network",
     "map_retimed",
@@ -140,6 +142,7 @@ __all__ = [
     "run_emitted",
     "save_graph",
     "save_map",
+    "save_module",
     "save_network",
     "save_quantized",
     "save_recording",

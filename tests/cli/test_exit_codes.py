@@ -33,7 +33,7 @@ OUTPUTS = {
     "import": "o.nir",
 }
 """What a command writes, as named in ``arguments``."""
-READERS = ("map", "check", "simulate", "quantize", "profile", "verify", "inspect", "emit", "bench")
+READERS = ("map", "check", "simulate", "quantize", "profile", "verify", "inspect", "emit", "bench", "lower")
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +73,7 @@ def arguments(name: str, model: str = "m.nir") -> list[str]:
         "sweep": ["sweep", "s.toml"],
         "bench": ["bench", model, "--backend", "reference", "--input", "in.npy", "--batch", "1"],
         "inspect": ["inspect", model],
+        "lower": ["lower", model],
         "compare": ["compare", "a.npz", "a.npz"],
         "emit": ["emit", model, "--to", "lava", "-o", "program"],
         "run": ["run", "program", "--input", "in.npy", "-o", "o.npz"],
@@ -237,6 +238,7 @@ CRASHES: dict[str, tuple[Any, str]] = {
     "bench": (pipeline, "bench_network"),
     "verify": (pipeline, "verify_network"),
     "inspect": (inspect_document, "inspect_graph"),
+    "lower": (pipeline, "lower_model"),
     "compare": (pipeline, "compare_recordings"),
     "emit": (pipeline, "write_program"),
     "run": (pipeline, "run_emitted"),

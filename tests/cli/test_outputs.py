@@ -36,6 +36,7 @@ COMMANDS = {
     "profile": "profile m.nir --chip chip.toml --input in.npy --labels labels.npy",
     "sweep": "sweep s.toml",
     "bench": "bench m.nir --chip chip.toml --input in.npy",
+    "lower": "lower m.nir --chip chip.toml",
     "compare": "compare in.png a.png --labels labels.npy",
 }
 """Every command that writes, with every option that reads."""
@@ -179,10 +180,11 @@ def test_every_parameter_of_every_command_is_known_to_the_gate(name: str) -> Non
     for parameter in command.params:
         metavar = parameter.metavar or ""
         looks_like_a_path = any(
-            word in metavar for word in (".n", ".svg", ".html", ".toml", ".json", "DIR", "PATH", ".py", ".pt")
+            word in metavar
+            for word in (".n", ".svg", ".html", ".toml", ".json", "DIR", "PATH", ".py", ".pt", ".mlir", ".irdl")
         )
         assert looks_like_a_path == isinstance(parameter.type, click.Path), parameter.name
-        written = parameter.name in ("output", "plot", "report")
+        written = parameter.name in ("output", "plot", "report", "irdl")
         assert written == isinstance(parameter.type, OutputFile | OutputFolder | ReportFolder), parameter.name
         if "TOML" in metavar.upper() and name != "sweep":
             assert isinstance(parameter.type, ChipFile)

@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nirbridge.arrays import freeze
 from nirbridge.dialect.build_fixed import quantized_module
-from nirbridge.dialect.lower import linalg_program
+from nirbridge.dialect.lower import dialect_module, linalg_program
 from nirbridge.dialect.lowering.program import lowered
-from nirbridge.network.model import Network
+from nirbridge.dialect.passes.forms import Forms, apply_forms, choose_forms
+from nirbridge.network.model import Network, Population, Port, Projection
+from nirbridge.network.operators import Dense
 from nirbridge.simulators.fixed.host_io import integer_inputs
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.simulate import simulate
@@ -20,6 +23,7 @@ from nirbridge.simulators.types import Probe
 from tests.dialect.jit import Compiled
 from tests.dialect.networks import NETWORKS, long_rows, no_input, several_ports
 from tests.emitters.c.programs import ALL, random_inputs, random_networks
+from tests.emitters.oracles import TIMING, grid, lif
 from tests.tools import needs
 
 STEPS, BATCH = 24, 3
@@ -87,7 +91,7 @@ def test_integers_of_random_networks(bits: int | None, tmp_path: Path) -> None:
     inputs = random_inputs(q, 25)
     fixed = simulate_fixed(q, inputs, record=ALL).recording.arrays
     records = [(p.name, v) for p in q.populations for v in (("s", "u", "v") if p.neuron.fires else ("u", "v"))]
-    program = lowered(quantized_module(q, records, bits=bits))
+    program = lowered(apply_forms(quantized_module(q, records, bits=bits), Forms()))
     assert {t.dtype for t in program.states} == {"int32" if bits is None else "int64"}
     arrays, _ = integer_inputs(q, inputs, None)
     found = Compiled(program, tmp_path).run(arrays, 2)
@@ -120,3 +124,51 @@ def test_no_operation_of_the_dialect_is_left() -> None:
         assert "spike." not in text
         assert "arith.uitofp" not in text
     assert "linalg.add" not in linalg_program(long_rows(np.random.default_rng(0))).text
+
+
+ALL_FORMS = [
+    Forms(frozenset(range(20)), fused=True),
+    Forms(fused=False),
+    Forms(fused=True, events=frozenset(range(20))),
+    Forms(frozenset(range(0, 20, 2)), fused=False, events=frozenset(range(1, 20, 2))),
+]
+
+
+@pytest.mark.parametrize("forms", ALL_FORMS)
+@pytest.mark.parametrize("make", [NETWORKS[1], NETWORKS[3], several_ports])
+def test_every_form_has_the_same_bits(make: Any, forms: Forms, tmp_path: Path) -> None:
+    needs("mlir")
+    network = make(np.random.default_rng(1))
+    inputs = inputs_of(network, 2)
+    found = Compiled(linalg_program(network, records=probes(network), forms=forms), tmp_path).run(inputs, BATCH)
+    expected = reference(network, inputs)
+    assert all(np.array_equal(array, expected[key]) for key, array in found.items() if key in expected)
+
+
+def test_forms_change_the_module() -> None:
+    """Each form is what it is said to be: operators before the loop, one loop per population, loops over sources."""
+    network = several_ports(np.random.default_rng(1))
+    texts = [linalg_program(network, forms=forms).text for forms in (Forms(), *ALL_FORMS[:3])]
+    loops = [text.count("linalg.generic") for text in texts]
+    before = [text.partition("scf.for")[0].count("linalg.matmul") for text in texts]
+    assert before == [0, 1, 0, 0]
+    assert loops[2] > 2 * loops[0]
+    assert [text.count("scf.if") for text in texts] == [0, 0, 0, 2]
+
+
+def test_the_choice_follows_size_batch_and_activity() -> None:
+    rng = np.random.default_rng(0)
+    a = Population("a", (200,), lif())
+    edges = (
+        Projection("in", "a", Dense(grid(rng, 200, 100))),
+        Projection("a", "a", Dense(grid(rng, 200, 200)), delay_steps=freeze(np.int64(1))),
+        Projection("a", "out", Dense(grid(rng, 2, 200))),
+    )
+    network = Network(1e-3, TIMING, (a,), edges, (Port("in", (100,)),), (Port("out", (2,)),))
+    chosen = [
+        choose_forms(dialect_module(network), batch=batch, activity=activity)
+        for batch, activity in ((1, None), (64, None), (1, {"in": 0.1, "a": 0.9}), (1, {"a": 0.1}), (64, {"a": 0.1}))
+    ]
+    assert [sorted(c.batched) for c in chosen] == [[0], [], [], [0], []]
+    assert [sorted(c.events) for c in chosen] == [[], [], [0], [1, 2], []]
+    assert all(c.fused for c in chosen)

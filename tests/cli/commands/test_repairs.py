@@ -13,7 +13,7 @@ import pytest
 from nirbridge.cli import main as cli
 from nirbridge.cli.main import run
 
-READERS = ("map", "check", "inspect", "simulate", "quantize", "report", "verify", "emit", "profile", "bench")
+READERS = ("map", "check", "inspect", "simulate", "quantize", "report", "verify", "emit", "profile", "bench", "lower")
 NOTE = "repaired on request: norse, batch-axis"
 
 

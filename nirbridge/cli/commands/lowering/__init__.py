@@ -1,0 +1,1 @@
+"""Commands that show a model in an intermediate representation."""
