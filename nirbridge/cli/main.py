@@ -41,6 +41,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("show", "nirbridge.cli.commands.show:command", "Show a saved map, quantized network or recording."),
     ("diff", "nirbridge.cli.commands.diff:command", "Show differences in meaning between two saved files."),
     ("chips", "nirbridge.cli.commands.chips:command", "Show the chips, their limits, and the source of every number."),
+    ("doctor", "nirbridge.cli.commands.doctor:command", "Show which optional tools are there, and how to get them."),
     (
         "completion",
         "nirbridge.cli.commands.completion:command",

@@ -53,6 +53,7 @@ from nirbridge.pipeline.load import (
     save_network,
     timing,
 )
+from nirbridge.pipeline.machine.doctor import host_facts, tool_states
 from nirbridge.pipeline.map import map_network, map_retimed, place_partition
 from nirbridge.pipeline.map_files import check_map, load_map, map_document, save_map, timing_of_map
 from nirbridge.pipeline.options import OBJECTIVES, RETIME, MapOptions
@@ -102,6 +103,7 @@ __all__ = [
     "fit_to_chip",
     "format_passes",
     "framework_of",
+    "host_facts",
     "import_module",
     "install_lava",
     "is_emitted",
@@ -151,6 +153,7 @@ __all__ = [
     "simulate_on_chip",
     "timing",
     "timing_of_map",
+    "tool_states",
     "verify_network",
     "write_program",
 ]

@@ -83,6 +83,7 @@ def arguments(name: str, model: str = "m.nir") -> list[str]:
         "show": ["show", "a.npz"],
         "diff": ["diff", "a.npz", "a.npz"],
         "report": ["report", model, "-o", "o.html"],
+        "doctor": ["doctor"],
         "completion": ["completion", "bash"],
     }[name]
 
@@ -167,7 +168,7 @@ def test_an_option_that_is_none(name: str, capsys: pytest.CaptureFixture[str]) -
     assert left() == before
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n != "chips"])
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in ("chips", "doctor")])
 def test_nothing_given(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([name]) == 2
     captured = capsys.readouterr()
@@ -196,6 +197,7 @@ def test_nothing_given(name: str, capsys: pytest.CaptureFixture[str]) -> None:
         ["show", "in.npy"],
         ["diff", "a.npz", "m.nir"],
         ["report", "m.nir", "--map", "a.npz", "-o", "o.html"],
+        ["doctor", "jax"],
         ["completion", "csh"],
     ],
     ids=" ".join,
@@ -248,6 +250,7 @@ CRASHES: dict[str, tuple[Any, str]] = {
     "show": (pipeline, "load_saved"),
     "diff": (pipeline, "differences"),
     "report": (document, "write_page"),
+    "doctor": (pipeline, "tool_states"),
     "completion": (completion, "script_of"),
 }
 """Where each command is made to break: as late as it can be."""

@@ -43,6 +43,7 @@ TEXTS = {
     "show-quantized": ["show", "w.q.npz"],
     "chips": ["chips"],
     "chip": ["chips", "loihi1"],
+    "doctor": ["doctor"],
 }
 
 

@@ -1,0 +1,1 @@
+"""The machine that nirbridge runs on: the optional tools that are there."""

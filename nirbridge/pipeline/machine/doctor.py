@@ -1,0 +1,137 @@
+"""The optional tools: which of them are there, in which version, and how to get the others."""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Literal
+
+PROGRAM_S = 20.0
+"""Longest time that a program may take to say its version."""
+STACK = "make test-stack sets it up in a checkout"
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A package of Python or a program, under any of ``names``, what it is for and how to get it."""
+
+    names: tuple[str, ...]
+    kind: Literal["package", "program"]
+    purpose: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolState:
+    """A tool as it is here; ``version``: None where it is not there, ``unknown`` where it does not say."""
+
+    name: str
+    kind: Literal["package", "program", "environment"]
+    version: str | None
+    path: str | None
+    purpose: str
+    hint: str
+
+
+def _extra(name: str, extra: str, purpose: str) -> Tool:
+    return Tool((name,), "package", purpose, f'pip install "nirbridge[{extra}]"')
+
+
+def _pip(name: str, purpose: str, hint: str = "") -> Tool:
+    return Tool((name,), "package", purpose, hint or f"pip install {name}")
+
+
+def _apt(names: Sequence[str], package: str, purpose: str) -> Tool:
+    return Tool(tuple(names), "program", purpose, f"apt install {package} (make tools in a checkout)")
+
+
+NO_REQUIREMENTS = "requirements contradict others': pip install --no-deps"
+TOOLS: tuple[Tool, ...] = (
+    _extra("numba", "fast", "compiled simulators"),
+    _extra("torch", "torch", "PyTorch modules, in and out"),
+    _extra("snntorch", "snntorch", "import and emit"),
+    _extra("norse", "norse", "import and emit"),
+    _pip("sinabs", "import", f"{NO_REQUIREMENTS} sinabs"),
+    _pip("spikingjelly", "import and emit", f"{NO_REQUIREMENTS} spikingjelly"),
+    _pip("rockpool", "import", f"{NO_REQUIREMENTS} rockpool"),
+    _pip("spyx", "import"),
+    _pip("snnax", "import"),
+    _extra("scikit-learn", "train", "training examples"),
+    _extra("onnx", "onnx", "emit --to onnx"),
+    _extra("onnxruntime", "onnx", "runs of ONNX models"),
+    _pip("openvino", "runs of ONNX models elsewhere"),
+    _extra("jax", "jax", "emit --to jax, StableHLO"),
+    _pip("iree-base-compiler", "IREE programs", f"pip install iree-base-compiler; {STACK}"),
+    _pip("iree-base-runtime", "runs of IREE programs", f"pip install iree-base-runtime; {STACK}"),
+    _extra("xdsl", "mlir", "the dialect"),
+    _extra("sanafe", "sanafe", "spikes, energy and time from another simulator"),
+    _extra("cupy-cuda12x", "cupy", "the reference simulator on a GPU"),
+    _extra("matplotlib", "plot", "pictures"),
+    _extra("pandas", "frame", "tables"),
+    _extra("pyarrow", "sweep", "parquet files of sweeps"),
+    _extra("distributed", "dask", "sweeps on a cluster"),
+    _apt(("gcc", "cc"), "gcc", "runs of emitted C"),
+    _apt(("clang",), "clang", "emitted C with all warnings"),
+    _pip("ziglang", "a C compiler without the system's"),
+    _apt(("arm-none-eabi-gcc",), "gcc-arm-none-eabi", "emitted C for Cortex-M"),
+    _apt(("qemu-system-arm",), "qemu-system-arm", "runs of it"),
+    _apt(("riscv64-linux-gnu-gcc",), "gcc-riscv64-linux-gnu", "emitted C for RISC-V"),
+    _apt(("qemu-riscv64",), "qemu-user", "runs of it"),
+    _apt(("mlir-opt-22", "mlir-opt"), "mlir-22-tools", "verifies and compiles lowered modules"),
+    _apt(("mlir-runner-22", "mlir-runner"), "mlir-22-tools", "runs lowered modules"),
+)
+
+
+def tool_states() -> tuple[ToolState, ...]:
+    """All optional tools as they are on this machine; none is imported here, programs are asked for their version."""
+    return (*(_state(tool) for tool in TOOLS), _lava())
+
+
+def host_facts() -> dict[str, str]:
+    """Versions of nirbridge and of Python, and the machine."""
+    from nirbridge._version import __version__
+
+    return {
+        "nirbridge": __version__,
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "machine": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def _state(tool: Tool) -> ToolState:
+    if tool.kind == "package":
+        try:
+            return ToolState(tool.names[0], tool.kind, version(tool.names[0]), None, tool.purpose, tool.hint)
+        except PackageNotFoundError:
+            return ToolState(tool.names[0], tool.kind, None, None, tool.purpose, tool.hint)
+    found = ((name, shutil.which(name)) for name in tool.names)
+    name, path = next(((name, path) for name, path in found if path is not None), (tool.names[0], None))
+    return ToolState(name, tool.kind, None if path is None else _asked(path), path, tool.purpose, tool.hint)
+
+
+def _asked(path: str) -> str:
+    """The version that a program says."""
+    try:
+        done = subprocess.run([path, "--version"], capture_output=True, timeout=PROGRAM_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return UNKNOWN
+    said = re.search(r"\d+(\.\d+)+", done.stdout.decode("utf-8", "replace"))
+    return said[0] if said else UNKNOWN
+
+
+def _lava() -> ToolState:
+    """The isolated environment that emitted Lava programs run in."""
+    from nirbridge.emitters.lava.runtime import environment
+
+    status = environment.environment_status()
+    found = status.versions.get("lava-nc", UNKNOWN) if status.ready else None
+    path = None if status.python is None else str(status.python)
+    return ToolState("lava", "environment", found, path, "runs of Lava programs", "nirbridge lava install")

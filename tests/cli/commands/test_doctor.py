@@ -1,0 +1,69 @@
+"""The table of optional tools."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from nirbridge import pipeline
+from nirbridge.cli.main import run
+from nirbridge.pipeline.machine import doctor
+
+NAMED = {"gcc", "clang", "xdsl", "jax", "onnxruntime", "openvino", "sanafe", "lava", "scikit-learn", "spyx", "snnax"}
+NAMED |= {"torch", "snntorch", "norse", "sinabs", "spikingjelly", "rockpool", "iree-base-compiler", "qemu-system-arm"}
+
+
+@pytest.fixture(autouse=True)
+def _lava_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    from nirbridge.emitters.lava.runtime.environment import LavaStatus
+
+    monkeypatch.setattr(
+        "nirbridge.emitters.lava.runtime.environment.environment_status", lambda: LavaStatus(None, "cache")
+    )
+
+
+def test_every_tool_is_told_with_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    tools = {tool["name"]: tool for tool in document["tools"]}
+    assert set(tools) >= NAMED
+    assert tools["torch"]["version"] == version("torch")
+    assert document["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert tools["lava"]["version"] is None
+    assert all(tool["hint"] and tool["purpose"] for tool in document["tools"])
+    run(["doctor"])
+    text = capsys.readouterr().out
+    assert all(name in text for name in tools)
+    assert tools["lava"]["hint"] in text
+    assert tools["torch"]["hint"] not in text
+    there = sum(tool["version"] is not None for tool in document["tools"])
+    assert text.rstrip().endswith(f"{there} tools of {len(tools)} are there; all are optional")
+
+
+def test_programs_are_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, script in (("gcc", "echo 'gcc (Debian 12.2.0-14) 12.2.0'"), ("clang", "exit 3"), ("mlir-opt", "sleep 9")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+    monkeypatch.setattr(doctor, "PROGRAM_S", 0.2)
+    monkeypatch.setattr("shutil.which", lambda name: str(tmp_path / name) if (tmp_path / name).exists() else None)
+    states = {s.name: s for s in pipeline.tool_states()}
+    assert states["gcc"].version == "12.2.0"
+    assert states["clang"].version == "unknown"
+    assert states["mlir-opt"].version == "unknown"
+    assert states["qemu-riscv64"].version is None
+
+
+def test_nothing_is_imported() -> None:
+    code = (
+        "import sys; from nirbridge.cli.main import run\n"
+        "import nirbridge.emitters.lava.runtime.environment as e\n"
+        "e.environment_status = lambda: e.LavaStatus(None, 'cache')\n"
+        "run(['doctor', '--json']); sys.exit(bool({'torch', 'jax', 'onnx', 'numba'} & set(sys.modules)))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
