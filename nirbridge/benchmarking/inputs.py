@@ -21,6 +21,8 @@ def random_inputs(network: Network, steps: int, samples: int, rate: float, seed:
     """
     if not 0.0 <= rate <= 1.0:
         raise UsageError.of("rate", f"{rate:g}", "spikes per time step and element, from 0 to 1", "0.1 is a usual one")
+    if not network.inputs:
+        return {}, "the network has no input"
     rng = np.random.default_rng(seed)
     arrays = {p.name: (rng.random((steps, samples, *p.shape)) < rate).astype(np.uint8) for p in network.inputs}
     return arrays, f"random spikes, {rate:g} per time step and element, seed {seed}"

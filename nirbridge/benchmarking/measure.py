@@ -84,7 +84,11 @@ def compared(plan: BenchPlan, arrays: Mapping[Key, Array], samples: range) -> di
     """The verdict on recorded arrays of the first samples, as columns of a row."""
     if plan.expected is None:
         return {"status": "equal"}
-    expected = {key: array[:, : len(samples)] for key, array in plan.expected().items()}
+    if plan.inputs:
+        expected = {key: array[:, : len(samples)] for key, array in plan.expected().items()}
+    else:  # without an input there is no axis of samples
+        expected = {key: array[:, None] for key, array in plan.expected().items()}
+        arrays = {key: array[:, None] for key, array in arrays.items()}
     told = agreement(expected, arrays, plan.outputs, name=plan.name, base=plan.base)
     return {"status": "differs" if told.difference else "equal", "reason": told.difference or told.remark}
 

@@ -18,7 +18,9 @@ from nirbridge.benchmarking.model import Bench, BenchRow
 from nirbridge.cli.main import run
 from nirbridge.emitters.c.runtime.toolchain import find_compiler
 from nirbridge.errors import ModelError, UsageError
-from nirbridge.network.model import Network
+from nirbridge.network.model import Network, Population, Port, Projection
+from nirbridge.network.neurons import neuron
+from nirbridge.network.operators import Identity
 from nirbridge.pipeline import network_of_shapes
 from nirbridge.pipeline.bench import run as running
 from tests.network.graphs import graph_of, lif, out, port
@@ -126,6 +128,19 @@ def test_the_integers_of_a_chip_are_compared_with_the_fixed_point_simulator() ->
     assert bench.inputs == "data as given, 2 samples, repeated in turn"
     assert (bench.chip, bench.steps, bench.latency > 0) == ("loihi2", 9, True)
     assert [row.measured for row in bench.rows] == ["call", "call", "own time"][: len(names) + 1]
+
+
+def test_a_network_without_input_has_one_sample() -> None:
+    driven = neuron("LIF", a_mem=0.9, theta=1.0, bias=np.array([0.25, 0.5, 0.125]))
+    projection = Projection("p", "output", Identity((3,)))
+    timing = network().timing
+    alone = Network(1e-3, timing, (Population("p", (3,), driven),), (projection,), (), (Port("output", (3,)),))
+    bench = nb.bench(alone, backends=["numpy"], steps=30)
+    assert [(row.backend, row.status, list(row.us_per_step)) for row in bench.rows] == [
+        (name, "equal", [1]) for name in ("reference", "numpy")
+    ]
+    assert bench.inputs == "the network has no input"
+    assert bench.rows[0].spikes > 0
 
 
 @pytest.fixture

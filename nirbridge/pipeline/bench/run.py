@@ -67,7 +67,7 @@ def bench_network(
     settings = options or BenchOptions()
     _check(settings, inputs)
     check_network(network)
-    batches = tuple(dict.fromkeys(settings.batches or BATCHES))
+    batches = tuple(dict.fromkeys(settings.batches or BATCHES)) if network.inputs else (1,)
     ready, left_out = contenders(settings.backends, integers=chip is not None)
     arrays, steps, told = _inputs(network, inputs, settings, max(batches))
     models, refusals, latency = _models(network, chip, ready, settings.progress)
