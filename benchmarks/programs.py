@@ -43,6 +43,7 @@ LAVA_ROUNDS = 1
 INTEGERS = (timed.C_MAKE, timed.C_FASTEST, timed.NUMBA, timed.ORT, timed.OPENVINO, timed.LAVA)
 REALS = (timed.NUMBA_FLOAT, timed.ORT_FLOAT, timed.OPENVINO_FLOAT, timed.SNN_MLIR)
 
+CAUSES: Mapping[str, str] = {timed.OPENVINO: " (one cause: it computes int64 in 32 bits)"}
 INTRO = """# Programs, timed
 
 This page is written by `python -m benchmarks.programs` ([how](../benchmarks/README.md)). It runs emitted programs and
@@ -177,7 +178,8 @@ def _untimed(rows: Sequence[Mapping[str, Any]]) -> str:
         wrong = [f"{r['name']} ({r['programs'][name]['differing']:,} values)" for r in rows
                  if r["programs"][name]["differing"]]  # fmt: skip
         if wrong:
-            lines.append(f"* **{name}** differs from the simulator: {', '.join(wrong)}.")
+            cause = CAUSES.get(name, "")
+            lines.append(f"* **{name}** differs from the simulator{cause}: {', '.join(wrong)}.")
         for why in dict.fromkeys(r["programs"][name]["why"] for r in rows):
             absent = [r["name"] for r in rows if r["programs"][name]["why"] == why]
             if why:

@@ -99,9 +99,13 @@ def delayed(g: GraphBuilder, past: str | None, now: str | None, depth: int, dela
 
 
 def moved_on(g: GraphBuilder, past: str, now: str, depth: int, name: str) -> str:
-    """The history one time step later."""
+    """The history one time step later.
+
+    A history of one time step is a copy of ``now``: OpenVINO 2026.4 makes none of a reshaped input of the body, and
+    reads the input of the next time step in its place. It removes an Identity, and keeps a Max.
+    """
     latest = g.constant([1], "int64")
     if depth == 1:
-        return g.op("Unsqueeze", now, latest, name=name)
+        return g.op("Unsqueeze", g.op("Max", now, now), latest, name=name)
     rest = g.op("Slice", past, latest, g.constant([depth], "int64"), latest)
     return g.op("Concat", rest, g.op("Unsqueeze", now, latest), axis=1, name=name)

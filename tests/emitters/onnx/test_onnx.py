@@ -17,6 +17,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import nirbridge as nb
+from nirbridge.arrays import freeze
 from nirbridge.emitters.onnx.emit import ONNX, OnnxOptions, emit
 from nirbridge.errors import DoesNotFit, ModelError, UsageError
 from nirbridge.network.model import Network
@@ -49,8 +50,17 @@ def test_every_bit_of_the_dyadic_oracle(make: Any) -> None:
         assert all(reference[p.name, "s"].any() for p in network.populations if p.neuron.fires)
 
 
-@pytest.mark.parametrize("make", ORACLES)
-def test_the_same_bits_in_openvino(make: Any) -> None:
+def late_input(rng: np.random.Generator) -> Network:
+    """An input that arrives one time step later: OpenVINO read the next one in its place."""
+    del rng
+    network = load_network(Path(__file__).parents[3] / "examples/models/digits_mlp.nir")
+    first, *rest = network.projections
+    return replace(network, projections=(replace(first, delay_steps=freeze(np.int64(1))), *rest))
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("make", [*ORACLES, late_input])
+def test_the_same_bits_in_openvino(make: Any, batch: int) -> None:
     if importlib.util.find_spec("openvino") is None:
         pytest.skip("openvino is not installed: pip install openvino")
     import openvino
@@ -59,7 +69,7 @@ def test_the_same_bits_in_openvino(make: Any) -> None:
     program = emit(network)
     core = openvino.Core()
     model = core.compile_model(core.read_model(program.files["model.onnx"]), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    x = (np.random.default_rng(1).random((20, 2, *network.inputs[0].shape)) < 0.4).astype(np.float32)
+    x = (np.random.default_rng(1).random((100, batch, *network.inputs[0].shape)) < 0.4).astype(np.float32)
     found = list(model([x]).values())
     reference = simulate(network, x, backend="numpy").recording.arrays
     for array, port in zip(found, network.outputs, strict=True):
