@@ -45,13 +45,19 @@ def rows(bench: Bench) -> dict[str, BenchRow]:
     return {row.backend: row for row in bench.rows}
 
 
-def scratch() -> set[str]:
-    return {path.name for path in Path(tempfile.gettempdir()).glob("nirbridge-lava-*")}
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of temporary files, for this test alone."""
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setenv("TMPDIR", str(folder))
+    return folder
 
 
 @pytest.mark.usefixtures("fake_back_ends")
-def test_every_end_of_a_back_end_has_its_row() -> None:
-    before, told = scratch(), []
+def test_every_end_of_a_back_end_has_its_row(scratch: Path) -> None:
+    told: list[str] = []
     bench = nb.bench(
         network(), backends=FAKES, steps=12, batches=(1, 3), rate=0.5, progress=lambda stage, done: told.append(stage)
     )
@@ -87,17 +93,16 @@ def test_every_end_of_a_back_end_has_its_row() -> None:
     assert not bench.holds
     assert bench.timed(1)[-1].backend in ("reference", "right", "timed")
     assert told[:2] == ["bench reference", "bench absent"]
-    assert scratch() <= before
+    assert list(scratch.iterdir()) == []
 
 
 @pytest.mark.usefixtures("fake_back_ends")
-def test_a_back_end_that_does_not_end_is_ended() -> None:
-    before = scratch()
+def test_a_back_end_that_does_not_end_is_ended(scratch: Path) -> None:
     bench = nb.bench(network(), backends=["endless"], steps=3, batches=(1,), limit_s=3)
     row = rows(bench)["endless"]
     assert (row.status, row.reason) == ("time limit", "did not end within 3 s")
     assert bench.holds  # it has no other spikes, as far as is known
-    assert scratch() <= before
+    assert list(scratch.iterdir()) == []
 
 
 @pytest.mark.usefixtures("fake_back_ends")
