@@ -148,7 +148,7 @@ class _FixedBuilder:
         step, source = self.step, self._shape(read.source)
         value = step.sent(read.source, _over(read.delay_steps, source), source)
         scale, offset = self._units(read.source)
-        given = {"scale": self.resources.attribute(scale)}
+        given: dict[str, Any] = {"scale": self.resources.attribute(scale)}
         given["offset"] = None if offset is None else self.resources.attribute(offset)
         value = step.op(RealOp, [value], tensor_type(ELEMENTS["float64"], None, *source), **given)
         for part in parts_of(read.operator):

@@ -93,11 +93,12 @@ def _resources(operation: ModuleOp, interface: OpAsmDialectInterface) -> Resourc
     for op in operation.walk():
         for attribute in _attributes(op):
             if isinstance(attribute, DenseResourceAttr):
-                name, kind = attribute.resource_handle.data, attribute.get_type()
+                kind: Any = attribute.get_type()
+                name = attribute.resource_handle.data
                 blob = interface.lookup(name)
                 if not blob:
                     raise KeyError(f"no bytes of the resource {name}")
-                values = array_from_blob(blob, DTYPES[kind.get_element_type()])  # type: ignore[attr-defined]
+                values = array_from_blob(blob, DTYPES[kind.get_element_type()])
                 resources.arrays[name] = values.reshape(kind.get_shape())
     return resources
 

@@ -11,7 +11,6 @@ import numpy as np
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
-    Attribute,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
@@ -27,6 +26,7 @@ from xdsl.dialects.builtin import (
     i1,
     i64,
 )
+from xdsl.ir import Attribute
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze, stored_part

@@ -269,7 +269,7 @@ class BodyLowering:
         if isinstance(op, ScaleOp):
             return p, p.op("arith.mulf", node, p.number(self.resources.array(op.scale), kind))
         if isinstance(op, ShiftOp):
-            exponent = op.exponent.value.data
+            exponent = op.attributes["exponent"].value.data  # type: ignore[attr-defined]
             word = "arith.shli" if exponent >= 0 else "arith.shrsi"
             return (p, p.op(word, node, p.number(abs(exponent), kind))) if exponent else x
         if op.bias is None:

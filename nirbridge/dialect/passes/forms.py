@@ -91,7 +91,8 @@ def _source(op: Any) -> str:
     from nirbridge.dialect.synapses import IdentityOp, ReshapeOp
     from nirbridge.dialect.values import unescaped
 
-    owner = op.x.owner
+    owner: Any = op.x.owner
     while isinstance(owner, DelayOp | IdentityOp | ReshapeOp | ScanOp):
         owner = owner.x.owner
-    return unescaped(owner.attributes["name"].data) if isinstance(owner, NeuronBase | InputOp) else ""
+    named: Any = owner.attributes.get("name")
+    return unescaped(named.data) if isinstance(owner, NeuronBase | InputOp) else ""
