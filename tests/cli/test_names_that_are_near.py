@@ -99,7 +99,7 @@ def test_completion_of_chips_in_a_shell() -> None:
         (["map", "m.nir", "--method", "c"], ["cp-sat"]),
         (["map", "m.nir", "--objective", "l"], ["latency"]),
         (["map", "m.nir", "--place"], ["--placement-only"]),
-        (["map", "m.nir", "--from", "s"], ["sinabs", "snntorch", "spikingjelly"]),
+        (["map", "m.nir", "--from", "s"], ["sinabs", "snnax", "snntorch", "spikingjelly", "spyx"]),
         (["emit", "m.nir", "--to", "l"], ["lava"]),
         (["simulate", "m.nir", "--backend", "fi"], ["fixed"]),
         (["chips", "cross"], ["crossbar256"]),

@@ -179,4 +179,5 @@ def test_a_submission_runs_with_tools_required_and_first() -> None:
         "make demo",
         "make check",
         "make test",
+        "make test-stack",
     ]
