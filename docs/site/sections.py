@@ -62,6 +62,7 @@ SECTIONS = {
             "onnx",
             "jax",
             "mlir",
+            "modules",
             "verify",
             "sweeps",
             "report",
@@ -77,7 +78,16 @@ SECTIONS = {
     "performance": Section(
         "Measured",
         "Pages written by the benchmarks: side by side with other tools in one run, as ratios.",
-        ("benchmarks", "profile", "programs", "equivalence", "simulators-frameworks", "simulators-speed", "robustness"),
+        (
+            "benchmarks",
+            "profile",
+            "programs",
+            "equivalence",
+            "round-trips",
+            "simulators-frameworks",
+            "simulators-speed",
+            "robustness",
+        ),
     ),
     "development": Section(
         "Development",

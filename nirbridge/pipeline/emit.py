@@ -56,7 +56,7 @@ def emit_with(
     Args:
         target: the name of an emitter.
         network: what to emit.
-        chip: whose integers and cores, for an emitter that takes these; None: real numbers.
+        chip: whose integers and cores, for an emitter that takes these; None: real numbers, all that some take.
         options: the emitter's own options; None: its defaults.
         weight_bits: of all weights; default: those of ``mapping``, else the chip's.
         graded: per input (largest size, bits) as ``quantize`` takes it.
@@ -79,7 +79,7 @@ def emit_with(
     needs_integers = {"--graded": graded, "--weight-bits": weight_bits, "--keep-early-spikes": keep_early_spikes}
     needs_map = {"--map": mapping, "--per-core": per_core}
     in_integers = chip is not None and takes_integers(emitter)
-    _check_takes(target, emitter, {} if in_integers else needs_integers, needs_map)
+    _check_takes(target, emitter, {} if in_integers else {"--chip": chip, **needs_integers}, needs_map)
     if chip is None or not in_integers:
         return emitter.emit(network, options)
     early = keep_early_spikes or bool(mapping and mapping.early_spikes)

@@ -40,7 +40,7 @@ Example:
     "--chip",
     metavar="NAME|FILE.toml",
     type=ChipFile(),
-    help="Chip to quantize for; default: loihi2, none for onnx and jax.",
+    help="Chip to quantize for; default: loihi2, or none where the target takes real numbers.",
 )
 @click.option("-o", "--output", required=True, metavar="DIR", type=OutputFolder(), help="Folder of the program.")
 @click.option(
@@ -63,7 +63,7 @@ def command(model: str, target: str, output: str, as_json: bool, **options: Any)
     """Write a model as a self-contained program: a folder that needs the other tool, not nirbridge.
 
     A .nir file is quantized as nirbridge quantize does without data; a .q.npz file of nirbridge quantize is used as it
-    is. For jax and onnx a .nir file stays in real numbers unless a chip is named. An existing folder is replaced only
+    is. Targets that take real numbers get these unless a chip is named (jax, onnx). An existing folder is replaced only
     if nirbridge wrote it and everything in it.
     """
     from nirbridge.pipeline import can_run, check_program_folder, write_program

@@ -95,12 +95,17 @@ def _readme(plan: ModulePlan) -> str:
         "@FRAMEWORK@": plan.framework.name,
         "@PACKAGE@": plan.framework.package,
         "@SURROGATE@": plan.framework.surrogate,
+        "@SHAPES@": " ".join(f"--sample-shape 8,2,{_listed(p.shape)}" for p in plan.network.inputs),
         "@ROWS@": "\n".join(rows),
     }
     text = template("README.md")
     for mark, value in facts.items():
         text = text.replace(mark, value)
     return text
+
+
+def _listed(shape: Sequence[int]) -> str:
+    return ",".join(map(str, shape))
 
 
 @dataclass(frozen=True, slots=True)

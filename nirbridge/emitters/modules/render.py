@@ -9,6 +9,7 @@ from pathlib import Path
 from nirbridge._types import Shape
 from nirbridge.emitters.modules.facts import facts_of, literal
 from nirbridge.emitters.modules.plan import ModulePlan, PlannedMember, PlannedNeurons, PlannedSynapse
+from nirbridge.errors import counted
 
 TEMPLATES = Path(__file__).with_name("templates")
 BODY, LOOP = " " * 8, " " * 12
@@ -16,7 +17,7 @@ BODY, LOOP = " " * 8, " " * 12
 
 def model_text(plan: ModulePlan) -> str:
     """The file ``model.py``."""
-    blocks = [template("model_head.py"), "\n".join(_imports(plan))]
+    blocks = [f"{template('model_head.py')}\n{chr(10).join(_imports(plan))}"]
     names = (*plan.framework.support, *(f"{name.lower()}.py" for name in _tables(plan)))
     blocks += [template(name) for name in names]
     blocks += [_class(plan), template("model_load.py")]
@@ -67,8 +68,8 @@ def _class(plan: ModulePlan) -> str:
 
 
 def _title(plan: ModulePlan) -> str:
-    count = sum(n.population.size for n in plan.neurons)
-    return f"{len(plan.neurons)} populations of {count} neurons in all; names of the network: ascii() of each below."
+    neurons = counted(sum(n.population.size for n in plan.neurons), "neuron")
+    return f"{neurons} in {counted(len(plan.neurons), 'population')}; comments have the names of the network."
 
 
 def _member(member: PlannedMember) -> Iterator[str]:
