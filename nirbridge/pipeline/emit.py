@@ -79,7 +79,8 @@ def emit_with(
     needs_integers = {"--graded": graded, "--weight-bits": weight_bits, "--keep-early-spikes": keep_early_spikes}
     needs_map = {"--map": mapping, "--per-core": per_core}
     in_integers = chip is not None and takes_integers(emitter)
-    _check_takes(target, emitter, {} if in_integers else {"--chip": chip, **needs_integers}, needs_map)
+    _check_takes(target, emitter, {} if in_integers else needs_integers, needs_map)
+    _check_takes(target, emitter, {} if in_integers else {"--chip": chip}, {})
     if chip is None or not in_integers:
         return emitter.emit(network, options)
     early = keep_early_spikes or bool(mapping and mapping.early_spikes)
