@@ -160,11 +160,11 @@ def test_the_choice_follows_size_batch_and_activity() -> None:
     rng = np.random.default_rng(0)
     a = Population("a", (200,), lif())
     edges = (
-        Projection("in", "a", Dense(grid(rng, 200, 100))),
+        Projection("in", "a", Dense(grid(rng, 200, 2000))),
         Projection("a", "a", Dense(grid(rng, 200, 200)), delay_steps=freeze(np.int64(1))),
         Projection("a", "out", Dense(grid(rng, 2, 200))),
     )
-    network = Network(1e-3, TIMING, (a,), edges, (Port("in", (100,)),), (Port("out", (2,)),))
+    network = Network(1e-3, TIMING, (a,), edges, (Port("in", (2000,)),), (Port("out", (2,)),))
     chosen = [
         choose_forms(dialect_module(network), batch=batch, activity=activity)
         for batch, activity in ((1, None), (64, None), (1, {"in": 0.1, "a": 0.9}), (1, {"a": 0.1}), (64, {"a": 0.1}))
