@@ -138,7 +138,6 @@ def routes(axons: AxonTable, cores: Sequence[CoreId], chip: Chip) -> Routes:
     source_y = np.where(is_host, HOST_TILE[1], y[axons.source_block])
     group = np.repeat(np.arange(len(source_x), dtype=np.int64), np.diff(axons.target_ptr))
     target_x, target_y = x[axons.targets], y[axons.targets]
-    own = np.arange(len(group), dtype=np.int64)
     width, height = chip.mesh.width_tiles, chip.mesh.height_tiles
     return Routes(
         multicast_trees(source_x, source_y, group, target_x, target_y),
@@ -147,5 +146,19 @@ def routes(axons: AxonTable, cores: Sequence[CoreId], chip: Chip) -> Routes:
         np.abs(target_y - source_y[group]),
         np.abs(target_x // width - source_x[group] // width),
         np.abs(target_y // height - source_y[group] // height),
-        multicast_trees(source_x[group], source_y[group], own, target_x, target_y),
+        _single_paths(source_x[group], source_y[group], target_x, target_y),
+    )
+
+
+def _single_paths(source_x: Array, source_y: Array, target_x: Array, target_y: Array) -> MulticastTrees:
+    """Trees of one target each [entries]: along the row of the source, then along the column of the target."""
+    return MulticastTrees(
+        source_x,
+        source_y,
+        np.minimum(source_x, target_x),
+        np.maximum(source_x, target_x),
+        np.arange(len(source_x), dtype=np.int64),
+        target_x,
+        np.minimum(source_y, target_y),
+        np.maximum(source_y, target_y),
     )

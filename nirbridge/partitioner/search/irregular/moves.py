@@ -54,9 +54,10 @@ def copied(x: Nets) -> Nets:
 @compiled
 def place_all(x, part) -> None:
     """Every neuron into its core."""
+    own, use = x.part, x.use
     for v in range(len(part)):
-        x.part[v] = part[v]
-        x.use[SIZE, part[v]] += 1
+        own[v] = part[v]
+        use[SIZE, part[v]] += 1
     for v in range(len(part)):
         _exchange(x, v, -1, part[v])
 
@@ -139,11 +140,13 @@ def _set_number(first, count, held, length, e, core, n):
 @compiled
 def _sources_fit(x, v, to):
     """True where the sources of nets that are new in a core have room for the output axons."""
+    nets, source, part, use, most = x.nets, x.source, x.part, x.use, x.cap[OUT]
+    first, count, held, length = x.first, x.counts, x.held, x.length
     for k in range(x.start[v], x.start[v + 1]):
-        s = x.source[x.nets[k]]
-        if s >= 0 and x.use[OUT, x.part[s]] > x.cap[OUT]:
-            e = x.nets[k]
-            fits = _number(x.first, x.counts, x.held, x.length, e, to) != 1
+        e = nets[k]
+        s = source[e]
+        if s >= 0 and use[OUT, part[s]] > most:
+            fits = _number(first, count, held, length, e, to) != 1
             if not fits:
                 return False
     return True
@@ -155,11 +158,12 @@ def _near(x, v, sums, seen):
     if len(x.counts) > 0:
         return _near_by_rows(x, v, sums, seen)
     own, found = x.part[v], 0
+    nets, first, length, held = x.nets, x.first, x.length, x.held
     for k in range(x.start[v], x.start[v + 1]):
-        e = x.nets[k]
-        for i in range(x.first[e], x.first[e] + x.length[e]):
-            core = x.held[i, 0]
-            if core == own and x.held[i, 1] == 1:
+        e = nets[k]
+        for i in range(first[e], first[e] + length[e]):
+            core = held[i, 0]
+            if core == own and held[i, 1] == 1:
                 continue
             if sums[core] == 0:
                 seen[found] = core
@@ -191,7 +195,7 @@ def refine(x, order, active, least) -> int:
 
     Returns the destination cores saved.
     """
-    cores = x.use.shape[1]
+    cores, part = x.use.shape[1], x.part
     sums, seen = np.zeros(cores, np.int32), np.empty(cores, np.int64)
     saved = 0
     for v in order:
@@ -199,7 +203,7 @@ def refine(x, order, active, least) -> int:
             continue
         active[v] = False
         found = _near(x, v, sums, seen)
-        own = x.part[v]
+        own = part[v]
         best, gain = _best(x, v, sums, seen, found, sums[own] + least - 1)
         gain -= sums[own]
         for k in range(found):
@@ -229,13 +233,13 @@ def words_fit(x, v, core) -> bool:
 @compiled
 def _best(x, v, sums, seen, found, floor):
     """The core with room of most nets of v, more than ``floor``, and how many; -1: none."""
-    best, most = -1, floor
-    nets = x.start[v + 1] - x.start[v]
+    best, most, own, use, cap = -1, floor, x.part[v], x.use, x.cap
+    nets, slots = x.start[v + 1] - x.start[v], x.slots[v]
     for k in range(found):
         core = seen[k]
-        if core != x.part[v] and (sums[core] > most or (best >= 0 and sums[core] == most and core < best)):
-            room = x.use[SIZE, core] < x.cap[SIZE] and x.use[OUT, core] + x.slots[v] <= x.cap[OUT]
-            if room and x.use[AXONS, core] + nets - sums[core] <= x.cap[AXONS]:
+        if core != own and (sums[core] > most or (best >= 0 and sums[core] == most and core < best)):
+            room = use[SIZE, core] < cap[SIZE] and use[OUT, core] + slots <= cap[OUT]
+            if room and use[AXONS, core] + nets - sums[core] <= cap[AXONS]:
                 best, most = core, sums[core]
     return best, most
 
@@ -244,8 +248,9 @@ def _best(x, v, sums, seen, found, floor):
 def _wake(x, v, active):
     """Neurons that share a net with v are looked at again: sources of v, and v itself, through the sources' nets."""
     active[v] = True
+    nets, source = x.nets, x.source
     for k in range(x.start[v], x.start[v + 1]):
-        s = x.source[x.nets[k]]
+        s = source[nets[k]]
         if s >= 0:
             active[s] = True
 

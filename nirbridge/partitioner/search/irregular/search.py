@@ -223,7 +223,7 @@ def _free_cores(x: Nets, lower: int, effort: Effort, rng: np.random.Generator) -
     """Without the cores of fewest neurons, as long as the others have room for all of their neurons."""
     used = int((x.use[SIZE] > 0).sum())
     needed = math.ceil(FULL * float((x.use.sum(axis=1) / x.cap).max()))
-    many = max(used - max(lower, needed), 1)
+    many, before = max(used - max(lower, needed), 1), x
     while used > lower:
         other = _without(x, many, effort, rng)
         if other is None and many == 1:
@@ -231,6 +231,8 @@ def _free_cores(x: Nets, lower: int, effort: Effort, rng: np.random.Generator) -
         many = 1 if other is None else max(many // 2, 1)
         x = x if other is None else other
         used = int((x.use[SIZE] > 0).sum())
+    if x is not before:
+        _refine(x, np.ones(len(x.part), bool), effort, rng)
     return x
 
 
@@ -242,10 +244,10 @@ def _without(x: Nets, many: int, effort: Effort, rng: np.random.Generator) -> Ne
     room[light] = -x.use[SIZE, light]
     if room.sum() < 0:
         return None
-    x = copied(x)
+    x, before = copied(x), x.part
     even_out(x, room)
     emptied = all(not x.use[SIZE, core] or empty(x, core, rng.permutation(len(x.part))) for core in light.tolist())
     if not emptied or not _within(x, effort, rng):
         return None
-    _refine(x, np.ones(len(x.part), bool), effort, rng)
+    _refine(x, x.part != before, effort, rng)
     return x if int((x.use[SIZE] > 0).sum()) < len(used) else None
