@@ -15,10 +15,12 @@ from nirbridge.emitters.modules.frameworks import norse, spikingjelly
 from nirbridge.emitters.modules.frameworks.inverse import factor_of, single_factors_of, time_constant_of
 from nirbridge.errors import ModelError
 from nirbridge.network.equality import network_differences
-from nirbridge.network.model import Network, Population
+from nirbridge.network.model import Network, Population, Port, Projection
 from nirbridge.network.neurons import Neuron, neuron
+from nirbridge.network.operators import Dense, Identity
 from nirbridge.simulators.simulate import simulate
-from tests.emitters.modules.held import NEURONS, alone, eighths, random_neuron
+from nirbridge.simulators.types import Probe
+from tests.emitters.modules.held import NEURONS, TIMING, alone, eighths, random_neuron
 from tests.emitters.modules.loaded import expected, loaded, normal, ran
 from tests.emitters.modules.test_snntorch import ROWS, back, case, refused
 
@@ -213,3 +215,23 @@ def test_comparisons_and_amounts_are_the_networks_own() -> None:
         assert again.compare == ">"
         read = back(loaded(SPIKINGJELLY.emit(network)), network).populations[0].neuron
         assert (read.compare, float(read.reset_amount)) == (compare, 1.0)
+
+
+@pytest.mark.parametrize("name", EMITTERS)
+def test_runs_in_a_process_of_their_own(name: str) -> None:
+    """Spikes of every population, as the reference records them."""
+    hidden, last = (Population(p, (4,), neuron("LIF", a_mem=0.5, g_mem=0.5, theta=0.25)) for p in ("hidden", "last"))
+    weight = np.eye(4, dtype=np.float32)
+    edges = (
+        Projection("in", "hidden", Dense(weight)),
+        Projection("hidden", "last", Dense(weight)),
+        Projection("last", "out", Identity((4,))),
+    )
+    network = Network(1e-3, TIMING, (hidden, last), edges, (Port("in", (4,)),), (Port("out", (4,)),))
+    x = eighths(np.random.default_rng(0), network)["in"]
+    record = [Probe("*", ("s",))]
+    found = EMITTERS[name].run(EMITTERS[name].emit(network), x, record=record).arrays
+    wanted = simulate(network, x, record=record).recording.arrays
+    assert wanted["last", "s"].any()
+    assert set(found) == set(wanted)
+    assert all(np.array_equal(found[key], array) for key, array in wanted.items())
