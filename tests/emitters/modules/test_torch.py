@@ -147,3 +147,8 @@ def test_variables_that_it_does_not_record() -> None:
 @pytest.mark.parametrize("name", ["torch", "snntorch"])
 def test_programs_keep_to_the_protocol_of_emitters(name: str) -> None:
     check_conformance("emitters", name, ())
+
+
+def test_a_chip_is_refused() -> None:
+    with pytest.raises(UsageError, match="emitter 'torch': given with --chip, it takes Network; leave them out"):
+        nb.emit(dense(np.random.default_rng(0)), "torch", chip="loihi2")
