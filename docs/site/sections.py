@@ -84,6 +84,7 @@ SECTIONS = {
             "programs",
             "equivalence",
             "round-trips",
+            "equivalence-jax",
             "simulators-frameworks",
             "simulators-speed",
             "robustness",
