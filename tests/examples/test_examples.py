@@ -80,3 +80,9 @@ def test_the_picture_of_the_readme_is_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="pictures need matplotlib")
     assert run("draw_digits_cnn.py", tmp_path, "drawn.png").returncode == 0
     assert (tmp_path / "drawn.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_picture_of_the_profile_page_is_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib")
+    assert run("draw_profile.py", tmp_path, "drawn.png").returncode == 0
+    assert (tmp_path / "drawn.png").read_bytes().startswith(b"\x89PNG")
