@@ -259,7 +259,9 @@ class ForwardRecorder:
     def _membrane(self, module: Any, returned: list[Any]) -> list[Any]:
         """The membrane that a neuron keeps in an attribute, where a user may read it."""
         form = neuron_spec_of(module, self.forms)
-        value = getattr(module, form.membrane, None) if form is not None and form.membrane else None
+        if form is None or not form.membrane or not hasattr(module, form.membrane):
+            return []
+        value = getattr(module, form.membrane)
         is_new = isinstance(value, torch_tensor()) and all(value is not tensor for tensor in returned)
         return [value] if is_new and [value.shape] == [tensor.shape for tensor in returned] else []
 
