@@ -191,7 +191,7 @@ def proof_text(mapped: MappedNetwork) -> list[str]:
     report = mapped.partition.report
     meaning = {
         "optimal": "no mapping of any kind needs fewer cores (proved)",
-        "optimal-sliced": "optimal among partitions into rectangular slices (proved)",
+        "optimal-sliced": "optimal among rectangular slices, each stored by itself (proved)",
         "feasible": "not proved optimal",
     }[report.status]
     others = ", ".join(f"{_words(name)} {value:,}" for name, value in report.bounds.items() if name != report.binding)

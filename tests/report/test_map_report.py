@@ -64,7 +64,7 @@ def test_says_cores_proof_traffic_energy_and_time() -> None:
         "loihi1, 1 chip",
         "300 neurons in 1 population ",
         "3 of 128 used",
-        "optimal-sliced (cp-sat): optimal among partitions into rectangular slices (proved)",
+        "optimal-sliced (cp-sat): optimal among rectangular slices, each stored by itself (proved)",
         "lower bound 3 among the partitions searched; optimality gap 2",
         "lower bound 1, set by words (other bounds: neurons 1)",
         "6 spikes per time step to other cores (host inputs included)",

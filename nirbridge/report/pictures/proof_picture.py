@@ -49,7 +49,7 @@ def _sentence(status: str, cores: int, gap: int, binding: str) -> str:
         return f"{used}: no map needs fewer (set by {_words(binding)})"
     limit = f"any map needs at least {cores - gap:,} (set by {_words(binding)})"
     if status == "optimal-sliced":
-        return f"{used}, the fewest for rectangular slices; {limit}"
+        return f"{used}, the fewest for rectangular slices, each stored by itself; {limit}"
     return f"{used}, at most {gap:,} above the optimum; {limit}"
 
 

@@ -169,7 +169,8 @@ def _report(**changes: Any) -> SolveReport:
         (
             {"status": "optimal-sliced", "cores": 7},
             1,
-            "7 cores, the fewest for rectangular slices; any map needs at least 6 (set by neurons)",
+            "7 cores, the fewest for rectangular slices, each stored by itself;"
+            " any map needs at least 6 (set by neurons)",
         ),
         (
             {"status": "optimal", "cores": 1, "cores_lower_bound": 1, "cores_lower_bound_sliced": 1},

@@ -89,7 +89,10 @@ def _tiles(sources: ReportSources, plan: Plan | None) -> Iterator[Markup]:
 
 def _of_map(mapped: MappedNetwork, plan: Plan) -> Iterator[Markup]:
     proof, report = proof_picture(mapped), mapped.partition.report
-    status = {"optimal": "no map needs fewer (proved)", "optimal-sliced": "fewest for rectangular slices (proved)"}
+    status = {
+        "optimal": "no map needs fewer (proved)",
+        "optimal-sliced": "fewest for rectangular slices, each stored by itself (proved)",
+    }
     bound = status.get(report.status, f"at least {report.cores_lower_bound:,}, gap {proof.gap:,}")
     yield _tile("Cores", f"{len(mapped.cores):,} of {cores_available(mapped):,}", bound, _chips(mapped, plan))
     fullest = plan.fullest
