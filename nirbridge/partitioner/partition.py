@@ -23,7 +23,7 @@ from nirbridge.partitioner.search.balance.balancing import BUDGETS, balanced
 from nirbridge.partitioner.search.bounds import any_map_bounds, bounding_limits, least_cores, least_slots
 from nirbridge.partitioner.search.clusters import clustered
 from nirbridge.partitioner.search.finer import finer_cores
-from nirbridge.partitioner.search.interruption import interrupted, keeping
+from nirbridge.partitioner.search.interruption import finished, interrupted, keeping
 from nirbridge.partitioner.search.irregular.blocks import OrderedBlocks, ordered_blocks
 from nirbridge.partitioner.search.methods import EFFORTS, SearchResult, fewest_cores, is_within, packed, sequential
 from nirbridge.partitioner.search.rectangles.tiling import axons_bind, tiled
@@ -86,9 +86,10 @@ def partition(network: Network, chip: Chip, options: PartitionOptions | None = N
     if outcome is None or len(outcome.blocks) > available:
         best = None if outcome is None else len(outcome.blocks)
         raise DoesNotFit(_refusal(sizes, settings, available, best, lower))
-    if ordered is None:
-        return _report(sizes, outcome, bounds, settings)
-    return replace(_report(ordered.sizes, outcome, bounds, settings), orders=MappingProxyType(ordered.orders))
+    model = sizes if ordered is None else ordered.sizes
+    found, again = finished(settings.keep_best, _report, model, outcome, bounds, settings)
+    found = replace(found, report=replace(found.report, interrupted=True)) if again else found
+    return found if ordered is None else replace(found, orders=MappingProxyType(ordered.orders))
 
 
 def _search(

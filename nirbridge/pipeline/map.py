@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from nirbridge.network.model import Network, with_operators
 from nirbridge.network.operators import Operator
 from nirbridge.pipeline.fit import PreparedNetwork, prepare_network, prepare_retimed
 from nirbridge.pipeline.options import OBJECTIVES, MapOptions
-from nirbridge.pipeline.partitioning import partitions, raise_unfit
+from nirbridge.pipeline.partitioning import as_interrupted, partitions, raise_unfit
 from nirbridge.pipeline.traffic import with_moved_neurons
 
 if TYPE_CHECKING:
@@ -75,24 +75,45 @@ def _mapped(
     integers: QuantizedNetwork | None = None,
 ) -> MappedNetwork:
     from nirbridge.mapping.checker import check
+    from nirbridge.partitioner.search.interruption import finished
 
     if prepared.unsupported:
         raise_unfit(prepared, chip, options, model)
     with_rates = replace(options, rates=prepared.rates)
-    candidates = partitions(prepared, chip, with_rates, model)
-    if candidates[0].report.interrupted:
-        with_rates = replace(with_rates, effort="fast")  # the user waits
-    placed = (place_partition(prepared.network, chip, p, with_rates, stored=prepared.stored) for p in candidates)
-    score = _score(with_rates)
-    best = min(placed, key=score)
-    if options.objective == "traffic":
-        moved = with_moved_neurons(best, prepared.network, with_rates, place_partition)
-        best = min(moved or best, best, key=score)
+    best = _best_placed(prepared, chip, partitions(prepared, chip, with_rates, model), with_rates)
     best = replace(best, latency=prepared.latency, placement_only=prepared.placement_only, early_spikes=prepared.early)
     best = replace(best, quantized=integers)
     with_rates.progress("check", None)
-    check.check_mapping(best)
-    return best
+    _, is_interrupted = finished(options.keep_best, check.check_mapping, best)
+    return _marked(best) if is_interrupted else best
+
+
+def _best_placed(
+    prepared: PreparedNetwork, chip: Chip, candidates: Sequence[Partition], options: MapOptions
+) -> MappedNetwork:
+    """The best map of some partitions; Ctrl-C gives the best so far, marked, where the options want it."""
+    is_interrupted = any(p.report.interrupted for p in candidates)
+    quick = replace(options, effort="fast")  # for a user who waits
+    settings, score = quick if is_interrupted else options, _score(options)
+    best: MappedNetwork | None = None
+    try:
+        for p in candidates:
+            placed = place_partition(prepared.network, chip, p, settings, stored=prepared.stored)
+            best = placed if best is None else min(best, placed, key=score)
+        if best is not None and options.objective == "traffic":
+            moved = with_moved_neurons(best, prepared.network, settings, place_partition)
+            best = min(moved or best, best, key=score)
+    except KeyboardInterrupt:
+        if not options.keep_best:
+            raise
+        is_interrupted = True
+    if best is None:
+        best = place_partition(prepared.network, chip, candidates[0], quick, stored=prepared.stored)
+    return _marked(best) if is_interrupted else best
+
+
+def _marked(mapped: MappedNetwork) -> MappedNetwork:
+    return replace(mapped, partition=as_interrupted(mapped.partition))
 
 
 def _score(options: MapOptions) -> Callable[[MappedNetwork], tuple[float, ...]]:

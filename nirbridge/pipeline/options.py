@@ -28,8 +28,8 @@ class MapOptions(ReportedValue):
     ``splits``: population -> copies of it, each of which feeds a part of its targets (``passes.ReplicateSource``).
     ``placement_only``: also map what the chip cannot run; the map is marked, and nothing quantizes, runs or emits it.
     ``keep_zeros``: weights whose integers are 0 are synapses, too (``mapping.zeros``).
-    ``keep_best``: Ctrl-C during the search for fewer cores gives the best map so far, with ``interrupted`` in its proof
-    (``partition.report``); by default, and while there is no map yet, it raises KeyboardInterrupt.
+    ``keep_best``: Ctrl-C, once there are cores, gives the best map so far (placed quickly), with ``interrupted`` in its
+    proof (``partition.report``); by default, and while there is no map yet, it raises KeyboardInterrupt.
     ``keep_early_spikes``: populations that cannot wait for their first step start at once (``passes.Retime``).
 
     Example:

@@ -66,7 +66,18 @@ def partitions(prepared: PreparedNetwork, chip: Chip, options: MapOptions, model
             candidates.append(registry.get("partitioners", other.method)(network, chip, other))
         except DoesNotFit:
             continue
+        except KeyboardInterrupt:
+            if not options.keep_best:
+                raise
+            return [as_interrupted(p) for p in candidates]
+        if candidates[-1].report.interrupted:
+            break
     return candidates
+
+
+def as_interrupted(partition: Partition) -> Partition:
+    """The partition as the best one of a search that Ctrl-C ended."""
+    return replace(partition, report=replace(partition.report, interrupted=True))
 
 
 def _partition_options(network: Network, options: MapOptions) -> PartitionOptions:

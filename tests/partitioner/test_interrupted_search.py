@@ -18,7 +18,7 @@ from nirbridge.partitioner import PartitionOptions, partition
 from nirbridge.partitioner.cost.sizing import cost_model
 from nirbridge.partitioner.search import methods
 from nirbridge.partitioner.search.balance import balancing
-from nirbridge.partitioner.search.interruption import SearchInterrupted, interrupted
+from nirbridge.partitioner.search.interruption import SearchInterrupted, finished, interrupted
 from nirbridge.partitioner.search.slicing import capacity
 from nirbridge.pipeline import MapOptions, map_network
 from tests.partitioner.cases import LOIHI, chip
@@ -118,13 +118,78 @@ def test_more_seeds_where_the_cores_do_not_suffice(effort: str, seeds: int, monk
     net = network_of(NET)
     few = replace(ON, mesh=replace(ON.mesh, width_tiles=1, height_tiles=1, cores_per_tile=20, chips_max=1))
     asked: list[tuple[int, int]] = []
+
+    def tried(*given: Any, ragged: bool = False) -> None:
+        if not ragged:
+            asked.append((given[3], given[5]))
+
     monkeypatch.setattr(MODULE, "any_map_bounds", lambda *_: {"neurons": 1})
     for name in ("streamed", "clustered"):
         monkeypatch.setattr(MODULE, name, lambda *_: None)
     monkeypatch.setattr(MODULE, "fewest_cores", lambda sizes, cap, blocks, *_: methods.SearchResult(blocks, 1, 0.0))
     monkeypatch.setattr(MODULE, "finer_cores", lambda sizes, cap, outcome, *_: outcome)
-    monkeypatch.setattr(MODULE, "balanced", lambda *given: asked.append((given[3], given[5])))
+    monkeypatch.setattr(MODULE, "balanced", tried)
     with pytest.raises(DoesNotFit, match="not proved impossible") as refused:
         partition(net, few, PartitionOptions(effort=effort))
     assert asked == [(1, 0), *((20, seed) for seed in range(1, seeds + 1))]
     assert ("--effort max" in str(refused.value)) is (effort == "default")
+
+
+@pytest.mark.parametrize("objective", ["cores", "traffic"])
+@pytest.mark.parametrize("name", ["place_partition", "with_moved_neurons", "check", "second"])
+def test_ctrl_c_after_the_search_keeps_its_map(name: str, objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name == "with_moved_neurons" and objective == "cores":
+        pytest.skip("no neurons are moved")
+    module, attribute = {
+        "check": (import_module("nirbridge.mapping.checker.check"), "check_mapping"),
+        "second": (import_module("nirbridge.mapping.cost"), "costs"),
+    }.get(name, (import_module("nirbridge.pipeline.map"), name))
+    work, calls = getattr(module, attribute), []
+
+    def once(*args: Any, **kwargs: Any) -> Any:
+        calls.append(args)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return work(*args, **kwargs)
+
+    monkeypatch.setattr(module, attribute, once)
+    monkeypatch.setattr(MODULE, "any_map_bounds", lambda *_: {"neurons": 1})
+    options = MapOptions(placement_only=True, method="packed", objective=objective, effort="fast")
+    with pytest.raises(KeyboardInterrupt):
+        map_network(network_of(NET), LOIHI, options)
+    calls.clear()
+    kept = map_network(network_of(NET), LOIHI, replace(options, keep_best=True))
+    assert calls
+    assert kept.partition.report.interrupted
+
+
+def test_ctrl_c_while_other_partitions_are_tried_keeps_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, calls = import_module("nirbridge.partitioner"), []
+    work = module.partition
+
+    def second(*args: Any) -> Any:
+        calls.append(args)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return work(*args)
+
+    monkeypatch.setattr("nirbridge.plugins.get", lambda *_: second)
+    options = MapOptions(placement_only=True, method="sequential", objective="latency", keep_best=True)
+    assert map_network(network_of(NET), LOIHI, options).partition.report.interrupted
+    assert len(calls) == 2
+
+
+def test_what_ends_a_search_is_done_once_more() -> None:
+    calls: list[int] = []
+
+    def work(given: int) -> int:
+        calls.append(given)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return given
+
+    assert finished(True, work, 3) == (3, True)
+    assert finished(True, work, 4) == (4, False)
+    calls.clear()
+    with pytest.raises(KeyboardInterrupt):
+        finished(False, work, 3)

@@ -39,3 +39,16 @@ def kept(blocks: Blocks | None, search: Callable[P, T], *args: P.args, **kwargs:
     """``search(...)``; an interrupt of it takes the best blocks of before along."""
     with keeping(blocks):
         return search(*args, **kwargs)
+
+
+def finished(keep_best: bool, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> tuple[T, bool]:
+    """``work(...)``, which is short and ends a search, and whether an interrupt came: then it is done once more.
+
+    Without ``keep_best`` the interrupt goes on.
+    """
+    try:
+        return work(*args, **kwargs), False
+    except KeyboardInterrupt:
+        if not keep_best:
+            raise
+        return work(*args, **kwargs), True

@@ -17,6 +17,7 @@ from nirbridge.partitioner.cost.neurons import total_synapses
 from nirbridge.partitioner.cost.sizing import CostModel, cost_model
 from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.ordering import Orders, ordered_network
+from nirbridge.partitioner.search.interruption import finished
 from nirbridge.partitioner.search.methods import is_within
 
 NEURONS_MIN = 500
@@ -70,12 +71,20 @@ def ordered_blocks(
         interrupted = True
     if part is None:
         return None
-    orders, blocks = _in_order(sizes, part)
-    ordered = cost_model(ordered_network(sizes.network, orders), sizes.chip, sizes.weight_bits)
-    if not is_within(ordered, blocks):
+    found, again = finished(keep_best, _ordered, sizes, part)
+    if found is None:
         return None
+    ordered, blocks, orders = found
+    interrupted = interrupted or again
     is_large = sizes.network.neurons > NEURONS_LARGE or total_synapses(sizes) > SYNAPSES_LARGE
     return OrderedBlocks(ordered, blocks, orders, is_large or len(blocks) <= lower or interrupted, interrupted)
+
+
+def _ordered(sizes: CostModel, part: Array) -> tuple[CostModel, Blocks, Orders] | None:
+    """The network in the order of its cores, with its blocks; None: they are not within the limits."""
+    orders, blocks = _in_order(sizes, part)
+    ordered = cost_model(ordered_network(sizes.network, orders), sizes.chip, sizes.weight_bits)
+    return (ordered, blocks, orders) if is_within(ordered, blocks) else None
 
 
 def _is_irregular(sizes: CostModel) -> bool:
