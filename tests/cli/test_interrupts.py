@@ -203,7 +203,7 @@ def judge(code: int, said: str) -> None:
     if "nirbridge" not in said and ("site" in said or "runpy" in said):
         return
     assert code in (0, 130, BEFORE_PYTHON_HANDLES_IT), said
-    assert said in ("", "nirbridge: interrupted\n")
+    assert said in ("", "nirbridge: interrupted\n", "nirbridge: interrupted: this is the best map so far\n")
 
 
 @pytest.mark.parametrize("seconds", moments(6, 0, 1.5))
