@@ -13,8 +13,12 @@ from nirbridge.quantization.model import FixedNeuron
 
 
 def dec(x: Array, k: Array) -> Array:
-    """``sign(x) * ((|x| * (4096 - k)) >> 12)``: the decay of Lava's ``fixed_pt`` models, int64."""
-    return np.sign(x) * ((np.abs(x) * (DECAY_ONE - k)) >> 12)
+    """``sign(x) * ((|x| * (4096 - k)) >> 12)``: the decay of Lava's ``fixed_pt`` models, of every int64.
+
+    In two halves of x, since a current far beyond its register has a product of more than 64 bits.
+    """
+    size, keep = np.abs(x), DECAY_ONE - k
+    return np.sign(x) * ((size >> 12) * keep + (((size & (DECAY_ONE - 1)) * keep) >> 12))
 
 
 def undo(y: Array, k: Array) -> Array:

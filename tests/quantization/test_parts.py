@@ -87,6 +87,12 @@ def test_a_pool_before_a_convolution_stays_a_convolution() -> None:
     assert (made.kernel, made.stride, made.padding) == ((6, 6), (2, 2), ((2, 2), (2, 2)))
 
 
+@given(st.integers(-(2**62), 2**62), st.integers(0, 4096))
+def test_decays_of_every_integer_are_those_of_exact_arithmetic(x: int, k: int) -> None:
+    left = (abs(x) * (4096 - k)) >> 12
+    assert dec(np.int64(x), np.int64(k)) == (left if x >= 0 else -left)
+
+
 @settings(max_examples=200)
 @given(st.integers(-(2**23) + 1, 2**23 - 1), st.integers(0, 4096))
 def test_every_value_has_a_value_before_it(y: int, k: int) -> None:

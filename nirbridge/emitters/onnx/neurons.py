@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nirbridge.arrays import Array
 from nirbridge.emitters.onnx.graph import GraphBuilder
 from nirbridge.network.model import Population
 from nirbridge.quantization.model import FixedPopulation
@@ -111,14 +112,25 @@ class _IntegerStep:
         return self.g.flat(np.asarray(values), self.p.shape, "int64")
 
     def kept(self, x: str, keep: object) -> str:
-        """``sign(x) * ((|x| * keep) >> 12)``."""
+        """``sign(x) * ((|x| * keep) >> 12)`` of a state that fits its register."""
         size = self.g.op("Div", self.g.op("Mul", self.g.op("Abs", x), self.number(keep)), self.number(4096))
         return self.g.op("Mul", self.g.op("Sign", x), size)
+
+    def kept_of_all(self, x: str, keep: Array) -> str:
+        """The same in two halves of x: a current may lie far beyond its register."""
+        if not keep.any():
+            return self.kept(x, keep)
+        g, one, factor = self.g, self.number(4096), self.number(keep)
+        size = g.op("Abs", x)
+        high = g.op("Div", size, one)
+        low = g.op("Sub", size, g.op("Mul", high, one))
+        left = g.op("Add", g.op("Mul", high, factor), g.op("Div", g.op("Mul", low, factor), one))
+        return g.op("Mul", g.op("Sign", x), left)
 
     def current(self, drive: str, u: str) -> str:
         g, n = self.g, self.p.neuron
         half = 1 << (n.u_bits - 1)
-        u = g.op("Add", self.kept(u, 4095 - n.du), g.op("Mul", drive, self.number(1 << INPUT_SHIFT)))
+        u = g.op("Add", self.kept_of_all(u, 4095 - n.du), g.op("Mul", drive, self.number(1 << INPUT_SHIFT)))
         u = g.op("Where", g.op("Greater", u, self.number(half)), g.op("Sub", u, self.number(2 * half)), u)
         return g.op("Where", g.op("LessOrEqual", u, self.number(-half)), g.op("Add", u, self.number(2 * half)), u)
 

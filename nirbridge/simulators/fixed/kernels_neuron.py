@@ -26,7 +26,9 @@ _WORTH = 2048
 
 @jitted
 def _decayed(x, keep):
-    return (x * keep) >> 12 if x >= 0 else -((-x * keep) >> 12)
+    size = x if x >= 0 else -x
+    left = (size >> 12) * keep + (((size & 4095) * keep) >> 12)
+    return left if x >= 0 else -left
 
 
 @jitted

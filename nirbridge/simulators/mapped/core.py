@@ -76,7 +76,8 @@ class CoreNeurons:
 
 def _decayed(x: Array, k: Array) -> Array:
     """Towards zero by k of 4096 parts, truncated towards zero."""
-    return np.sign(x) * ((np.abs(x) * (4096 - k)) >> 12)
+    size, keep = np.abs(x), 4096 - k
+    return np.sign(x) * ((size >> 12) * keep + (((size & 4095) * keep) >> 12))
 
 
 def _wrapped(u: Array, bits: int) -> Array:
