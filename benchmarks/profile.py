@@ -21,14 +21,6 @@ from benchmarks.profile_nets import CASES, Case
 from nirbridge.errors import NirbridgeError
 
 CHIP = "loihi1"
-CAUSES: Mapping[str, str] = {
-    "cnn_sinabs": (
-        "SANA-FE delays a message by an estimate of congestion, the messages in flight along its route times the mean"
-        " time of their reception (its `schedule.cpp`); in our model links do not wait. With links of unlimited room"
-        " its time is 1 % shorter, so full links are not the cause"
-    ),
-}
-"""Name -> the cause of a difference in energy above 5 % or in time above 10 %."""
 ENERGY_SHARE, TIME_SHARE = 0.05, 0.10
 
 INTRO = """# Profiles: ten networks beside SANA-FE
@@ -94,7 +86,7 @@ def _witness(point: Any) -> dict[str, Any] | None:
     witness = point.witness
     if witness is None:
         return None
-    fields = ("version", "spikes_equal", "spikes", "energy_j", "time_s", "samples")
+    fields = ("version", "spikes_equal", "spikes", "energy_j", "time_s", "samples", "notes")
     return {field: getattr(witness, field) for field in fields}
 
 
@@ -135,9 +127,14 @@ def _causes(rows: list[Mapping[str, Any]]) -> Iterator[str]:
         if r["witness"] is None:
             lines.append(f"* **{r['name']}** is not run by SANA-FE: {r['why']}.")
         elif beyond(r):
-            lines.append(f"* **{r['name']}**: {CAUSES.get(r['name'], 'the cause is not known')}.")
+            lines.append(f"* **{r['name']}**: {'. '.join(r['witness']['notes']) or 'the cause is not known'}.")
     if lines:
-        text = "Differences above 5 % in energy or 10 % in time, and networks that SANA-FE cannot express:"
+        text = (
+            "Differences above 5 % in energy or 10 % in time, and networks that SANA-FE cannot express. The cause of a"
+        )
+        text += (
+            "\ndifference in time is measured by the profile, by another run of SANA-FE with its timing model simple:"
+        )
         yield f"{text}\n\n" + "\n".join(lines) + "\n\n"
 
 

@@ -6,6 +6,22 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class StageTimes:
+    """Seconds of an inference in which no message waits for a link or a buffer: all, and by stage.
+
+    ``neurons_s`` and ``messages_s``: of the core that is busiest with computing and sending, and with processing
+    incoming messages, in each time step. ``simple_s``: another simulator's plainest timing model; None where it has
+    one model.
+    """
+
+    total_s: float
+    neurons_s: float
+    messages_s: float
+    barrier_s: float
+    simple_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Witness:
     """Another simulator of the same map on the same data: figures of an inference, and whether its spikes are the same.
 

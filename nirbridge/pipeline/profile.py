@@ -25,9 +25,10 @@ from nirbridge.pipeline.options import MapOptions
 
 if TYPE_CHECKING:
     from nirbridge.arrays import Array
+    from nirbridge.emitters.witness import StageTimes, Witness
     from nirbridge.profiling.activity import Activity
     from nirbridge.profiling.data import ProfileData
-    from nirbridge.profiling.model import Profile, ProfilePoint, Witness
+    from nirbridge.profiling.model import Profile, ProfilePoint
     from nirbridge.profiling.point import PointRuns
 
 Rates = tuple[Mapping[str, "Array"], str]
@@ -152,28 +153,48 @@ def _point(
         activity = measure_reference(mapped.network, data.inputs, **options)
     about = {"model": settings.model, "effort": mapping.effort, "method": mapping.method, "seed": mapping.seed}
     runs = PointRuns(network, data, reference, mapped, integers, activity, counter)
-    return profile_point(runs, about, network.notes, witness=_witness(runs, settings))
+    return profile_point(runs, about, network.notes, witness=_witness(runs, settings.target, settings.progress))
 
 
-def _witness(runs: PointRuns, settings: ProfileOptions) -> Witness | None:
+def _witness(runs: PointRuns, target: str | None, progress: Progress) -> Witness | None:
     """The figures of another simulator of the same map; None where none is requested.
 
     Raises:
         UsageError: it gives no figures, nothing runs the map, or its tool is not installed.
         ModelError: what it cannot express, or a run that failed.
     """
-    if settings.target is None:
+    if target is None:
         return None
     from nirbridge import plugins as registry
+    from nirbridge.report.profile.causes import differs, time_causes
 
-    emitter: Any = registry.get("emitters", settings.target)
-    subject = f"emitter {quoted(settings.target)}"
+    emitter: Any = registry.get("emitters", target)
+    subject = f"emitter {quoted(target)}"
     if not hasattr(emitter, "figures"):
         limit = "a profile compares energy and time"
         raise UsageError.of(subject, "gives no figures", limit, "use --to sanafe")
     if runs.integers is None:
         raise UsageError.of(subject, "runs the integers of a map", "this map has none", "leave --to out")
-    return emitter.figures(runs.mapped, runs.data.inputs, progress=settings.progress)
+    witness = emitter.figures(runs.mapped, runs.data.inputs, progress=progress)
+    ours = _own_stages(runs)
+    if ours is None or not differs(ours.total_s, witness.time_s) or not hasattr(emitter, "stage_times"):
+        return witness
+    theirs = emitter.stage_times(runs.mapped, runs.data.inputs, progress=progress)
+    overlap = bool(runs.mapped.chip.time.overlap)
+    return replace(witness, notes=(*witness.notes, *time_causes(witness, ours, theirs, overlap=overlap)))
+
+
+def _own_stages(runs: PointRuns) -> StageTimes | None:
+    """Our time of an inference by stages; None where the chip has no figures of time."""
+    from nirbridge.emitters.witness import StageTimes
+    from nirbridge.profiling.costing import OWN
+
+    costs, samples = runs.counter.finish(), runs.data.samples
+    total = costs.time()
+    if total is None:
+        return None
+    seconds = (total, costs.busiest_s["neurons"], costs.busiest_s["messages"], costs.time_s[OWN].get("barrier", 0.0))
+    return StageTimes(*(value / samples for value in seconds))
 
 
 def _meta() -> dict[str, Any]:

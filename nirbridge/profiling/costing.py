@@ -30,7 +30,8 @@ class RunCosts:
     ``steps``: time steps of all samples. ``energy_j`` and ``time_s``: joules and seconds by kind of event, with the
     figures of the chip (``own``) and, where its file has ranges, with the least (``low``) and the greatest (``high``);
     empty where the chip has none. ``longest_s``: the longest time step. ``counts``: events by kind. ``work_s``
-    [blocks]: seconds that each core works. ``updates``: neurons updated, by population.
+    [blocks]: seconds that each core works. ``updates``: neurons updated, by population. ``busiest_s``: seconds of the
+    core that is busiest in each time step, with its neurons (``neurons``) and with incoming messages (``messages``).
     """
 
     steps: int
@@ -40,6 +41,7 @@ class RunCosts:
     counts: Mapping[str, int]
     work_s: Array
     updates: Mapping[str, int]
+    busiest_s: Mapping[str, float]
 
     def energy(self, end: str = OWN) -> float | None:
         """Joules of the run; None where the chip has no figures, or no ranges."""
@@ -66,6 +68,7 @@ class CostCounter:
         self._counts: dict[str, int] = {}
         self._work = np.zeros(len(mapped.cores))
         self._updates = {p.name: 0 for p in mapped.network.populations}
+        self._busiest = {"neurons": 0.0, "messages": 0.0}
         self._steps, self._longest = 0, None if mapped.chip.time.barrier_s is None else 0.0
 
     @property
@@ -105,6 +108,8 @@ class CostCounter:
         for kind, values in {**energy_counts(events, chip), "axons in": events.axons_in}.items():
             self._counts[kind] = self._counts.get(kind, 0) + int(values.sum())
         sending, receiving = (sum(p.values()) for p in (sending_parts(events, chip), receiving_parts(events, chip)))
+        for name, work in (("neurons", sending), ("messages", receiving)):
+            self._busiest[name] += float(np.asarray(work).max(axis=1, initial=0.0).sum())
         both = np.maximum(sending, receiving) if chip.time.overlap else sending + receiving
         self._work += np.asarray(both).sum(axis=0)
         self._steps += events.steps
@@ -115,7 +120,7 @@ class CostCounter:
 
     def finish(self) -> RunCosts:
         """The sums of all blocks."""
-        totals = self._energy, self._time, self._longest, self._counts, self._work, self._updates
+        totals = self._energy, self._time, self._longest, self._counts, self._work, self._updates, self._busiest
         return RunCosts(self._steps, *totals)
 
 

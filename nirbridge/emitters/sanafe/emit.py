@@ -15,7 +15,7 @@ from nirbridge.emitters.sanafe.model import Group, SanafePlan
 from nirbridge.emitters.sanafe.network import edge_arrays, network_text
 from nirbridge.emitters.sanafe.plan import sanafe_plan
 from nirbridge.emitters.sanafe.readme import TEMPLATES, readme_text
-from nirbridge.emitters.witness import Witness
+from nirbridge.emitters.witness import StageTimes, Witness
 from nirbridge.errors import instance_of
 from nirbridge.mapping.integers import integers_of
 from nirbridge.mapping.model import MappedNetwork, Model
@@ -140,6 +140,14 @@ class SanafeEmitter:
         from nirbridge.emitters.sanafe.figures import measure
 
         return measure(mapped, emit(mapped), inputs, VERSION, progress)
+
+    def stage_times(
+        self, mapped: MappedNetwork, inputs: Mapping[str, Array], *, progress: Progress = no_progress
+    ) -> StageTimes:
+        """SANA-FE's time by stages, where messages do not wait, for a profile whose times differ."""
+        from nirbridge.emitters.sanafe.figures import stage_times
+
+        return stage_times(mapped, emit(mapped), inputs, progress)
 
 
 SANAFE = SanafeEmitter()

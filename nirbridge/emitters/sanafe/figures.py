@@ -11,7 +11,7 @@ from nirbridge._types import Progress
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact
 from nirbridge.emitters.sanafe.run import installed_version, run_program
-from nirbridge.emitters.witness import Witness
+from nirbridge.emitters.witness import StageTimes, Witness
 from nirbridge.errors import counted
 from nirbridge.mapping.integers import integers_of
 from nirbridge.mapping.model import MappedNetwork
@@ -66,6 +66,22 @@ def measure(
         samples=samples,
         notes=notes,
     )
+
+
+def stage_times(
+    mapped: MappedNetwork, program: Artifact, inputs: Mapping[str, Array], progress: Progress
+) -> StageTimes:
+    """SANA-FE's time without waiting for links and buffers, and by stages, from a run with its timing model simple.
+
+    Arguments and errors: as of ``measure``.
+    """
+    quantized = integers_of(mapped)
+    steps = next(iter(inputs.values())).shape[0] + max(quantized.latency.values(), default=0)
+    recording = run_program(program, inputs, steps=steps, stages=True, progress=progress)
+    found = recording.meta["figures"]["samples"]
+    stages = [sample["stages_s"] for sample in found]
+    means = {f"{name}_s": float(np.mean([s[name] for s in stages])) for name in stages[0]}
+    return StageTimes(**means, simple_s=float(np.mean([sample["time_s"] for sample in found])))
 
 
 def _mean(figures: Any, values: list[float]) -> float | None:

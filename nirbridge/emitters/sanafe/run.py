@@ -46,6 +46,7 @@ def run_program(
     steps: int | None = None,
     record: Sequence[Probe] | None = None,
     limits: RunLimits = LIMITS,
+    stages: bool = False,
     progress: Progress = no_progress,
 ) -> Recording:
     """Run a program on inputs; its figures of energy and time are ``recording.meta["figures"]``.
@@ -56,6 +57,7 @@ def run_program(
         steps: number of time steps; default: the length of the inputs.
         record: spikes and potentials of nodes; default: the outputs.
         limits: when a run is ended.
+        stages: SANA-FE's timing model simple; the figures have its time by stages (``stages_s``).
         progress: called with a stage and the share of time steps that is done.
 
     Raises:
@@ -75,7 +77,7 @@ def run_program(
         (scratch / "in.npz").write_bytes(npz_bytes(arrays))
         (scratch / "records.json").write_text(json.dumps(list(probes.texts)), encoding="utf-8")
         write_artifact(program, scratch / "program")
-        command = _command(scratch, count)
+        command = [*_command(scratch, count), *(("--timing", "simple", "--stages") if stages else ())]
         end = run_supervised(guarding, command, scratch, seconds, quiet, count * samples, progress, tool="SANA-FE")
         judge(scratch / "program", end, scratch, seconds, quiet)
         return probes.recording(read_recording(scratch / "out.npz", max_bytes=sys.maxsize))

@@ -218,6 +218,7 @@ def _beside(point: ProfilePoint, *, alone: bool = True) -> Iterator[RenderableTy
         title = f"beside {one_line(point.witness.name)} {one_line(point.witness.version)}".rstrip()
         yield heading(title if alone else title + of)
         yield _witness(point, point.witness)
+        yield from (Text(one_line(note)) for note in point.witness.notes)
 
 
 def _witness(point: ProfilePoint, witness: Witness) -> RenderableType:
@@ -230,7 +231,6 @@ def _witness(point: ProfilePoint, witness: Witness) -> RenderableType:
         if ours is not None and theirs is not None:
             ratio = f"{ours / theirs:.3f} times" if theirs else ""
             rows.append((label, figure_with_prefix(ours, unit), figure_with_prefix(theirs, unit), ratio, ""))
-    rows += [(one_line(note), "", "", "", "") for note in witness.notes]
     return table(("per inference", "nirbridge", one_line(witness.name), "", ""), "LR", rows, padding=PADDING)
 
 
