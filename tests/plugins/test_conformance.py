@@ -7,7 +7,7 @@ import pytest
 from nirbridge import plugins as registry
 from nirbridge.emitters.lava.runtime.environment import find_python
 from nirbridge.errors import UsageError
-from nirbridge.importers import FRAMEWORKS
+from nirbridge.importers import FRAMEWORKS, JAX_FRAMEWORKS
 from nirbridge.passes import PASSES
 from nirbridge.simulators.simulate import BACKENDS
 from nirbridge.testing import check_conformance, example_inputs, example_models, example_networks
@@ -18,7 +18,7 @@ NEEDS_NUMBA = ("fast", "event", "dense")
 
 
 @pytest.mark.filterwarnings("ignore")  # what the frameworks warn of is not this project's
-@pytest.mark.parametrize("name", registry.names("importers", ()))
+@pytest.mark.parametrize("name", FRAMEWORKS)  # those of JAX: tests/stack
 def test_importers(name: str) -> None:
     check_conformance("importers", name, (), example=example(name))
 
@@ -44,11 +44,11 @@ def test_programs_of_lava_run() -> None:
 
 
 def test_every_framework_has_an_example() -> None:
-    assert list(MODULES) == list(registry.names("importers", ()))
+    assert [*MODULES, *JAX_FRAMEWORKS] == list(registry.names("importers", ()))
 
 
 def test_the_tables_of_names_agree() -> None:
-    assert dict(registry.BUILTIN.importers) == dict(FRAMEWORKS)
+    assert dict(registry.BUILTIN.importers) == {**FRAMEWORKS, **JAX_FRAMEWORKS}
     assert dict(registry.BUILTIN.passes) == dict(PASSES)
     assert registry.names("simulators", ()) == ("auto", "best", *BACKENDS, "fixed", "mapped")
 

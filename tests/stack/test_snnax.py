@@ -11,6 +11,7 @@ import pytest
 
 import nirbridge as nb
 from nirbridge.errors import ModelError, UsageError
+from nirbridge.testing import Example, check_conformance
 from tests.stack.needs import needs
 
 pytestmark = [needs("snnax", "jax"), pytest.mark.filterwarnings("ignore")]
@@ -73,6 +74,13 @@ def linear(a: int, b: int, **options: Any) -> Any:
     import jax
 
     return eqx.nn.Linear(a, b, key=jax.random.PRNGKey(a + b), **options)
+
+
+def test_its_importer_conforms() -> None:
+    from snnax import snn
+
+    module = dyadic(sequential(linear(6, 5), snn.SimpleLIF([0.5], threshold=0.25)))
+    check_conformance("importers", "snnax", (), example=Example(module, np.zeros(6, np.float32)))
 
 
 def test_neurons_in_a_row_bit_for_bit() -> None:

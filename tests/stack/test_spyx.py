@@ -9,6 +9,7 @@ import pytest
 
 import nirbridge as nb
 from nirbridge.errors import ModelError, UsageError
+from nirbridge.testing import Example, check_conformance
 from tests.stack.needs import needs
 
 pytestmark = [needs("spyx", "jax"), pytest.mark.filterwarnings("ignore")]
@@ -69,6 +70,14 @@ def test_all_neurons_in_a_row_bit_for_bit() -> None:
     )
     network = assert_same(dyadic(module), spikes(STEPS, 2, 20))
     assert [p.neuron.kind for p in network.populations] == ["IF", "LIF", "CubaLIF", "IF", "LIF", "CubaLIF", "LIF"]
+
+
+def test_its_importer_conforms() -> None:
+    from flax import nnx
+    from spyx import nn
+
+    module = nn.Sequential(nnx.Linear(6, 5, rngs=nnx.Rngs(0)), nn.LIF((5,), beta=0.5, rngs=nnx.Rngs(0)))
+    check_conformance("importers", "spyx", (), example=Example(dyadic(module), np.zeros(6, np.float32)))
 
 
 @pytest.mark.parametrize("name", ["LIF", "RLIF", "CuBaLIF", "RCuBaLIF", "PSU_LIF", "LI"])

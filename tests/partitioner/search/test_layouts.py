@@ -143,7 +143,7 @@ def test_cuts_too_coarse_to_fit_leave_the_map_as_it_is(behind: bool, monkeypatch
     monkeypatch.setattr(search, "CLASSES_MAX", len(layouts(sizes, slots, {}, capacity(on), 1)[1]))
     # other searches would find fewer cores than the first map
     for name in ("streamed", "balanced", "clustered", "regrown"):
-        monkeypatch.setattr(import_module("nirbridge.partitioner.partition"), name, lambda *_: None)
+        monkeypatch.setattr(import_module("nirbridge.partitioner.partition"), name, lambda *_, **__: None)
     monkeypatch.setattr(import_module("nirbridge.partitioner.partition"), "finer_cores", lambda *given: given[2])
     assert (
         partition(net, on, PartitionOptions(method="cp-sat")).blocks
