@@ -136,8 +136,8 @@ class Window(Synapse):
         return (kernel, stride, pairs, dilation) if sound else None
 
     def kernel_and_dilation(self) -> tuple[Shape, Shape]:
-        """Both per axis."""
-        raise NotImplementedError
+        """Both per axis; an operator that states none has no window."""
+        return (), ()
 
     def channels(self) -> int | None:
         """Channels of the result; None where the attributes do not take the input's."""

@@ -19,7 +19,7 @@ _HEARD: ContextVar[list[float] | None] = ContextVar("_HEARD", default=None)
 
 
 def add_own_time(seconds: float) -> None:
-    """Say that time steps of the program took so long; nothing happens where nobody listens."""
+    """Report the seconds that the time steps of a program took; without a listener nothing happens."""
     heard = _HEARD.get()
     if heard is not None:
         heard.append(seconds)

@@ -36,7 +36,7 @@ LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_N
 
 
 def maps(threads: int) -> list[object]:
-    """The partitions that a process on so many processors and threads makes."""
+    """The partitions that a process on a number of processors and threads makes."""
     processors = sorted(os.sched_getaffinity(0))[:threads]
     environment = os.environ | dict.fromkeys(LIMITS, str(threads)) | {"PYTHONHASHSEED": str(threads)}
     command = f"import os; os.sched_setaffinity(0, {processors})\n" + MAPS.format(seeds=SEEDS)

@@ -90,7 +90,7 @@ TOOLS: tuple[Tool, ...] = (
 
 
 def tool_states() -> tuple[ToolState, ...]:
-    """All optional tools as they are on this machine; none is imported here, programs are asked for their version."""
+    """All optional tools as they are on this machine; none is imported here, programs report their version."""
     return (*(_state(tool) for tool in TOOLS), _lava())
 
 

@@ -26,7 +26,7 @@ LEFT_MAX = 16
 GAIN = 0.005
 """Channels are left out where that saves at least this part of a population's words."""
 WIDTH_MAX = 512
-"""Columns that are changed one by one, at most; in wider maps every so many columns are alike."""
+"""Columns that are changed one by one, at most; in wider maps columns at equal distances are alike."""
 SWEEPS = 8
 """How often all columns are gone through."""
 
