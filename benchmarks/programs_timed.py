@@ -7,33 +7,27 @@ of Lava, whose neurons are processes, seconds of the clock.
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-import nir
 import numpy as np
 
-import nirbridge as nb
 from benchmarks.lava import Clock
 from benchmarks.programs_nets import Case
+from benchmarks.programs_snn_mlir import TURN_S, SnnMlirProgram
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import write_artifact
 from nirbridge.emitters.c.emit import emit as emit_c
 from nirbridge.emitters.c.planning import c_plan
-from nirbridge.errors import ExportWarning
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.simulators.fixed.simulate import FixedSimulator
 from nirbridge.simulators.simulate import prepare_simulator, simulate
 from nirbridge.simulators.types import Probe, Recording
 
-TURN_S = 0.1
-"""CPU time of a turn, at least one run."""
 LAVA_STEPS = 1000
 """Its progress is read every 0.1 s; the input is repeated."""
 C_MAKE, C_FASTEST = "C, as emitted", "C, gcc -O3 -march=native"
@@ -78,10 +72,6 @@ int main(int count, char **words)
     return 0;
 }
 """
-
-
-class Absent(Exception):
-    """A program that cannot be had here, or that does not take the network; the message says which."""
 
 
 class Program(Protocol):
@@ -185,38 +175,6 @@ class LavaProgram:
         if not self.seconds:
             self._recording()
         return self.seconds.pop(0)
-
-
-class SnnMlirProgram:
-    """What the package snn-mlir of another interpreter makes of the network in float32: a program of its own."""
-
-    def __init__(self, folder: Path, python: str | None, case: Case, expected: Array) -> None:
-        if python is None:
-            raise Absent("absent: see below")
-        self.folder, self.expected = folder, expected
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ExportWarning)  # the results are compared below
-            nb.save(case.network if case.file is None else nir.read(case.file), self.folder / "network.nir")
-        np.save(self.folder / "input.npy", case.spikes.reshape(len(case.spikes), -1).astype(np.int64))
-        command = [python, "-m", "snn_mlir", "run", str(self.folder)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise Absent(" ".join(done.stderr.split())[:300])
-
-    def differing(self) -> int:
-        """See ``Program``."""
-        found = np.loadtxt(self.folder / "build" / "results.csv", delimiter=",", ndmin=2)
-        return int((found.reshape(-1) != self.expected.reshape(-1)).sum())
-
-    def turn(self) -> float:
-        """See ``Program``: of the whole process, which prints every time step."""
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        runs = 10
-        for _ in range(runs):
-            subprocess.run([self.folder / "build" / "snn_exe"], stdout=subprocess.DEVNULL, check=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        return seconds / runs / len(self.expected)
 
 
 def programs(
