@@ -26,12 +26,14 @@ def in_causal_order(network: Network) -> Network:
     """Mark back edges (one time step of delay each), order populations causally and projections by target.
 
     A projection that is already marked stays marked and keeps its delay. Within a target the order is kept.
+    On a cycle the delay that all synapses of a projection have comes before its operator.
     """
     names = [p.name for p in network.populations]
     inputs, outputs = [p.name for p in network.inputs], [p.name for p in network.outputs]
     arcs = [DelayArc(p.source, p.target, p.min_delay_steps) for p in network.projections]
     is_back = back_arcs(inputs, names, arcs)
-    projections = [_one_later(p) if back else p for p, back in zip(network.projections, is_back, strict=True)]
+    delayed = _delays_first(network)
+    projections = [_one_later(p) if back else p for p, back in zip(delayed, is_back, strict=True)]
     order = causal_order(names, arcs, [p.is_back for p in projections])
     rank = {name: k for k, name in enumerate((*order, *outputs))}
     by_name = {p.name: p for p in network.populations}
@@ -44,6 +46,23 @@ def in_causal_order(network: Network) -> Network:
 
 def _one_later(p: Projection) -> Projection:
     return replace(p, delay_steps=freeze(p.delay_steps + 1, np.int64), is_back=True)
+
+
+def _delays_first(network: Network) -> Sequence[Projection]:
+    """Projections whose source is on a cycle with their target read past values, not those of the same time step."""
+    late = [p for p in network.projections if p.min_delay_steps and not p.delay_steps.all()]
+    if not late:
+        return network.projections
+    group = {p.name: k for k, g in enumerate(population_groups(network)) for p in g.populations}
+    moved = {id(p): _moved(p) for p in late if group.get(p.source, -1) == group.get(p.target, -2)}
+    return [moved.get(id(p), p) for p in network.projections]
+
+
+def _moved(p: Projection) -> Projection:
+    steps = int(p.target_delay_steps.min())
+    return replace(
+        p, delay_steps=freeze(p.delay_steps + steps), target_delay_steps=freeze(p.target_delay_steps - steps)
+    )
 
 
 @dataclass(frozen=True, slots=True)

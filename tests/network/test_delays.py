@@ -134,6 +134,23 @@ def test_an_impulse_in_a_loop_comes_back_after_the_delay() -> None:
     assert np.flatnonzero(run(network, {"in": spikes}, 8)["a"]).tolist() == [0, 3, 6]
 
 
+def test_the_delay_after_an_operator_in_a_loop_comes_before_it_as_far_as_all_share_it() -> None:
+    """The simulator takes a time step of a loop at a time: a projection in it may not read the present."""
+    spikes = np.zeros((8, 2))
+    spikes[0] = 20.0
+    each = nir.Linear(np.array([[20.0, 0.0], [0.0, 20.0]]))
+    nodes = {"in": port(2), "a": lif(2, theta=0.5), "out": out(2), "w": each, "d": delay(0.002, 0.003)}
+    network = from_nir(graph_of(nodes, [("in", "a"), ("a", "w"), ("w", "d"), ("d", "a"), ("a", "out")], dt=DT))
+    assert marks(network) == []
+    p = next(p for p in network.projections if p.source == p.target)
+    assert (p.delay_steps, p.target_delay_steps.tolist()) == (2, [0, 1])
+    assert same_network(from_nir(to_nir(network)), network)
+    fired = run(network, {"in": spikes}, 8)["a"]
+    assert [np.flatnonzero(fired[:, k]).tolist() for k in range(2)] == [[0, 2, 4, 6], [0, 3, 6]]
+    forward = from_nir(chain(port(2), each, delay(0.002, 0.003), lif(2), out(2), dt=DT)).projections[0]
+    assert (forward.delay_steps, forward.target_delay_steps.tolist()) == (0, [2, 3])
+
+
 def test_which_edge_is_back_is_decided_by_names() -> None:
     names = ["a", "b", "c"]
     arcs = [
