@@ -78,15 +78,23 @@ class _Builder:
 
     def _current(self, k: int, p: Projection) -> Any:
         step = self.step
-        value = step.sent(p.source, p.delay_steps, p.operator.input_shape)
-        for part in parts_of(p.operator):
-            value = step.part(part, value)
-        if p.target_delay_steps.any() or p.target_delay_steps.ndim:
-            value = step.delayed(value, p.target_delay_steps)
+        if p.source not in step.now and not p.delay_steps.all():  # the delay after the operator closes a cycle
+            value = step.awaited(lambda: self._sums(p), p.target_delay_steps, p.operator.output_shape)
+        else:
+            value = self._sums(p)
+            if p.target_delay_steps.any() or p.target_delay_steps.ndim:
+                value = step.delayed(value, p.target_delay_steps)
         given: dict[str, Any] = {"index": integer(k), "nodes": texts(p.nodes), "delay_nodes": texts(p.delay_nodes)}
         given["is_back"] = IntegerAttr(int(p.is_back), i1)
         given["bias"] = None if p.bias is None else self.resources.attribute(p.bias)
         return step.op(CurrentOp, [value], value.type, **given)
+
+    def _sums(self, p: Projection) -> Any:
+        """What a projection's operator makes of the values that arrive."""
+        value = self.step.sent(p.source, p.delay_steps, p.operator.input_shape)
+        for part in parts_of(p.operator):
+            value = self.step.part(part, value)
+        return value
 
     def _neuron(self, p: Population) -> dict[str, Any]:
         given = neuron_attributes(p.neuron, self.resources)

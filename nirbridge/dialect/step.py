@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, SSAValue
 
@@ -25,7 +24,7 @@ class StepBuilder:
         self.resources = Resources()
         self.block = Block()
         self.now: dict[str, Any] = {}
-        self._awaited: list[tuple[Any, str]] = []
+        self._awaited: list[tuple[Any, Callable[[], Any]]] = []
 
     def op(self, kind: type[Any], operands: Sequence[SSAValue], result: Any, **attributes: Any) -> Any:
         """Append an operation with one result, which is returned."""
@@ -44,21 +43,25 @@ class StepBuilder:
         """Values that a source sent some time steps ago; the source may come later if each is delayed."""
         if not delays.any() and not delays.ndim:
             return self.now[source]
-        kind, steps = tensor_type(self.element, None, *shape), self.resources.attribute(np.asarray(delays, np.int64))
+        return self.awaited(lambda: self.now[source], delays, shape)
+
+    def awaited(self, make: Callable[[], Any], delays: Array, shape: Shape) -> Any:
+        """Values some time steps ago of a value that ``make`` gives after the neurons of the time step."""
+        kind, steps = tensor_type(self.element, None, *shape), self.resources.attribute(delays)
         operation = DelayOp.create(operands=[], result_types=[kind], attributes={"steps": steps})
         self.block.add_op(operation)
-        self._awaited.append((operation, source))
+        self._awaited.append((operation, make))
         return operation.results[0]
 
     def connect(self) -> None:
-        """Give every delay the values of its source."""
-        for operation, source in self._awaited:
-            operation.operands = [self.now[source]]
+        """Give every delay the values that it delays."""
+        for operation, make in self._awaited:  # which may append further delays
+            operation.operands = [make()]
         self._awaited.clear()
 
     def delayed(self, value: Any, delays: Array) -> Any:
         """A value some time steps ago."""
-        steps = self.resources.attribute(np.asarray(delays, np.int64))
+        steps = self.resources.attribute(delays)
         return self.op(DelayOp, [value], value.type, steps=steps)
 
     def part(self, part: Operator, x: Any) -> Any:

@@ -89,4 +89,25 @@ def no_input(rng: np.random.Generator) -> Network:
     return Network(1e-3, TIMING, (a,), (Projection("a", "out", Identity((4,))),), (), (Port("out", (4,)),))
 
 
-NETWORKS: list[Any] = [*ORACLES, several_ports, one_axis, long_rows, no_input]
+def late_sums(rng: np.random.Generator) -> Network:
+    """Delays after operators: of an input, and on cycles whose operators take values of the same time step."""
+    a, b = Population("a", (6,), lif()), Population("b", (4,), lif(reset="subtract", v_min=-1 / 32))
+    edges = (
+        Projection("in", "a", Dense(grid(rng, 6, 5)), target_delay_steps=freeze(np.arange(6) % 3)),
+        Projection("a", "a", Dense(grid(rng, 6, 6)), target_delay_steps=freeze(np.arange(1, 7, dtype=np.uint8))),
+        Projection(
+            "b",
+            "a",
+            Chain((Dense(grid(rng, 6, 4)), Scale(grid(rng, 6)))),
+            freeze(grid(rng, 6)),
+            delay_steps=freeze(np.array([0, 2, 0, 1])),
+            target_delay_steps=freeze(np.int64(2)),
+            is_back=True,
+        ),
+        Projection("a", "b", Dense(grid(rng, 4, 6))),
+        Projection("b", "out", Identity((4,)), target_delay_steps=freeze(np.arange(4))),
+    )
+    return Network(1e-3, TIMING, (a, b), edges, (Port("in", (5,)),), (Port("out", (4,)),))
+
+
+NETWORKS: list[Any] = [*ORACLES, several_ports, one_axis, long_rows, no_input, late_sums]

@@ -21,7 +21,7 @@ from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.simulate import simulate
 from nirbridge.simulators.types import Probe
 from tests.dialect.jit import Compiled
-from tests.dialect.networks import NETWORKS, long_rows, no_input, several_ports
+from tests.dialect.networks import NETWORKS, late_sums, long_rows, no_input, several_ports
 from tests.emitters.c.programs import ALL, random_inputs, random_networks
 from tests.emitters.oracles import TIMING, grid, lif
 from tests.tools import needs
@@ -135,7 +135,7 @@ ALL_FORMS = [
 
 
 @pytest.mark.parametrize("forms", ALL_FORMS)
-@pytest.mark.parametrize("make", [NETWORKS[1], NETWORKS[3], several_ports])
+@pytest.mark.parametrize("make", [NETWORKS[1], NETWORKS[3], several_ports, late_sums])
 def test_every_form_has_the_same_bits(make: Any, forms: Forms, tmp_path: Path) -> None:
     needs("mlir")
     network = make(np.random.default_rng(1))

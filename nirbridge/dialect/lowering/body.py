@@ -292,7 +292,7 @@ def _name(op: Any) -> str:
 def _named(value: Any) -> str:
     """The node that a delayed value is of: its source, or the target of a synapse."""
     owner = value.owner
-    if isinstance(owner, ScanOp):
+    if isinstance(owner, ScanOp) and isinstance(owner.x.owner, InputOp):  # else an operator that is batched over time
         return _name(owner.x.owner)
     while not isinstance(owner, NeuronBase | OutputOp):  # forwards, which a projection ends
         (use, *_) = owner.results[0].uses

@@ -15,7 +15,7 @@ def delayed(f: FunctionText, past: Tensor | None, now: Tensor | None, delays: Ar
 
     ``past``: ``[batch, depth, *shape]``; ``now``: ``[batch, *shape]``, needed where a delay is 0.
     """
-    delays = np.asarray(delays)
+    delays = np.asarray(delays, np.int64)
     if not delays.any():
         assert now is not None, "a source is computed before its targets"
         return now
