@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 
 _LINE = re.compile(r"^time steps took (\d+\.\d+) s$", re.MULTILINE)
 _HEARD: ContextVar[list[float] | None] = ContextVar("_HEARD", default=None)
@@ -38,6 +39,11 @@ def hear_own_time(log: str) -> None:
     lines = _LINE.findall(log)
     if lines:
         add_own_time(float(lines[-1]))
+
+
+def hear_log(log: Path) -> None:
+    """The same of a log in a file."""
+    hear_own_time(log.read_text(encoding="utf-8", errors="replace"))
 
 
 @contextmanager

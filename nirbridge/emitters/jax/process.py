@@ -17,7 +17,7 @@ from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact, npz_bytes, write_artifact
 from nirbridge.emitters.lava.runtime.run import RunLimits, judge
 from nirbridge.emitters.lava.runtime.supervision import run_supervised, start_guard
-from nirbridge.emitters.own_time import hear_own_time
+from nirbridge.emitters.own_time import hear_log
 from nirbridge.emitters.program_runs import Ran, record_program
 from nirbridge.errors import ModelError, ToolMissing
 from nirbridge.simulators.inputs import Input
@@ -109,7 +109,7 @@ def _ran(
         _supervise(guarding, [sys.executable, *paths, str(steps)], scratch, seconds, steps, progress)
         with np.load(scratch / "out.npz", allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in arrays.files}
-        hear_own_time((scratch / "log").read_text(encoding="utf-8", errors="replace"))
+        hear_log(scratch / "log")
     outputs = {p["name"]: found[p["id"]] for p in facts["outputs"]}
     return {key: found[name] for key, name in names.items()}, outputs
 

@@ -17,6 +17,7 @@ from nirbridge.emitters.artifact import Artifact, npz_bytes, write_artifact
 from nirbridge.emitters.lava.runtime.probes import requested
 from nirbridge.emitters.lava.runtime.run import RunLimits, judge, opened_inputs
 from nirbridge.emitters.lava.runtime.supervision import run_supervised, start_guard
+from nirbridge.emitters.own_time import hear_log
 from nirbridge.errors import Diagnostic, FileError, ToolMissing, UsageError, quoted
 from nirbridge.simulators.inputs import Input
 from nirbridge.simulators.recording_file import read_recording
@@ -80,6 +81,7 @@ def run_program(
         command = [*_command(scratch, count), *(("--timing", "simple", "--stages") if stages else ())]
         end = run_supervised(guarding, command, scratch, seconds, quiet, count * samples, progress, tool="SANA-FE")
         judge(scratch / "program", end, scratch, seconds, quiet)
+        hear_log(scratch / "log")
         return probes.recording(read_recording(scratch / "out.npz", max_bytes=sys.maxsize))
 
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from nirbridge.emitters.artifact import write_artifact
 from nirbridge.emitters.lava.emit import emit
 from nirbridge.emitters.lava.runtime.run import run_program
+from nirbridge.emitters.own_time import listen_to_own_time
 from nirbridge.errors import UsageError
 from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Conv, Dense
@@ -130,7 +132,11 @@ def test_outputs_read_through_a_matrix_and_two_samples(tmp_path: Path, lava_pyth
     scaled = {name: a * (0.5 if name == "values" else 1) for name, a in inputs.items()}
     both = {name: np.stack([a, a[::-1]], axis=1) for name, a in scaled.items()}
     write_artifact(emit(q), tmp_path / "program")
-    ran = run_program(tmp_path / "program", both, python=lava_python)
+    with listen_to_own_time() as told:
+        start = perf_counter()
+        ran = run_program(tmp_path / "program", both, python=lava_python)
+    assert 0 < sum(told) < perf_counter() - start
+    assert len(told) == 1  # of both samples
     v = made.Oracle(q).run({name: a[::-1] for name, a in inputs.items()}, STEPS)["read", "v"]
     assert read.bias is not None
     expected = np.concatenate([np.zeros((1, 3)), v[:-1] / 64]) @ weight.weight.T + read.bias

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import nirbridge as nb
 from nirbridge.emitters.lava.runtime.run import RunLimits
+from nirbridge.emitters.own_time import listen_to_own_time
 from nirbridge.emitters.sanafe.emit import SANAFE, SanafeOptions
 from nirbridge.emitters.sanafe.run import run_program
 from nirbridge.errors import DoesNotFit, ModelError, UsageError
@@ -46,7 +47,10 @@ def assert_equal(mapped: MappedNetwork, *, batch: int | None = None) -> None:
     inputs = spikes_for(integers_of(mapped), batch=batch)
     other = expected(mapped, inputs)
     assert any(bool(a.any()) for (_, name), a in other.arrays.items() if name == "s"), "nothing fires"
-    assert_same(SANAFE.run(SANAFE.emit(mapped), inputs, record=probes(mapped)), other)
+    with listen_to_own_time() as told:
+        assert_same(SANAFE.run(SANAFE.emit(mapped), inputs, record=probes(mapped)), other)
+    assert len(told) == 1
+    assert told[0] > 0
 
 
 SOFT = {"reset": "subtract", "reset_amount": 3000, "dv": 777}

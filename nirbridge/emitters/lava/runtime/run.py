@@ -18,6 +18,7 @@ from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import MANIFEST, Artifact, npz_bytes, write_artifact
 from nirbridge.emitters.lava.runtime.environment import find_python
 from nirbridge.emitters.lava.runtime.supervision import run_supervised, start_guard, sweep_shared
+from nirbridge.emitters.own_time import hear_log
 from nirbridge.errors import FileError, ModelError, UsageError, quoted
 from nirbridge.network.model import Network, Port, Timing
 from nirbridge.simulators.inputs import Input, open_inputs
@@ -87,6 +88,7 @@ def run_program(
         command += ["--scratch", str(scratch), "--steps", str(count), "--records", f"{scratch}/records.json"]
         end = run_supervised(guarding, command, scratch, seconds, run_limits.quiet_s, count, progress)
         judge(folder, end, scratch, seconds, run_limits.quiet_s)
+        hear_log(scratch / "log")
         return read_recording(scratch / "out.npz", max_bytes=sys.maxsize)  # written for this run alone: no limit
 
 
