@@ -8,14 +8,15 @@ ends that add in the reference's order (``EXACT``) alone, and the trial holds ea
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.errors import ModelError, ToolMissing, UsageError, quoted
+from nirbridge.errors import ModelError, NirbridgeError, ToolMissing, UsageError, quoted
 from nirbridge.network.model import Network
 from nirbridge.simulators.backends import EXACT
 from nirbridge.simulators.inputs import Input, open_inputs
@@ -66,7 +67,8 @@ def simulate_best(
     for number, name in enumerate(names):
         if progress is not None:
             progress(f"try {name}", number / len(names))
-        trials[name] = _tried(network, name, head, record, options, run, expected)
+        trial = partial(_tried, network, name, head, record, options, run, expected)
+        trials[name] = trial() if expected is None else _guarded(trial)
         if expected is None:
             expected = _everything(trials[name], head, run)
     chosen = min((name for name in trials if trials[name].simulator is not None), key=lambda n: trials[n].seconds)
@@ -87,6 +89,17 @@ def _head(network: Network, inputs: Any, steps: int | None, dtype: str) -> tuple
     return {name: np.asarray(value)[:count] for name, value in opened.values.items()}, count
 
 
+def _guarded(trial: Callable[[], _Trial]) -> _Trial:
+    """A trial of another back end than the reference: one that fails is no candidate."""
+    try:
+        return trial()
+    except ToolMissing as error:
+        return _Trial(None, 0.0, f"absent: {error.problems[0].found}")
+    except Exception as error:
+        first = error.problems[0] if isinstance(error, NirbridgeError) else f"{type(error).__name__}: {error}"
+        return _Trial(None, 0.0, f"failed: {first}")
+
+
 def _tried(
     network: Network,
     name: str,
@@ -97,10 +110,7 @@ def _tried(
     expected: Mapping[Key, Array] | None,
 ) -> _Trial:
     """One back end on the head of the input; ``expected``: the arrays of the reference, None for the reference."""
-    try:
-        simulator = prepare_simulator(network, backend=name, **options)
-    except ToolMissing as error:
-        return _Trial(None, 0.0, f"absent: {error.problems[0].found}")
+    simulator = prepare_simulator(network, backend=name, **options)
     if expected is not None:
         differs = _first_difference(expected, _everything(_Trial(simulator, 0.0, ""), head, run))
         if differs:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import nirbridge as nb
-from nirbridge.errors import ToolMissing, UsageError
+from nirbridge.errors import ModelError, ToolMissing, UsageError
 from nirbridge.network.model import Network
 from nirbridge.pipeline import network_of_shapes
 from nirbridge.simulators import best
@@ -57,13 +57,15 @@ def data() -> Any:
 
 
 def planted(
-    monkeypatch: pytest.MonkeyPatch, seconds: dict[str, float], wrong: str = "", absent: str = ""
+    monkeypatch: pytest.MonkeyPatch, seconds: dict[str, float], wrong: str = "", absent: str = "", failing: Any = None
 ) -> dict[str, Slowed]:
     clock, made = Clock(), {}
 
     def prepare(network: Network, *, backend: str, **options: Any) -> Slowed:
         if backend == absent:
             raise ToolMissing.of(f"backend '{backend}'", "numba is not installed")
+        if failing and backend in failing:
+            raise failing[backend]
         made[backend] = Slowed(network, backend, clock, seconds[backend], backend == wrong)
         return made[backend]
 
@@ -97,6 +99,20 @@ def test_one_that_is_not_installed_is_said(network: Network, data: Any, monkeypa
     planted(monkeypatch, TIMES | {"event": 0.01}, absent="numpy")
     run = nb.simulate(network, data, backend="best")
     assert (run.meta["backend"], run.meta["candidates"]["numpy"]) == ("event", "absent: numba is not installed")
+
+
+def test_one_that_fails_is_no_candidate_and_the_reference_is_an_error(
+    network: Network, data: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusal = ModelError.of("population 'a'", "has no kernel")
+    planted(monkeypatch, TIMES, failing={"numpy": RuntimeError("no kernel"), "fast": refusal})
+    run = nb.simulate(network, data, backend="best")
+    assert run.meta["backend"] == "event"
+    told = {"numpy": "failed: RuntimeError: no kernel", "fast": "failed: population 'a': has no kernel"}
+    assert run.meta["candidates"] == {"reference": "equal", **told, "event": "equal"}
+    planted(monkeypatch, TIMES, failing={"reference": refusal})
+    with pytest.raises(ModelError, match="has no kernel"):
+        nb.simulate(network, data, backend="best")
 
 
 def test_the_bits_are_those_of_the_reference(network: Network, data: Any) -> None:
