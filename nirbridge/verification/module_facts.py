@@ -54,8 +54,13 @@ the numbers among which constants are looked up."""
 
 def trial_bytes(network: Network, module: Any, steps: int, samples: int) -> int:
     """Bytes that a trial of ``steps`` time steps and ``samples`` samples takes."""
+    return run_bytes(network, parameter_count(module), steps, samples)
+
+
+def run_bytes(network: Network, parameters: int, steps: int, samples: int) -> int:
+    """The same for a module with ``parameters`` parameters."""
     values = network.neurons + sum(math.prod(p.shape) for p in (*network.inputs, *network.outputs))
-    return PARAMETER_BYTES * parameter_count(module) + VALUE_BYTES * values * steps * samples
+    return PARAMETER_BYTES * parameters + VALUE_BYTES * values * steps * samples
 
 
 def parameter_count(module: Any) -> int:

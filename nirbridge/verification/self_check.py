@@ -27,6 +27,7 @@ from nirbridge.verification.measured import Measurement, measure_import
 from nirbridge.verification.module_facts import (
     has_active_dropout,
     leaf_modules,
+    module_tensors,
     network_multiplications,
     parameter_count,
     trial_bytes,
@@ -107,7 +108,7 @@ def self_check(
     number_of_inputs = INPUTS if inputs is None else inputs
     is_default = inputs is None and measure is None
     if is_default and parameter_count(module) * (number_of_inputs + 1) * EFFORTS[-1].steps > AFFORDABLE:
-        return _skipped(f"{parameter_count(module):,} parameters").document()
+        return skipped(f"{parameter_count(module):,} parameters").document()
     network = from_nir(graph)
     samples = finite_samples(tuple(sample) if isinstance(sample, tuple | list) else (sample,))
     shapes, ports = [s.shape for s in samples], [p.shape for p in network.inputs]
@@ -116,12 +117,12 @@ def self_check(
         return _out_of_room(network, module, _natural(shapes, ports, EFFORTS[-1]), measure).document()
     effort, cost = _effort(network, module, shapes, ports, number_of_inputs, efforts)
     if is_default and cost > AFFORDABLE:
-        return _skipped(f"about {cost:.1e} multiplications").document()
+        return skipped(f"about {cost:.1e} multiplications").document()
     options = [r for r in trial_readings(shapes, ports, effort) if _fits(network, module, [r])]
     with preserved_module(module):
-        trials = Trials(network, forms, samples, lambda: (private or deep_copy)(module), module)
+        trials = Trials(network, forms, samples, lambda: (private or deep_copy)(module), module_tensors(module))
         notes = str(graph.metadata.get(f"{PREFIX}notes", ""))
-        outcome = _outcome(trials, options, number_of_inputs, accepted, notes)
+        outcome = outcome_of(trials, options, number_of_inputs, accepted, notes)
         measured = None if measure is None else measure_import(trials, module, measure, limit_of_user() or ROOM)
     axis = None if are_axes_given else copied_axis(network)
     if axis is not None and outcome.outcome == "identical":
@@ -130,7 +131,8 @@ def self_check(
     return replace(outcome, text=text, measured=measured).document()
 
 
-def _skipped(why: str) -> SelfCheck:
+def skipped(why: str) -> SelfCheck:
+    """No check, and why."""
     limit = f"by default at most {AFFORDABLE:,} multiplications in all runs"
     return SelfCheck("skipped", f"skipped: {why}, {limit}; force it with check=1 (--check 1)")
 
@@ -175,9 +177,10 @@ def _effort(
     return efforts[-1], cost
 
 
-def _outcome(
-    trials: Trials, options: Sequence[TrialReading], inputs: int, accepted: Sequence[str], notes: str
+def outcome_of(
+    trials: Trials, options: Sequence[TrialReading], inputs: int, accepted: Sequence[str] = (), notes: str = ""
 ) -> SelfCheck:
+    """The module and the import on several inputs, under the reading that fits. Raises UnequalImport."""
     first: list[Trial] = []
     for candidate in trials.candidates(options):
         tried = _on_every_input(trials, candidate, inputs)

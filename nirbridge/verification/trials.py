@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +15,6 @@ from nirbridge.importers.neuron_specs import NeuronSpecs
 from nirbridge.network.model import Network
 from nirbridge.simulators.simulate import Probe, simulate
 from nirbridge.verification.matching import matched_membranes, matched_outputs, matched_spikes
-from nirbridge.verification.module_facts import module_tensors
 from nirbridge.verification.original_runs import OriginalRun, run_original
 from nirbridge.verification.random_inputs import GAINS, draw_values
 from nirbridge.verification.rounding import DOUBLE, SINGLE, ModuleConstants, rounding_bounds
@@ -55,7 +54,10 @@ class Trial:
 
 
 class Trials:
-    """The module, the network, and how the two are run; ``wide``: in float64; ``chosen``: what the outcome is about."""
+    """The module, the network, and how the two are run; ``wide``: in float64; ``chosen``: what the outcome is about.
+
+    ``tensors``: the numbers that the module computes with.
+    """
 
     def __init__(
         self,
@@ -63,10 +65,10 @@ class Trials:
         forms: NeuronSpecs,
         samples: Sequence[Array],
         private: Callable[[], Any],
-        module: Any,
+        tensors: list[Array],
     ) -> None:
         self.network, self.forms, self.samples, self.private = network, forms, samples, private
-        self.constants = ModuleConstants(module_tensors(module))
+        self.constants = ModuleConstants(tensors)
         self.shapes = {n.name: n.shape for n in (*network.populations, *network.outputs)}
         self.failures: dict[str, str] = {}
         self.unmatched: dict[str, str] = {}
@@ -173,12 +175,15 @@ class Trials:
         return {**run.recording.arrays, **{(name, "s"): values for name, values in fed.items()}}
 
     def _ran(self, reading: TrialReading, arrays: Sequence[Array], seed: int, *, stops: bool) -> OriginalRun | None:
-        calls = reading.calls(arrays)
         try:
-            return run_original(self.private, self.forms, calls, wide=self.wide, seed=seed, stops_at_loops=stops)
+            return self.run_module(reading.calls(arrays), seed, stops=stops)
         except Exception as error:  # whatever the user's code raises
             self.failures.setdefault(reading.words, f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
             return None
+
+    def run_module(self, calls: Iterable[Sequence[Array]], seed: int, *, stops: bool) -> OriginalRun:
+        """The module on the arguments of each call; ``stops``: see ``run_original``. Raises whatever it raises."""
+        return run_original(self.private, self.forms, calls, wide=self.wide, seed=seed, stops_at_loops=stops)
 
     def _tried(self, reading: TrialReading, number: int) -> Iterator[Trial]:
         """The reading on one input, in every form that the run allows."""

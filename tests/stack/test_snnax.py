@@ -158,7 +158,7 @@ def test_what_cannot_be_imported_is_named() -> None:
         nb.load(module, sample=np.zeros(4))
     text = str(caught.value)
     assert "layer '1' (LIF): init_fn gives an initial state" in text
-    assert "layer '2' (IAF): the layer after it hears its state, not its spikes" in text
+    assert "layer '2' (IAF): the layer after it receives its state, not its spikes" in text
     assert "layer '3' (AdaptiveLIF): an adaptation" in text
     layers = [linear(4, 5), snn.LIF([0.9, 0.9])]
     with pytest.raises(ModelError, match="a forward_fn of its own"):

@@ -25,11 +25,7 @@ def network(firing: str = "ab") -> Network:
 
 
 def trials(firing: str = "ab", **own: Any) -> Trials:
-    class Module:
-        def modules(self) -> list[Any]:
-            return []
-
-    made = Trials(network(firing), {}, [np.zeros(3)], lambda: None, Module())
+    made = Trials(network(firing), {}, [np.zeros(3)], lambda: None, [])
     for name, value in own.items():
         setattr(made, name, value)
     return made

@@ -19,7 +19,7 @@ from nirbridge.verification.self_check import (
     SelfCheck,
     _copies,
     _effort,
-    _outcome,
+    outcome_of,
     self_check,
 )
 from nirbridge.verification.trials import STEPS, Trial
@@ -75,7 +75,7 @@ class Runs:
 
 
 def outcome(runs: Runs, inputs: int = 2, accepted: tuple[str, ...] = ()) -> SelfCheck:
-    return _outcome(runs, "readings", inputs, accepted, "notes")  # type: ignore[arg-type]
+    return outcome_of(runs, "readings", inputs, accepted, "notes")  # type: ignore[arg-type]
 
 
 def test_equal_runs_in_words() -> None:

@@ -70,9 +70,9 @@ def test_what_does_not_fit_is_said_with_a_way_out(check: int | None, monkeypatch
 
 def test_readings_with_more_time_steps_are_left_out_where_they_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[Any] = []
-    really = checks._outcome
+    really = checks.outcome_of
     monkeypatch.setattr(
-        checks, "_outcome", lambda t, options, *rest: (tried.extend(options), really(t, options, *rest))[1]
+        checks, "outcome_of", lambda t, options, *rest: (tried.extend(options), really(t, options, *rest))[1]
     )
     assert outcome()["outcome"] == "identical"
     assert tried == trial_readings([(12,)], [(12,)], EFFORTS[0])

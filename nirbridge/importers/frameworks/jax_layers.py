@@ -1,6 +1,6 @@
 """Layers of JAX frameworks one after the other as a network: what Spyx and SNNAX share.
 
-JAX is not imported: parameters are read by numpy. A module is read by its parameters, it is not run.
+JAX is not imported: parameters are read by numpy. A module is read by its parameters; ``jax_runs`` runs it for a check.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """SNNAX 0.0.1 (equinox): LIF, LIFSoftReset, SimpleLIF, IAF, SimpleIAF and LI in a Sequential.
 
-Every layer hears what the layer before it had at the end of the previous time step (``default_forward_fn``), so each
-passage from a layer to the next one has a delay of one time step, layers without a state among them; the first layer
-hears its input at once. LIF and IAF add the synaptic current of the time step before, which is one more. Decays of LIFs
-are cut to 0.5 … 1.
+Every layer receives the values of the layer before it at the end of the previous time step (``default_forward_fn``), so
+each passage from a layer to the next one has a delay of one time step, layers without a state among them; the first
+layer receives its input at once. LIF and IAF add the synaptic current of the time step before, which is one more.
+Decays of LIFs are cut to 0.5 … 1.
 ``LIF``: ``V = a V + (1 - a) I``, ``I = b I + (1 - b) x``, reset to 0 or ``reset_val``; ``LIFSoftReset`` subtracts 1 or
 ``reset_val``; ``SimpleLIF`` has no current and subtracts ``softplus(reset_val)`` where one is given. Source:
 ``snnax/snn/layers/*.py``; measured in ``tests/stack/test_snnax.py``.
@@ -30,6 +30,7 @@ from nirbridge.importers.frameworks.jax_layers import (
     raise_faults,
     sample_shape,
 )
+from nirbridge.importers.frameworks.jax_runs import snnax_module, with_jax_check
 from nirbridge.importers.neuron_specs import ImportedNeuron
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Conv, Dense, Reshape, SumPool
@@ -47,16 +48,18 @@ REFUSED = {
 }
 
 
-def from_snnax(module: Any, sample: Any, *, dt: float = DT) -> Any:
+def from_snnax(module: Any, sample: Any, *, dt: float = DT, check: int | None = None) -> Any:
     """A SNNAX ``Sequential``, or a ``StatefulModel`` that is a chain, as a ``nir.NIRGraph`` with the same spikes.
 
     Args:
-        module: layers of snnax and of equinox; it is not changed nor run.
+        module: layers of snnax and of equinox; it is not changed.
         sample: an input of the module; its last axes count, ``[features]`` or ``[channels, rows, columns]``.
         dt: seconds per time step; SNNAX counts time steps, so any dt gives the same spikes.
+        check: random inputs on which the module is run and compared (0: none; None: 2, where that is cheap).
 
     Raises:
         ModelError: every layer that cannot be represented; a graph that is no chain.
+        UnequalImport: the import does not compute the same as the module.
         UsageError: an invalid argument.
     """
     layers = list(getattr(module, "layers", ()))
@@ -71,7 +74,7 @@ def from_snnax(module: Any, sample: Any, *, dt: float = DT) -> Any:
         if not _read(stack, Layer(part, str(k), faults), is_last=k == len(layers) - 1):
             break
     raise_faults(faults)
-    return stack.graph("a SNNAX module", ())
+    return with_jax_check(stack.graph("a SNNAX module", ()), snnax_module(module), sample, check)
 
 
 def _check_chain(module: Any) -> None:
@@ -93,7 +96,7 @@ def _read(stack: LayerStack, layer: Layer, *, is_last: bool) -> bool:
     name = class_of(layer.module, dict.fromkeys((*NEURONS, *REFUSED, *_LAYERS)))
     if name in NEURONS:
         if name in LAST_ONLY and not is_last:
-            found = "the layer after it hears its state, not its spikes (snnax 0.0.1)"
+            found = "the layer after it receives its state, not its spikes (snnax 0.0.1)"
             layer.fault(found, "supported as the last layer", "use LIF or SimpleLIF")
         _check_start(layer, stack)
         stack.neurons(layer.place, _NEURONS[str(name)](layer, stack))

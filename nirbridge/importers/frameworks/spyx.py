@@ -29,6 +29,7 @@ from nirbridge.importers.frameworks.jax_layers import (
     raise_faults,
     sample_shape,
 )
+from nirbridge.importers.frameworks.jax_runs import spyx_module, with_jax_check
 from nirbridge.importers.frameworks.late_reset import late_subtraction
 from nirbridge.importers.neuron_specs import ImportedNeuron, Recurrence
 from nirbridge.network.neurons import neuron
@@ -45,19 +46,21 @@ REFUSED = {
 }
 
 
-def from_spyx(module: Any, sample: Any, *, dt: float = DT) -> Any:
+def from_spyx(module: Any, sample: Any, *, dt: float = DT, check: int | None = None) -> Any:
     """A Spyx ``Sequential``, or one neuron, as a ``nir.NIRGraph`` that computes the same spikes.
 
     Args:
-        module: ``spyx.nn.Sequential`` of nnx.Linear, nnx.Conv, SumPool, Flatten and neurons; it is not changed nor run.
+        module: ``spyx.nn.Sequential`` of nnx.Linear, nnx.Conv, SumPool, Flatten and neurons; it is not changed.
         sample: an input of the module; its last axes count, ``[features]`` or ``[rows, columns, channels]``.
         dt: seconds per time step; Spyx counts time steps, so any dt gives the same spikes.
+        check: random inputs on which the module is run and compared (0: none; None: 2, where that is cheap).
 
     Returns:
         The graph; images are ``[channels, rows, columns]`` in it, which a note says.
 
     Raises:
         ModelError: every layer that cannot be represented.
+        UnequalImport: the import does not compute the same as the module.
         UsageError: an invalid argument.
     """
     layers = _flat(module)
@@ -72,7 +75,7 @@ def from_spyx(module: Any, sample: Any, *, dt: float = DT) -> Any:
             break
     reader.finish()
     notes = ("images are [channels, rows, columns], in Spyx [rows, columns, channels]",) if is_image else ()
-    return reader.stack.graph("a Spyx module", notes)
+    return with_jax_check(reader.stack.graph("a Spyx module", notes), spyx_module(module), sample, check)
 
 
 def _input_axes(layer: Any) -> int:

@@ -132,8 +132,7 @@ def with_self_check(
         UnequalImport: the two differ by more than rounding.
         UsageError: ``inputs`` is no whole number from 0.
     """
-    if inputs is not None and (isinstance(inputs, bool) or not isinstance(inputs, int) or inputs < 0):
-        raise UsageError.of("check", f"{inputs!r}", "a whole number from 0 (no check)", "for example check=2")
+    check_count(inputs)
     if inputs == 0:
         return graph
     deviates = bool(accept) and accepted_in(str(graph.metadata.get(PREFIX + "notes", "")))
@@ -142,3 +141,9 @@ def with_self_check(
     outcome = load_attribute(CHECKER)(module, sample, graph, forms, inputs, **more)
     graph.metadata[KEY] = json.dumps(outcome, sort_keys=True)
     return graph
+
+
+def check_count(inputs: int | None) -> None:
+    """Raises UsageError for a number of random inputs that is no whole number from 0 (None: the default)."""
+    if inputs is not None and (isinstance(inputs, bool) or not isinstance(inputs, int) or inputs < 0):
+        raise UsageError.of("check", f"{inputs!r}", "a whole number from 0 (no check)", "for example check=2")
