@@ -130,6 +130,7 @@ def test_a_program_replaces_nothing_but_a_program(place: str, capsys: pytest.Cap
 def test_a_program_goes_where_a_link_leads(capsys: pytest.CaptureFixture[str]) -> None:
     Path("link").symlink_to("program")
     assert run(["emit", "m.nir", "--to", "lava", "-o", "link"]) == 0
+    assert "integers of the chip loihi2, the default of --to lava; --chip names another" in capsys.readouterr().out
     assert Path("link").is_symlink()
     assert Path("program/run.py").read_bytes() != b"precious"
 

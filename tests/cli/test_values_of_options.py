@@ -309,6 +309,20 @@ def test_a_model_is_emitted_for_loihi2_by_default(monkeypatch: pytest.MonkeyPatc
     assert other == (("x", network, "chip loihi2", None), own | {"keep_early_spikes": True, "weight_bits": 3})
 
 
+@pytest.mark.parametrize(
+    ("model", "target", "options", "chip"),
+    [
+        ("m.nir", "c", {}, "loihi2"),
+        ("m.nir", "c", {"chip": "loihi1"}, None),
+        ("m.nir", "onnx", {}, None),
+        ("m.nir", "lava", {"floating": True}, None),
+        ("m.q.npz", "c", {}, None),
+    ],
+)
+def test_a_chip_that_was_not_named_is_told(model: str, target: str, options: Any, chip: str | None) -> None:
+    assert emit_command.assumed_chip(model, target, **(PLAIN | options)) == chip
+
+
 # -- the command line --------------------------------------------------------------------------------------------------
 
 

@@ -71,13 +71,24 @@ def command(model: str, target: str, output: str, as_json: bool, **options: Any)
     check_program_folder(output)
     program = emitted(model, target, **options)
     manifest = write_program(program, output)
+    assumed = assumed_chip(model, target, **options)
     about = {"output": output, "digest": program.digest, "target": target, "faults": reported_faults()}
+    about["assumed_chip"] = assumed
     of_lava = f", {manifest['processes']} Lava processes, {manifest['tag']}" if target == "lava" else ""
     lines = [f"{output}: {counted(len(program.files), 'file')}{of_lava}", f"digest {program.digest}"]
+    if assumed is not None:
+        lines.append(f"integers of the chip {assumed}, the default of --to {target}; --chip names another")
     if can_run(target):
         lines.append(f"run with: nirbridge run {output} --input IN.npy -o OUT.npz")
     lines += manifest.get("notes", [])
     print_result({**about, "manifest": manifest} if as_json else lines)
+
+
+def assumed_chip(model: str, target: str, *, chip: str | None, floating: bool, **_: Any) -> str | None:
+    """The chip whose integers the program computes where none was named; None: named, in the model, or no integers."""
+    from nirbridge.pipeline import default_chip
+
+    return None if chip or floating or model.endswith(".q.npz") else default_chip(target)
 
 
 def emitted(model: str, target: str, chip: str | None, **options: Any) -> Artifact:

@@ -136,7 +136,9 @@ def test_refusals(digits: QuantizedNetwork, monkeypatch: pytest.MonkeyPatch, tmp
     with pytest.raises(ModelError, match="'p': several spikes in a time step, and a threshold below 0"):
         emit(q)
     monkeypatch.setenv("CC", "no-such-compiler")
-    with pytest.raises(UsageError, match="compiler of CC: is not there"):
+    with pytest.raises(
+        UsageError, match="compiler 'no-such-compiler': is not on this machine; correct or unset the variable CC"
+    ):
         C.run(C.emit(digits), {"input": np.zeros((2, 1, 8, 8))})
     monkeypatch.delenv("CC")
     monkeypatch.setenv("PATH", str(tmp_path))

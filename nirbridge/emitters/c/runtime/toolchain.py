@@ -11,10 +11,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from nirbridge.errors import ModelError, ToolMissing, UsageError
+from nirbridge.errors import ModelError, ToolMissing, UsageError, quoted
 
 NAMES = ("cc", "gcc", "clang")
-FLAGS = ("-std=c99", "-O2")
+FLAGS = ("-std=c99", "-O3")
 COMPILE_S = 300.0
 _LOG = 4000
 
@@ -29,7 +29,8 @@ def find_compiler() -> tuple[str, ...]:
     named = shlex.split(os.environ.get("CC", ""))
     if named:
         if shutil.which(named[0]) is None:
-            raise UsageError.of("compiler of CC", "is not there", "", "correct or unset the variable CC")
+            hint = "correct or unset the variable CC, which names it"
+            raise UsageError.of(f"compiler {quoted(named[0])}", "is not on this machine", "", hint)
         return tuple(named)
     for name in NAMES:
         if shutil.which(name) is not None:
