@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -16,10 +15,10 @@ import numpy as np
 from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact, npz_bytes, write_artifact
+from nirbridge.emitters.ended_process import run_to_end
 from nirbridge.emitters.modules.plan import Framework
-from nirbridge.emitters.own_time import hear_own_time
 from nirbridge.emitters.real_recordings import population_keys, real_channels, real_recording, signature
-from nirbridge.errors import ModelError, ToolMissing
+from nirbridge.errors import ToolMissing
 from nirbridge.simulators.inputs import Input, open_inputs
 from nirbridge.simulators.types import Key, Probe, Recording
 
@@ -87,25 +86,8 @@ def _ran(
         write_artifact(artifact, folder / "program")
         (folder / "in.npz").write_bytes(npz_bytes(values))
         command = [sys.executable, "-B", str(folder / "program" / "run.py"), "in.npz", "out.npz", *wanted]
-        _execute(command, folder, seconds)
+        run_to_end(command, folder, seconds)
         with np.load(folder / "out.npz", allow_pickle=False) as file:
             arrays = dict(file)
     outputs = {p["name"]: arrays[f"output{k}"] for k, p in enumerate(facts["outputs"])}
     return {key: arrays[text] for key, text in zip(keys, wanted, strict=True)}, outputs
-
-
-def _execute(command: Sequence[str], folder: Path, seconds: float) -> None:
-    process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=folder
-    )
-    try:
-        _, log = process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        raise ModelError.of("program", f"did not end within {seconds:.0f} s and was killed") from None
-    finally:
-        process.kill()
-        process.wait()
-    if process.returncode != 0:
-        shown = "".join(c for c in log.decode("utf-8", "replace")[-2000:] if c.isprintable() or c == "\n")
-        raise ModelError.of("program", f"failed with exit code {process.returncode}: {shown}", log=shown)
-    hear_own_time(log.decode("utf-8", "replace"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -19,8 +18,8 @@ from nirbridge.emitters.c.planning import c_plan
 from nirbridge.emitters.c.render import input_type
 from nirbridge.emitters.c.runtime.driver import driver_text, kept_arrays, numpy_type
 from nirbridge.emitters.c.runtime.toolchain import FLAGS, compile_program, find_compiler
+from nirbridge.emitters.ended_process import run_to_end
 from nirbridge.emitters.host_outputs import needed_arrays, recorded_arrays
-from nirbridge.emitters.own_time import hear_own_time
 from nirbridge.errors import ModelError
 from nirbridge.quantization.storage.file import read_quantized
 from nirbridge.simulators.fixed.host_io import (
@@ -108,18 +107,7 @@ class _Run:
         seconds = START_S + OPERATION_S * self._operations() * self.steps * self.samples
         command = [str(program), str(self.samples), str(self.steps)]
         with (self.folder / "in.bin").open("rb") as source, (self.folder / "out.bin").open("wb") as target:
-            process = subprocess.Popen(command, stdin=source, stdout=target, stderr=subprocess.PIPE, cwd=self.folder)
-            try:
-                _, log = process.communicate(timeout=seconds)
-            except subprocess.TimeoutExpired:
-                raise ModelError.of("program", f"did not end within {seconds:.0f} s and was killed") from None
-            finally:
-                process.kill()
-                process.wait()
-        if process.returncode != 0:
-            shown = "".join(c for c in log.decode("utf-8", "replace")[-2000:] if c.isprintable() or c == "\n")
-            raise ModelError.of("program", f"failed with exit code {process.returncode}: {shown}", log=shown)
-        hear_own_time(log.decode("ascii", "replace"))
+            run_to_end(command, self.folder, seconds, stdin=source, stdout=target)
 
     def _operations(self) -> int:
         synaptic = sum(synaptic_operations(s.projection.operator) for s in self.plan.synapses)
