@@ -6,15 +6,27 @@ import math
 from collections.abc import Iterator
 
 from nirbridge.emitters.c.plan import Neurons, Synapses
-from nirbridge.emitters.c.tables import by_input_channel
+from nirbridge.emitters.c.tables import by_input_channel, weights_table
 from nirbridge.network.operators import Conv, Dense, Sparse
+
+GROUP = 8
+"""Spikes whose rows of a matrix are added at once: each sum is then loaded and stored once for all of them."""
+GROUPED_TARGETS = 128
+"""Targets from which on a matrix is worth it (measured: 1,000 targets in 0.66 of the time, 64 in 1.03)."""
 
 
 def synapse_functions(n: Neurons, s: Synapses) -> Iterator[str]:
-    """The functions of a projection into ``n``: ``NAME_event`` adds one spike, ``NAME_add`` all spikes that arrive."""
+    """The functions of a projection into ``n``.
+
+    ``NAME_event`` adds one spike, ``NAME_events`` of a matrix ``GROUP`` of them, ``NAME_add`` all spikes that arrive.
+    """
+    scale = 1 << (s.exponent - n.exponent)
     yield f"/* {_title(s)} */"
-    yield from _event(s, 1 << (s.exponent - n.exponent))
+    yield from _event(s, scale)
     yield ""
+    if _is_grouped(s):
+        yield from _events(s, scale)
+        yield ""
     yield from _add(s)
     yield ""
 
@@ -53,6 +65,29 @@ def _dense(s: Synapses, scale: int, targets: int) -> Iterator[str]:
     yield f"    const uint32_t first = source * {targets}u;"
     yield f"    for (uint32_t i = 0; i < {targets}u; ++i)"
     yield f"        sums[i] += {_term(s, scale, f'{s.id}_weight[first + i]')};"
+
+
+def _is_grouped(s: Synapses) -> bool:
+    """True for a matrix of many targets whose source sends spikes that arrive together."""
+    operator = s.projection.operator
+    is_wide = isinstance(operator, Dense) and operator.weight.shape[0] >= GROUPED_TARGETS
+    return is_wide and s.source.is_binary and s.delay is not None and s.source.size >= GROUP
+
+
+def _events(s: Synapses, scale: int) -> Iterator[str]:
+    """Sums of weights, of 9 bits at most, stay narrow until they are added: compilers take vectors of 16 bits."""
+    targets, kind = s.projection.operator.output_shape[0], weights_table(s).type
+    total = " + ".join(f"row{k}[i]" for k in range(GROUP))
+    if scale > 1:
+        total = f"({s.kind})({total}) * {scale}"
+    yield f"static void {s.id}_events({s.kind} *restrict sums, const uint32_t *sources)"
+    yield "{"
+    for k in range(GROUP):
+        yield f"    const {kind} *const row{k} = {s.id}_weight + sources[{k}] * {targets}u;"
+    yield ""
+    yield f"    for (uint32_t i = 0; i < {targets}u; ++i)"
+    yield f"        sums[i] += {total};"
+    yield "}"
 
 
 def _sparse(s: Synapses, scale: int) -> Iterator[str]:
@@ -120,6 +155,8 @@ def _add(s: Synapses) -> Iterator[str]:
     source, mask = s.source, s.source.slots - 1
     if s.delay is None:
         yield from _add_by_delays(s, mask)
+    elif _is_grouped(s):
+        yield from _add_in_groups(s, mask)
     elif source.is_binary:
         yield f"    const uint32_t *const spikes = m->{source.id}_sent[(m->step - {s.delay}u) & {mask}u];"
         yield f"    for (uint32_t w = 0; w < {source.words}u; ++w)"
@@ -131,6 +168,22 @@ def _add(s: Synapses) -> Iterator[str]:
         yield "        if (sent[i] != 0)"
         yield f"            {s.id}_event(sums, i, {_as_kind(s, 'sent[i]')});"
     yield "}"
+
+
+def _add_in_groups(s: Synapses, mask: int) -> Iterator[str]:
+    yield f"    const uint32_t *const spikes = m->{s.source.id}_sent[(m->step - {s.delay}u) & {mask}u];"
+    yield f"    uint32_t sources[{GROUP}], count = 0;"
+    yield ""
+    yield f"    for (uint32_t w = 0; w < {s.source.words}u; ++w)"
+    yield "        for (uint32_t left = spikes[w]; left != 0u; left &= left - 1u) {"
+    yield "            sources[count++] = 32u * w + nb_lowest(left);"
+    yield f"            if (count == {GROUP}u) {{"
+    yield f"                {s.id}_events(sums, sources);"
+    yield "                count = 0;"
+    yield "            }"
+    yield "        }"
+    yield "    for (uint32_t k = 0; k < count; ++k)"
+    yield f"        {s.id}_event(sums, sources[k]);"
 
 
 def _add_by_delays(s: Synapses, mask: int) -> Iterator[str]:

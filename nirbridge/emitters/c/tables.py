@@ -83,17 +83,22 @@ def _of_synapses(synapses: Synapses) -> Iterator[Table]:
     if synapses.delay is None:
         delays = synapses.projection.delay_steps.reshape(-1)
         yield Table(f"{name}_delay", integer_type(delays, signed=False), delays, "time steps, one per source")
-    if isinstance(operator, Dense):
-        yield _weights(synapses, operator.weight.T, "[source][target]")
-    elif isinstance(operator, Conv):
-        yield _weights(
-            synapses, by_input_channel(operator), "[input channel][row][column][output channel of the group]"
-        )
-    else:
-        starts, targets, weights = by_source(operator)
+    if not isinstance(operator, Dense | Conv):
+        starts, targets, _ = by_source(operator)
         yield Table(f"{name}_start", integer_type(starts, signed=False), starts, "first synapse of each source")
         yield Table(f"{name}_target", integer_type(targets, signed=False), targets)
-        yield _weights(synapses, weights, "")
+    yield weights_table(synapses)
+
+
+def weights_table(synapses: Synapses) -> Table:
+    """The weights in the order in which a spike needs them."""
+    operator = synapses.projection.operator
+    if isinstance(operator, Dense):
+        return _weights(synapses, operator.weight.T, "[source][target]")
+    if isinstance(operator, Conv):
+        order = "[input channel][row][column][output channel of the group]"
+        return _weights(synapses, by_input_channel(operator), order)
+    return _weights(synapses, by_source(operator)[2], "")
 
 
 def _weights(synapses: Synapses, values: Array, note: str) -> Table:

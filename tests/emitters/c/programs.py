@@ -14,10 +14,20 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import write_artifact
 from nirbridge.emitters.c.emit import C
-from nirbridge.quantization.model import QuantizedNetwork
+from nirbridge.network.operators import Dense
+from nirbridge.quantization.model import FixedInput, QuantizedNetwork
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.types import Probe
-from tests.emitters.hand_made import random_network, together
+from tests.emitters.hand_made import (
+    dense,
+    ints,
+    neuron,
+    population,
+    projection,
+    quantized,
+    random_network,
+    together,
+)
 
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-Wconversion", "-Wpedantic", "-Wshadow", "-Wsign-conversion")
 ALL = [Probe("*", ("s", "u", "v"))]
@@ -32,6 +42,24 @@ def whole(q: QuantizedNetwork) -> QuantizedNetwork:
 def random_networks(seeds: Sequence[int]) -> QuantizedNetwork:
     """Several random networks as one."""
     return whole(together([random_network(seed, f"n{seed} ") for seed in seeds]))
+
+
+def wide_matrices() -> QuantizedNetwork:
+    """Rows of 130 targets that are added in groups: weights of 8 and 16 bits, two scales in a sum, sums of 64 bits."""
+    rng = np.random.default_rng(7)
+    wide = replace(neuron(du=100, dv=3, fires_above=1 << 36), u_bits=40, v_bits=41)
+    soft = neuron(reset="subtract", reset_amount=9000, fires_above=9000)
+    bytes_, words = Dense(ints(rng.integers(0, 256, (130, 60)))), dense(rng, 130, 60)
+    edges = [
+        projection("in", "plain", words, weight_exp=1),
+        projection("plain", "plain", dense(rng, 130, 130, 9), delay_steps=3),
+        projection("in", "large", bytes_, sign_mode="excitatory"),
+        projection("plain", "large", dense(rng, 130, 130), delay_steps=np.arange(130) % 4 + 1),
+        projection("large", "huge", replace(words, weight=ints(2 * rng.integers(-40, 128, (130, 130)))), weight_exp=15),
+    ]
+    cells = [population("plain", (130,), soft), population("large", (130,), neuron(fires_above=1 << 18))]
+    cells += [population("huge", (130,), wide)]
+    return whole(quantized([FixedInput("in", (60,))], cells, edges, ["plain", "large", "huge"]))
 
 
 def random_inputs(q: QuantizedNetwork, steps: int, samples: int = 2, seed: int = 0) -> dict[str, Array]:

@@ -29,6 +29,7 @@ from tests.emitters.c.programs import (
     random_networks,
     run,
     whole,
+    wide_matrices,
     written,
 )
 from tests.emitters.hand_made import dense, neuron, population, projection, quantized
@@ -45,7 +46,8 @@ def test_the_emitter_keeps_to_its_protocol() -> None:
 
 
 def test_no_warning_of_the_compiler(tmp_path: Path, digits: QuantizedNetwork) -> None:
-    for k, q in enumerate((digits, random_networks(range(40, 60)))):
+    networks = (digits, random_networks(range(40, 60)), wide_matrices())
+    for k, q in enumerate(networks):
         folder = written(q, tmp_path / str(k))
         for options in (["-O2"], ["-O1", "-fanalyzer"], ["-Os", "-DNB_TRACE"]):
             run(["gcc", *STRICT, *options, "-c", "model.c", "main.c"], folder)

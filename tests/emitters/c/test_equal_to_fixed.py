@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,13 @@ from nirbridge.quantization.overflow import OutputRange, input_bounds, prove
 from nirbridge.simulators.types import Probe
 from nirbridge.testing import networks
 from nirbridge.verification.verify import verification_failures
-from tests.emitters.c.programs import assert_equal_to_fixed, random_inputs, random_networks, whole
+from tests.emitters.c.programs import (
+    assert_equal_to_fixed,
+    random_inputs,
+    random_networks,
+    whole,
+    wide_matrices,
+)
 from tests.emitters.hand_made import conv, dense, ints, neuron, population, projection, quantized, sparse
 
 FILES = {"cnn_sinabs": "02_cnn/cnn_sinabs.nir", "braille": "03_rnn/braille_noDelay_bias_zero.nir"}
@@ -99,6 +106,14 @@ def test_convolutions(settings_: dict[str, tuple[int, ...]]) -> None:
     p = population("p", operator.output_shape, neuron())
     q = whole(quantized([FixedInput("in", (4, 9, 8))], [p], [projection("in", "p", operator)], ["p"]))
     assert assert_equal_to_fixed(q, random_inputs(q, 12))["p", "s"].any()
+
+
+def test_rows_of_a_matrix_in_groups() -> None:
+    q = wide_matrices()
+    assert len(re.findall("static void s[0-9]+_events", C.emit(q).files["model.c"].decode())) == 4  # not by delays
+    arrays = assert_equal_to_fixed(q, random_inputs(q, 60))
+    assert all(arrays[name, "s"].any() for name in ("plain", "large", "huge"))
+    assert abs(arrays["huge", "v"]).max() > 2**33
 
 
 def test_sums_of_more_than_32_bits() -> None:
