@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from nirbridge.arrays import Array
 from nirbridge.benchmarking.agreement import agreement
 from nirbridge.benchmarking.inputs import first_samples
-from nirbridge.emitters.own_time import listen_to_own_time
+from nirbridge.emitters.own_time import listen_to_times
 from nirbridge.simulators.types import Key, Probe, Recording
 
 ENOUGH_S = 2.0
@@ -57,7 +57,7 @@ def measure(run: Runnable, plan: BenchPlan, save: Save) -> Recording:
     Raises:
         Anything that ``run`` raises.
     """
-    cold = 0.0 if plan.is_program else _seconds(run, first_samples(plan.inputs, plan.batches[0]), plan)[0]
+    cold = 0.0 if plan.is_program else _seconds(run, first_samples(plan.inputs, plan.batches[0]), plan).seconds
     largest = max(plan.batches)
     recording = run(first_samples(plan.inputs, largest), steps=plan.steps, record=plan.every)
     save({"peak_memory_bytes": peak_memory(), "spikes": _spikes(recording, plan.outputs)})
@@ -68,15 +68,15 @@ def measure(run: Runnable, plan: BenchPlan, save: Save) -> Recording:
     times: dict[int, float] = {}
     for batch in plan.batches:
         arrays = first_samples(plan.inputs, batch)
-        fastest, own, outputs = _fastest(run, arrays, plan)
-        found = compared(plan, outputs, range(batch))
+        fastest = _fastest(run, arrays, plan)
+        found = compared(plan, fastest.outputs, range(batch))
         if found["status"] != "equal":
             save({**found, "us_per_step": {}, "measured": ""})
             return recording
-        times[batch] = (fastest if own is None else own) / plan.steps * 1e6
-        save({"us_per_step": {str(b): t for b, t in times.items()}, "measured": _measured(plan, own)})
+        times[batch] = (fastest.seconds if fastest.own is None else fastest.own) / plan.steps * 1e6
+        save({"us_per_step": {str(b): t for b, t in times.items()}, "measured": _measured(plan, fastest.own)})
         if batch == plan.batches[0]:
-            save(_start(plan, cold, fastest, own))
+            save(_start(plan, cold, fastest))
     return recording
 
 
@@ -105,33 +105,44 @@ def _measured(plan: BenchPlan, own: float | None) -> str:
     return "whole run" if own is None else "own time"
 
 
-def _start(plan: BenchPlan, cold: float, fastest: float, own: float | None) -> dict[str, float]:
-    """Seconds that are no time steps: of a first call, and of each run."""
+def _start(plan: BenchPlan, cold: float, fastest: _Run) -> dict[str, float]:
+    """Seconds that are no time steps: of a first call; of compilation, and of each run beyond both."""
     if not plan.is_program:
-        return {"build_s": max(0.0, cold - fastest)}
-    return {} if own is None else {"start_s": max(0.0, fastest - own)}
+        return {"build_s": max(0.0, cold - fastest.seconds)}
+    compiling = {} if fastest.compilation is None else {"compile_s": fastest.compilation}
+    if fastest.own is None:
+        return compiling
+    return {**compiling, "start_s": max(0.0, fastest.seconds - fastest.own - (fastest.compilation or 0.0))}
 
 
-def _seconds(
-    run: Runnable, inputs: Mapping[str, Array], plan: BenchPlan
-) -> tuple[float, float | None, Mapping[Key, Array]]:
-    """Seconds of one run, those that the program states itself, and its outputs."""
-    with listen_to_own_time() as heard:
+class _Run(NamedTuple):
+    """One run, or the least of several: its seconds, those that a program states of itself, and its outputs."""
+
+    seconds: float
+    own: float | None
+    compilation: float | None
+    outputs: Mapping[Key, Array]
+
+
+def _seconds(run: Runnable, inputs: Mapping[str, Array], plan: BenchPlan) -> _Run:
+    with listen_to_times() as told:
         start = time.perf_counter()
         recording = run(inputs, steps=plan.steps, record=[Probe(name, ("s",)) for name in plan.outputs])
         seconds = time.perf_counter() - start
-    return seconds, sum(heard) if heard else None, recording.arrays
+    own, compilation = (sum(times) if times else None for times in (told.own, told.compilation))
+    return _Run(seconds, own, compilation, recording.arrays)
 
 
-def _fastest(
-    run: Runnable, inputs: Mapping[str, Array], plan: BenchPlan
-) -> tuple[float, float | None, Mapping[Key, Array]]:
-    """The least of several runs, each of both times by itself; the outputs of the last one."""
+def _fastest(run: Runnable, inputs: Mapping[str, Array], plan: BenchPlan) -> _Run:
+    """The least of several runs, each time by itself; the outputs of the last one."""
     runs = [_seconds(run, inputs, plan)]
-    while len(runs) < plan.repeats and sum(each[0] for each in runs) < ENOUGH_S:
+    while len(runs) < plan.repeats and sum(each.seconds for each in runs) < ENOUGH_S:
         runs.append(_seconds(run, inputs, plan))
-    own = [each[1] for each in runs if each[1] is not None]
-    return min(each[0] for each in runs), min(own, default=None), runs[-1][2]
+    own, compilation = (
+        min((t for t in times if t is not None), default=None)
+        for times in ([each.own for each in runs], [each.compilation for each in runs])
+    )
+    return _Run(min(each.seconds for each in runs), own, compilation, runs[-1].outputs)
 
 
 def peak_memory() -> int:

@@ -36,7 +36,8 @@ class BenchRow:
     difference, the refusal, or the failure; ``hint``: how to get it. ``us_per_step``: by batch, microseconds per time
     step of the whole batch. ``measured``: a ``call`` of a simulator that is ready; the ``own time`` that a program
     states for its time steps; or its ``whole run`` with its start. ``build_s``: what a simulator's first call takes
-    beyond a later one, or emitting the program. ``start_s``: what a run of a program takes beyond its own time.
+    beyond a later one, or emitting the program. ``compile_s``: of a program, as far as it states that, in each run.
+    ``start_s``: what a run of a program takes beyond its own time and compilation.
     ``peak_memory_bytes``: of the largest process, in a run of the largest batch with every spike recorded.
     """
 
@@ -50,6 +51,7 @@ class BenchRow:
     us_per_step: Mapping[int, float] = field(default_factory=lambda: MappingProxyType({}))
     measured: Measured = ""
     build_s: float | None = None
+    compile_s: float | None = None
     start_s: float | None = None
     artifact_bytes: int | None = None
     peak_memory_bytes: int | None = None

@@ -1,9 +1,10 @@
-"""The time that a program states for its time steps alone, told beside its recording to who listens.
+"""The times that a program states: of its time steps alone, and of its compilation, told beside its recording.
 
 A recording depends on the inputs alone, so that no time can be part of it. A target that knows how long its time steps
 took, without compilation, the start of a process and the transfer of arrays, says so with ``own_time`` or
-``add_own_time``; ``nirbridge.bench`` listens. A program in a process of its own prints a line, ``time steps took
-0.25 s``, which ``hear_own_time`` finds in its log.
+``add_own_time``, and with ``compile_time`` or ``add_compile_time`` how long a compiler or a tool worked on the program
+before that; ``nirbridge.bench`` listens. A program in a process of its own prints lines, ``compilation took 1.5 s`` and
+``time steps took 0.25 s``, which ``hear_own_time`` finds in its log.
 """
 
 from __future__ import annotations
@@ -13,17 +14,35 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from pathlib import Path
 
-_LINE = re.compile(r"^time steps took (\d+\.\d+) s$", re.MULTILINE)
-_HEARD: ContextVar[list[float] | None] = ContextVar("_HEARD", default=None)
+_LINE = re.compile(r"^(time steps|compilation) took (\d+\.\d+) s$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class ToldTimes:
+    """Seconds that programs state, one entry for each that says something: of time steps, and of compilation."""
+
+    own: list[float] = field(default_factory=list)
+    compilation: list[float] = field(default_factory=list)
+
+
+_TOLD: ContextVar[ToldTimes | None] = ContextVar("_TOLD", default=None)
 
 
 def add_own_time(seconds: float) -> None:
     """Report the seconds that the time steps of a program took; without a listener nothing happens."""
-    heard = _HEARD.get()
-    if heard is not None:
-        heard.append(seconds)
+    told = _TOLD.get()
+    if told is not None:
+        told.own.append(seconds)
+
+
+def add_compile_time(seconds: float) -> None:
+    """Report the seconds that compiling a program took; without a listener nothing happens."""
+    told = _TOLD.get()
+    if told is not None:
+        told.compilation.append(seconds)
 
 
 @contextmanager
@@ -34,11 +53,24 @@ def own_time() -> Iterator[None]:
     add_own_time(time.perf_counter() - start)
 
 
+@contextmanager
+def compile_time() -> Iterator[None]:
+    """Say how long the block takes: a compiler, or a tool that prepares a program."""
+    start = time.perf_counter()
+    yield
+    add_compile_time(time.perf_counter() - start)
+
+
 def hear_own_time(log: str) -> None:
-    """Say what a program has printed as ``time steps took 0.25 s``, the last such line of its log; else nothing."""
-    lines = _LINE.findall(log)
-    if lines:
-        add_own_time(float(lines[-1]))
+    """Say what a program has printed as ``time steps took 0.25 s``, the last such line of its log; else nothing.
+
+    The same with ``compilation took 1.5 s``.
+    """
+    last = dict(_LINE.findall(log))
+    if "time steps" in last:
+        add_own_time(float(last["time steps"]))
+    if "compilation" in last:
+        add_compile_time(float(last["compilation"]))
 
 
 def hear_log(log: Path) -> None:
@@ -47,11 +79,18 @@ def hear_log(log: Path) -> None:
 
 
 @contextmanager
-def listen_to_own_time() -> Iterator[list[float]]:
-    """The seconds that are said within the block; empty where a program says nothing."""
-    heard: list[float] = []
-    token = _HEARD.set(heard)
+def listen_to_times() -> Iterator[ToldTimes]:
+    """The times that are said within the block; empty where a program says nothing."""
+    told = ToldTimes()
+    token = _TOLD.set(told)
     try:
-        yield heard
+        yield told
     finally:
-        _HEARD.reset(token)
+        _TOLD.reset(token)
+
+
+@contextmanager
+def listen_to_own_time() -> Iterator[list[float]]:
+    """The seconds of time steps that are said within the block."""
+    with listen_to_times() as told:
+        yield told.own

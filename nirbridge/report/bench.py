@@ -25,8 +25,8 @@ def bench_text(bench: Bench, *, notes: bool = True) -> RenderableType:
     """The table of what ran, and below it what did not, each with its reason."""
     ran = [row for row in bench.rows if row.us_per_step]
     batches = [f"batch {batch:,}" for batch in bench.batches]
-    headings = ("back end", "numbers", "spikes", *batches, "measured", "build", "start", "size", "memory")
-    alignment = f"LLR{'R' * len(batches)}LRRRR"
+    headings = ("back end", "numbers", "spikes", *batches, "measured", "build", "compile", "start", "size", "memory")
+    alignment = f"LLR{'R' * len(batches)}LRRRRR"
     rows = (_cells(row, bench.batches) for row in ran)
     title = Text(_title(bench), style="bold")
     shown = (table(headings, alignment, rows, padding=(0, 2, 0, 0)),) if ran else ()
@@ -106,13 +106,13 @@ def _title(bench: Bench) -> str:
 
 
 def _cells(row: BenchRow, batches: Sequence[int]) -> tuple[str, ...]:
-    build = "" if row.build_s is None else figure_with_prefix(row.build_s, "s")
-    start = "" if row.start_s is None else figure_with_prefix(row.start_s, "s")
+    seconds = (row.build_s, row.compile_s, row.start_s)
+    build, compilation, start = ("" if s is None else figure_with_prefix(s, "s") for s in seconds)
     size = "" if row.artifact_bytes is None else figure_with_prefix(row.artifact_bytes, "B")
     memory = "" if row.peak_memory_bytes is None else figure_with_prefix(row.peak_memory_bytes, "B")
     times = (microseconds(row.us_per_step[batch]) if batch in row.us_per_step else "" for batch in batches)
     spikes = "" if row.spikes is None else f"{row.spikes:,}"
-    return (one_line(row.backend), row.numbers, spikes, *times, row.measured, build, start, size, memory)
+    return (one_line(row.backend), row.numbers, spikes, *times, row.measured, build, compilation, start, size, memory)
 
 
 def microseconds(value: float) -> str:

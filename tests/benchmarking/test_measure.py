@@ -14,7 +14,15 @@ from nirbridge.benchmarking import measure as measuring
 from nirbridge.benchmarking.agreement import READOUT_SHARE, agreement
 from nirbridge.benchmarking.inputs import given_inputs, random_inputs
 from nirbridge.benchmarking.measure import BenchPlan, measure
-from nirbridge.emitters.own_time import add_own_time, hear_own_time, listen_to_own_time, own_time
+from nirbridge.emitters.own_time import (
+    add_compile_time,
+    add_own_time,
+    compile_time,
+    hear_own_time,
+    listen_to_own_time,
+    listen_to_times,
+    own_time,
+)
 from nirbridge.errors import UsageError
 from nirbridge.pipeline import network_of_shapes
 from nirbridge.simulators.types import Probe, Recording
@@ -110,8 +118,16 @@ class Clock:
 class Fake:
     """A back end whose runs take stated seconds, the last of them on; ``wrong_batch``: its spikes differ."""
 
-    def __init__(self, clock: Clock, seconds: list[float], own: float | None = None, wrong_batch: int = 0) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        seconds: list[float],
+        own: float | None = None,
+        wrong_batch: int = 0,
+        compilation: float | None = None,
+    ) -> None:
         self.clock, self.seconds, self.own, self.wrong_batch = clock, seconds, own, wrong_batch
+        self.compilation = compilation
         self.batches: list[int] = []
 
     def __call__(self, inputs: Mapping[str, Array], *, steps: int, record: Any = None) -> Recording:
@@ -120,6 +136,8 @@ class Fake:
         self.clock.now += self.seconds.pop(0) if len(self.seconds) > 1 else self.seconds[0]
         if self.own is not None:
             add_own_time(self.own)
+        if self.compilation is not None:
+            add_compile_time(self.compilation)
         arrays = {(p.node, "s"): np.ones((steps, batch, 2), np.uint8) for p in record}
         if batch == self.wrong_batch and len(record) == 1:  # outputs alone: a timed run
             arrays["out", "s"][1, 0, 1] = 0
@@ -162,6 +180,15 @@ def test_a_program_is_timed_by_its_own_word(
     assert row.get("start_s") == (None if own is None else pytest.approx(0.039))
 
 
+@pytest.mark.parametrize(("own", "start"), [(0.001, 0.019), (None, None)])
+def test_compilation_is_no_part_of_the_start(
+    own: float | None, start: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = measured(Fake(Clock(), [0.04], own, compilation=0.02), monkeypatch, is_program=True)
+    assert row["compile_s"] == pytest.approx(0.02)
+    assert row.get("start_s") == (None if start is None else pytest.approx(start))
+
+
 def test_no_further_run_after_two_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Fake(Clock(), [1.5])
     measured(run, monkeypatch, repeats=9)
@@ -183,10 +210,11 @@ def test_the_timed_runs_are_compared_too(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_program_in_a_process_says_its_time_in_its_log() -> None:
-    with listen_to_own_time() as heard:
+    with listen_to_times() as told:
         hear_own_time("warning: time steps took 9 s\ntime steps took 8.0 s\ntime steps took 0.25 s\nbye\n")
         hear_own_time("no such line")
-    assert heard == [0.25]
+        hear_own_time("compilation took 1.50 s\ncompilation took 2 s\n")
+    assert (told.own, told.compilation) == ([0.25], [1.5])
 
 
 def test_own_time_is_heard_by_who_listens_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,3 +225,6 @@ def test_own_time_is_heard_by_who_listens_alone(monkeypatch: pytest.MonkeyPatch)
             pass
     assert heard == [2.0]
     assert len(inner) == 1
+    with listen_to_times() as told, compile_time():
+        pass
+    assert (len(told.compilation), told.own) == (1, [])

@@ -60,6 +60,15 @@ def module_text(m: ModuleWriter, names: ProgramNames) -> str:
     return _filled(template("network.py"), marks).rstrip("\n") + "\n"
 
 
+def _compiled(text: str) -> list[str]:
+    """Lines that compile, and print how long that took."""
+    return [
+        "start = perf_counter()",
+        f"compiled = {text}.compile()",
+        'print(f"compilation took {perf_counter() - start:.9f} s", file=sys.stderr)',
+    ]
+
+
 def _timed(arrays: str) -> list[str]:
     """Lines that run all time steps, and print how long they took without their compilation."""
     return [
@@ -78,14 +87,14 @@ def run_text(names: ProgramNames) -> str:
         run = [
             f'batch = arrays["{first.id}"].shape[1 : arrays["{first.id}"].ndim - {len(first.shape)}]',
             "state = network.initial_state(weights, batch)",
-            f"compiled = {jitted}.lower(weights, arrays, state, record=tuple(record)).compile()",
+            *_compiled(f"{jitted}.lower(weights, arrays, state, record=tuple(record))"),
             *_timed("arrays"),
         ]
     else:
         run = [
             "state, time = network.initial_state(weights, (1,)), int(sys.argv[4])",
             'static = {"record": tuple(record), "steps": time, "batch": (1,)}',
-            f"compiled = {jitted}.lower(weights, {{}}, state, **static).compile()",
+            *_compiled(f"{jitted}.lower(weights, {{}}, state, **static)"),
             *_timed("{}"),
         ]
     first = f'"{names.inputs[0].id}"' if names.inputs else '""'

@@ -12,7 +12,7 @@ from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact
 from nirbridge.emitters.onnx.plan import MODEL, needed
-from nirbridge.emitters.own_time import own_time
+from nirbridge.emitters.own_time import compile_time, own_time
 from nirbridge.emitters.program_runs import Ran, record_program
 from nirbridge.errors import ModelError, quoted
 from nirbridge.simulators.inputs import Input
@@ -58,7 +58,8 @@ def _ran(model: bytes, facts: Any, values: Mapping[str, Array], keys: set[Key], 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     try:
-        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        with compile_time():
+            session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         given = {p["id"]: np.ascontiguousarray(values[p["name"]], p["dtype"]) for p in facts["inputs"]}
         with own_time():
             found = session.run(None, given)

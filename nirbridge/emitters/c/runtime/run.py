@@ -20,6 +20,7 @@ from nirbridge.emitters.c.runtime.driver import driver_text, kept_arrays, numpy_
 from nirbridge.emitters.c.runtime.toolchain import FLAGS, compile_program, find_compiler
 from nirbridge.emitters.ended_process import run_to_end
 from nirbridge.emitters.host_outputs import needed_arrays, recorded_arrays
+from nirbridge.emitters.own_time import compile_time
 from nirbridge.errors import ModelError
 from nirbridge.quantization.storage.file import read_quantized
 from nirbridge.simulators.fixed.host_io import (
@@ -87,7 +88,8 @@ class _Run:
         kept = kept_arrays(self.plan, keys)
         (self.folder / "driver.c").write_text(driver_text(self.plan, kept), encoding="ascii")
         flags = (*FLAGS, "-DNB_TRACE")
-        program = compile_program(self.folder, ("driver.c", "model.c"), "driver", flags, compiler)
+        with compile_time():
+            program = compile_program(self.folder, ("driver.c", "model.c"), "driver", flags, compiler)
         self._write_inputs(inputs)
         self._execute(program)
         return self._read(kept)
