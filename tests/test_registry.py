@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from importlib import metadata
@@ -88,6 +89,19 @@ def test_the_entry_points_of_the_environment_are_used(
     monkeypatch.setattr(metadata, "entry_points", entry_points)
     assert registry.find_chip("my_chip").name == "my_chip"
     assert asked == ["nirbridge.plugins"]
+
+
+def test_entry_points_are_read_once_until_a_folder_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(metadata, "entry_points", lambda *, group: asked.append(group) or [])
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for reads, change in ((1, None), (2, 1), (3, 2), (4, "")):
+        if isinstance(change, int):
+            os.utime(tmp_path, ns=(change, change))
+        if change == "":
+            monkeypatch.syspath_prepend(str(tmp_path / "absent"))
+        assert registry.installed_plugins() == registry.installed_plugins() == ()
+        assert asked == [registry.GROUP] * reads
 
 
 def test_built_in_names_need_no_plugin() -> None:

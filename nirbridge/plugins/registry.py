@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from importlib import metadata, resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -25,8 +28,26 @@ Plugins = tuple[LoadedPlugin, ...] | None
 
 def installed_plugins(entry_points: Iterable[metadata.EntryPoint] | None = None) -> tuple[LoadedPlugin, ...]:
     """Every plugin of the environment, by distribution name; broken ones say why instead of raising."""
-    points = metadata.entry_points(group=GROUP) if entry_points is None else entry_points
+    points = _points(metadata.entry_points, _folders()) if entry_points is None else entry_points
     return tuple(sorted((_load(point) for point in points), key=lambda p: (p.distribution, p.trouble)))
+
+
+@lru_cache(maxsize=1)
+def _points(read: Callable[..., Any], folders: object) -> tuple[metadata.EntryPoint, ...]:
+    """Reading them opens a file of each installed distribution: once, until one of ``folders`` changes."""
+    return tuple(read(group=GROUP))
+
+
+def _folders() -> tuple[tuple[str, int | None], ...]:
+    """Where packages are found, each folder with the time of its last change, which an installation alters."""
+    return tuple((os.path.abspath(path), _changed(path)) for path in sys.path)
+
+
+def _changed(path: str) -> int | None:
+    try:
+        return os.stat(path or os.curdir).st_mtime_ns
+    except OSError:
+        return None
 
 
 def names(kind: str, plugins: Plugins = None) -> tuple[str, ...]:
