@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 # A shell starts background jobs with Ctrl-C ignored, and the processes of tests would inherit it: none of them would
 # then see an interrupt.
@@ -40,11 +41,31 @@ def _figures_are_closed() -> Iterator[None]:
         sys.modules["matplotlib.pyplot"].close("all")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """The objects of all tests live to the end: no search for garbage goes through them again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Plain graphs look as Sinabs or snnTorch write them; the warning of that is tested where it is expected."""
     ignored = pytest.mark.filterwarnings("ignore::nirbridge.errors.ExporterFaultWarning")
     for item in items:
         item.add_marker(ignored)
+
+
+@pytest.fixture
+def searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of what is said of a map: equal searches are made once in a process, see ``tests/searches.py``."""
+    from tests import searches
+
+    monkeypatch.setattr("nirbridge.partitioner.by_name.CP_SAT", searches.searched_once)
 
 
 @pytest.fixture(scope="session")

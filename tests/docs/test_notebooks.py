@@ -14,6 +14,7 @@ import nirbridge as nb
 from nirbridge.comparison.types import Comparison
 
 NOTEBOOKS = sorted((Path(__file__).resolve().parents[2] / "examples" / "notebooks").glob("*.py"))
+pytestmark = pytest.mark.usefixtures("searched_once")
 IMPORTS = {"from_snntorch": ("snntorch",), "fine_tune": ("snntorch", "sklearn"), "gallery": ("matplotlib",)}
 
 

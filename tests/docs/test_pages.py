@@ -22,6 +22,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "be
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)[^)]*\)")
 REFERENCE = ROOT / "docs" / "reference" / "cli.md"
+pytestmark = pytest.mark.usefixtures("searched_once")  # several pages show the map of digits_cnn on my_chip
 
 
 class Code(NamedTuple):

@@ -12,6 +12,7 @@ from nirbridge.cli.main import run
 
 MODEL = "examples/models/digits_cnn.nir"
 CHIP = "examples/chips/my_chip.toml"
+pytestmark = pytest.mark.usefixtures("searched_once")
 
 
 @pytest.fixture(autouse=True)
@@ -19,11 +20,11 @@ def _at_the_root(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(root)
 
 
-@pytest.fixture(scope="module")
-def map_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def map_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A map that the command saved; tests change copies of it."""
     saved = tmp_path_factory.mktemp("map") / "a.map.json"
-    assert run(["map", str(root / MODEL), "--chip", str(root / CHIP), "-o", str(saved)]) == 0
+    assert run(["map", MODEL, "--chip", CHIP, "-o", str(saved)]) == 0
     return saved
 
 
@@ -121,8 +122,8 @@ def test_check_as_json(capsys: pytest.CaptureFixture[str]) -> None:
             "error: --pin: 'leaky_1', expected a population and its core",
         ),
         (
-            ["map", MODEL, "--chip", CHIP, "--chips", "2", "--pin", "leaky_8=32"],
-            "error: --pin 'leaky_8': core 32, cores of 2 x my_chip are 0 to 31; choose",
+            ["map", "examples/models/digits_mlp.nir", "--chip", CHIP, "--chips", "2", "--pin", "leaky_3=32"],
+            "error: --pin 'leaky_3': core 32, cores of 2 x my_chip are 0 to 31; choose",
         ),
         (["map", MODEL, "--chip", CHIP, "--pin", "x=1"], "error: --pin: no population 'x', there are 'leaky_1'"),
         (["map", MODEL, "--chip", CHIP, "--without-cores", "a"], "error: --without-cores: 'a', expected core numbers"),
