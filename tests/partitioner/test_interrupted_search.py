@@ -49,9 +49,10 @@ def test_a_search_that_is_interrupted_gives_the_best_so_far(where: str, monkeypa
     monkeypatch.setattr(MODULE, "clustered", lambda *_: None)
     monkeypatch.setattr(MODULE, where, stop)
     monkeypatch.setattr(MODULE, "any_map_bounds", lambda *_: {"neurons": 1})
+    quick = PartitionOptions(effort="fast")
     with pytest.raises(KeyboardInterrupt):
-        partition(net, ON)
-    report = partition(net, ON, PartitionOptions(keep_best=True)).report
+        partition(net, ON, quick)
+    report = partition(net, ON, replace(quick, keep_best=True)).report
     assert report.interrupted
     assert report.status == "feasible"
     assert report.cores <= free.report.cores

@@ -15,6 +15,7 @@ from nirbridge.importers.nirfile.reader import file_sha256
 from nirbridge.mapping.checker import check
 from nirbridge.mapping.storage import file
 from nirbridge.pipeline import MapOptions, map_network
+from tests.golden.models import network_of as golden
 from tests.partitioner.nets import NMNIST, network_of
 
 REAL = {
@@ -31,7 +32,7 @@ def test_published_networks_map_and_pass_the_checker(
     model = shared_data / "nir_paper" / name
     chip = read_chip(chip_name)
     network = pipeline.load_network(model)
-    mapped = map_network(network, chip)
+    mapped = map_network(network, chip, MapOptions(effort="fast"))
     wanted = REAL[name][chip_name]
     assert wanted is None or mapped.partition.report.status in wanted
     saved = tmp_path / "a.map.json"
@@ -40,11 +41,11 @@ def test_published_networks_map_and_pass_the_checker(
 
 
 def test_the_same_bytes_twice(root: Path, tmp_path: Path) -> None:
-    model = root / "examples" / "models" / "digits_cnn.nir"
+    """Two cores of ``my_chip``; ``tests/golden`` pins the bytes of longer searches, too."""
     chip = pipeline.load_chip(root / "examples" / "chips" / "my_chip.toml")
     for name in ("a", "b"):
-        mapped = map_network(pipeline.load_network(model), chip, MapOptions(seed=5))
-        file.write_map(mapped, tmp_path / name, model.name, file_sha256(model))
+        mapped = map_network(golden("deep"), chip, MapOptions(seed=5))
+        file.write_map(mapped, tmp_path / name, "deep.nir", "0" * 64)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
@@ -109,13 +110,16 @@ def core_of(chip: Chip) -> dict[str, object]:
 
 
 def test_what_would_fit_really_fits() -> None:
-    network, chip = network_of("784 dense4096 lif dense4096 lif dense20 lif"), read_chip("loihi1")
+    """140 neurons, 16 a core, fill 9 cores: three chips of four."""
+    network, loihi = network_of("10 dense100 lif dense40 lif"), read_chip("loihi1")
+    mesh = {"width_tiles": 2, "height_tiles": 1, "cores_per_tile": 2, "chips_max": 4}
+    chip = chip_from_dict({**loihi.record, "name": "few", "mesh": mesh, "core": {**core_of(loihi), "neurons": 16}})
     with pytest.raises(DoesNotFit) as caught:
         map_network(network, chip)
     remedy = caught.value.problems[-1]
     assert remedy.subject == "changes that fit"
-    assert "--chips 3" in remedy.found
-    assert len(map_network(network, chip, MapOptions(chips=3, method="packed", effort="fast")).cores) <= 384
+    assert "--chips 3 (9 of 12 cores)" in remedy.found
+    assert len(map_network(network, chip, MapOptions(chips=3, method="packed", effort="fast")).cores) == 9
 
 
 def test_splitting_a_source_is_tried_named_and_works(tmp_path: Path) -> None:
@@ -151,12 +155,12 @@ def test_rates_of_a_split_population_are_those_of_its_copies() -> None:
 
 
 def test_rates_change_traffic_in_proportion(root: Path) -> None:
-    network = pipeline.load_network(root / "examples" / "models" / "digits_cnn.nir")
-    chip = pipeline.load_chip(root / "examples" / "chips" / "my_chip.toml")
+    network, chip = golden("wide"), pipeline.load_chip(root / "examples" / "chips" / "my_chip.toml")
     names = [p.name for p in (*network.inputs, *network.populations)]
     one, two = (
         map_network(network, chip, MapOptions(rates=({n: np.float64(r) for n in names}, "given"))) for r in (0.1, 0.2)
     )
+    assert one.costs.unicast_spikes_per_step
     assert two.costs.unicast_spikes_per_step == pytest.approx(2 * one.costs.unicast_spikes_per_step)
     assert not list(check.diagnose_mapping(two))
 

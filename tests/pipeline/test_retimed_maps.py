@@ -87,7 +87,7 @@ def checked(
 def test_maps_without_skip_paths_are_the_bytes_that_they_were(root: Path, model: str, chip: str) -> None:
     path = root / "examples" / "models" / f"{model}.nir"
     network = pipeline.load_network(path)
-    both = [map_network(network, read_chip(chip), MapOptions(retime=how)) for how in ("always", "never")]
+    both = [map_network(network, read_chip(chip), replace(QUICK, retime=how)) for how in ("always", "never")]
     one, two = (file.map_bytes(pipeline.map_document(mapped, path)) for mapped in both)
     assert one == two
     assert b'"retimed"' not in one
