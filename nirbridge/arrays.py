@@ -36,6 +36,13 @@ def stored_part(array: Array) -> Array:
     return array[tuple(slice(0, 1) if s == 0 else slice(None) for s in array.strides)]
 
 
+def rows_ascend(starts: Array, numbers: Array) -> bool:
+    """True where ``numbers[starts[i]:starts[i + 1]]`` ascend in every row i, none of them twice."""
+    begins = np.zeros(len(numbers) + 1, bool)
+    begins[starts] = True
+    return bool(begins[np.flatnonzero(numbers[1:] <= numbers[:-1]) + 1].all())
+
+
 def kept(cache: dict[int, Value], key: int, make: Callable[[], Value]) -> Value:
     """The value of a key, of a cache of the last few; two threads may both make it."""
     value = cache.get(key)

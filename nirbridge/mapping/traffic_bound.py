@@ -37,13 +37,16 @@ SHARES = ((0.5, 0.5), (1.0, 0.0), (0.0, 1.0))
 ROUNDED_DOWN = 1 - 1e-12
 
 
-def traffic_lower_bound(axons: AxonTable, blocks: int, chip: Chip, *, chips: int = 1) -> float:
+def traffic_lower_bound(
+    axons: AxonTable, blocks: int, chip: Chip, *, chips: int = 1, nets: Traffic | None = None
+) -> float:
     """Lower bound on the multicast hops per time step of any placement of these blocks on ``chips`` chips.
 
     It bounds ``MapCosts.multicast_hops_per_step`` for the given blocks, not over other partitions; it holds with any
-    dead cores or pins. Links beyond one for each further tile of a net are only counted block by block.
+    dead cores or pins. Links beyond one for each further tile of a net are only counted block by block. ``nets``: those
+    of the table, where they are known.
     """
-    nets = traffic(axons, blocks)
+    nets = traffic(axons, blocks) if nets is None else nets
     if len(nets.source) == 0:
         return 0.0
     per_tile = chip.mesh.cores_per_tile
@@ -52,11 +55,12 @@ def traffic_lower_bound(axons: AxonTable, blocks: int, chip: Chip, *, chips: int
     by_tiles = nets.rate * -(-np.maximum(nets.degrees - on_source_tile, 0) // per_tile)
     pairs = _BlockPairs.of_nets(nets)
     ranks = _ranks(chip, chips, nets.blocks)
-    all_pay = max(_pair_bound(nets, pairs, ranks, per_tile, small, ~small, shares) for shares in SHARES)
-    by_group = max(float(by_tiles.sum()), all_pay)
+    weight = nets.rate / np.minimum(nets.degrees, per_tile)
+    far = _Charges.of_nets(nets, pairs, np.where(small, weight, 0.0))
+    near = _Charges.of_nets(nets, pairs, np.where(small, 0.0, weight))
+    by_group = max(float(by_tiles.sum()), _pair_bound(pairs, far, near, ranks))
     if not small.all():
-        nothing = np.zeros(len(small), bool)
-        small_pay = max(_pair_bound(nets, pairs, ranks, per_tile, small, nothing, shares) for shares in SHARES)
+        small_pay = _pair_bound(pairs, far, near.times(0.0), ranks)
         by_group = max(by_group, small_pay + float(by_tiles[~small].sum()))
     # a bound has to hold in floats too: sums of many rates may be off in the last digits
     return max(ROUNDED_DOWN * max(by_group, _connection_bound(nets, per_tile)), tile_bound(nets, per_tile))
@@ -112,12 +116,37 @@ class _BlockPairs:
         starts = np.flatnonzero(np.diff(keys // base, prepend=-1))
         return cls(of, index[: len(of)], index[len(of) :], len(keys), starts)
 
-    def charged(self, weight: Array, shares: tuple[float, float]) -> list[Array]:
-        """Per paying block, its charge for each of its partners (``weight`` per entry of the nets)."""
-        paired = weight[self.of]
-        charge = np.bincount(self.as_source, shares[0] * paired, self.count)
-        charge = charge + np.bincount(self.as_target, shares[1] * paired, self.count)
+    def by_payer(self, charge: Array) -> list[Array]:
+        """Per paying block, its charge for each of its partners."""
         return np.split(charge, self.starts[1:]) if self.count else []
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Charges:
+    """Weights of nets added up over pairs: ``by_source`` [pairs] where the source of a net pays all, ``by_target``.
+
+    ``host`` [blocks]: those of the pairs with the host.
+    """
+
+    by_source: Array
+    by_target: Array
+    host: Array
+
+    @classmethod
+    def of_nets(cls, nets: Traffic, pairs: _BlockPairs, weight: Array) -> _Charges:
+        """The charges of one weight per net."""
+        entries = np.repeat(weight, nets.degrees)
+        paired, is_host = entries[pairs.of], np.repeat(nets.source == HOST, nets.degrees)
+        by_source, by_target = (np.bincount(at, paired, pairs.count) for at in (pairs.as_source, pairs.as_target))
+        return cls(by_source, by_target, np.bincount(nets.targets[is_host], entries[is_host], nets.blocks))
+
+    def times(self, factor: float) -> _Charges:
+        """All of them times a factor."""
+        return _Charges(factor * self.by_source, factor * self.by_target, factor * self.host)
+
+    def shared(self, shares: tuple[float, float]) -> Array:
+        """Charges of the pairs [pairs]."""
+        return shares[0] * self.by_source + shares[1] * self.by_target
 
 
 def _ranks(chip: Chip, chips: int, blocks: int) -> tuple[Array, Array]:
@@ -127,24 +156,14 @@ def _ranks(chip: Chip, chips: int, blocks: int) -> tuple[Array, Array]:
     return middle[1:], _hops_by_rank(width, height, per_tile, (0, 0), blocks)
 
 
-def _pair_bound(
-    nets: Traffic,
-    pairs: _BlockPairs,
-    ranks: tuple[Array, Array],
-    per_tile: int,
-    by_distance: Array,
-    by_tile: Array,
-    shares: tuple[float, float],
-) -> float:
-    """Facts 3 (nets ``by_distance``) and 2 (nets ``by_tile``) together, a pair charged to its ends by shares."""
-    net = nets.entry_nets()
-    weight = nets.rate[net] / np.minimum(nets.degrees[net], per_tile)
-    far, near = weight * by_distance[net], weight * by_tile[net]
-    rows = (pairs.charged(w, shares) for w in (far, near))
-    pays = sum(_least(far_row, near_row, ranks[0]) for far_row, near_row in zip(*rows, strict=True))
-    is_host = nets.source[net] == HOST
-    host_far, host_near = (np.bincount(nets.targets[is_host], w[is_host], nets.blocks) for w in (far, near))
-    return pays + _least(host_far, host_near, ranks[1])
+def _pair_bound(pairs: _BlockPairs, far: _Charges, near: _Charges, ranks: tuple[Array, Array]) -> float:
+    """Facts 3 (of nets in ``far``) and 2 (of those in ``near``) together, the best of all shares."""
+    best = 0.0
+    for shares in SHARES:
+        rows = (pairs.by_payer(charges.shared(shares)) for charges in (far, near))
+        pays = sum(_least(far_row, near_row, ranks[0]) for far_row, near_row in zip(*rows, strict=True))
+        best = max(best, pays + _least(far.host, near.host, ranks[1]))
+    return best
 
 
 def _least(far: Array, near: Array, hops: Array) -> float:

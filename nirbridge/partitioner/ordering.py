@@ -106,14 +106,16 @@ def _dense(operator: Operator) -> Operator:
 
 def _rows(operator: Sparse, source: Array | None, target: Array | None) -> Sparse:
     """Rows in the order of the targets, columns numbered by the places of the sources."""
-    columns = np.asarray(operator.indices, np.int64)
+    shape = (len(operator.indptr) - 1, math.prod(operator.input_shape))
+    narrow = np.int32 if max(len(operator.indices), *shape) < 2**31 else np.int64
+    columns = np.asarray(operator.indices, narrow)
     if source is not None:
         place = np.empty_like(source)
         place[source] = np.arange(len(source))
-        columns = place[columns]
-    shape = (len(operator.indptr) - 1, math.prod(operator.input_shape))
+        columns = place.astype(narrow)[columns]
     # the values are the numbers of the entries, so that sorting moves the entries whatever they are
-    rows: Any = sparse.csr_array((np.arange(len(columns)), columns, operator.indptr), shape=shape)
+    entries = np.arange(len(columns), dtype=narrow)
+    rows: Any = sparse.csr_array((entries, columns, operator.indptr.astype(narrow)), shape=shape)
     if target is not None:
         rows = rows[target]
     rows.sort_indices()

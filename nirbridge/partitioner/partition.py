@@ -86,8 +86,8 @@ def partition(network: Network, chip: Chip, options: PartitionOptions | None = N
     if outcome is None or len(outcome.blocks) > available:
         best = None if outcome is None else len(outcome.blocks)
         raise DoesNotFit(_refusal(sizes, settings, available, best, lower))
-    model = sizes if ordered is None else ordered.sizes
-    found, again = finished(settings.keep_best, _report, model, outcome, bounds, settings)
+    model, used = (sizes, None) if ordered is None else (ordered.sizes, ordered.used)
+    found, again = finished(settings.keep_best, _report, model, outcome, bounds, settings, used)
     found = replace(found, report=replace(found.report, interrupted=True)) if again else found
     return found if ordered is None else replace(found, orders=MappingProxyType(ordered.orders))
 
@@ -265,7 +265,14 @@ def _refusal(
     return explain.not_found(sizes.network, sizes.chip, options.chips, available, best, lower, options.effort)
 
 
-def _report(sizes: CostModel, outcome: SearchResult, bounds: Mapping[str, int], options: PartitionOptions) -> Partition:
+def _report(
+    sizes: CostModel,
+    outcome: SearchResult,
+    bounds: Mapping[str, int],
+    options: PartitionOptions,
+    used: tuple[Mapping[str, int], ...] | None,
+) -> Partition:
+    """The partition of an outcome; ``used``: every resource of each block, where that is known."""
     import ortools
 
     cores, lower = len(outcome.blocks), max(bounds.values())
@@ -284,8 +291,8 @@ def _report(sizes: CostModel, outcome: SearchResult, bounds: Mapping[str, int], 
         deterministic_time=round(outcome.spent, 6),
         interrupted=outcome.interrupted,
     )
+    uses = resource_use(sizes, outcome.blocks) if used is None else used
     blocks = tuple(
-        Block(BlockId(i), slices, used)
-        for i, (slices, used) in enumerate(zip(outcome.blocks, resource_use(sizes, outcome.blocks), strict=True))
+        Block(BlockId(i), slices, own) for i, (slices, own) in enumerate(zip(outcome.blocks, uses, strict=True))
     )
     return Partition(blocks, sizes.weight_bits, report)

@@ -25,7 +25,9 @@ from nirbridge.pipeline.partitioning import first_names
 
 if TYPE_CHECKING:
     from nirbridge.mapping.model import MappedNetwork
+    from nirbridge.mapping.traffic import Traffic
     from nirbridge.partitioner import Partition
+    from nirbridge.partitioner.cost.axons import AxonTable
     from nirbridge.partitioner.cost.sizing import CostModel
     from nirbridge.quantization.model import QuantizedNetwork
 
@@ -146,8 +148,8 @@ def place_partition(
     """
     from nirbridge.mapping.cost import costs
     from nirbridge.mapping.model import MappedNetwork
-    from nirbridge.mapping.placement.place import place
     from nirbridge.mapping.rates import assumed_rates
+    from nirbridge.mapping.traffic import traffic
     from nirbridge.partitioner.cost.axons import axon_table, spikes_per_block
     from nirbridge.partitioner.cost.sizing import cost_model
     from nirbridge.partitioner.ordering import in_orders, ordered_network
@@ -157,23 +159,33 @@ def place_partition(
     sizes = cost_model(ordered_network(with_operators(network, stored), partition.orders), chip, partition.weight_bits)
     rates = in_orders(rates, partition.orders)
     table = axon_table(sizes, blocks := tuple(b.slices for b in partition.blocks), rates)
-    if cores is None:
-        cores = place(
-            table,
-            len(partition.blocks),
-            chip,
-            chips=options.chips,
-            seed=options.seed,
-            effort=options.effort,
-            pins=_pinned(partition, chip, options),
-            progress=options.progress,
-        )
+    nets = traffic(table, len(blocks))
+    cores = _placed(table, nets, partition, chip, options) if cores is None else cores
     counts = [b.used["neurons"] for b in partition.blocks], spikes_per_block(sizes, blocks, rates)
-    paid = costs(table, cores, chip, counts[0], chips=options.chips, spikes_per_block=counts[1])
+    paid = costs(table, cores, chip, counts[0], chips=options.chips, spikes_per_block=counts[1], nets=nets)
     network = replace(network, notes=(*network.notes, *_full_runs(sizes, partition), *_other_orders(partition)))
     splits = tuple(options.splits.items())
     placed = (partition, cores, table, paid, options.objective, origin, splits)
     return MappedNetwork(network, chip, options.chips, *placed, stored=stored)
+
+
+def _placed(
+    table: AxonTable, nets: Traffic, partition: Partition, chip: Chip, options: MapOptions
+) -> tuple[CoreId, ...]:
+    """The core of each block."""
+    from nirbridge.mapping.placement.place import place
+
+    return place(
+        table,
+        len(partition.blocks),
+        chip,
+        chips=options.chips,
+        seed=options.seed,
+        effort=options.effort,
+        pins=_pinned(partition, chip, options),
+        progress=options.progress,
+        nets=nets,
+    )
 
 
 def _other_orders(partition: Partition) -> tuple[str, ...]:

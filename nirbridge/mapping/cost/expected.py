@@ -36,6 +36,7 @@ from nirbridge.mapping.cost.figures import (
 from nirbridge.mapping.cost.time import time_kinds
 from nirbridge.mapping.model import MapCosts
 from nirbridge.mapping.route import Routes, link_loads, routes, tree_hops
+from nirbridge.mapping.traffic import Traffic
 from nirbridge.mapping.traffic_bound import traffic_lower_bound
 from nirbridge.partitioner.cost.axons import HOST, AxonTable
 
@@ -48,6 +49,7 @@ def costs(
     *,
     chips: int | None = None,
     spikes_per_block: Sequence[float] | Array | None = None,
+    nets: Traffic | None = None,
 ) -> MapCosts:
     """The costs of blocks on ``cores`` (``cores[b]``: the core of block b).
 
@@ -58,6 +60,7 @@ def costs(
         neurons_per_block: neurons of each block [blocks].
         chips: chips that a placement may use (the lower bound depends on it); None: as many as a board has.
         spikes_per_block: spikes per step of each block [blocks]; None: those of its neurons that have a target.
+        nets: ``traffic`` of the table, where it is known.
     """
     paths = routes(axons, cores, chip)
     loads = link_loads(paths.multicast, axons.spikes_per_step, *_extent(cores, chip))
@@ -74,7 +77,7 @@ def costs(
         time_per_step_s=sum(time.values()) if time else None,
         energy_breakdown_j=MappingProxyType(energy),
         time_breakdown_s=MappingProxyType(time),
-        traffic_lower_bound=traffic_lower_bound(axons, len(cores), chip, chips=chips or chip.mesh.chips_max),
+        traffic_lower_bound=traffic_lower_bound(axons, len(cores), chip, chips=chips or chip.mesh.chips_max, nets=nets),
     )
 
 
@@ -184,10 +187,11 @@ def _longest(
 
 
 class _Ways:
-    """Seconds of the way of each entry of an axon table that has spikes, by its links."""
+    """Seconds of the ways of an axon table that have spikes, by their links: of each pair of blocks the first entry."""
 
     def __init__(self, paths: Routes, axons: AxonTable, chip: Chip) -> None:
-        own = np.flatnonzero(np.asarray(axons.spikes_per_step)[paths.entry_group] > 0)
+        spikes = np.asarray(axons.spikes_per_step)[paths.entry_group] > 0
+        own = _first_of_pairs(axons.source_block[paths.entry_group], axons.targets, np.flatnonzero(spikes))
         crossing = figure(chip, "board.link_s") is not None
         cross_x, cross_y = paths.crossings_x[own], paths.crossings_y[own]
         self.source, self.target = axons.source_block[paths.entry_group][own], axons.targets[own]
@@ -203,6 +207,16 @@ class _Ways:
         """Add the way of one entry to the parts of the time."""
         for kind in self.parts.keys() & parts.keys():
             parts[kind] += float(self.parts[kind][entry])
+
+
+def _first_of_pairs(source: Array, target: Array, entries: Array) -> Array:
+    """Of ``entries``, ascending, the first of each pair of blocks; all of them where there are fewer than pairs."""
+    blocks = 1 + max(int(source.max(initial=0)), int(target.max(initial=0)))
+    if blocks * (blocks + 1) > len(entries):
+        return entries
+    first, last_to_first = np.full(blocks * (blocks + 1), -1), entries[::-1]
+    first[(source[last_to_first] - HOST) * blocks + target[last_to_first]] = last_to_first  # the last one written stays
+    return np.sort(first[first >= 0])
 
 
 def _total(parts: Mapping[str, Array]) -> Array:

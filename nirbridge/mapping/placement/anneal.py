@@ -32,14 +32,14 @@ def anneal(
     thousandth; 0 descends only.
     """
     now, best = board.copy(), board.copy()
-    cost = block_costs(now, pull)
+    cost, table = block_costs(now, pull), pull.table()
     value = lowest = pairwise_cost(now, pull, cost)
     unit = value / max(len(board.movable), 1)
     if unit <= 0:
         return best
     for t in np.geomspace(heat * unit, 1e-3 * heat * unit, steps) if heat > 0 else np.zeros(steps):
         block = int(board.movable[rng.integers(len(board.movable))])
-        sites, change = swap_changes(now, pull, cost, block, rng)
+        sites, change = swap_changes(now, pull, cost, block, rng, table=table)
         choice = draw_change(change, float(t), rng)
         if choice < 0:
             continue
@@ -76,22 +76,33 @@ def pairwise_cost(board: PlacementBoard, pull: PairwisePulls, cost: Array) -> fl
 
 
 def swap_changes(
-    board: PlacementBoard, pull: PairwisePulls, cost: Array, block: int, rng: np.random.Generator, width: int = WIDTH
+    board: PlacementBoard,
+    pull: PairwisePulls,
+    cost: Array,
+    block: int,
+    rng: np.random.Generator,
+    width: int = WIDTH,
+    table: Array | None = None,
 ) -> tuple[Array, Array]:
-    """Candidate sites of ``block`` and the change in cost, swapping with a block already there."""
+    """Candidate sites of ``block`` and the change in cost, swapping with a block already there; ``table``: of pulls."""
     length = pull_lengths(board, pull, block)
     sites = board.candidates(block, length, width, rng)
     here = int(board.site[block])
     change = length[sites] - length[here]
     taken = np.flatnonzero(board.block[sites] >= 0)
     partner = board.block[sites[taken]]
-    entries, counts = gather(pull.ptr, partner)
-    other, weight, row = pull.others[entries], pull.weights[entries], np.repeat(np.arange(len(partner)), counts)
-    hops = np.abs(board.x[other] - board.x[block]) + np.abs(board.y[other] - board.y[block])
-    back = np.bincount(row, weight * hops, len(partner)) - cost[partner]
+    if table is None or len(partner) < 2:  # numpy adds one column in another order than several
+        entries, counts = gather(pull.ptr, partner)
+        other, weight, row = pull.others[entries], pull.weights[entries], np.repeat(np.arange(len(partner)), counts)
+        hops = np.abs(board.x[other] - board.x[block]) + np.abs(board.y[other] - board.y[block])
+        back = np.bincount(row, weight * hops, len(partner)) - cost[partner]
+        is_pair = other == block
+        pair = np.bincount(row[is_pair], weight[is_pair], len(partner))
+    else:  # the same sums in the same order, one row of all partners after the other
+        hops = np.abs(board.x - board.x[block]) + np.abs(board.y - board.y[block])
+        back = np.add.reduce(np.take(table, partner, axis=1) * hops[:, None], axis=0) - cost[partner]
+        pair = table[block, partner]
     # both lengths took the other of the pair to stay where it was: they change places, and stay as far apart
-    is_pair = other == block
-    pair = np.bincount(row[is_pair], weight[is_pair], len(partner))
     apart = np.abs(board.x[partner] - board.x[block]) + np.abs(board.y[partner] - board.y[block])
     host = pull.host[partner] * (board.sites.host_hops[here] - board.sites.host_hops[sites[taken]])
     change[taken] += back + 2 * pair * apart + host

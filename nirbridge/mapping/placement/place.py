@@ -60,6 +60,7 @@ def place(
     effort: str = "default",
     pins: Mapping[int, CoreId] | None = None,
     progress: Progress | None = None,
+    nets: Traffic | None = None,
 ) -> tuple[CoreId, ...]:
     """Place every block on a core; the result is in block order and depends on the arguments alone.
 
@@ -72,6 +73,7 @@ def place(
         effort: ``fast``, ``default`` or ``max``.
         pins: blocks that must sit on a given core.
         progress: called with a stage's name and the fraction of it that is done.
+        nets: ``traffic`` of the table, where it is known.
 
     Raises:
         DoesNotFit: more blocks than cores.
@@ -85,7 +87,8 @@ def place(
     if blocks == 0:
         return ()
     board = PlacementBoard.empty(Sites.of(_near(usable, blocks, pins), chip), blocks, pins, chip)
-    placed = search_placement(board, traffic(axons, blocks), seed, EFFORTS[effort], progress or no_progress)
+    nets = traffic(axons, blocks) if nets is None else nets
+    placed = search_placement(board, nets, seed, EFFORTS[effort], progress or no_progress)
     return tuple(pins[b] if b in pins else board.sites.cores[placed.site[b]] for b in range(blocks))
 
 

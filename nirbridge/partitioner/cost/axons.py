@@ -135,14 +135,14 @@ def axon_table(sizes: CostModel, blocks: Blocks, rates: Rates) -> AxonTable:
         count = int(group.max()) + 1 if len(group) else 0
         members = np.flatnonzero(group >= 0)
         of_member = group[members]
-        first = members[np.unique(of_member, return_index=True)[1]]
+        first = _first_members(group, members, count)
+        length, targets, inverse = _targets(entry, group, first)
         columns["name"].append(np.full(count, names.index(entry.name)))
         columns["neurons"].append(np.bincount(of_member, minlength=count))
         columns["spikes"].append(np.bincount(of_member, weights=rate[members], minlength=count))
         columns["source"].append(entry.owner[first])
-        key, inverse = np.unique(group[entry.neuron] * len(blocks) + entry.block, return_inverse=True)
-        columns["length"].append(np.bincount(key // len(blocks), minlength=count))
-        flat["targets"].append(key % len(blocks))
+        columns["length"].append(length)
+        flat["targets"].append(targets)
         flat["synapses"].append(np.bincount(inverse, weights=entry.synapses).astype(np.int64))
         for kind, ops in _ops(entry, inverse, rate).items():
             flat[kind].append(ops)
@@ -161,7 +161,9 @@ def axon_table(sizes: CostModel, blocks: Blocks, rates: Rates) -> AxonTable:
 
 
 def _join(parts: list[Array], dtype: type) -> Array:
-    return freeze(np.concatenate(parts) if parts else np.zeros(0), dtype)
+    joined = np.concatenate(parts, dtype=dtype) if parts else np.zeros(0, dtype)
+    joined.flags.writeable = False  # an array of its own: no copy, as ``freeze`` makes one
+    return joined
 
 
 def spikes_per_block(sizes: CostModel, blocks: Blocks, rates: Rates) -> Array:
@@ -172,6 +174,29 @@ def spikes_per_block(sizes: CostModel, blocks: Blocks, rates: Rates) -> Array:
         held = owner != HOST
         total += np.bincount(owner[held], rate[held], len(blocks))
     return total
+
+
+def _first_members(group: Array, members: Array, count: int) -> Array:
+    """The first neuron of each group."""
+    first = np.zeros(count, np.int64)
+    first[group[members[::-1]]] = members[::-1]  # of several the last one stays
+    return first
+
+
+def _targets(entry: AxonEntries, group: Array, first: Array) -> tuple[Array, Array, Array]:
+    """Per group the number of its target blocks; these, group by group; the place among them of each entry.
+
+    The neurons of a group have the same target blocks: those of its first neuron are those of all.
+    """
+    degree = np.bincount(entry.neuron, minlength=len(group))
+    begin = np.cumsum(degree) - degree
+    length = degree[first]
+    end = np.cumsum(length)
+    targets = entry.block[np.repeat(begin[first] - (end - length), length) + np.arange(length.sum())]
+    shift = np.zeros(len(group), np.int64)
+    has_targets = group >= 0
+    shift[has_targets] = (end - length)[group[has_targets]] - begin[has_targets]
+    return length, targets, np.arange(len(entry.neuron)) + np.repeat(shift, degree)
 
 
 def _ops(entry: AxonEntries, inverse: Array, rate: Array) -> dict[str, Array]:

@@ -18,7 +18,7 @@ import numpy as np
 from scipy import sparse
 
 from nirbridge._types import Box, Shape
-from nirbridge.arrays import Array
+from nirbridge.arrays import Array, rows_ascend
 from nirbridge.errors import ModelError
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
 
@@ -170,10 +170,9 @@ def _extend(state: tuple[Connectivity, Shape], part: Operator, subject: str, lev
     if isinstance(form, AllToAll) and _every_output_has_inputs(part):
         return AllToAll(form.touched, shape), shape
     if isinstance(part, Sparse):
-        indptr, sources = part.indptr.astype(np.int64), part.indices.astype(np.int64)
-        rows = Explicit(indptr, sources, math.prod(part.input_shape), part.output_shape)
-        if level == 0 and np.isin(np.flatnonzero(np.diff(sources) <= 0) + 1, indptr).all():
-            _guard(len(sources), subject)
+        rows = Explicit(part.indptr.astype(np.int64), part.indices.astype(np.int64), math.prod(part.input_shape), shape)
+        if level == 0 and rows_ascend(rows.indptr, rows.sources):
+            _guard(len(rows.sources), subject)
             return rows, shape  # every row is ascending, without a source twice
         return _product(rows, explicit(form, subject), subject), shape
     assert isinstance(part, Conv | SumPool), "a Chain holds no Chain"

@@ -115,6 +115,22 @@ def test_only_so_many_sites_are_weighed() -> None:
         assert len(set(sites.tolist())) == width
 
 
+@pytest.mark.parametrize("blocks", [2, 3, 30])
+def test_changes_by_the_table_of_pulls_are_those_by_its_lists_to_the_last_digit(blocks: int) -> None:
+    rng, on = np.random.default_rng(blocks), chip(8, 8)
+    groups = [(a, rng.random(), [b]) for a in range(blocks) for b in range(blocks) if a != b and rng.random() < 0.9]
+    pull = pairwise_pulls(traffic(table(groups), blocks))
+    board = starts.in_order(PlacementBoard.empty(Sites.of(cores_in_rows(on), on), blocks, {}, on), np.arange(64))
+    cost, weights = block_costs(board, pull), pull.table()
+    assert weights is not None
+    for block in range(blocks):
+        plain, quick = (
+            swap_changes(board, pull, cost, block, np.random.default_rng(0), table=t) for t in (None, weights)
+        )
+        assert np.array_equal(plain[0], quick[0])
+        assert np.array_equal(plain[1], quick[1])
+
+
 def position_of(blocks: int) -> tuple[PlacementBoard, Traffic, PairwisePulls]:
     on = chip(8, 8)
     board = PlacementBoard.empty(Sites.of(cores_in_rows(on), on), blocks, {}, on)

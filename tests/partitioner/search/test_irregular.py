@@ -30,7 +30,7 @@ from nirbridge.partitioner.search.irregular.bisect import bisected
 from nirbridge.partitioner.search.irregular.blocks import ordered_blocks
 from nirbridge.partitioner.search.irregular.coarsen import clusters, contracted, graph_of
 from nirbridge.partitioner.search.irregular.model import model_of, nets_of
-from nirbridge.partitioner.search.irregular.moves import AXONS, OUT, SIZE, WORDS, move, place_all
+from nirbridge.partitioner.search.irregular.moves import AXONS, OUT, SIZE, WORDS, _near, move, place_all
 from nirbridge.partitioner.search.irregular.search import irregular_cores
 
 FAN_IN = 12
@@ -163,6 +163,42 @@ def test_uses_kept_up_to_date_are_those_counted_anew(counted: bool, monkeypatch:
         for own in (np.concatenate([model.nets[model.start[v] : model.start[v + 1]] for v in m]) for m in members)
     ]
     assert x.use[WORDS].tolist() == words
+
+
+@pytest.mark.parametrize("counted", [True, False], ids=["counted", "listed"])
+def test_nets_of_a_neuron_are_counted_in_every_core(counted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More cores than a word has bits, and neurons of more nets than are added at a time, one of 255 targets."""
+    if not counted:
+        monkeypatch.setattr(irregular_model, "COUNTED_MAX", 0)
+    rng = np.random.default_rng(3)
+    sources = np.array([rng.choice(600, 80, replace=False) for _ in range(600)])
+    sources[:, 0] = 7
+    model = model_of(cost_model(reservoir(sources), chip_of(), 8), capacity(chip_of()))
+    assert model is not None
+    x = nets_of(model, 70)
+    place_all(x, rng.integers(70, size=600))
+    held = np.zeros((len(model.source), 70), np.int64)
+    np.add.at(held, (model.nets, np.repeat(x.part, np.diff(model.start))), 1)
+    for v in range(0, 600, 40):
+        own, sums, seen = model.nets[model.start[v] : model.start[v + 1]], np.zeros(128, np.int32), np.zeros(70, int)
+        found = _near(x, v, sums, seen)
+        others = held[own]
+        others[:, x.part[v]] -= 1
+        assert sums[:70].tolist() == (others > 0).sum(axis=0).tolist()
+        assert sorted(seen[:found].tolist()) == np.flatnonzero(sums).tolist()
+
+
+def test_the_graph_of_pairs_adds_those_of_one_pair_in_either_direction() -> None:
+    rng = np.random.default_rng(0)
+    rows, columns = rng.integers(9, size=(2, 60))
+    graph = graph_of(rows, columns, np.arange(60), np.ones(9, np.int64))
+    weights = np.zeros((9, 9), np.int64)
+    np.add.at(weights, (rows, columns), np.arange(60))
+    weights += weights.T
+    np.fill_diagonal(weights, 0)
+    assert np.array_equal(graph.start, np.concatenate(([0], np.cumsum((weights > 0).sum(axis=1)))))
+    assert np.array_equal(graph.index, np.nonzero(weights)[1])
+    assert np.array_equal(graph.weight, weights[weights > 0])
 
 
 def test_neurons_are_evened_out_along_chains_of_neighbours() -> None:

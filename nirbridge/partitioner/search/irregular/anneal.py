@@ -36,7 +36,7 @@ def sweep(x: Nets, limit: Array, heat: float, weight: float, rng: np.random.Gene
 @compiled
 def _sweep(x, order, noise, limit, per_neuron, weight):
     cores = x.use.shape[1]
-    sums, seen = np.zeros(cores, np.int32), np.empty(cores, np.int64)
+    sums, seen = np.zeros(-(-cores // 64) * 64, np.int32), np.empty(cores, np.int64)
     excess = np.empty(cores)
     for core in range(cores):
         excess[core] = _excess(x, core, limit, per_neuron)

@@ -107,7 +107,7 @@ def _path(near: list[list[int]], over: Array) -> list[int] | None:
 def shed(x, core, order) -> bool:
     """Move neurons out of a core that is over a limit, those that lose least first; True: it is no longer."""
     cores = x.use.shape[1]
-    sums, seen = np.zeros(cores, np.int32), np.empty(cores, np.int64)
+    sums, seen = np.zeros(-(-cores // 64) * 64, np.int32), np.empty(cores, np.int64)
     for eighths in (0, 1, 2, 4, 8):  # destination cores that a move may add, as a share of the neuron's nets
         for v in order:
             if x.part[v] == core:
@@ -121,7 +121,7 @@ def shed(x, core, order) -> bool:
 def empty(x, core, order) -> bool:
     """Move all neurons of a core to others that are in use; False: some found no room, and all are back."""
     cores = x.use.shape[1]
-    sums, seen = np.zeros(cores, np.int32), np.empty(cores, np.int64)
+    sums, seen = np.zeros(-(-cores // 64) * 64, np.int32), np.empty(cores, np.int64)
     gone = np.empty(x.use[SIZE, core], np.int64)
     many = 0
     for v in order:

@@ -14,11 +14,12 @@ from nirbridge.arrays import Array
 from nirbridge.partitioner.cost.axons import Blocks
 from nirbridge.partitioner.cost.connectivity import Explicit, synapses
 from nirbridge.partitioner.cost.neurons import total_synapses
+from nirbridge.partitioner.cost.resources import exceeded, limits
 from nirbridge.partitioner.cost.sizing import CostModel, cost_model
+from nirbridge.partitioner.cost.usage import resource_use
 from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.ordering import Orders, ordered_network
 from nirbridge.partitioner.search.interruption import finished
-from nirbridge.partitioner.search.methods import is_within
 
 NEURONS_MIN = 500
 """Smaller networks are searched neuron by neuron (``clusters``), which knows every limit."""
@@ -28,7 +29,7 @@ NEURONS_LARGE, SYNAPSES_LARGE = 20_000, 1_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OrderedBlocks:
-    """Blocks of a network in ``orders``, and the cost model of that network.
+    """Blocks of a network in ``orders``, the cost model of that network, and ``used``, every resource of each block.
 
     ``is_final``: no other search is tried; ``interrupted``: Ctrl-C ended this one.
     """
@@ -36,6 +37,7 @@ class OrderedBlocks:
     sizes: CostModel
     blocks: Blocks
     orders: Orders
+    used: tuple[Mapping[str, int], ...]
     is_final: bool
     interrupted: bool = False
 
@@ -74,17 +76,18 @@ def ordered_blocks(
     found, again = finished(keep_best, _ordered, sizes, part)
     if found is None:
         return None
-    ordered, blocks, orders = found
+    ordered, blocks, orders, used = found
     interrupted = interrupted or again
     is_large = sizes.network.neurons > NEURONS_LARGE or total_synapses(sizes) > SYNAPSES_LARGE
-    return OrderedBlocks(ordered, blocks, orders, is_large or len(blocks) <= lower or interrupted, interrupted)
+    return OrderedBlocks(ordered, blocks, orders, used, is_large or len(blocks) <= lower or interrupted, interrupted)
 
 
-def _ordered(sizes: CostModel, part: Array) -> tuple[CostModel, Blocks, Orders] | None:
-    """The network in the order of its cores, with its blocks; None: they are not within the limits."""
+def _ordered(sizes: CostModel, part: Array) -> tuple[CostModel, Blocks, Orders, tuple[Mapping[str, int], ...]] | None:
+    """The network in the order of its cores, its blocks and their use; None: they are not within the limits."""
     orders, blocks = _in_order(sizes, part)
     ordered = cost_model(ordered_network(sizes.network, orders), sizes.chip, sizes.weight_bits)
-    return (ordered, blocks, orders) if is_within(ordered, blocks) else None
+    used, limit = resource_use(ordered, blocks), limits(sizes.chip)
+    return None if any(exceeded(own, limit) for own in used) else (ordered, blocks, orders, used)
 
 
 def _is_irregular(sizes: CostModel) -> bool:

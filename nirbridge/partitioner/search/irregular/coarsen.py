@@ -36,11 +36,11 @@ class Graph:
 
 def graph_of(rows: Array, columns: Array, weights: Array, size: Array) -> Graph:
     """The graph of pairs: those of one pair, in either direction, are added, those of a node with itself left out."""
-    n = len(size)
     apart = rows != columns
-    matrix = sparse.csr_array((weights[apart], (rows[apart], columns[apart])), shape=(n, n))
-    both: Any = sparse.csr_array(matrix + matrix.T)
-    return Graph(both.indptr.astype(np.int64), both.indices.astype(np.int32), both.data.astype(np.int32), size)
+    if not apart.all():
+        rows, columns, weights = rows[apart], columns[apart], weights[apart]
+    start, index, weight = _undirected(rows, columns, weights.astype(np.int32), len(size))
+    return Graph(start, index, weight, size)
 
 
 def clusters(graph: Graph, most: int, rng: np.random.Generator) -> Array:
@@ -72,6 +72,49 @@ def scattered(graph: Graph, cluster: Array) -> float:
     own, other = np.repeat(cluster[nodes], counts), cluster[graph.index[entry]]
     apart = own != other
     return len(np.unique(own[apart] * graph.nodes + other[apart])) / max(len(entry), 1)
+
+
+@compiled
+def _undirected(rows, columns, weights, n):
+    """(start, index, weight) of the graph of these pairs, neighbours ascending: by counting, nothing is sorted."""
+    behind, back, back_weight = _by_number(columns, rows, weights, n)
+    column = np.repeat(np.arange(n).astype(np.int32), np.diff(behind))
+    ahead, far, far_weight = _by_number(back, column, back_weight, n)
+    row = np.repeat(np.arange(n).astype(np.int32), np.diff(ahead))
+    behind, back, back_weight = _by_number(far, row, far_weight, n)
+    start, index, total = (
+        np.zeros(n + 1, np.int64),
+        np.empty(2 * len(rows), np.int32),
+        np.empty(2 * len(rows), np.int32),
+    )
+    for v in range(n):
+        i, j, end = ahead[v], behind[v], start[v]
+        while i < ahead[v + 1] or j < behind[v + 1]:
+            first = j == behind[v + 1] or (i < ahead[v + 1] and far[i] <= back[j])
+            u, more = (far[i], far_weight[i]) if first else (back[j], back_weight[j])
+            i, j = i + first, j + (not first)
+            if end > start[v] and index[end - 1] == u:
+                total[end - 1] += more
+            else:
+                index[end], total[end] = u, more
+                end += 1
+        start[v + 1] = end
+    return start, index[: start[n]].copy(), total[: start[n]].copy()
+
+
+@compiled
+def _by_number(numbers, others, weights, n):
+    """Pairs in the order of their numbers, those of one number as they came: where each begins, others, weights."""
+    start = np.zeros(n + 1, np.int64)
+    for number in numbers:
+        start[number + 1] += 1
+    start = np.cumsum(start)
+    at, other, weight = start[:-1].copy(), np.empty(len(others), np.int32), np.empty(len(others), np.int32)
+    for k in range(len(numbers)):
+        place = at[numbers[k]]
+        other[place], weight[place] = others[k], weights[k]
+        at[numbers[k]] = place + 1
+    return start, other, weight
 
 
 @compiled

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from nirbridge.arrays import Array
-from nirbridge.partitioner.cost.connectivity import AllToAll, explicit, synapses
+from nirbridge.partitioner.cost.connectivity import AllToAll, Explicit, explicit, synapses
 from nirbridge.partitioner.cost.resources import run_words
 from nirbridge.partitioner.cost.sizing import CostModel, IncomingProjection, distinct_profiles
 from nirbridge.partitioner.search.irregular.coarsen import Graph, graph_of
@@ -80,25 +78,38 @@ def _charge(sizes: CostModel, edge: IncomingProjection, targets: int, most: Arra
 
 def _listed(sizes: CostModel, edges: list[tuple[str, IncomingProjection]], first: dict[str, int], most: Array) -> Model:
     neurons, points = sizes.network.neurons, sum(p.size for p in (*sizes.network.populations, *sizes.network.inputs))
-    rows, nets, sources, kinds, ends = [], [], [], [], [0]
-    for name, edge in edges:
-        lists = explicit(edge.form, f"projection from {edge.source!r}")
-        rows.append((first[name] + np.repeat(np.arange(len(lists.indptr) - 1), np.diff(lists.indptr))).astype(np.int32))
-        nets.append((ends[-1] + lists.sources).astype(np.int32))
-        sources.append(first[edge.source] + np.arange(lists.n_sources))
-        kinds.append(np.full(lists.n_sources, len(kinds)))
-        ends.append(ends[-1] + lists.n_sources)
-    row, net, source = np.concatenate(rows), np.concatenate(nets), np.concatenate(sources)
-    targets = np.bincount(net, minlength=ends[-1])
+    lists = [explicit(edge.form, f"projection from {edge.source!r}") for _, edge in edges]
+    start, net = _merged([(first[name], own) for (name, _), own in zip(edges, lists, strict=True)], neurons)
+    source = np.concatenate(
+        [first[e.source] + np.arange(own.n_sources) for (_, e), own in zip(edges, lists, strict=True)]
+    )
+    kind = np.repeat(np.arange(len(edges), dtype=np.int32), [own.n_sources for own in lists])
+    targets = np.bincount(net, minlength=len(source))
     table = np.stack([_words(sizes, edge, int(targets.max(initial=0)) + 2) for _, edge in edges])
-    matrix: Any = sparse.csr_array((np.ones(len(row), np.int8), (row, net)), shape=(neurons, ends[-1]))
-    narrow = targets[net] <= WIDE
+    narrow = (targets <= WIDE)[net]
+    row = np.repeat(np.arange(neurons, dtype=np.int32), np.diff(start))[narrow]
     size = np.zeros(points, np.int64)
     size[:neurons] = 1
-    graph = graph_of(row[narrow], source[net[narrow]].astype(np.int32), np.ones(int(narrow.sum()), np.int32), size)
-    source = np.where(source < neurons, source, -1)
-    start, index = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
-    return Model(neurons, start, index, source, np.concatenate(kinds).astype(np.int32), table, most, graph)
+    graph = graph_of(row, source.astype(np.int32)[net[narrow]], np.ones(len(row), np.int32), size)
+    return Model(neurons, start, net, np.where(source < neurons, source, -1), kind, table, most, graph)
+
+
+def _merged(lists: list[tuple[int, Explicit]], neurons: int) -> tuple[Array, Array]:
+    """Where the nets of each neuron begin, and these: those of one projection after those of the one before.
+
+    ``lists``: of each projection the first of its targets, and its pairs.
+    """
+    degree = np.zeros(neurons, np.int64)
+    for first, own in lists:
+        degree[first : first + len(own.indptr) - 1] += np.diff(own.indptr)
+    start = np.concatenate(([0], np.cumsum(degree)))
+    nets, at, before = np.empty(start[-1], np.int32), start[:-1].copy(), 0
+    for first, own in lists:
+        counts, begin = np.diff(own.indptr), at[first : first + len(own.indptr) - 1]
+        nets[np.repeat(begin - own.indptr[:-1], counts) + np.arange(len(own.sources))] = before + own.sources
+        begin += counts
+        before += own.n_sources
+    return start, nets
 
 
 def _words(sizes: CostModel, edge: IncomingProjection, length: int) -> Array:
@@ -132,4 +143,5 @@ def nets_of(model: Model, cores: int) -> Nets:
         np.zeros((4, cores), np.int64),
         model.cap.copy(),
         np.zeros((rows, -(-cores // ROW) * ROW), np.uint8),
+        np.zeros((rows, -(-cores // 64)), np.uint64),
     )

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nirbridge.arrays import Array
+from nirbridge.partitioner.search.irregular.bits import add_bits, moved_target
 from nirbridge.partitioner.search.irregular.jit import compiled
 
 SIZE, AXONS, WORDS, OUT = range(4)
@@ -24,8 +25,9 @@ class Nets(NamedTuple):
 
     Per net: ``source`` (a neuron, or -1 for a host input), ``kind`` (row of ``table``, the words of n targets), and
     ``length``, its destination cores. ``count: [nets, cores or more]`` has the number of its targets in each core, up
-    to ``MANY``. Nets of as many targets and more, and all nets where ``count`` would be too large and has no rows, list
-    their cores: ``held[first[e]:first[e] + length[e], 0]``, with the numbers in column 1; for others ``first`` is -1.
+    to ``MANY``, and ``bits: [nets, cores / 64]`` one bit for each core where it has any. Nets of as many targets and
+    more, and all nets where ``count`` would be too large and has no rows, list their cores:
+    ``held[first[e]:first[e] + length[e], 0]``, with the numbers in column 1; for others ``first`` is -1.
     ``part`` is the core of each neuron (-1: none), ``slots`` its output axons, ``use: [4, cores]``. Output axons are
     counted where they are limited.
     """
@@ -43,11 +45,14 @@ class Nets(NamedTuple):
     use: Array
     cap: Array
     counts: Array
+    bits: Array
 
 
 def copied(x: Nets) -> Nets:
     """The same state, which moves change on its own."""
-    copies = {name: getattr(x, name).copy() for name in ("held", "length", "part", "slots", "use", "cap", "counts")}
+    copies = {
+        name: getattr(x, name).copy() for name in ("held", "length", "part", "slots", "use", "cap", "counts", "bits")
+    }
     return x._replace(**copies)
 
 
@@ -85,25 +90,37 @@ def _exchange(x, v, old, to):
     # arrays by names of their own: a field of a tuple costs two atomic operations every time
     nets, first, count, held, length, kind = x.nets, x.first, x.counts, x.held, x.length, x.kind
     source, part, slots, use, table, limited = x.source, x.part, x.slots, x.use, x.table, x.cap[OUT] < UNLIMITED
+    bits, less, more, left, came = x.bits, 0, 0, 0, 0
     for k in range(x.start[v], x.start[v + 1]):
         e = nets[k]
-        row, before, after = kind[e], 2, _number(first, count, held, length, e, to)
-        if old >= 0:
-            before = _number(first, count, held, length, e, old)
-            _set_number(first, count, held, length, e, old, before - 1)
-            use[WORDS, old] -= table[row, before] - table[row, before - 1]
-        _set_number(first, count, held, length, e, to, after + 1)
-        use[WORDS, to] += table[row, after + 1] - table[row, after]
-        step = 0
-        if before == 1:
-            use[AXONS, old] -= 1
-            step -= 1
-        if after == 0:
-            use[AXONS, to] += 1
-            step += 1
-        if step != 0 and limited and source[e] >= 0:
+        if first[e] < 0:
+            before, after = moved_target(count, bits, length, e, old, to)
+        else:
+            before, after = _moved_in_list(first, count, bits, held, length, e, old, to)
+        less += table[kind[e], before] - table[kind[e], before - 1]
+        more += table[kind[e], after + 1] - table[kind[e], after]
+        left += before == 1
+        came += after == 0
+        step = (after == 0) - (before == 1)
+        if limited and step != 0 and source[e] >= 0:
             slots[source[e]] += step
             use[OUT, part[source[e]]] += step
+    use[WORDS, to] += more
+    use[AXONS, to] += came
+    if old >= 0:
+        use[WORDS, old] -= less
+        use[AXONS, old] -= left
+
+
+@compiled
+def _moved_in_list(first, count, bits, held, length, e, old, to):
+    """As ``moved_target``, for a net that lists its cores."""
+    before, after = np.int64(2), _number(first, count, held, length, e, to)
+    if old >= 0:
+        before = _number(first, count, held, length, e, old)
+        _set_number(first, count, bits, held, length, e, old, before - 1)
+    _set_number(first, count, bits, held, length, e, to, after + 1)
+    return before, after
 
 
 @compiled
@@ -118,7 +135,7 @@ def _number(first, count, held, length, e, core):
 
 
 @compiled
-def _set_number(first, count, held, length, e, core, n):
+def _set_number(first, count, bits, held, length, e, core, n):
     """Targets of net e in a core, 1 more or less than before; its list of cores or row of numbers, and ``length``."""
     was = n - 1
     if first[e] < 0:
@@ -135,6 +152,8 @@ def _set_number(first, count, held, length, e, core, n):
     length[e] += (was == 0) - (n == 0)
     if len(count) > 0:
         count[e, core] = min(n, MANY)
+        if was == 0 or n == 0:
+            bits[e, core // 64] ^= np.uint64(1) << np.uint64(core % 64)
 
 
 @compiled
@@ -175,17 +194,14 @@ def _near(x, v, sums, seen):
 @compiled
 def _near_by_rows(x, v, sums, seen):
     own, found, alone = x.part[v], 0, 0
-    cores, nets, count = len(sums), x.nets, x.counts
+    cores, nets, count = x.use.shape[1], x.nets, x.counts
     for k in range(x.start[v], x.start[v + 1]):
-        row = count[nets[k]]
-        alone += row[own] == 1
-        for core in range(cores):
-            sums[core] += row[core] > 0
+        alone += count[nets[k], own] == 1
+    add_bits(x.bits, nets[x.start[v] : x.start[v + 1]], sums)
     sums[own] -= alone
     for core in range(cores):
-        if sums[core] > 0:
-            seen[found] = core
-            found += 1
+        seen[found] = core
+        found += sums[core] > 0
     return found
 
 
@@ -196,7 +212,7 @@ def refine(x, order, active, least) -> int:
     Returns the destination cores saved.
     """
     cores, part = x.use.shape[1], x.part
-    sums, seen = np.zeros(cores, np.int32), np.empty(cores, np.int64)
+    sums, seen = np.zeros(-(-cores // 64) * 64, np.int32), np.empty(cores, np.int64)
     saved = 0
     for v in order:
         if not active[v]:
