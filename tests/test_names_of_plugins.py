@@ -39,6 +39,7 @@ def test_own_names_come_first_then_those_of_plugins_in_order() -> None:
         "norse",
         "spikingjelly",
         "jax",
+        "iree",
         "a",
         "b",
         "z",
@@ -71,12 +72,12 @@ def test_an_unknown_name_lists_the_known_ones_and_what_cannot_be_loaded() -> Non
     troubles = "plugins that cannot be loaded: gone (ImportError: no), lost (ValueError: a\\nb)"
     said = refused(registry.get, "emitters", "q", (ONE, GONE, LOST))
     assert said == (
-        "emitter 'q': unknown, known emitters: b, c, jax, lava, norse, onnx, sanafe, snntorch, "
+        "emitter 'q': unknown, known emitters: b, c, iree, jax, lava, norse, onnx, sanafe, snntorch, "
         f"spikingjelly, torch, z; {troubles}"
     )
     assert (
         refused(registry.get, "emitters", "q", (ONE,))
-        == "emitter 'q': unknown, known emitters: b, c, jax, lava, norse, onnx, sanafe, snntorch, "
+        == "emitter 'q': unknown, known emitters: b, c, iree, jax, lava, norse, onnx, sanafe, snntorch, "
         "spikingjelly, torch, z"
     )
     assert refused(registry.find_chip, "q", (ONE, GONE)) == (

@@ -61,6 +61,7 @@ SECTIONS = {
             "sanafe",
             "onnx",
             "jax",
+            "iree",
             "mlir",
             "modules",
             "verify",

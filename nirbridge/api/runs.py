@@ -112,7 +112,7 @@ def emit(
     Args:
         model: a ``QuantizedNetwork``, a ``MappedNetwork`` (a process for each slice of the map), or a model as ``load``
             takes it, which is quantized for ``chip`` first.
-        target: the emitter: ``lava``, ``c``, ``onnx``, ``jax``, ``sanafe``, ``torch``, ``snntorch``,
+        target: the emitter: ``lava``, ``c``, ``onnx``, ``jax``, ``iree``, ``sanafe``, ``torch``, ``snntorch``,
             ``norse``, ``spikingjelly`` or a plugin's.
         chip: by name, path or value; None: that of the model, ``loihi2`` where it has none, and real numbers for a
             target that computes in them.

@@ -82,6 +82,7 @@ BUILTIN = Plugin(
         "onnx": "nirbridge.emitters.onnx.emit:ONNX",
         **{name: f"{_MODULES}:{name.upper()}" for name in ("torch", "snntorch", "norse", "spikingjelly")},
         "jax": "nirbridge.emitters.jax.emit:JAX",
+        "iree": "nirbridge.emitters.iree.emit:IREE",
     },
     simulators={
         name: f"{_SIMULATORS}:{name.upper()}"
@@ -94,6 +95,7 @@ OWN = LoadedPlugin("nirbridge", BUILTIN)
 if TYPE_CHECKING:
     # A type checker holds every object behind these names to its Protocol; the test suite runs them.
     from nirbridge.emitters.c.emit import C
+    from nirbridge.emitters.iree.emit import IREE
     from nirbridge.emitters.jax.emit import JAX
     from nirbridge.emitters.lava.emit import LAVA
     from nirbridge.emitters.modules.emit import NORSE, SNNTORCH, SPIKINGJELLY, TORCH
@@ -130,7 +132,7 @@ if TYPE_CHECKING:
         *(EliminateDead, RelayPools, RelayProjection, ReplicateSource, Retime, UniformDelays),
     )
     _partitioners: tuple[Partitioner, ...] = (methods.SEQUENTIAL, methods.PACKED, methods.CP_SAT)
-    _emitters: tuple[Emitter, ...] = (LAVA, C, SANAFE, ONNX, TORCH, SNNTORCH, NORSE, SPIKINGJELLY, JAX)
+    _emitters: tuple[Emitter, ...] = (LAVA, C, SANAFE, ONNX, TORCH, SNNTORCH, NORSE, SPIKINGJELLY, JAX, IREE)
     _simulators: tuple[Simulator, ...] = (
         *(simulators.AUTO, simulators.BEST, simulators.REFERENCE, simulators.NUMPY, simulators.FAST, simulators.EVENT),
         *(simulators.DENSE, simulators.FIXED, simulators.MAPPED),

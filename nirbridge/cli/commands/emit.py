@@ -34,7 +34,7 @@ Example:
     required=True,
     metavar="NAME",
     type=RegisteredName("emitters"),
-    help="Target: lava, c, jax, norse, onnx, sanafe, snntorch, spikingjelly, torch, or a plugin's.",
+    help="Target: lava, c, iree, jax, norse, onnx, sanafe, snntorch, spikingjelly, torch, or a plugin's.",
 )
 @click.option(
     "--chip",
@@ -48,7 +48,12 @@ Example:
 )
 @click.option("--per-core", is_flag=True, help="Map it, and emit one process per core and population. Slow to run.")
 @click.option("--floating", is_flag=True, help="Lava's floating-point models instead, for comparison.")
-@click.option("--dtype", type=click.Choice(["float32", "float64"]), help="Real numbers of jax; default: float32.")
+@click.option("--dtype", type=click.Choice(["float32", "float64"]), help="Real numbers of jax, iree; default: float32.")
+@click.option("--source", type=click.Choice(["linalg", "stablehlo"]), help="MLIR that IREE compiles; default: linalg.")
+@click.option(
+    "--device", type=click.Choice(["llvm-cpu", "vulkan-spirv"]), help="What IREE compiles for; default: llvm-cpu."
+)
+@click.option("--batch", type=click.IntRange(1, 65_536), metavar="N", help="Samples at a time of iree; default: 1.")
 @click.option("--weight-bits", type=click.IntRange(1, 8), metavar="N", help="Weight bits; default: the chip's.")
 @click.option(
     "--graded",
@@ -63,8 +68,8 @@ def command(model: str, target: str, output: str, as_json: bool, **options: Any)
     """Write a model as a self-contained program: a folder that needs the other tool, not nirbridge.
 
     A .nir file is quantized as nirbridge quantize does without data; a .q.npz file of nirbridge quantize is used as it
-    is. Targets that take real numbers get these unless a chip is named (jax, onnx). An existing folder is replaced only
-    if nirbridge wrote it and everything in it.
+    is. Targets that take real numbers get these unless a chip is named (iree, jax, onnx). An existing folder is
+    replaced only if nirbridge wrote it and everything in it.
     """
     from nirbridge.pipeline import can_run, check_program_folder, write_program
 
@@ -106,7 +111,8 @@ def emitted(model: str, target: str, chip: str | None, **options: Any) -> Artifa
         raise UsageError.of(f"--dtype {options['dtype']}", "given with integers", limit, "leave it out")
     if model.endswith(".q.npz"):
         named = ("weight_bits", "repairs", "rewrite", "keep_early_spikes", "per_core", "floating", "graded", "map_file")
-        has_options = chip or any(options[name] for name in (*named, "dtype")) or options["timing"] != timing()
+        of_program = any(options[name] for name in ("dtype", "source", "device", "batch"))
+        has_options = chip or of_program or any(options[name] for name in named) or options["timing"] != timing()
         return _of_integers(model, target, bool(has_options), options["max_bytes"])
     return _of_network(model, target, chip, **options)
 
@@ -133,6 +139,9 @@ def _of_network(
     rewrite: Any,
     floating: bool,
     dtype: str | None,
+    source: str | None,
+    device: str | None,
+    batch: int | None,
     **options: bool,
 ) -> Artifact:
     from nirbridge.pipeline import (
@@ -145,7 +154,7 @@ def _of_network(
         load_network,
     )
 
-    chosen = emitter_options(target, floating=floating or None, dtype=dtype)
+    chosen = emitter_options(target, floating=floating or None, dtype=dtype, source=source, device=device, batch=batch)
     network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
     name = chip or default_chip(target)
     target_chip = None if name is None else load_chip(name)

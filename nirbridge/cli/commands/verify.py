@@ -42,7 +42,7 @@ Example:
     "target",
     metavar="NAME",
     type=RegisteredName("emitters"),
-    help="Also run the program emitted for this tool: lava, c, jax, norse, onnx, sanafe, snntorch, spikingjelly, "
+    help="Also run the program emitted for this tool: lava, c, iree, jax, norse, onnx, sanafe, snntorch, spikingjelly, "
     "torch, or a plugin's.",
 )
 @click.option(

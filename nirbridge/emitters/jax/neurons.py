@@ -70,7 +70,7 @@ class RealNeuron:
     def _sent(self) -> str:
         n = self.p.neuron
         if n.max_spikes == 1:
-            return "fired.astype(u.dtype)"
+            return "jnp.where(fired, u.dtype.type(1), u.dtype.type(0))"  # IREE 3.13 compiles no i1 to a float
         return f"jnp.where(fired, jnp.minimum(jnp.floor(u / {self.number('theta', n.theta)}), {n.max_spikes}), 0)"
 
     def _after_reset(self) -> str:
@@ -118,7 +118,7 @@ class IntegerNeuron:
         test = f"v > {self.number('fires_above', n.fires_above)}"
         out = [*held, f"fired = {test}" if rest is None else f"fired = ({test}) & ~held"]
         if n.max_spikes == 1:
-            out.append(f"{self.id} = fired.astype(v.dtype)")
+            out.append(f"{self.id} = jnp.where(fired, v.dtype.type(1), v.dtype.type(0))")
         else:
             size = self.number("spike_size", np.maximum(n.spike_size, 1))
             out.append(f"{self.id} = jnp.where(fired, jnp.minimum(v // {size}, {n.max_spikes}), 0)")

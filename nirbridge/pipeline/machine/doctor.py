@@ -14,7 +14,6 @@ from typing import Literal
 
 PROGRAM_S = 20.0
 """Longest time that a program may take to say its version."""
-STACK = "make test-stack sets it up in a checkout"
 UNKNOWN = "unknown"
 
 
@@ -68,8 +67,8 @@ TOOLS: tuple[Tool, ...] = (
     _extra("onnxruntime", "onnx", "runs of ONNX models"),
     _pip("openvino", "runs of ONNX models elsewhere"),
     _extra("jax", "jax", "emit --to jax, StableHLO"),
-    _pip("iree-base-compiler", "IREE programs", f"pip install iree-base-compiler; {STACK}"),
-    _pip("iree-base-runtime", "runs of IREE programs", f"pip install iree-base-runtime; {STACK}"),
+    _extra("iree-base-compiler", "iree", "emit --to iree, compiled"),
+    _extra("iree-base-runtime", "iree", "runs of IREE programs"),
     _extra("xdsl", "mlir", "the dialect"),
     _extra("sanafe", "sanafe", "spikes, energy and time from another simulator"),
     _extra("cupy-cuda12x", "cupy", "the reference simulator on a GPU"),

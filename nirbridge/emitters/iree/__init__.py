@@ -1,0 +1,1 @@
+"""Programs for IREE: a network's MLIR compiled to a module that its runtime loads."""

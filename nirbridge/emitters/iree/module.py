@@ -1,0 +1,107 @@
+"""The module of a network that IREE compiles, from either source, and a check of the operations in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nirbridge.arrays import Array
+from nirbridge.emitters.ports import ProgramNames, Variables, identifiers, integer_names, real_names
+from nirbridge.errors import ModelError, quoted
+from nirbridge.network.model import Network
+from nirbridge.quantization.model import QuantizedNetwork
+from nirbridge.simulators.types import Key
+
+DIALECTS = ("arith", "builtin", "func", "linalg", "math", "scf", "stablehlo", "tensor")
+"""Dialects whose operations reach the compiler: it ends with a fault on an operation that it does not know."""
+_OPERATION = re.compile(r'^\s*(?:%[\w:#]+(?:,\s*%[\w:#]+)*\s*=\s*)?"?([a-z_]\w*)\.([\w.]+)"?[ (<{@]', re.MULTILINE)
+VARIABLES = ("s", "u", "v")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IreeModule:
+    """MLIR with one function from inputs and states to results and states.
+
+    ``inputs``: (key, type) in the order of its arguments, each ``[steps, batch, *shape]``. ``states``: their values
+    before the first time step. ``results``: keys of ``[steps, batch, *shape]``. ``steps``: None where the function
+    takes any number of time steps.
+    """
+
+    text: str
+    function: str
+    batch: int
+    steps: int | None
+    inputs: tuple[tuple[str, str], ...]
+    results: tuple[str, ...]
+    states: tuple[Array, ...]
+
+    def facts(self) -> Mapping[str, Any]:
+        """What ``run.py`` needs to know, as plain JSON."""
+        return {
+            "function": self.function,
+            "batch": self.batch,
+            "steps": self.steps,
+            "inputs": self.inputs,
+            "results": self.results,
+            "states": len(self.states),
+        }
+
+
+def program_names(model: Network | QuantizedNetwork, dtype: str, more: Mapping[str, Any]) -> ProgramNames:
+    """The names of a program; a variable of population ``p0`` is ``p0.v``. ``more``: further facts."""
+    ids = identifiers(model)
+    keys: Variables = {p.name: {v: f"{ids[p.name]}.{v}" for v in VARIABLES} for p in model.populations}
+    names = integer_names(model, keys) if isinstance(model, QuantizedNetwork) else real_names(model, keys, dtype)
+    return ProgramNames(names.inputs, names.nodes, names.outputs, {**names.facts, **more})
+
+
+def default_records(model: Network | QuantizedNetwork) -> tuple[Key, ...]:
+    """Variables that a recording of the outputs is made of: of integers the host computes them."""
+    if isinstance(model, Network):
+        return ()
+    sends = {p.name: "s" if p.neuron.fires else "v" for p in model.populations}
+    return tuple(sorted({(read.source, sends[read.source]) for read in model.reads if read.source in sends}))
+
+
+def linalg_module(
+    model: Network | QuantizedNetwork, names: ProgramNames, dtype: str, batch: int, records: Sequence[Key]
+) -> IreeModule:
+    """The module of our own lowering, for any number of time steps.
+
+    Raises:
+        ToolMissing: xDSL is not installed.
+        ModelError: a network that the dialect does not take.
+    """
+    from nirbridge.dialect.lower import linalg_program
+
+    program = linalg_program(model, dtype=dtype, records=records, batch=batch)
+    from nirbridge.dialect.lowering.program import RUN, state_arrays
+
+    ids = [p.id for p in names.inputs] or [""]
+    results = (*(p.id for p in names.outputs), *record_keys(names, records))
+    inputs = tuple((key, tensor.dtype) for key, tensor in zip(ids, program.inputs, strict=True))
+    states = tuple(state_arrays(program, batch))
+    return IreeModule(checked_text(program.text), RUN, batch, None, inputs, results, states)
+
+
+def record_keys(names: ProgramNames, records: Sequence[Key]) -> tuple[str, ...]:
+    """The keys of recorded variables, as ``program.json`` has them."""
+    variables = {node.name: node.variables for node in names.nodes}
+    return tuple(variables[name][variable] for name, variable in records)
+
+
+def checked_text(text: str) -> str:
+    """The text of a module whose operations IREE knows.
+
+    Raises:
+        ModelError: an operation of another dialect; IREE's compiler ends without a message on such a one.
+    """
+    body = text.partition("{-#")[0]
+    strange = sorted({f"{d}.{o}" for d, o in _OPERATION.findall(body) if d not in DIALECTS})
+    strange += [o for o in ("stablehlo.custom_call",) if o in body]
+    if strange:
+        limit = f"IREE is given operations of {', '.join(DIALECTS)}"
+        raise ModelError.of("module", f"has the operation {quoted(strange[0])}", limit, "please report it")
+    return text

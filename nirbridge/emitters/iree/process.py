@@ -1,0 +1,122 @@
+"""Runs of IREE programs in a process of their own: of the module that a program has, or of one for the request."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+
+from nirbridge._types import Progress, no_progress
+from nirbridge.arrays import Array
+from nirbridge.emitters.artifact import Artifact, npz_bytes
+from nirbridge.emitters.iree.program import COMPILED, program_facts, program_files, stored_model
+from nirbridge.emitters.iree.tool import HINT, compiled, has_compiler, need, supervise
+from nirbridge.emitters.lava.runtime.run import RunLimits
+from nirbridge.emitters.lava.runtime.supervision import start_guard
+from nirbridge.emitters.own_time import hear_own_time
+from nirbridge.emitters.program_runs import Ran, record_program
+from nirbridge.errors import UsageError, quoted
+from nirbridge.simulators.inputs import Input
+from nirbridge.simulators.types import Key, Probe, Recording
+
+LIMITS = RunLimits(start_s=120.0, process_s=0.0, step_s=5.0)
+"""When a run is ended."""
+BATCH_MAX = 64
+"""More samples than this run in groups of it."""
+STEPS_MAX = 1000
+"""More time steps than this run in parts of it, where a module takes a fixed number."""
+_KEPT = 8
+Files = Mapping[str, bytes]
+
+
+def run_program(
+    artifact: Artifact,
+    inputs: Mapping[str, Input] | Input,
+    *,
+    steps: int | None = None,
+    record: Sequence[Probe] | None = None,
+    limits: RunLimits = LIMITS,
+    progress: Progress = no_progress,
+) -> Recording:
+    """Runs a program on inputs.
+
+    Where the program's own module takes another batch, or does not return what is recorded, one that does is compiled
+    and kept for later runs of this process. Without IREE's compiler the samples run in groups of the module's batch.
+
+    Args:
+        artifact: an emitted program; its folder is gone after the run, however that ends.
+        inputs: see ``simulate``: ``[steps, *shape]`` or ``[steps, batch, *shape]``, by input name or one alone.
+        steps: number of time steps; default: the length of the inputs.
+        record: see ``simulate``, and ``simulate_fixed`` for a program in integers.
+        limits: when a run is ended.
+        progress: called with a stage and the completed fraction.
+
+    Raises:
+        ToolMissing: IREE's runtime is not installed, or its compiler where it is needed.
+        UsageError: inputs or records that the program does not take.
+        ModelError: the run failed or did not end in time; its log is in the message.
+    """
+    need("runtime")
+    return record_program(artifact, inputs, steps, record, partial(_ran, artifact, limits, progress))
+
+
+def _ran(
+    artifact: Artifact,
+    limits: RunLimits,
+    progress: Progress,
+    facts: Any,
+    values: Mapping[str, Array],
+    keys: set[Key],
+    steps: int,
+) -> Ran:
+    variables = {n["name"]: n["variables"] for n in facts["nodes"]}
+    names = {key: variables[key[0]][key[1]] for key in sorted(keys)}
+    given = {p["id"]: np.asarray(values[p["name"]]) for p in facts["inputs"]}
+    samples = next(iter(given.values())).shape[1] if given else 1
+    files = fitting(artifact, samples, steps, frozenset(keys), set(names.values()))
+    with start_guard() as (guarding, scratch):
+        (scratch / "in.npz").write_bytes(npz_bytes(given))
+        folder = scratch / "program"
+        folder.mkdir()
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+        command = [f"{scratch}/{name}" for name in ("program/run.py", "in.npz", "out.npz")]
+        seconds = limits.seconds(steps * samples, 0)
+        supervise(guarding, [sys.executable, *command, str(steps)], scratch, seconds, steps, progress)
+        with np.load(scratch / "out.npz", allow_pickle=False) as arrays:
+            found = {name: arrays[name] for name in arrays.files}
+        hear_own_time((scratch / "log").read_text(encoding="utf-8", errors="replace"))
+    outputs = {p["name"]: found[p["id"]] for p in facts["outputs"]}
+    return {key: found[name] for key, name in names.items()}, outputs
+
+
+def fitting(artifact: Artifact, samples: int, steps: int, keys: frozenset[Key], names: set[str]) -> Files:
+    """The files of a program whose module takes these samples and returns what is recorded."""
+    module = program_facts(artifact.files)["module"]
+    returns = names <= set(module["results"])
+    has_tool = has_compiler() and stored_model(artifact.files) is not None
+    batch, length = min(samples, BATCH_MAX), min(steps, STEPS_MAX)
+    fits = module["batch"] == batch and module["steps"] in (None, length)
+    if COMPILED in artifact.files and returns and (fits or not has_tool):
+        return artifact.files
+    if COMPILED in artifact.files and not has_tool:
+        limit = f"its module returns {', '.join(module['results'])}"
+        found = f"has no {', '.join(quoted(name) for name in sorted(names - set(module['results'])))}"
+        raise UsageError.of("program of emitter 'iree'", found, limit, HINT)
+    need("compiler")
+    return _compiled(artifact, batch, length if module["steps"] else 1, keys)
+
+
+@lru_cache(maxsize=_KEPT)
+def _compiled(artifact: Artifact, batch: int, steps: int, keys: frozenset[Key]) -> Files:
+    """The program anew for a batch and recorded variables. An artifact is told by its identity."""
+    facts = program_facts(artifact.files)
+    model = stored_model(artifact.files)
+    if model is None:
+        raise UsageError.of("program of emitter 'iree'", "has no network to compile", "", "emit it with its module")
+    options = {**facts["options"], "batch": batch, "steps": steps}
+    files = program_files(model, options, records=sorted(keys))
+    return {**files, COMPILED: compiled(files)}

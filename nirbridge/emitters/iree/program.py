@@ -1,0 +1,113 @@
+"""The files of a program for IREE but the compiled module, for a batch and a choice of recorded variables."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from nirbridge.emitters.artifact import npz_bytes
+from nirbridge.emitters.iree.module import IreeModule, default_records, linalg_module, program_names
+from nirbridge.emitters.iree.render import compile_text, readme_text, run_text
+from nirbridge.emitters.ports import NETWORK, PROGRAM, ProgramNames
+from nirbridge.errors import ModelError
+from nirbridge.network.model import Network
+from nirbridge.network.storage.file import read_network, write_network
+from nirbridge.quantization.model import QuantizedNetwork
+from nirbridge.quantization.storage.file import quantized_bytes, read_quantized
+from nirbridge.simulators.types import Key
+
+SOURCE, COMPILED, STATES = "network.mlir", "network.vmfb", "states.npz"
+REAL = "network.net.npz"
+_FIRING, _SILENT = ("LIF", "CubaLIF", "IF"), ("LI", "CubaLI", "I")
+
+
+def options_record(options: Any) -> dict[str, Any]:
+    """The options of an emitter that its program keeps, so that it can be compiled again for another batch."""
+    kept = asdict(options)
+    del kept["vmfb"]
+    return kept
+
+
+def program_files(
+    model: Network | QuantizedNetwork,
+    options: Mapping[str, Any],
+    *,
+    records: Sequence[Key] | None = None,
+    notes: str = "",
+) -> dict[str, bytes]:
+    """Everything but the compiled module.
+
+    Args:
+        model: what to emit.
+        options: as of ``options_record``.
+        records: variables of populations that are results beside the outputs; None: those of ``default_records``.
+        notes: a sentence on the compiled module for the README.
+    """
+    wanted = default_records(model) if records is None else tuple(sorted({*records, *default_records(model)}))
+    names = program_names(model, options["dtype"], {"options": dict(options)})
+    module = _module(model, names, options, wanted)
+    names = program_names(model, options["dtype"], {"options": dict(options), "module": module.facts()})
+    return {
+        SOURCE: module.text.encode("utf-8"),
+        STATES: npz_bytes({f"state{k}": values for k, values in enumerate(module.states)}),
+        PROGRAM: names.as_json(),
+        **_stored(model),
+        "run.py": run_text().encode(),
+        "compile.py": compile_text(options).encode(),
+        "README.md": readme_text(names, options, notes).encode(),
+    }
+
+
+def _module(
+    model: Network | QuantizedNetwork, names: ProgramNames, options: Mapping[str, Any], records: Sequence[Key]
+) -> IreeModule:
+    if options["source"] == "linalg":
+        return linalg_module(model, names, options["dtype"], options["batch"], records)
+    from nirbridge.emitters.iree.stablehlo import stablehlo_module
+
+    return stablehlo_module(model, names, options, records)
+
+
+def _stored(model: Network | QuantizedNetwork) -> dict[str, bytes]:
+    """The network as a file of nirbridge; no file of a network beyond the limits of the format."""
+    if isinstance(model, QuantizedNetwork):
+        return {NETWORK: quantized_bytes(model)}
+    with tempfile.TemporaryDirectory(prefix="nirbridge-program-") as folder:
+        path = Path(folder) / REAL
+        try:
+            write_network(_named_as_stored(model), path)
+        except ModelError:
+            return {}
+        return {REAL: path.read_bytes()}
+
+
+def _named_as_stored(network: Network) -> Network:
+    """The network with kinds of neurons that a file has: a LIF without a threshold is an LI there."""
+    kinds = dict(zip(_FIRING, _SILENT, strict=True))
+    back = {silent: firing for firing, silent in kinds.items()}
+    populations = []
+    for p in network.populations:
+        table = back if p.neuron.fires else kinds
+        populations.append(replace(p, neuron=replace(p.neuron, kind=table.get(p.neuron.kind, p.neuron.kind))))
+    return replace(network, populations=tuple(populations))
+
+
+def stored_model(files: Mapping[str, bytes]) -> Network | QuantizedNetwork | None:
+    """The network of a program; None where it has none."""
+    name = next((name for name in (NETWORK, REAL) if name in files), None)
+    if name is None:
+        return None
+    with tempfile.TemporaryDirectory(prefix="nirbridge-program-") as folder:
+        path = Path(folder) / name
+        path.write_bytes(files[name])
+        return (read_quantized if name == NETWORK else read_network)(path, max_bytes=sys.maxsize)
+
+
+def program_facts(files: Mapping[str, bytes]) -> dict[str, Any]:
+    """``program.json``."""
+    return json.loads(files[PROGRAM])
