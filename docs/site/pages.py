@@ -43,6 +43,8 @@ def _target(root: Path, target: Path, place: Path, source: Path) -> str:
         target /= "index.md"
     if target.is_relative_to(docs):
         there = source / target.relative_to(docs)
+        if target.suffix != ".md":  # pages are copied, with their links, one by one
+            _copy_file(target, there)
     elif target.is_relative_to(notebooks):
         there = source / NOTEBOOKS / target.name
     elif target.parent == root and target.name in TOP:

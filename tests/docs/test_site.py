@@ -80,6 +80,17 @@ def test_the_table_of_contents_has_every_page_and_no_other(builder: dict[str, Mo
     assert len(every) == len(set(every))
 
 
+def test_pictures_of_pages_are_copied(builder: dict[str, ModuleType], tmp_path: Path) -> None:
+    builder["pages"].copy_pages(ROOT, tmp_path)
+    found = [
+        page.parent / name
+        for page in tmp_path.rglob("*.md")
+        for name in re.findall(r"!\[[^\]]*\]\((?!https?:)([^)\s]+)\)", page.read_text(encoding="utf-8"))
+    ]
+    assert "profile.png" in [picture.name for picture in found]
+    assert [picture.name for picture in found if not picture.is_file()] == []
+
+
 def test_a_page_that_no_section_has_is_an_error(builder: dict[str, ModuleType], tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "lost.md").write_text("# Lost\n", encoding="utf-8")
