@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,8 +74,9 @@ def hear_own_time(log: str) -> None:
 
 
 def hear_log(log: Path) -> None:
-    """The same of a log in a file."""
-    hear_own_time(log.read_text(encoding="utf-8", errors="replace"))
+    """The same of a log in a file, where there is one."""
+    with suppress(FileNotFoundError):
+        hear_own_time(log.read_text(encoding="utf-8", errors="replace"))
 
 
 @contextmanager
