@@ -36,7 +36,7 @@ class BenchRow:
     difference, the refusal, or the failure; ``hint``: how to get it. ``us_per_step``: by batch, microseconds per time
     step of the whole batch. ``measured``: a ``call`` of a simulator that is ready; the ``own time`` that a program
     states for its time steps; or its ``whole run`` with its start. ``build_s``: what a simulator's first call takes
-    beyond a later one, or emitting the program. ``compile_s``: of a program, as far as it states that, in each run.
+    beyond a later one, or emitting the program. ``compile_s``: of a program, as far as it states that.
     ``start_s``: what a run of a program takes beyond its own time and compilation.
     ``peak_memory_bytes``: of the largest process, in a run of the largest batch with every spike recorded.
     """

@@ -13,10 +13,10 @@ from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact, npz_bytes
 from nirbridge.emitters.iree.program import COMPILED, program_facts, program_files, stored_model
-from nirbridge.emitters.iree.tool import HINT, compiled, has_compiler, need, supervise
-from nirbridge.emitters.lava.runtime.run import RunLimits
+from nirbridge.emitters.iree.tool import HINT, TOOL, compiled, has_compiler, need
+from nirbridge.emitters.lava.runtime.run import RunLimits, run_judged
 from nirbridge.emitters.lava.runtime.supervision import start_guard
-from nirbridge.emitters.own_time import hear_own_time
+from nirbridge.emitters.own_time import hear_log
 from nirbridge.emitters.program_runs import Ran, record_program
 from nirbridge.errors import UsageError, quoted
 from nirbridge.simulators.inputs import Input
@@ -85,10 +85,11 @@ def _ran(
             (folder / name).write_bytes(content)
         command = [f"{scratch}/{name}" for name in ("program/run.py", "in.npz", "out.npz")]
         seconds = limits.seconds(steps * samples, 0)
-        supervise(guarding, [sys.executable, *command, str(steps)], scratch, seconds, steps, progress)
+        words = [sys.executable, *command, str(steps)]
+        run_judged(guarding, words, scratch, seconds, steps, progress, tool=TOOL)
         with np.load(scratch / "out.npz", allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in arrays.files}
-        hear_own_time((scratch / "log").read_text(encoding="utf-8", errors="replace"))
+        hear_log(scratch / "log")
     outputs = {p["name"]: found[p["id"]] for p in facts["outputs"]}
     return {key: found[name] for key, name in names.items()}, outputs
 

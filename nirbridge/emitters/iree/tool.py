@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
-from typing import Any
 
-from nirbridge._types import Progress, no_progress
-from nirbridge.emitters.lava.runtime.run import judge
-from nirbridge.emitters.lava.runtime.supervision import run_supervised, start_guard
+from nirbridge.emitters.lava.runtime.run import output_of_script
+from nirbridge.emitters.own_time import compile_time
 from nirbridge.errors import ModelError, ToolMissing, quoted
 
 TOOL = "IREE"
@@ -45,25 +41,11 @@ def compiled(files: Mapping[str, bytes], seconds: float = COMPILE_S) -> bytes:
         ModelError: it refuses the module, ends with a fault, or takes longer than ``seconds``.
     """
     need("compiler")
-    with start_guard() as (guarding, scratch):
-        folder = scratch / "program"
-        folder.mkdir()
-        for name, content in files.items():
-            (folder / name).write_bytes(content)
-        command = [sys.executable, f"{folder}/compile.py", "-o", f"{scratch}/out.npz"]
-        try:
-            supervise(guarding, command, scratch, seconds, 1, no_progress)
-        except ModelError as error:
-            raise _shortened(error) from None
-        return (scratch / "out.npz").read_bytes()
-
-
-def supervise(guarding: Any, command: list[str], scratch: Path, seconds: float, steps: int, progress: Progress) -> None:
-    """Runs a command to its end. Raises ModelError where that is not a good one."""
-    end = run_supervised(guarding, command, scratch, seconds, seconds, steps, progress, tool=TOOL)
-    if end["why"] == "ended" and end["code"] == 2:  # the arguments are ours
-        raise ModelError.of("program", "was given arguments that it does not take", "", "emit it again")
-    judge(scratch / "program", end, scratch, seconds, seconds)
+    try:
+        with compile_time():
+            return output_of_script(files, "compile.py", seconds, tool=TOOL)
+    except ModelError as error:
+        raise _shortened(error) from None
 
 
 def _shortened(error: ModelError) -> ModelError:

@@ -7,7 +7,6 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,11 @@ import numpy as np
 from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact, npz_bytes, write_artifact
-from nirbridge.emitters.lava.runtime.run import RunLimits, judge
-from nirbridge.emitters.lava.runtime.supervision import run_supervised, start_guard
+from nirbridge.emitters.lava.runtime.run import RunLimits, output_of_script, run_judged
+from nirbridge.emitters.lava.runtime.supervision import start_guard
 from nirbridge.emitters.own_time import hear_log
 from nirbridge.emitters.program_runs import Ran, record_program
-from nirbridge.errors import ModelError, ToolMissing
+from nirbridge.errors import ToolMissing
 from nirbridge.simulators.inputs import Input
 from nirbridge.simulators.types import Key, Probe, Recording
 
@@ -49,14 +48,7 @@ def exported_bytes(files: Mapping[str, bytes]) -> bytes:
         ModelError: jax refuses the module, or took longer than ``EXPORT_S``.
     """
     needed()
-    with start_guard() as (guarding, scratch):
-        folder = scratch / "program"
-        folder.mkdir()
-        for name, content in files.items():
-            (folder / name).write_bytes(content)
-        command = [sys.executable, f"{folder}/export.py", "-o", f"{scratch}/out.npz"]
-        _supervise(guarding, command, scratch, EXPORT_S, 1, no_progress)
-        return (scratch / "out.npz").read_bytes()
+    return output_of_script(files, "export.py", EXPORT_S, tool=TOOL)
 
 
 def run_program(
@@ -106,19 +98,10 @@ def _ran(
         write_artifact(artifact, scratch / "program")
         paths = [f"{scratch}/{name}" for name in ("program/run.py", "in.npz", "out.npz", "records.json")]
         seconds = limits.seconds(steps * samples, 0)
-        _supervise(guarding, [sys.executable, *paths, str(steps)], scratch, seconds, steps, progress)
+        words = [sys.executable, *paths, str(steps)]
+        run_judged(guarding, words, scratch, seconds, steps, progress, tool=TOOL)
         with np.load(scratch / "out.npz", allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in arrays.files}
         hear_log(scratch / "log")
     outputs = {p["name"]: found[p["id"]] for p in facts["outputs"]}
     return {key: found[name] for key, name in names.items()}, outputs
-
-
-def _supervise(
-    guarding: Any, command: list[str], scratch: Path, seconds: float, steps: int, progress: Progress
-) -> None:
-    """Runs a command to its end. Raises ModelError where that is not a good one."""
-    end = run_supervised(guarding, command, scratch, seconds, seconds, steps, progress, tool=TOOL)
-    if end["why"] == "ended" and end["code"] == 2:  # the arguments are ours
-        raise ModelError.of("program", "was given arguments that it does not take", "", "emit it again")
-    judge(scratch / "program", end, scratch, seconds, seconds)

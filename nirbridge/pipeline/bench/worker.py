@@ -16,6 +16,7 @@ from typing import Any
 from nirbridge import plugins as registry
 from nirbridge.arrays import Array
 from nirbridge.benchmarking.measure import BenchPlan, Runnable, measure
+from nirbridge.emitters.own_time import listen_to_times
 from nirbridge.errors import Bug, ModelError, NirbridgeError, ToolMissing
 from nirbridge.files.atomic import atomic_write_bytes
 from nirbridge.mapping.integers import integers_of
@@ -139,9 +140,13 @@ def _in_library(library: str, network: Network, inputs: Mapping[str, Array], **o
 
 def _program(contender: Contender, model: Any, save: Any) -> tuple[Runnable, Sequence[str]]:
     emitter: Any = registry.get("emitters", contender.target)
-    start = time.perf_counter()
-    artifact = emitter.emit(model)
-    seconds = time.perf_counter() - start
+    with listen_to_times() as told:
+        start = time.perf_counter()
+        artifact = emitter.emit(model)
+        seconds = time.perf_counter() - start
+    if told.compilation:
+        save({"compile_s": sum(told.compilation)})
+        seconds -= sum(told.compilation)
     size = sum(map(len, artifact.files.values()))
     alone = bool(getattr(emitter, "one_sample_at_a_time", False))
     save({"build_s": seconds, "artifact_bytes": size, "one_sample_at_a_time": alone, "is_running": True})

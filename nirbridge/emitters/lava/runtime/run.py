@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nirbridge._types import Progress
+from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import MANIFEST, Artifact, npz_bytes, write_artifact
 from nirbridge.emitters.lava.runtime.environment import find_python
@@ -106,6 +106,32 @@ def judge(folder: Path, end: Mapping[str, Any], scratch: Path, seconds: float, q
     }.get(end["why"], f"failed with exit code {end['code']}")
     shown = f"{found}; its log ends with:\n{log}" if log else f"{found}; it wrote no log"
     raise ModelError.of(subject, shown, log=log, why=end["why"])
+
+
+def run_judged(
+    guarding: Any, command: list[str], scratch: Path, seconds: float, steps: int, progress: Progress, *, tool: str
+) -> None:
+    """Run a script of a program, whose arguments are nirbridge's own, to its end; ``tool``: its name in progress.
+
+    Raises:
+        ModelError: it failed or did not end in time.
+    """
+    end = run_supervised(guarding, command, scratch, seconds, seconds, steps, progress, tool=tool)
+    if end["why"] == "ended" and end["code"] == 2:
+        raise ModelError.of("program", "was given arguments that it does not take", "", "emit it again")
+    judge(scratch / "program", end, scratch, seconds, seconds)
+
+
+def output_of_script(files: Mapping[str, bytes], script: str, seconds: float, *, tool: str) -> bytes:
+    """What a script of a program that is not written yet writes with ``-o``. Raises as ``run_judged``."""
+    with start_guard() as (guarding, scratch):
+        folder = scratch / "program"
+        folder.mkdir()
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+        command = [sys.executable, f"{folder}/{script}", "-o", f"{scratch}/out.npz"]
+        run_judged(guarding, command, scratch, seconds, 1, no_progress, tool=tool)
+        return (scratch / "out.npz").read_bytes()
 
 
 def _log(path: Path) -> str:
