@@ -63,6 +63,7 @@ SECTIONS = {
             "jax",
             "iree",
             "mlir",
+            "snn-mlir",
             "modules",
             "verify",
             "sweeps",

@@ -31,7 +31,7 @@ def lower(
 
     Args:
         model: as ``load`` takes it, or a quantized network.
-        until: the last stage: ``dialect``, ``forms`` or ``linalg``.
+        until: the last stage: ``dialect``, ``forms`` or ``linalg``; or ``snn-mlir``, the dialect of that project.
         chip: by name, path or value: its integers are lowered; None: real numbers.
         sample: of a module, as ``load`` takes it.
         dtype: the real numbers of the module.
@@ -42,9 +42,10 @@ def lower(
             mostly silent add a row of weights per active element. Leave it out for IREE.
 
     Raises:
-        ToolMissing: xDSL (the extra ``mlir``) is not installed.
-        UsageError: no stage of that name, or a chip for a network that is already quantized.
-        ModelError: the chip cannot hold the network.
+        ToolMissing: xDSL (the extra ``mlir``) is not installed; snn-mlir does not need it.
+        UsageError: no stage of that name, a chip for a network that is already quantized, or settings that snn-mlir
+            does not have.
+        ModelError: the chip, or snn-mlir, cannot hold the network.
 
     Example:
         >>> print(nb.lower("model.nir").text.splitlines()[1][:48])

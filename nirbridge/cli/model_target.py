@@ -64,6 +64,7 @@ def module_options(*, required: bool) -> Callable[[Callable[..., Any]], Callable
             click.option(
                 "--sample-shape",
                 "sample_shapes",
+                cls=_SampleShape,
                 required=required,
                 multiple=True,
                 metavar="1,34,34",
@@ -74,6 +75,24 @@ def module_options(*, required: bool) -> Callable[[Callable[..., Any]], Callable
         return function
 
     return decorated
+
+
+class _SampleShape(click.Option):
+    """Required for a module; a text, which is read before, has shapes of its own."""
+
+    def process_value(self, ctx: click.Context, value: Any) -> Any:
+        """As click does, without a complaint of its absence in front of a text."""
+        try:
+            return super().process_value(ctx, value)
+        except click.MissingParameter:
+            if is_text(ctx.params.get("target")):
+                return ()
+            raise
+
+
+def is_text(target: object) -> bool:
+    """True for the name of a ``.mlir`` file."""
+    return isinstance(target, str) and target.endswith(".mlir")
 
 
 FRAMEWORKS = "snntorch|norse|torch|sinabs|spikingjelly|rockpool"

@@ -50,7 +50,7 @@ class ChipFile(click.Path):
 
 
 class ModuleTarget(click.Path):
-    """``PACKAGE.MODULE:ATTR`` or ``FILE.py:ATTR``: a Python file that is read."""
+    """``PACKAGE.MODULE:ATTR`` or ``FILE.py:ATTR``: a Python file that is read; or a ``.mlir`` file."""
 
 
 class ModelFile(click.Path):
@@ -143,6 +143,9 @@ def names_module(text: str) -> bool:
 
 def _sources(target: str) -> Iterator[str]:
     """The files that a module to import may come from: FILE.py, or what a dotted name is from the working folder."""
+    if target.endswith(".mlir"):
+        yield target
+        return
     where = target.rpartition(":")[0]
     if where.endswith(".py"):
         yield where

@@ -77,6 +77,8 @@ def linalg_program(
 
 STAGES = ("dialect", "forms", "linalg")
 """Stages in order: the network as it is, in the chosen forms, and as loops over tensors."""
+SNN_MLIR = "snn-mlir"
+"""The stage of another dialect, made from the network itself: one time step of one sample."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +86,8 @@ class Lowering:
     """A network after each stage, as MLIR text.
 
     ``definition`` is the dialect for ``mlir-opt --irdl-file``, which the stages before ``linalg`` need; ``program``
-    describes arguments and results of the functions of ``linalg``, None where that was not reached.
+    describes arguments and results of the functions of ``linalg``, None where that was not reached. The stage
+    ``snn-mlir`` is alone, and has no ``definition``.
 
     Example:
         >>> lowering = nb.lower("model.nir")
@@ -128,7 +131,7 @@ def lower_model(
 
     Args:
         model: see ``dialect_module``.
-        until: the last stage, one of ``STAGES``.
+        until: the last stage, one of ``STAGES``, or ``snn-mlir``.
         dtype: see ``dialect_module``.
         batch: see ``linalg_program``.
         steps: see ``linalg_program``.
@@ -137,12 +140,16 @@ def lower_model(
 
     Raises:
         ToolMissing: xDSL is not installed.
-        UsageError: no stage of that name.
-        ModelError: a network that ``check_network`` refuses.
+        UsageError: no stage of that name, or settings that ``snn-mlir`` does not have.
+        ModelError: a network that ``check_network`` refuses, or that snn-mlir does not hold.
     """
-    if until not in STAGES:
-        hint = did_you_mean(until, STAGES) or "choose one of them"
-        raise UsageError.of("lower, until", f"no stage {quoted(until)}", f"stages: {', '.join(STAGES)}", hint)
+    names = (*STAGES, SNN_MLIR)
+    if until not in names:
+        hint = did_you_mean(until, names) or "choose one of them"
+        raise UsageError.of("lower, until", f"no stage {quoted(until)}", f"stages: {', '.join(names)}", hint)
+    if until == SNN_MLIR:
+        settings = {"batch": batch, "steps": steps, "records": records or None, "activity": activity}
+        return _interchanged(model, dtype, [name for name, value in settings.items() if value is not None])
     module = dialect_module(model, dtype=dtype, records=records)
     from nirbridge.dialect.irdl import irdl_text
     from nirbridge.dialect.lowering.program import lowered
@@ -155,6 +162,19 @@ def lower_model(
         program = lowered(module, batch=batch, steps=steps)
         texts["linalg"] = program.text
     return Lowering(MappingProxyType(texts), irdl_text(), program)
+
+
+def _interchanged(model: Network | QuantizedNetwork, dtype: str, settings: Sequence[str]) -> Lowering:
+    """The stage of snn-mlir, for which no setting but the number format counts."""
+    from nirbridge.dialect.snn_mlir.write import snn_mlir_text
+
+    if settings:
+        limit = f"a module of {SNN_MLIR} is one time step of one sample"
+        raise UsageError.of(f"lower, {settings[0]}", "does not apply here", limit, "leave it out")
+    if isinstance(model, QuantizedNetwork):
+        limit = f"{SNN_MLIR} has integers of its own (8 bits, potentials of 12 bits after the point)"
+        raise UsageError.of("lower, chip", "does not apply here", limit, "leave it out")
+    return Lowering(MappingProxyType({SNN_MLIR: snn_mlir_text(model, dtype)}), "", None)
 
 
 def save_module(text: str, path: str | Path) -> None:

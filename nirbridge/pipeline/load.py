@@ -67,15 +67,19 @@ def load_network(
 ) -> Network:
     """A network from a ``.nir`` file, repaired and warned of as of ``load_graph``; its notes say so, and the import's.
 
-    A ``.net.npz`` file holds the network itself, in discrete time: repairs and another timing are refused.
+    A ``.net.npz`` file holds the network itself, in discrete time, and a ``.mlir`` file one of snn-mlir: repairs and
+    another timing are refused.
 
     ``rewrite``: applied to the network of the file (passes on request); None: the network as it is read.
 
     Raises FileError (unreadable), ModelError (no exact meaning) or UsageError (repairs).
     """
+    from nirbridge.dialect.snn_mlir.read import is_snn_mlir_file, load_snn_mlir
     from nirbridge.network.storage.file import is_network_file, load_network_file
 
-    if is_network_file(path):
+    if is_snn_mlir_file(path):
+        network = load_snn_mlir(path, timing, repairs, max_bytes=max_bytes)
+    elif is_network_file(path):
         network = load_network_file(path, timing, repairs, max_bytes=max_bytes or MAX_BYTES)
     else:
         network = _network_of_nir(path, timing, max_bytes, repairs)
@@ -207,6 +211,22 @@ def save_graph(graph: Any, path: str | Path, *, warn: bool = True) -> None:
         if not warn:
             warnings.simplefilter("ignore", ExportWarning)
         save_nir(graph, path)
+
+
+def graph_of_text(path: str | Path, timing: Timing | None = None) -> tuple[Any, bool]:
+    """The ``nir.NIRGraph`` of a ``.mlir`` file of snn-mlir, and whether its time step is a default.
+
+    Raises:
+        FileError: the file cannot be read.
+        ModelError: a module that is no network here, or that NIR cannot express.
+    """
+    from nirbridge.dialect.snn_mlir.read import load_snn_mlir
+    from nirbridge.network.nir.to_nir import to_nir
+
+    network = load_snn_mlir(path, timing)
+    graph = to_nir(network)
+    graph.metadata |= {"nirbridge:source": "snn-mlir", "nirbridge:warnings": "\n".join(portability_of(network))}
+    return graph, bool(network.assumed)
 
 
 def save_network(network: Network, path: str | Path) -> str:

@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from nirbridge.dialect.snn_mlir.read import is_snn_mlir_file, load_snn_mlir
 from nirbridge.errors import counted, quoted
 from nirbridge.importers.nirfile.faults import fault_sentences, unsettled_findings
 from nirbridge.importers.nirfile.reader import DEFAULT_MAX_BYTES, file_sha256, load_repaired
@@ -165,8 +166,9 @@ def inspect_file(
         ModelError: it has no exact meaning here.
         UsageError: repairs that are none.
     """
-    if is_network_file(path):
-        network = load_network_file(path, timing, repairs, max_bytes=max_bytes)
+    if is_snn_mlir_file(path) or is_network_file(path):
+        load = load_snn_mlir if is_snn_mlir_file(path) else load_network_file
+        network = load(path, timing, repairs, max_bytes=max_bytes)
         about = {"findings": [], "faults": [], "repaired": []}
         return {"sha256": file_sha256(path), **about, **inspect_network(network, rewrite)}
     graph, findings = load_repaired(path, repairs, dt=timing.dt, max_bytes=max_bytes)

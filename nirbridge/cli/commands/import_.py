@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nirbridge.cli.model_target import PLAIN, module_options, module_with_weights, recognised, sample_of
+from nirbridge.cli.common import refuse_options
+from nirbridge.cli.model_target import PLAIN, is_text, module_options, module_with_weights, recognised, sample_of
 from nirbridge.cli.options import conversion_options, importer_arguments, report_lines, report_of
 from nirbridge.cli.output import print_result
 from nirbridge.cli.paths import Command, ModuleTarget, OutputFile
@@ -22,11 +23,12 @@ EXAMPLE = """\b
 Example:
   nirbridge import my_net.py:net --sample-shape 1,34,34 -o net.nir
   nirbridge import my_net.py:Net --weights net.pt --sample-shape 1,34,34 -o net.nir
+  nirbridge import model.mlir -o net.nir
   nirbridge import my_package.models:Classifier --from torch --sample-shape 784 --calibrate data.npz -o net.nir"""
 
 
 @click.command(name="import", cls=Command, epilog=EXAMPLE)
-@click.argument("target", metavar="PACKAGE.MODULE:ATTR|FILE.py:ATTR", type=ModuleTarget())
+@click.argument("target", metavar="PACKAGE.MODULE:ATTR|FILE.py:ATTR|MODEL.mlir", type=ModuleTarget(), is_eager=True)
 @module_options(required=True)
 @sample_options
 @click.option("-o", "--output", required=True, metavar="MODEL.nir", type=OutputFile(), help="The NIR file.")
@@ -46,7 +48,7 @@ Example:
 @conversion_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
 def command(target: str, output: str, as_json: bool, portability: bool, **options: Any) -> None:
-    """Import a trained module, exactly, as a NIR file.
+    """Import a trained module, exactly, as a NIR file; or a network of snn-mlir, MODEL.mlir.
 
     The module and the import are run on the same random inputs; if they differ, no file is written (exit code 1).
 
@@ -55,7 +57,7 @@ def command(target: str, output: str, as_json: bool, portability: bool, **option
     """
     from nirbridge.pipeline import network_of_graph, save_graph
 
-    graph, is_assumed = imported(target, **options)
+    graph, is_assumed = imported_text(target, **options) if is_text(target) else imported(target, **options)
     save_graph(graph, output, warn=False)  # what the warning says is printed
     network = network_of_graph(graph)
     about = output, graph, network, is_assumed
@@ -90,6 +92,19 @@ def imported(
         options |= {"progress": progress} if framework == PLAIN else {}
         graph = import_module(framework, module, _one_or_all(samples), check=0 if no_check else check, **options)
     return graph, assumes_dt(framework, module, dt)
+
+
+def imported_text(target: str, dt: float | None, reading: Any, conversion: Any, **options: Any) -> tuple[Any, bool]:
+    """The graph of a ``.mlir`` file, which has shapes of its own and is not run; see ``imported``."""
+    from nirbridge.pipeline import graph_of_text, timing
+
+    _step(dt)
+    where = "it belongs to a module; a text has shapes and weights of its own"
+    names = {"sample_shapes": "--sample-shape", "framework": "--from", "weights": "--weights", "check": "--check"}
+    refuse_options([name for key, name in names.items() if options.get(key)], where)
+    keys = ("calibrate" if key == "calibration" else key.replace("_", "-") for key in (*reading, *conversion))
+    refuse_options([f"--{key}" for key in keys], where)
+    return graph_of_text(target, timing(dt))
 
 
 def _arguments(framework: str, reading: dict[str, Any], conversion: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import click
 from nirbridge.cli.options import model_options
 from nirbridge.cli.output import print_result, print_text, reported_faults
 from nirbridge.cli.paths import ChipFile, Command, ModelFile, OutputFile
-from nirbridge.errors import counted, quoted
+from nirbridge.errors import UsageError, counted, quoted
 
 if TYPE_CHECKING:
     from nirbridge.dialect.lower import Lowering
@@ -18,6 +18,7 @@ EXAMPLE = """\b
 Example:
   nirbridge lower model.nir -o model.mlir
   nirbridge lower model.nir --until dialect
+  nirbridge lower model.nir --until snn-mlir -o model.mlir
   nirbridge lower model.nir --chip loihi2 --batch 1 --print-ir-after-all"""
 
 
@@ -25,10 +26,10 @@ Example:
 @click.argument("model", metavar="MODEL.nir|MODEL.net.npz|FILE.py:ATTR", type=ModelFile())
 @click.option(
     "--until",
-    type=click.Choice(["dialect", "forms", "linalg"]),
+    type=click.Choice(["dialect", "forms", "linalg", "snn-mlir"]),
     default="linalg",
     show_default=True,
-    help="The last stage.",
+    help="The last stage; snn-mlir: the dialect of that project.",
 )
 @click.option(
     "--chip",
@@ -61,10 +62,12 @@ def command(
     """Lower a model to MLIR: the dialect, the forms that are chosen for it, and loops over tensors.
 
     The last stage is one function over time with inputs, outputs and state as arguments and results, for mlir-opt,
-    IREE and others. Needs the extra mlir.
+    IREE and others. Needs the extra mlir, but for snn-mlir: one time step in the dialect of that project.
     """
     from nirbridge.pipeline import save_module
 
+    if irdl is not None and options["until"] == "snn-mlir":
+        raise UsageError.of("--irdl", "does not apply here", "snn-mlir has a dialect of its own", "leave it out")
     lowering = run(**options)
     for path, text in ((output, lowering.text), (irdl, lowering.definition)):
         if path is not None:
