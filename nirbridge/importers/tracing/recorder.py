@@ -176,7 +176,9 @@ class ForwardRecorder:
 
     def function(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A torch function was called."""
-        is_index = function_name(func) == "__getitem__" and self.values.get(args[0]) is not None and not self.is_paused
+        if self.is_paused:
+            return self.constants.budget.counted(func(*args, **kwargs))
+        is_index = function_name(func) == "__getitem__" and self.values.get(args[0]) is not None
         if is_index and not any(True for _ in values_of(self.seen(args[1]))):
             *before, last = single_indices(args[1], args[0].ndim)
             args = (reduce(lambda part, index: self._called(func, (part, index), {}), before, args[0]), last)
@@ -184,8 +186,6 @@ class ForwardRecorder:
 
     def _called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = function_name(func)
-        if self.is_paused:
-            return self.constants.budget.counted(func(*args, **kwargs))
         if name in _UNSET:  # what memory holds by chance would differ from run to run
             return self.constants.budget.counted(func(*args, **kwargs).zero_())
         if name in _SHAPE_ONLY or all(self.values.get(tensor) is None for _, tensor in tensors_of((args, kwargs))):
@@ -232,9 +232,10 @@ class ForwardRecorder:
 
     def neuron(self, path: str, module: Any, forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A neuron module was called; its own forward gives the shapes."""
-        held = noted(tensors_of(vars(module)))
-        if path in self.left and not same_tensors(self.left[path], dict(tensors_of(vars(module)))):
+        held = noted((before := dict(tensors_of(vars(module)))).items())
+        if path in self.left and not same_tensors(self.left[path], before):
             self.recording.resets.append(len(self.recording.nodes))
+        del before  # nothing keeps them
         shown, named = self.seen(args), self.seen(kwargs)
         self.constants.budget.check_room(args)
         self.is_paused = True

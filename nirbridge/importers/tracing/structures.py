@@ -14,6 +14,8 @@ from typing import Any
 _FIRST = ("input", "tensors")
 _LATER = frozenset({"condition"})
 """Names of arguments in front of ``input`` (``torch.where``)."""
+_PLAIN = frozenset({type(None), bool, int, float, str})
+"""Types of most members: each of the many calls of a neuron looks through all that the neuron keeps."""
 
 
 def torch_tensor() -> type:
@@ -25,11 +27,11 @@ def torch_tensor() -> type:
 
 def members_of(structure: Any) -> list[tuple[str, Any]]:
     """(Key or position, member) of a container or a dataclass, in order; empty for anything else."""
-    if isinstance(structure, Mapping):
-        return [(str(key), member) for key, member in structure.items()]
     if isinstance(structure, tuple | list):
         keys = getattr(structure, "_fields", None) or range(len(structure))
         return [(str(key), member) for key, member in zip(keys, structure, strict=True)]
+    if isinstance(structure, (dict, Mapping)):  # dict first: an abstract class is slow to ask
+        return [(str(key), member) for key, member in structure.items()]
     if is_dataclass(structure) and not isinstance(structure, type):
         return [(f.name, getattr(structure, f.name)) for f in fields(structure)]
     return []
@@ -37,11 +39,18 @@ def members_of(structure: Any) -> list[tuple[str, Any]]:
 
 def tensors_of(structure: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     """Every tensor of a structure, in order, with a name made of keys and positions."""
-    if isinstance(structure, torch_tensor()):
-        yield name, structure
+    found: list[tuple[str, Any]] = []
+    _gather(structure, name, torch_tensor(), found)
+    return iter(found)
+
+
+def _gather(structure: Any, name: str, kind: type, found: list[tuple[str, Any]]) -> None:
+    if isinstance(structure, kind):
+        found.append((name, structure))
         return
     for key, member in members_of(structure):
-        yield from tensors_of(member, f"{name}_{key}" if name else key)
+        if type(member) not in _PLAIN:
+            _gather(member, f"{name}_{key}" if name else key, kind, found)
 
 
 def instances_of(structure: Any, kinds: Any) -> Iterator[Any]:

