@@ -10,6 +10,7 @@ from tests.golden.models import MODELS
 from tests.golden.texts import DIGESTS, KNOWN, digests_of, texts_of
 
 
+@pytest.mark.usefixtures("searched_once")  # each search is made anew for the bytes
 @pytest.mark.parametrize("name", MODELS)
 def test_every_stage_says_what_is_written_down(name: str) -> None:
     assert texts_of(name) == (KNOWN / f"{name}.txt").read_text(encoding="utf-8")
