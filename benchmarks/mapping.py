@@ -2,7 +2,7 @@
 
 python -m benchmarks.mapping [--chip loihi1] [--only NAME] [--sizes small,large] [--methods …] [-o FILE.json]
 python -m benchmarks.mapping --hops 3
-python -m benchmarks.mapping --reservoirs 10000,100000 [--efforts default,max]
+python -m benchmarks.mapping --reservoirs 10000,100000 [--efforts default,max] [-o FILE.json]
 python -m benchmarks.mapping --generated 300 [--first 0] [--methods cp-sat,next-fit,…]
 
 ``mapping_page`` makes docs/benchmarks.md of the JSON files.
@@ -28,7 +28,7 @@ from benchmarks import nets
 from benchmarks.baselines import BASELINES
 from benchmarks.cortical import hops_table
 from benchmarks.mapping_page import Result, sums, table
-from benchmarks.reservoirs import HEADS, reservoir_rows
+from benchmarks.reservoirs import HEADS, reservoir_results
 from benchmarks.rivals import RIVALS
 from benchmarks.rivals.accounting import Accounts, too_many_synapses
 from benchmarks.rivals.maps import mapped
@@ -173,6 +173,12 @@ def show(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
     Console().print(shown)
 
 
+def write(path: Path, document: dict[str, object]) -> None:
+    """Write a document as JSON; folders are made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document, indent=1) + "\n")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--chip", default="loihi1")
@@ -194,7 +200,12 @@ def main() -> int:
         return 0
     if options.reservoirs:
         sizes, efforts = map(int, options.reservoirs.split(",")), tuple(options.efforts.split(","))
-        show(HEADS, [row for size in sizes for row in reservoir_rows(size, efforts, options.seed)])
+        found = []
+        for result in (result for size in sizes for result in reservoir_results(size, efforts, options.seed)):
+            found.append(result)
+            print(" | ".join(result.row()), file=sys.stderr)
+        show(HEADS, [result.row() for result in found])
+        write(options.output, {"seed": options.seed, "reservoirs": [asdict(result) for result in found]})
         return 0
     chip, methods = read_chip(options.chip), options.methods.split(",")
     if unknown := sorted(set(methods) - {*METHODS, *BASELINES, *RIVALS}):
@@ -209,9 +220,7 @@ def main() -> int:
             print(f"{work.name}: {method}: {results[-1].cores}", file=sys.stderr)
     for heads, rows in (table(results), *([sums(results)] if options.generated else [])):
         show(heads, rows)
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    document = {"chip": chip.name, "seed": options.seed, "results": [asdict(r) for r in results]}
-    options.output.write_text(json.dumps(document, indent=1) + "\n")
+    write(options.output, {"chip": chip.name, "seed": options.seed, "results": [asdict(r) for r in results]})
     return 0
 
 

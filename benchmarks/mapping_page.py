@@ -1,6 +1,7 @@
 """Results of ``mapping`` as tables, and as the text of docs/benchmarks.md.
 
-python -m benchmarks.mapping_page build/suite.json build/generated*.json -o docs/benchmarks.md [--held-out 300]
+python -m benchmarks.mapping_page build/suite.json build/generated*.json build/reservoirs*.json -o docs/benchmarks.md
+[--held-out 300]
 
 Runs of parts of the suite (`--only`) and of the generator (`--first`) are joined; of two results of one method on one
 network the later file's counts. Networks of the generator from the seed `--held-out` on get a table of their own.
@@ -15,6 +16,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from benchmarks.reservoirs import FAN_IN, HEADS, ReservoirResult
 
 GENERATED = re.compile(r"\d+ \(")
 """Names of networks of the generator: a seed, and the resources that are tight."""
@@ -31,6 +34,14 @@ shared machine. Hops and link load are spikes per time step at 0.02 spikes per n
 optimality gap: cores over the lower bound for any map. In sums over networks, `cores`, `bounds` and `fewest` (the
 fewest cores of any row) are those of the networks on which the row has a map, and `not the fewest` counts the networks
 on which another row has fewer cores, or a map where this one has none.
+"""
+RESERVOIRS = f"""
+## Sparse reservoirs
+
+Shuffled neurons, each with {FAN_IN} sources (near on a ring, near on a grid, or uniform random) and one host input,
+weights as lists. Connectivity is the sum over neurons of (cores with targets - 1). METIS cuts the same graph into as
+many parts as the map has cores; its parts know no limit of the chip but their size.
+
 """
 
 
@@ -109,6 +120,11 @@ def page(runs: Sequence[Sequence[Result]]) -> str:
     return "".join(parts)
 
 
+def reservoirs(results: Sequence[ReservoirResult]) -> str:
+    """The section of the reservoirs; nothing where there are none."""
+    return RESERVOIRS + markdown((HEADS, [r.row() for r in results])) if results else ""
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", type=Path)
@@ -117,7 +133,10 @@ def main() -> int:
         "--held-out", type=int, default=2**63, help="first seed that the search was not tried on before"
     )
     options = parser.parse_args()
-    every = [Result(**r) for path in options.files for r in json.loads(path.read_text())["results"]]
+    documents = [json.loads(path.read_text()) for path in options.files]
+    every = [Result(**r) for document in documents for r in document.get("results", [])]
+    sparse = [ReservoirResult(**r) for document in documents for r in document.get("reservoirs", [])]
+    sparse = list({(r.kind, r.neurons, r.seed, r.chip, r.effort): r for r in sparse}.values())
     results = list({(r.network, r.method): r for r in every}.values())
     drawn = [r for r in results if GENERATED.match(r.network)]
     runs = [
@@ -125,7 +144,8 @@ def main() -> int:
         [r for r in drawn if int(r.network.split()[0]) < options.held_out],
         [r for r in drawn if int(r.network.split()[0]) >= options.held_out],
     ]
-    options.output.write_text(page([run for run in runs if run]), encoding="utf-8")
+    text = page([run for run in runs if run]) + reservoirs(sparse)
+    options.output.write_text(text, encoding="utf-8")
     return 0
 
 

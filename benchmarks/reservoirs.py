@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
@@ -25,7 +26,7 @@ from nirbridge.pipeline import MapOptions, map_network
 FAN_IN, CHANNELS = 30, 64
 SIGMA_RING, SIGMA_GRID = 60.0, 4.0
 WORKS = (("ring", "loihi1"), ("grid", "loihi1"), ("ring", "loihi2"), ("grid", "loihi2"), ("uniform", "loihi2"))
-HEADS = ("reservoir", "chip", "effort", "cores", "bound", "connectivity", "METIS parts", "difference", "CPU s")
+HEADS = ("reservoir", "seed", "chip", "effort", "cores", "bound", "connectivity", "METIS parts", "difference", "CPU s")
 
 
 def sources(kind: str, neurons: int, seed: int = 0) -> Array:
@@ -94,8 +95,32 @@ def metis_parts(own: Array, parts: int) -> Array | None:
     return np.asarray(pymetis.part_graph(parts, adjacency=pymetis.CSRAdjacency(graph.indptr, graph.indices))[1])
 
 
-def reservoir_rows(neurons: int, efforts: tuple[str, ...], seed: int) -> Iterator[tuple[str, ...]]:
-    """A row of the table for every reservoir, chip and effort; CPU s of all stages with compiled kernels cached."""
+@dataclass(frozen=True, slots=True)
+class ReservoirResult:
+    """One reservoir on one chip; ``metis`` is the connectivity of METIS's parts, None: pymetis is not installed."""
+
+    kind: str
+    neurons: int
+    seed: int
+    chip: str
+    effort: str
+    cores: int
+    bound: int
+    connectivity: int
+    metis: int | None
+    cpu_s: float
+
+    def row(self) -> tuple[str, ...]:
+        """The cells under ``HEADS``."""
+        name = (f"{self.kind} {self.neurons:,}", str(self.seed), self.chip, self.effort, str(self.cores))
+        beside = ("", "")
+        if self.metis is not None:
+            beside = (f"{self.metis:,}", f"{self.connectivity / self.metis - 1:+.1%}")
+        return *name, str(self.bound), f"{self.connectivity:,}", *beside, f"{self.cpu_s:.1f}"
+
+
+def reservoir_results(neurons: int, efforts: tuple[str, ...], seed: int) -> Iterator[ReservoirResult]:
+    """Every reservoir, chip and effort; CPU s of all stages with compiled kernels cached."""
     for kind, chip in WORKS:
         own = sources(kind, neurons, seed)
         network = reservoir(own, seed)
@@ -104,7 +129,6 @@ def reservoir_rows(neurons: int, efforts: tuple[str, ...], seed: int) -> Iterato
             mapped = map_network(network, read_chip(chip), MapOptions(effort=effort, seed=seed))
             spent, report = time.process_time() - start, mapped.partition.report
             reached, part = connectivity(own, cores_of_neurons(mapped)), metis_parts(own, report.cores)
-            rival = None if part is None else connectivity(own, part)
-            beside = ("", "") if rival is None else (f"{rival:,}", f"{reached / rival - 1:+.1%}")
-            row = (f"{kind} {len(own):,}", chip, effort, str(report.cores), str(report.cores_lower_bound))
-            yield *row, f"{reached:,}", *beside, f"{spent:.1f}"
+            metis = None if part is None else connectivity(own, part)
+            counts = (report.cores, report.cores_lower_bound, reached, metis)
+            yield ReservoirResult(kind, len(own), seed, chip, effort, *counts, round(spent, 2))

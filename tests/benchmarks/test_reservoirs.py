@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.reservoirs import FAN_IN, connectivity, cores_of_neurons, reservoir, sources
+from benchmarks.mapping_page import reservoirs
+from benchmarks.reservoirs import FAN_IN, ReservoirResult, connectivity, cores_of_neurons, reservoir, sources
 from nirbridge.chips import read_chip
 from nirbridge.pipeline import MapOptions, map_network
 
@@ -33,3 +34,10 @@ def test_the_connectivity_of_a_map_is_that_of_its_cores() -> None:
         for s in row:
             targets.setdefault(s, set()).add(int(part[v]))
     assert connectivity(own, part) == sum(len(cores) - 1 for cores in targets.values())
+
+
+def test_the_page_has_a_row_for_each_reservoir() -> None:
+    found = ReservoirResult("ring", 10_000, 0, "loihi1", "max", 10, 10, 9_300, 10_000, 4.25)
+    row = "| ring 10,000 | 0 | loihi1 | max | 10 | 10 | 9,300 | 10,000 | -7.0% | 4.2 |\n"
+    assert reservoirs([found]).endswith(row)
+    assert reservoirs([]) == ""

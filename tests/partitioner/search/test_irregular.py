@@ -109,6 +109,22 @@ def cores_of_neurons(sources: Array, chip: Chip, effort: str = "default", seed: 
     return list(irregular_cores(model, 10, effort, seed))[-1]
 
 
+def destination_cores(sources: Array, part: Array) -> int:
+    return len(np.unique(sources.ravel() * len(part) + np.repeat(part, FAN_IN)))
+
+
+def test_the_greatest_effort_is_never_worse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where all that it does beyond the default ends in worse cores."""
+    sources, chip = ring(600, 10, 5, far=0.5), chip_of(neurons=100, input_axons=450)
+    default = irregular_search.EFFORTS["default"]
+    worse = irregular_search.Effort(1, 1.0, 1, 0, 0, 0)
+    assert irregular_search.EFFORTS["max"][: len(default)] == default
+    plain = cores_of_neurons(sources, chip)
+    monkeypatch.setattr(irregular_search, "EFFORTS", {"max": (*default, worse), "fast": (worse,)})
+    assert destination_cores(sources, cores_of_neurons(sources, chip, "fast")) > destination_cores(sources, plain)
+    assert np.array_equal(cores_of_neurons(sources, chip, "max"), plain)
+
+
 TIGHT = [
     {"neurons": 100},
     {"input_axons": 260},
@@ -236,6 +252,8 @@ def test_equal_seeds_give_equal_cores_and_more_effort_no_more_of_them() -> None:
     assert np.array_equal(parts["default"], cores_of_neurons(sources, chip, "default", 1))
     used = [int(parts[effort].max()) + 1 for effort in ("fast", "default", "max")]
     assert used == sorted(used, reverse=True)
+    many = [destination_cores(sources, parts[effort]) for effort in ("default", "max")]
+    assert used[2] < used[1] or many[1] <= many[0]
 
 
 def test_networks_that_the_search_does_not_know_are_left_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,11 +316,8 @@ def test_annealed_cores_have_fewer_destinations_than_arcs_of_a_ring() -> None:
     sources = (np.arange(neurons)[:, None] + np.rint(rng.normal(0, 20, (neurons, FAN_IN))).astype(np.int64)) % neurons
     part = cores_of_neurons(sources, chip_of(neurons=200))
 
-    def destinations(own: Array) -> int:
-        return len(np.unique(sources.ravel() * 10 + np.repeat(own, FAN_IN)))
-
     assert np.bincount(part).tolist() == [200] * 10
-    assert destinations(part) < destinations(np.arange(neurons) // 200)
+    assert destination_cores(sources, part) < destination_cores(sources, np.arange(neurons) // 200)
 
 
 def test_an_interrupted_search_gives_the_best_cores_so_far(monkeypatch: pytest.MonkeyPatch) -> None:

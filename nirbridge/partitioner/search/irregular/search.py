@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,11 +53,13 @@ class Effort:
     entries: int
 
 
-EFFORTS = {
-    "fast": Effort(4, 0.01, 1, 0, 0, 0),
-    "default": Effort(2, 0.03, 3, 10_000_000, 60, 24_000_000),
-    "max": Effort(10, 0.005, 6, 100_000_000, 200, 400_000_000),
+DEFAULT = Effort(2, 0.03, 3, 10_000_000, 60, 24_000_000)
+EFFORTS: Mapping[str, tuple[Effort, ...]] = {
+    "fast": (Effort(4, 0.01, 1, 0, 0, 0),),
+    "default": (DEFAULT,),
+    "max": (DEFAULT, Effort(10, 0.005, 6, 100_000_000, 200, 400_000_000)),
 }
+"""Searches one after the other, the best kept: more effort is never worse, and has its first map as soon."""
 
 
 def irregular_cores(
@@ -67,21 +69,21 @@ def irregular_cores(
 
     Fewer cores are better, then fewer destination cores.
     """
-    settings = EFFORTS[effort]
     best: tuple[int, int] | None = None
-    work = 0
-    for start in range(settings.starts):
-        if work > settings.work:
-            break
-        cores = 0
-        for x in _search(model, lower, settings, np.random.default_rng((seed, start)), progress):
-            cores = int((x.use[SIZE] > 0).sum())
-            value = cores, int(x.length.sum())
-            progress(f"cores of neurons: {cores} cores, {value[1]:,} destination cores", None)
-            if best is None or value < best:
-                best = value
-                yield np.unique(x.part, return_inverse=True)[1]
-        work += len(model.nets) * (cores or model.neurons)
+    for settings in EFFORTS[effort]:
+        work = 0
+        for start in range(settings.starts):
+            if work > settings.work:
+                break
+            cores = 0
+            for x in _search(model, lower, settings, np.random.default_rng((seed, start)), progress):
+                cores = int((x.use[SIZE] > 0).sum())
+                value = cores, int(x.length.sum())
+                progress(f"cores of neurons: {cores} cores, {value[1]:,} destination cores", None)
+                if best is None or value < best:
+                    best = value
+                    yield np.unique(x.part, return_inverse=True)[1]
+            work += len(model.nets) * (cores or model.neurons)
 
 
 def _search(model: Model, lower: int, effort: Effort, rng: np.random.Generator, progress: Progress) -> Iterator[Nets]:
