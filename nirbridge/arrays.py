@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 Value = TypeVar("Value")
+SPARSE = 8
+"""Numbers are sorted, not counted, where they may be this many times as many as there are."""
 KEPT = 4
 """Values of a cache that ``kept`` fills: batch sizes, say, of a run and of its threads."""
 
@@ -41,6 +43,15 @@ def rows_ascend(starts: Array, numbers: Array) -> bool:
     begins = np.zeros(len(numbers) + 1, bool)
     begins[starts] = True
     return bool(begins[np.flatnonzero(numbers[1:] <= numbers[:-1]) + 1].all())
+
+
+def distinct(numbers: Array, limit: int) -> tuple[Array, Array]:
+    """The distinct ones of whole numbers from 0 to ``limit - 1``, ascending, and how often each occurs."""
+    if limit > SPARSE * len(numbers):
+        return np.unique(numbers, return_counts=True)
+    counts = np.bincount(numbers, minlength=limit)
+    found = np.flatnonzero(counts)
+    return found, counts[found]
 
 
 def kept(cache: dict[int, Value], key: int, make: Callable[[], Value]) -> Value:

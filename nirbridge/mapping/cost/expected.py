@@ -97,8 +97,10 @@ def core_events(
     on_chip, sent = source != HOST, source[group] != HOST
     spikes = np.bincount(source[on_chip], rate[on_chip], blocks) if spikes_per_block is None else spikes_per_block
     neurons = np.asarray(neurons_per_block, dtype=np.float64)
+    counts = {kind: _entry_ops(axons, kind) for kind in SYNAPSE_KINDS}
     ops: dict[str, Array] = {
-        kind: np.bincount(axons.targets, _entry_ops(axons, kind), blocks).astype(np.float64) for kind in SYNAPSE_KINDS
+        kind: np.bincount(axons.targets, values, blocks) if any(values.strides) else np.zeros(blocks)
+        for kind, values in counts.items()
     }
     return ops | {
         "neuron accesses": neurons,
@@ -112,7 +114,7 @@ def core_events(
 def _entry_ops(axons: AxonTable, kind: SynapseKind) -> Array:
     """Operations of one kind per entry; a table that does not tell kinds has dense rows."""
     if not axons.ops_by_kind:
-        return axons.synaptic_ops_per_step if kind == "dense" else np.zeros(len(axons.targets))
+        return axons.synaptic_ops_per_step if kind == "dense" else np.broadcast_to(np.float64(0), len(axons.targets))
     return axons.ops_by_kind[kind]
 
 

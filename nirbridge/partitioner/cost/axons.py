@@ -161,6 +161,8 @@ def axon_table(sizes: CostModel, blocks: Blocks, rates: Rates) -> AxonTable:
 
 
 def _join(parts: list[Array], dtype: type) -> Array:
+    if parts and all(part.strides == (0,) and part[:1].sum() == 0 for part in parts):
+        return np.broadcast_to(np.zeros((), dtype), sum(map(len, parts)))  # operations of a kind that there is not
     joined = np.concatenate(parts, dtype=dtype) if parts else np.zeros(0, dtype)
     joined.flags.writeable = False  # an array of its own: no copy, as ``freeze`` makes one
     return joined
@@ -205,7 +207,7 @@ def _ops(entry: AxonEntries, inverse: Array, rate: Array) -> dict[str, Array]:
     by_kind: dict[str, Array] = {"ops": ops}
     for kind in SYNAPSE_KINDS:
         if kind not in entry.by_kind:
-            by_kind[kind] = np.zeros(len(ops))
+            by_kind[kind] = np.broadcast_to(np.float64(0), len(ops))
         elif len(entry.by_kind) == 1:
             by_kind[kind] = ops
         else:

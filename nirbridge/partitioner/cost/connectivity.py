@@ -18,7 +18,7 @@ import numpy as np
 from scipy import sparse
 
 from nirbridge._types import Box, Shape
-from nirbridge.arrays import Array, rows_ascend
+from nirbridge.arrays import Array, distinct, rows_ascend
 from nirbridge.errors import ModelError
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
 
@@ -368,7 +368,7 @@ def sources_of(form: Connectivity, box: Box, flat: Callable[[Box], Array]) -> tu
         rows = flat(box)
         many = form.indptr[rows + 1] - form.indptr[rows]
         entries = np.arange(many.sum()) + np.repeat(form.indptr[rows] - np.cumsum(many) + many, many)
-        return np.unique(form.sources[entries], return_counts=True)
+        return distinct(form.sources[entries], form.n_sources)
     by_axis = [a.inputs_of(lo, hi) for a, (lo, hi) in zip(form.axes, box, strict=True)]
     index = np.ravel_multi_index(np.ix_(*[inputs for inputs, _ in by_axis]), form.source_shape).ravel()
     return index, reduce(np.multiply.outer, [counts for _, counts in by_axis]).ravel()
