@@ -123,12 +123,14 @@ def reservoir_results(neurons: int, efforts: tuple[str, ...], seed: int) -> Iter
     """Every reservoir, chip and effort; CPU s of all stages with compiled kernels cached."""
     for kind, chip in WORKS:
         own = sources(kind, neurons, seed)
-        network = reservoir(own, seed)
+        network, cut = reservoir(own, seed), dict[int, int | None]()
         for effort in efforts:
             start = time.process_time()
             mapped = map_network(network, read_chip(chip), MapOptions(effort=effort, seed=seed))
             spent, report = time.process_time() - start, mapped.partition.report
-            reached, part = connectivity(own, cores_of_neurons(mapped)), metis_parts(own, report.cores)
-            metis = None if part is None else connectivity(own, part)
-            counts = (report.cores, report.cores_lower_bound, reached, metis)
+            if report.cores not in cut:
+                part = metis_parts(own, report.cores)
+                cut[report.cores] = None if part is None else connectivity(own, part)
+            reached = connectivity(own, cores_of_neurons(mapped))
+            counts = (report.cores, report.cores_lower_bound, reached, cut[report.cores])
             yield ReservoirResult(kind, len(own), seed, chip, effort, *counts, round(spent, 2))

@@ -42,7 +42,8 @@ class Effort:
     """``passes`` of moves at most, until one saves less than the share ``settled`` of all destination cores.
 
     ``starts``: cuts from other seeds, of which the best is kept; a next one while synapses times cores of those before
-    are below ``work``. ``sweeps`` of annealing at most, and ``entries``, targets of synapses that all of them look at.
+    are below ``work``. ``sweeps`` of annealing at most, and ``entries``, targets of synapses that all of them look at;
+    fewer where sources have many destination cores, which takes longer.
     """
 
     passes: int
@@ -102,7 +103,7 @@ def _improved(x: Nets, lower: int, effort: Effort, rng: np.random.Generator, pro
     yield x
     x = _free_cores(x, lower, effort, rng)
     yield x
-    sweeps = min(effort.sweeps, effort.entries // max(len(x.nets), 1))
+    sweeps = min(effort.sweeps, int(effort.entries / max(len(x.nets) * _length(x), 1)))
     if sweeps < 1:
         return
     for heat, share in ((HOT, 0.75), (WARM, 0.25)):
@@ -121,7 +122,7 @@ def _annealed(x: Nets, sweeps: int, heat: float, effort: Effort, rng: np.random.
     loose = np.minimum(limit, (UNEVEN * x.use.mean(axis=1)).astype(np.int64))
     x.cap[:] = np.where(limit < UNLIMITED, np.maximum(limit, loose), limit)
     for k in range(sweeps):
-        share = k / max(sweeps - 1, 1)
+        share = k / (sweeps - 1) if sweeps > 1 else 1.0  # a single one is cold: hot ones alone lose what was found
         progress(f"cores of neurons: {int(x.length.sum()):,} destination cores", share)
         sweep(x, limit, cooled(heat, COLD, share), cooled(LIGHT, HEAVY, share), rng)
     x.cap[:] = limit
@@ -217,8 +218,12 @@ def _refine(x: Nets, active: Array, effort: Effort, rng: np.random.Generator) ->
 
 def _pays(x: Nets, saved: int, effort: Effort) -> bool:
     """True where a pass saved enough for another one: each takes as long as there are destination cores."""
-    cores = int(x.length.sum())
-    return saved > effort.settled * cores * max(1.0, cores / len(x.length) / MANY)
+    return saved > effort.settled * int(x.length.sum()) * _length(x)
+
+
+def _length(x: Nets) -> float:
+    """How much longer than others a pass takes: by how much sources have more destination cores than few."""
+    return max(1.0, float(x.length.mean()) / MANY)
 
 
 def _free_cores(x: Nets, lower: int, effort: Effort, rng: np.random.Generator) -> Nets:
