@@ -26,6 +26,7 @@ def lower(
     steps: Count | None = None,
     records: Sequence[tuple[str, str]] = (),
     activity: Mapping[str, float] | None = None,
+    compiler: Literal["iree", "loops"] = "iree",
 ) -> Lowering:
     """Lower a model to MLIR, to one function over time in linalg, scf, arith and tensor.
 
@@ -39,7 +40,9 @@ def lower(
         steps: number of time steps that it takes; None: any.
         records: variables that become further results, as ``("population", "v")``.
         activity: share of active elements per time step of a source, measured on data: products of a source that is
-            mostly silent add a row of weights per active element. Leave it out for IREE.
+            mostly silent add a row of weights per active element, where the compiler is ``loops``.
+        compiler: that forms are chosen for: ``iree``, or ``loops`` for those that make plain loops of linalg
+            (``mlir-opt`` and LLVM).
 
     Raises:
         ToolMissing: xDSL (the extra ``mlir``) is not installed; snn-mlir does not need it.
@@ -60,4 +63,5 @@ def lower(
         network = network_of(model, sample)
         known = network if chip is None else pipeline.quantize_network(network, find_chip(chip))
     settings = {"dtype": dtype, "batch": batch, "steps": steps, "records": tuple(records), "activity": activity}
+    settings["compiler"] = compiler
     return pipeline.lower_model(known, until, **settings)  # type: ignore[arg-type]

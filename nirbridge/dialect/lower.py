@@ -18,6 +18,7 @@ from nirbridge.quantization.model import QuantizedNetwork
 if TYPE_CHECKING:
     from nirbridge.dialect.lowering.program import LoweredProgram
     from nirbridge.dialect.module import DialectModule
+    from nirbridge.dialect.passes.estimate import Compiler
 
 
 def dialect_module(
@@ -51,6 +52,7 @@ def linalg_program(
     batch: int | None = None,
     steps: int | None = None,
     activity: Mapping[str, float] | None = None,
+    compiler: Compiler = "iree",
     forms: Forms | None = None,
 ) -> LoweredProgram:
     """The program of a network in linalg, scf, arith and tensor.
@@ -62,6 +64,7 @@ def linalg_program(
         batch: number of samples that the program takes; None: any.
         steps: number of time steps that it takes; None: any.
         activity: see ``choose_forms``.
+        compiler: see ``choose_forms``.
         forms: forms to use instead of those that ``choose_forms`` finds.
 
     Raises:
@@ -71,8 +74,9 @@ def linalg_program(
     module = dialect_module(model, dtype=dtype, records=records)
     from nirbridge.dialect.lowering.program import lowered
 
-    chosen = choose_forms(module, batch=batch, activity=activity) if forms is None else forms
-    return lowered(apply_forms(module, chosen), batch=batch, steps=steps)
+    if forms is None:
+        forms = choose_forms(module, batch=batch, steps=steps, activity=activity, compiler=compiler)
+    return lowered(apply_forms(module, forms), batch=batch, steps=steps)
 
 
 STAGES = ("dialect", "forms", "linalg")
@@ -126,6 +130,7 @@ def lower_model(
     steps: int | None = None,
     records: Sequence[tuple[str, str]] = (),
     activity: Mapping[str, float] | None = None,
+    compiler: Compiler = "iree",
 ) -> Lowering:
     """A network through the stages of the dialect.
 
@@ -137,6 +142,7 @@ def lower_model(
         steps: see ``linalg_program``.
         records: see ``dialect_module``.
         activity: see ``choose_forms``.
+        compiler: see ``choose_forms``.
 
     Raises:
         ToolMissing: xDSL is not installed.
@@ -156,7 +162,9 @@ def lower_model(
 
     program, texts = None, {"dialect": module.text()}
     if until != "dialect":
-        module = apply_forms(module, choose_forms(module, batch=batch, activity=activity))
+        module = apply_forms(
+            module, choose_forms(module, batch=batch, steps=steps, activity=activity, compiler=compiler)
+        )
         texts["forms"] = module.text()
     if until == "linalg":
         program = lowered(module, batch=batch, steps=steps)

@@ -43,12 +43,12 @@ PIPELINE = ",".join(
 MAIN = Path("/usr/lib/llvm-22")
 
 
-def compiled(text: str, folder: Path) -> ctypes.CDLL:
-    """The functions of a module in linalg."""
+def compiled(text: str, folder: Path, before: str = "") -> ctypes.CDLL:
+    """The functions of a module in linalg; ``before``: passes that come first, each with a comma after it."""
     needs("mlir")
     source = folder / "linalg.mlir"
     source.write_text(text)
-    run(["mlir-opt-22", f"--pass-pipeline=builtin.module({PIPELINE})", source, "-o", folder / "llvm.mlir"])
+    run(["mlir-opt-22", f"--pass-pipeline=builtin.module({before}{PIPELINE})", source, "-o", folder / "llvm.mlir"])
     run([MAIN / "bin/mlir-translate", "--mlir-to-llvmir", folder / "llvm.mlir", "-o", folder / "module.ll"])
     write_object(folder / "module.ll", folder / "module.o")
     helper = MAIN / "lib/libmlir_c_runner_utils.so.22.1"

@@ -123,11 +123,11 @@ class FunctionText:
         name = self.op(f"tensor.empty({dynamic}) : {type_text(element, lead, shape)}")
         return Tensor(name, element, tuple(lead), tuple(shape))
 
-    def filled(self, element: str, lead: Sequence[Extent], shape: Sequence[int]) -> Tensor:
-        """A tensor of zeros."""
+    def filled(self, element: str, lead: Sequence[Extent], shape: Sequence[int], value: int = 0) -> Tensor:
+        """A tensor of one number."""
         empty = self.empty(element, lead, shape)
-        zero = self.scalar(0, element)
-        name = self.op(f"linalg.fill ins({zero} : {element}) outs({empty.name} : {empty.type}) -> {empty.type}")
+        number = self.scalar(value, element)
+        name = self.op(f"linalg.fill ins({number} : {element}) outs({empty.name} : {empty.type}) -> {empty.type}")
         return Tensor(name, element, tuple(lead), tuple(shape))
 
     def generic(

@@ -88,7 +88,7 @@ class _Lowering:
             if extent.size is None:
                 f.line(f"{extent.name} = tensor.dim {arguments[0].name}, {f.index(axis)} : {arguments[0].type}")
         body.before()
-        outs = [f.empty(str(element(op.x)), lead, shape(op.x, 2)) for op in self.results]
+        outs = self._outs(lead)
         final = body.loop(outs, [op.x for op in self.results])
         types = ", ".join(t.type for t in final)
         f.line(f"return {', '.join(t.name for t in final)} : {types}")
@@ -96,6 +96,18 @@ class _Lowering:
         run = "\n".join([head, *f.head, *f.lines, "  }"])
         text = f"module {{\n{run}\n{self._initial(states)}\n}}\n{self.resources.text()}"
         return self._described(text, states, _dtype(clock))
+
+    def _outs(self, lead: tuple[Extent, ...]) -> list[Tensor]:
+        """Arrays for the outputs over time, those of one type with different numbers.
+
+        A compiler that writes in place may take equal ones for one array (IREE 3.13, see ``iree_text``).
+        """
+        outs: list[Tensor] = []
+        for op in self.results:
+            kind, rest = str(element(op.x)), shape(op.x, 2)
+            before = sum(t.element == kind and t.shape == rest for t in outs)
+            outs.append(self.f.filled(kind, lead, rest, before) if before else self.f.empty(kind, lead, rest))
+        return outs
 
     def _described(self, text: str, states: Sequence[LoweredState], clock: str) -> LoweredProgram:
         listed = [LoweredTensor(_name(op), "s", shape(op.y, 2), _dtype(element(op.y))) for op in self.inputs]

@@ -1,26 +1,21 @@
 """Forms of a network that compute the same: operators on all time steps at once, fused loops, products by events.
 
-The choice is by an estimate of the work and of the memory that is read and written in a time step. What each form
-gains was measured (docs/mlir.md); the constants below are where the measured times cross.
+A form is chosen where the estimate of ``estimate.py`` expects at least ``GAIN`` of it, for the whole program: less than
+that is lost in what the estimate does not know. What each form gains was measured (docs/stack.md).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from nirbridge.dialect.module import DialectModule
+    from nirbridge.dialect.passes.estimate import Compiler, Work
 
-BATCH_MAX = 1
-"""With several samples a product in the loop has rows that share each weight: 16 and 32 were slower when batched."""
-WEIGHTS_MIN = 2**18
-"""Fewer weights than this stay in a processor's cache between time steps: 4,096 gained 10 %, 784,000 gained 3.3 x."""
-ACTIVITY_MAX = 0.4
-"""Above this share of active sources the product takes less time than the search for them."""
-SAMPLES_MAX = 8
-"""Samples up to which events pay: each sample has its own, and reads its own weights."""
+GAIN = 1.6
+"""The least factor by which a chosen form is expected to make a time step shorter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,32 +34,63 @@ class Forms:
 
 
 def choose_forms(
-    module: DialectModule, *, batch: int | None = None, activity: Mapping[str, float] | None = None
+    module: DialectModule,
+    *,
+    batch: int | None = None,
+    steps: int | None = None,
+    activity: Mapping[str, float] | None = None,
+    compiler: Compiler = "iree",
 ) -> Forms:
-    """The forms that are estimated to take the least time.
+    """The forms that are expected to gain.
+
+    IREE fuses elementwise operations itself and starts each loop as a dispatch, so that time batching alone is for
+    it. Plain loops gain by fusion and by events.
 
     Args:
         module: the module as it was made of a network.
-        batch: number of samples; None: any, which counts as one.
+        batch: number of samples; None: any, and nothing is chosen that one number of samples loses by.
+        steps: number of time steps; None: any, many.
         activity: share of active elements per time step of a source, measured on data; sources without one count as
-            dense. Events suit compilers that make plain loops; leave it out for IREE, where each loop is a dispatch.
+            dense.
+        compiler: ``iree``, or ``loops`` for compilers that make plain loops of linalg (``mlir-opt`` and LLVM).
     """
-    from nirbridge.dialect.passes.batch_time import projection_of
-    from nirbridge.dialect.structure import ScanOp
-    from nirbridge.dialect.synapses import ConvOp, DenseOp
-    from nirbridge.dialect.values import shape_of, size_of
+    from nirbridge.dialect.passes.estimate import neurons, operators
 
-    batched, events, samples = set(), set(), batch or 1
-    for op in module.operation.body.block.ops:
-        if not isinstance(op, DenseOp | ConvOp):
-            continue
-        index, weights = projection_of(op), size_of(shape_of(op.weight))
-        active = (activity or {}).get(_source(op), 1.0)
-        if isinstance(op, DenseOp) and active <= ACTIVITY_MAX and samples <= SAMPLES_MAX:
-            events.add(index)
-        elif isinstance(op.x.owner, ScanOp) and weights >= WEIGHTS_MIN and samples <= BATCH_MAX:
-            batched.add(index)
-    return Forms(frozenset(batched), True, frozenset(events))
+    works, sizes = operators(module, activity), neurons(module)
+    if compiler == "iree":
+        return Forms(_batched(works, len(sizes), batch, steps) if batch is not None else frozenset(), False)
+    return _in_loops(works, sum(sizes), batch)
+
+
+def _batched(works: list[Work], populations: int, batch: int, steps: int | None) -> frozenset[int]:
+    """Projections whose products leave the loop, if the whole program gains."""
+    from nirbridge.dialect.passes.estimate import DISPATCH, before_loop, in_loop
+
+    whole = sum(in_loop(work, batch) for work in works) + DISPATCH * (len(works) + populations)
+    gained, chosen = 0.0, set()
+    for work in works:
+        gain = in_loop(work, batch) - before_loop(work, batch, steps)
+        if work.kind == "product" and work.before and gain > 0:
+            gained += gain
+            chosen.add(work.index)
+    return frozenset(chosen) if whole >= GAIN * (whole - gained) else frozenset()
+
+
+def _in_loops(works: list[Work], neurons: int, batch: int | None) -> Forms:
+    """Forms for plain loops; what holds for one sample and for many holds for any."""
+    from nirbridge.dialect.passes.estimate import APART, FUSED, dense_loops, event_loops
+
+    numbers = (1, 32) if batch is None else (batch,)
+    events = {
+        w for w in works
+        if w.by_events and all(dense_loops(w, n) >= GAIN * event_loops(w, n) for n in numbers)
+    }  # fmt: skip
+
+    def gains(n: int) -> bool:
+        rest = sum(event_loops(w, n) if w in events else dense_loops(w, n) for w in works)
+        return rest + APART * neurons * n >= GAIN * (rest + FUSED * neurons * n)
+
+    return Forms(frozenset(), all(map(gains, numbers)), frozenset(w.index for w in events))
 
 
 def apply_forms(module: DialectModule, forms: Forms) -> DialectModule:
@@ -82,17 +108,3 @@ def apply_forms(module: DialectModule, forms: Forms) -> DialectModule:
         if isinstance(op, DenseOp) and projection_of(op) in forms.events:
             op.attributes["events"] = UnitAttr()
     return batch_time(module, forms.batched)
-
-
-def _source(op: Any) -> str:
-    """The node that drives an operator; empty where a reduction comes between."""
-    from nirbridge.dialect.neurons import NeuronBase
-    from nirbridge.dialect.structure import DelayOp, InputOp, ScanOp
-    from nirbridge.dialect.synapses import IdentityOp, ReshapeOp
-    from nirbridge.dialect.values import unescaped
-
-    owner: Any = op.x.owner
-    while isinstance(owner, DelayOp | IdentityOp | ReshapeOp | ScanOp):
-        owner = owner.x.owner
-    named: Any = owner.attributes.get("name")
-    return unescaped(named.data) if isinstance(owner, NeuronBase | InputOp) else ""
