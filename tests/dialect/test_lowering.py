@@ -11,11 +11,12 @@ import pytest
 
 from nirbridge.arrays import freeze
 from nirbridge.dialect.build_fixed import quantized_module
+from nirbridge.dialect.iree import iree_text
 from nirbridge.dialect.lower import dialect_module, linalg_program
 from nirbridge.dialect.lowering.program import lowered
 from nirbridge.dialect.passes.forms import Forms, apply_forms, choose_forms
 from nirbridge.network.model import Network, Population, Port, Projection
-from nirbridge.network.operators import Dense
+from nirbridge.network.operators import Chain, Dense, Identity, Reshape, Scale
 from nirbridge.simulators.fixed.host_io import integer_inputs
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.simulate import simulate
@@ -23,7 +24,7 @@ from nirbridge.simulators.types import Probe
 from tests.dialect.jit import Compiled
 from tests.dialect.networks import NETWORKS, late_sums, long_rows, no_input, several_ports
 from tests.emitters.c.programs import ALL, random_inputs, random_networks
-from tests.emitters.oracles import TIMING, grid, lif
+from tests.emitters.oracles import TIMING, dense, grid, lif, recurrent
 from tests.tools import needs
 
 STEPS, BATCH = 24, 3
@@ -156,7 +157,7 @@ def test_forms_change_the_module() -> None:
     assert [text.count("scf.if") for text in texts] == [0, 0, 0, 2]
 
 
-def test_the_choice_follows_size_batch_and_activity() -> None:
+def test_the_choice_follows_size_batch_steps_activity_and_compiler() -> None:
     rng = np.random.default_rng(0)
     a = Population("a", (200,), lif())
     edges = (
@@ -165,10 +166,66 @@ def test_the_choice_follows_size_batch_and_activity() -> None:
         Projection("a", "out", Dense(grid(rng, 2, 200))),
     )
     network = Network(1e-3, TIMING, (a,), edges, (Port("in", (2000,)),), (Port("out", (2,)),))
-    chosen = [
-        choose_forms(dialect_module(network), batch=batch, activity=activity)
-        for batch, activity in ((1, None), (64, None), (1, {"in": 0.1, "a": 0.9}), (1, {"a": 0.1}), (64, {"a": 0.1}))
-    ]
-    assert [sorted(c.batched) for c in chosen] == [[0], [], [], [0], []]
-    assert [sorted(c.events) for c in chosen] == [[], [], [0], [1, 2], []]
-    assert all(c.fused for c in chosen)
+
+    def chosen(**options: Any) -> Forms:
+        return choose_forms(dialect_module(network), **options)
+
+    for options, batched in (
+        ({"batch": 1}, {0}),
+        ({"batch": 64}, set()),
+        ({}, set()),
+        ({"batch": 1, "steps": 1}, set()),
+    ):
+        assert chosen(**options) == Forms(frozenset(batched), False), options
+    assert chosen(batch=1, activity={"in": 0.01}).events == frozenset()
+    for batch, activity, events in (
+        (1, {}, set()),
+        (1, {"in": 0.1, "a": 0.9}, {0}),
+        (1, {"a": 0.1}, {1}),  # the search takes longer than a product with two rows
+        (64, {"in": 0.1, "a": 0.9}, {0}),
+        (64, {"in": 0.3}, set()),
+        (None, {"in": 0.1}, {0}),
+    ):
+        found = chosen(batch=batch, activity=activity, compiler="loops")
+        assert found == Forms(frozenset(), False, frozenset(events)), (batch, activity)
+
+
+def test_fusion_is_chosen_where_neurons_outweigh_their_synapses() -> None:
+    rng = np.random.default_rng(0)
+
+    def network(operator: Any) -> Network:
+        edges = (Projection("in", "a", operator), Projection("a", "out", Identity((400,))))
+        ports = (Port("in", operator.input_shape),), (Port("out", (400,)),)
+        return Network(1e-3, TIMING, (Population("a", (400,), lif()),), edges, *ports)
+
+    for operator, is_fused in ((Scale(grid(rng, 400)), True), (Dense(grid(rng, 400, 300)), False)):
+        module = dialect_module(network(operator))
+        assert [choose_forms(module, batch=n, compiler="loops").fused for n in (1, 8, None)] == [is_fused] * 3
+        assert not choose_forms(module, batch=1).fused
+
+
+def test_an_operator_after_a_reshape_of_the_input_is_batched() -> None:
+    rng = np.random.default_rng(0)
+    chain = Chain((Reshape((50, 40), (2000,)), Dense(grid(rng, 300, 2000))))
+    edges = (Projection("in", "a", chain), Projection("a", "out", Identity((300,))))
+    ports = (Port("in", (50, 40)),), (Port("out", (300,)),)
+    network = Network(1e-3, TIMING, (Population("a", (300,), lif()),), edges, *ports)
+    assert choose_forms(dialect_module(network), batch=1).batched == {0}
+    text = linalg_program(network, batch=1).text
+    assert "linalg.matmul" in text.partition("scf.for")[0]
+    assert "linalg.matmul" not in text.partition("scf.for")[2]
+
+
+def test_iree_is_told_of_one_memory_but_where_a_delay_moves_a_history() -> None:
+    delayed, plain = (linalg_program(make(np.random.default_rng(0)), batch=1) for make in (recurrent, dense))
+    assert iree_text(delayed) == delayed.text
+    text = iree_text(plain)
+    assert text.startswith("module attributes {stream.topology = ")
+    assert text.partition("\n")[2] == plain.text.partition("\n")[2]
+
+
+def test_outputs_of_one_type_begin_as_different_arrays() -> None:
+    network = no_input(np.random.default_rng(0))
+    head = linalg_program(network, records=probes(network), batch=2).text.partition("scf.for")[0]
+    numbers = [line.split("ins(")[1].split()[0] for line in head.splitlines() if "linalg.fill" in line]
+    assert len(numbers) == len(probes(network)) == len(set(numbers))
