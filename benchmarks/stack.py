@@ -95,11 +95,10 @@ def row(name: str, network: Network, batch: int, rate: float, compiler: str, rou
     chosen = choose_forms(dialect_module(network), batch=batch, activity=rates, compiler=compiler)  # type: ignore[arg-type]
     named = variants(network, chosen, compiler, rate)
     calls: dict[Forms, Call] = {}
-    for forms in named.values():
+    for label, forms in named.items():
         if forms not in calls:
-            calls[forms] = checked(
-                COMPILERS[compiler](program(network, forms, batch), given, batch, KEPT), expected, name
-            )
+            call = COMPILERS[compiler](program(network, forms, batch), given, batch, KEPT)
+            calls[forms] = checked(call, expected, f"{name}, {label}")
     times = measured(calls, rounds)
     us = {label: times[forms] / STEPS * 1e6 for label, forms in named.items()}
     facts = {"batched": sorted(chosen.batched), "fused": chosen.fused, "events": sorted(chosen.events)}
@@ -125,7 +124,8 @@ def checked(call: Call, expected: Array, name: str) -> Call:
     """The call, whose spikes are the expected ones. Raises Differs."""
     found = np.asarray(call()).reshape(expected.shape)
     if not np.array_equal(found, expected):
-        raise Differs(f"{name}: {int((found != expected).sum())} of {expected.size} values differ")
+        first = np.argwhere(found != expected)[0].tolist()
+        raise Differs(f"{name}: {int((found != expected).sum())} of {expected.size} values differ, first at {first}")
     return call
 
 

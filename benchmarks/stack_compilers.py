@@ -7,18 +7,19 @@ import hashlib
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.dialect.iree import TILING, iree_text
+from nirbridge.dialect.iree import iree_text
 from nirbridge.dialect.lowering.program import LoweredProgram, state_arrays
+from nirbridge.emitters.iree.render import compile_flags
 from tests.dialect import jit
 
 Call = Callable[[], Array]
 
-IREE_FLAGS = ("--iree-llvmcpu-target-cpu=host", *TILING)
+IREE_FLAGS = compile_flags({"source": "linalg", "device": "llvm-cpu", "cpu": "host"})
+"""Those of `emit --to iree`, for this processor."""
 TRANSFORM = """module attributes {transform.with_named_sequence} {
   transform.named_sequence @__transform_main(%m: !transform.any_op) {
     %product = transform.structured.match ops{["linalg.matmul"]} in %m : (!transform.any_op) -> !transform.any_op
@@ -48,14 +49,18 @@ def iree_call(program: LoweredProgram, spikes: Mapping[str, Array], batch: int, 
     text = iree_text(program)
     path = _kept(kept, text + repr(IREE_FLAGS), ".vmfb")
     if not path.is_file():
-        options: dict[str, Any] = {"target_backends": ["llvm-cpu"], "input_type": "auto", "extra_args": IREE_FLAGS}
-        path.write_bytes(compiler.compile_str(text, **options))
+        path.write_bytes(compiler.compile_str(text, extra_args=IREE_FLAGS))
     config = runtime.Config("local-sync")
     context = runtime.SystemContext(config=config)
     context.add_vm_module(runtime.VmModule.copy_buffer(context.instance, path.read_bytes()))
     run = context.modules.module["run"]
     arguments = [runtime.asdevicearray(config.device, a) for a in inputs(program, spikes, batch)]
-    return lambda: run(*arguments)[0].to_host()
+
+    def call() -> Array:
+        out = run(*arguments)[0]
+        return out.to_host().copy()  # the array on the host is a view that does not keep its memory
+
+    return call
 
 
 def loops_call(program: LoweredProgram, spikes: Mapping[str, Array], batch: int, kept: Path) -> Call:

@@ -19,27 +19,29 @@ TITLES = {"iree": "IREE", "loops": "Plain loops: MLIR and LLVM"}
 INTRO = """# Forms of the MLIR dialect, timed
 
 This page is written by `python -m benchmarks.stack` ([how](../benchmarks/README.md)). It compares the
-[forms](mlir.md#forms) that `nirbridge lower` can give a network with the plain program: time batching, fusion, and products by events,
-in two compilers, in one run.
+[forms](mlir.md#forms) that `nirbridge lower` can give a network with the plain program: time batching, fusion, and
+products by events, in two compilers, in one run.
 
-* **Equality comes first.** The output spikes of every program are those of the reference simulator, or the benchmark fails.
-* 32 time steps, one thread, CPU time, the least of several rounds in which every program has its turn. Compare within a
-  row: machines differ.
-* A factor is the time of a time step without the form over the time with it: above 1, the form gains. **Bold**: the estimate
-  chose the form there, and the factor is that of the chosen program without and with it. "All chosen" is the plain program over
-  the chosen one.
+* **Equality comes first.** The output spikes of every program are those of the reference simulator, or the benchmark
+  fails.
+* 32 time steps, one thread, CPU time, the least of several rounds in which every program has its turn. Compare within
+  a row: machines differ.
+* A factor is the time of a time step without the form over the time with it: above 1, the form gains. **Bold**: the
+  estimate chose the form there, and the factor is that of the chosen program without and with it. "All chosen" is the
+  plain program over the chosen one.
 * Networks with a `*` are held out: the constants of the estimate were set on the others.
-* *IREE*: llvm-cpu, `--iree-llvmcpu-target-cpu=host --iree-opt-data-tiling`. *Plain loops*: `mlir-opt` with products in tiles of 32 x 256, then
-  LLVM -O3 for this processor.
-* `net_a` is 784-1000-10 LIF, `narrow` 256-512-10, `wide` 2048-2048-10, `tall` 4096-256-10, `deep` 512-512-512-512-10; `elementwise`: two layers
-  of 4,096 CubaLIF neurons (`_1k`: 1,000), one synapse each; `few_synapses` and `fan_in_40`: 8 and 40 sources per neuron; `drawn`: of random shape.
+* *IREE*: llvm-cpu, `--iree-llvmcpu-target-cpu=host --iree-opt-data-tiling`. *Plain loops*: `mlir-opt` with products
+  in tiles of 32 x 256, then LLVM -O3 for this processor.
+* `net_a` is 784-1000-10 LIF, `narrow` 256-512-10, `wide` 2048-2048-10, `tall` 4096-256-10, `deep` 512-512-512-512-10;
+  `elementwise`: two layers of 4,096 CubaLIF neurons (`_1k`: 1,000), one synapse each; `few_synapses` and `fan_in_40`:
+  8 and 40 sources per neuron; `drawn`: of random shape.
 
 """
 BESIDE = """## Network A in IREE, ONNX Runtime and JAX
 
-784-1000-10 LIF, 100 time steps, 10 % active inputs, us per time step of the whole batch, one thread each, equal spikes in every column.
-ONNX Runtime runs the Scan of `nirbridge emit --to onnx`. `jax.lax.scan` is the network written by hand, with both products within the step;
-`emit --to jax` makes the first product before its scan.
+784-1000-10 LIF, 100 time steps, 10 % active inputs, us per time step of the whole batch, one thread each, equal
+spikes in every column. ONNX Runtime runs the Scan of `nirbridge emit --to onnx`. `jax.lax.scan` is the network
+written by hand, with both products within the step; `emit --to jax` makes the first product before its scan.
 
 """
 
@@ -100,7 +102,8 @@ def _slowest(rows: Iterable[Row]) -> str:
         return ""
     worst = min(timed, key=overall)
     where = f"`{worst['net']}`, batch {worst['batch']}, {TITLES[worst['compiler']].partition(':')[0]}"
-    return f"The chosen program is never slower than the plain one by more than a factor of {max(1 / overall(worst), 1):.2f} ({where}).\n\n"
+    factor = max(1 / overall(worst), 1)
+    return f"The chosen program is never slower than the plain one by more than a factor of {factor:.2f} ({where}).\n\n"
 
 
 def _table(rows: Sequence[Row], forms: Sequence[str]) -> str:

@@ -84,6 +84,7 @@ SECTIONS = {
             "benchmarks",
             "profile",
             "programs",
+            "stack",
             "equivalence",
             "round-trips",
             "equivalence-jax",

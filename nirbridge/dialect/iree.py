@@ -1,11 +1,9 @@
-"""A lowered module as IREE 3.13 takes it, and the options that it is compiled with."""
+"""A lowered module as IREE 3.13 runs it fastest."""
 
 from __future__ import annotations
 
 from nirbridge.dialect.lowering.program import LoweredProgram
 
-TILING = ("--iree-opt-data-tiling=true", "--iree-dispatch-creation-data-tiling=true")
-"""Weights are stored in blocks of registers: on llvm-cpu a product of 32 samples takes 0.43 of its time."""
 _HEAD = "module {"
 _LINK = "(@__device_0 -> @__device_0 = {unified_memory = true})"
 

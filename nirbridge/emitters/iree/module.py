@@ -66,9 +66,9 @@ def default_records(model: Network | QuantizedNetwork) -> tuple[Key, ...]:
 
 
 def linalg_module(
-    model: Network | QuantizedNetwork, names: ProgramNames, dtype: str, batch: int, records: Sequence[Key]
+    model: Network | QuantizedNetwork, names: ProgramNames, options: Mapping[str, Any], records: Sequence[Key]
 ) -> IreeModule:
-    """The module of our own lowering, for any number of time steps.
+    """The module of our own lowering, for any number of time steps; ``options`` as of ``options_record``.
 
     Raises:
         ToolMissing: xDSL is not installed.
@@ -76,14 +76,18 @@ def linalg_module(
     """
     from nirbridge.dialect.lower import linalg_program
 
-    program = linalg_program(model, dtype=dtype, records=records, batch=batch)
+    batch = options["batch"]
+    program = linalg_program(model, dtype=options["dtype"], records=records, batch=batch)
+    from nirbridge.dialect.iree import iree_text
     from nirbridge.dialect.lowering.program import RUN, state_arrays
+
+    text = iree_text(program) if options["device"] == "llvm-cpu" else program.text
 
     ids = [p.id for p in names.inputs] or [""]
     results = (*(p.id for p in names.outputs), *record_keys(names, records))
     inputs = tuple((key, tensor.dtype) for key, tensor in zip(ids, program.inputs, strict=True))
     states = tuple(state_arrays(program, batch))
-    return IreeModule(checked_text(program.text), RUN, batch, None, inputs, results, states)
+    return IreeModule(checked_text(text), RUN, batch, None, inputs, results, states)
 
 
 def record_keys(names: ProgramNames, records: Sequence[Key]) -> tuple[str, ...]:

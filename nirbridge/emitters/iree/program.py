@@ -67,7 +67,7 @@ def _module(
     model: Network | QuantizedNetwork, names: ProgramNames, options: Mapping[str, Any], records: Sequence[Key]
 ) -> IreeModule:
     if options["source"] == "linalg":
-        return linalg_module(model, names, options["dtype"], options["batch"], records)
+        return linalg_module(model, names, options, records)
     from nirbridge.emitters.iree.stablehlo import stablehlo_module
 
     return stablehlo_module(model, names, options, records)
