@@ -129,20 +129,27 @@ def before_loop(work: Work, batch: int, steps: int | None) -> float:
     return computed if steps is None else max(computed, in_loop(work, batch) / steps)
 
 
-_LOOPS = {"rows": 0.38, "conv": 0.25, "pool": 0.5, "product": 0.065}
+_LOOPS = {"rows": 0.38, "conv": 0.25, "pool": 0.5, "product": 0.06}
 """Times per term in plain loops."""
 ONE_ROW = 0.13
-"""ns per term of a product of one sample: it reads its weights for no other."""
-SEARCH, ADDED = 3.0, 0.2
+"""ns per term of a product of one sample with weights beyond ``CACHE``: it reads them for no other."""
+ROW = 4.5
+"""ns per source and sample of a product: the row of weights is begun."""
+SEARCH, ADDED = 2.8, 0.16
 """ns per source of looking for the active ones, and per weight of theirs."""
 FUSED, APART = 1.0, 3.5
 """ns per neuron of one loop over all of its operations, and of a loop for each."""
+LOOP = 300.0
+"""ns per operator and per population, in any form."""
 
 
 def dense_loops(work: Work, batch: int) -> float:
     """Time of an operator in plain loops."""
-    least = ONE_ROW * work.terms if work.kind == "product" else 0.0
-    return max(least, batch * work.terms * _LOOPS[work.kind])
+    computed = batch * work.terms * _LOOPS[work.kind]
+    if work.kind != "product":
+        return computed
+    least = ONE_ROW * work.terms if 4 * work.terms > CACHE else 0.0
+    return max(least, computed + batch * ROW * work.sources)
 
 
 def event_loops(work: Work, batch: int) -> float:

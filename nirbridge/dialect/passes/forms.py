@@ -59,7 +59,7 @@ def choose_forms(
     works, sizes = operators(module, activity), neurons(module)
     if compiler == "iree":
         return Forms(_batched(works, len(sizes), batch, steps) if batch is not None else frozenset(), False)
-    return _in_loops(works, sum(sizes), batch)
+    return _in_loops(works, sizes, batch)
 
 
 def _batched(works: list[Work], populations: int, batch: int, steps: int | None) -> frozenset[int]:
@@ -76,21 +76,24 @@ def _batched(works: list[Work], populations: int, batch: int, steps: int | None)
     return frozenset(chosen) if whole >= GAIN * (whole - gained) else frozenset()
 
 
-def _in_loops(works: list[Work], neurons: int, batch: int | None) -> Forms:
+def _in_loops(works: list[Work], sizes: list[int], batch: int | None) -> Forms:
     """Forms for plain loops; what holds for one sample and for many holds for any."""
-    from nirbridge.dialect.passes.estimate import APART, FUSED, dense_loops, event_loops
+    from nirbridge.dialect.passes.estimate import APART, FUSED, LOOP, dense_loops, event_loops
 
-    numbers = (1, 32) if batch is None else (batch,)
-    events = {
-        w for w in works
-        if w.by_events and all(dense_loops(w, n) >= GAIN * event_loops(w, n) for n in numbers)
-    }  # fmt: skip
+    numbers, fixed = (1, 32) if batch is None else (batch,), LOOP * (len(works) + len(sizes))
 
-    def gains(n: int) -> bool:
-        rest = sum(event_loops(w, n) if w in events else dense_loops(w, n) for w in works)
-        return rest + APART * neurons * n >= GAIN * (rest + FUSED * neurons * n)
+    def whole(n: int, events: set[Work], neuron: float) -> float:
+        products = sum(event_loops(w, n) if w in events else dense_loops(w, n) for w in works)
+        return fixed + products + neuron * sum(sizes) * n
 
-    return Forms(frozenset(), all(map(gains, numbers)), frozenset(w.index for w in events))
+    def pays(work: Work) -> bool:
+        return work.by_events and all(dense_loops(work, n) >= GAIN * event_loops(work, n) for n in numbers)
+
+    events = set(filter(pays, works))
+    if not all(whole(n, set(), APART) >= GAIN * whole(n, events, APART) for n in numbers):
+        events = set()
+    fused = all(whole(n, events, APART) >= GAIN * whole(n, events, FUSED) for n in numbers)
+    return Forms(frozenset(), fused, frozenset(w.index for w in events))
 
 
 def apply_forms(module: DialectModule, forms: Forms) -> DialectModule:
