@@ -7,7 +7,7 @@ choice needs their ratios alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -22,8 +22,8 @@ from nirbridge.dialect.values import shape_of, size_of, unescaped
 Compiler = Literal["iree", "loops"]
 """``loops``: linalg as loops of MLIR, then LLVM."""
 
-CACHE = 2**21
-"""Bytes of weights that stay near the processor between time steps."""
+CACHE = 5 * 2**19
+"""Bytes of weights, of all products in the loop, that stay near the processor between time steps."""
 NEAR, FAR = 50.0, 30.0
 """Bytes of weights per ns that a product of one sample reads, within ``CACHE`` and beyond."""
 TERMS = 46.0
@@ -114,19 +114,23 @@ def _source(op: Any) -> str:
     return unescaped(named.data) if isinstance(owner, NeuronBase | InputOp) else ""
 
 
-def in_loop(work: Work, batch: int) -> float:
-    """Time of an operator of IREE in the loop: it waits for the weights, or computes."""
+def in_loop(work: Work, batch: int, weights: int) -> float:
+    """Time of an operator of IREE in the loop, whose products read ``weights`` bytes: it waits, or computes."""
     if work.kind != "product":
         return batch * work.terms * _IREE[work.kind]
-    bytes_ = 4 * work.terms
-    read = bytes_ / (NEAR if bytes_ <= CACHE else FAR)
+    read = 4 * work.terms / (NEAR if weights <= CACHE else FAR)
     return max(read + batch * work.terms / SAMPLE, batch * work.terms / TERMS_LOOP)
 
 
 def before_loop(work: Work, batch: int, steps: int | None) -> float:
     """Time per time step of a product of all time steps at once; few time steps have to read the weights, too."""
     computed = batch * work.terms / TERMS
-    return computed if steps is None else max(computed, in_loop(work, batch) / steps)
+    return computed if steps is None else max(computed, in_loop(work, batch, 4 * work.terms) / steps)
+
+
+def weight_bytes(works: Iterable[Work]) -> int:
+    """Bytes of the weights of products, which they read in every time step."""
+    return sum(4 * work.terms for work in works if work.kind == "product")
 
 
 _LOOPS = {"rows": 0.38, "conv": 0.25, "pool": 0.5, "product": 0.06}

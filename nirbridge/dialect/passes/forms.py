@@ -64,16 +64,19 @@ def choose_forms(
 
 def _batched(works: list[Work], populations: int, batch: int, steps: int | None) -> frozenset[int]:
     """Projections whose products leave the loop, if the whole program gains."""
-    from nirbridge.dialect.passes.estimate import DISPATCH, before_loop, in_loop
+    from nirbridge.dialect.passes.estimate import DISPATCH, before_loop, in_loop, weight_bytes
 
-    whole = sum(in_loop(work, batch) for work in works) + DISPATCH * (len(works) + populations)
-    gained, chosen = 0.0, set()
-    for work in works:
-        gain = in_loop(work, batch) - before_loop(work, batch, steps)
-        if work.kind == "product" and work.before and gain > 0:
-            gained += gain
-            chosen.add(work.index)
-    return frozenset(chosen) if whole >= GAIN * (whole - gained) else frozenset()
+    outside = [work for work in works if work.kind == "product" and work.before]
+    inside = [work for work in works if not (work.kind == "product" and work.before)]
+
+    def loop(some: list[Work]) -> float:
+        weights = weight_bytes(some)
+        return sum(in_loop(work, batch, weights) for work in some)
+
+    fixed = DISPATCH * (len(works) + populations)
+    moved = fixed + loop(inside) + sum(before_loop(work, batch, steps) for work in outside)
+    gains = fixed + loop(works) >= GAIN * moved
+    return frozenset(work.index for work in outside) if gains else frozenset()
 
 
 def _in_loops(works: list[Work], sizes: list[int], batch: int | None) -> Forms:
