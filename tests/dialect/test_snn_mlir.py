@@ -205,6 +205,24 @@ def test_a_fault_is_one_error(old: str, new: str, kind: type[Exception], found: 
         read_snn_mlir(OTHERS.replace(old, new, 1), subject="file 'x'")
 
 
+def test_sums_of_sums_are_bounded() -> None:
+    kind, plain = "memref<2xf32>", ", ".join(["affine_map<(d0) -> (d0)>"] * 3)
+    sums = [
+        f"%t{k + 1} = memref.alloca() : {kind} linalg.generic {{indexing_maps = [{plain}], iterator_types = "
+        f'["parallel"]}} ins(%t{k}, %t{k} : {kind}, {kind}) outs(%t{k + 1} : {kind}) '
+        "{ ^bb0(%x: f32, %y: f32, %z: f32): "
+        "%s = arith.addf %x, %y : f32 linalg.yield %s : f32 }"
+        for k in range(60)
+    ]
+    head = f"module {{ func.func @snn_forward_step(%t0 : {kind}, %v : {kind}, %o : {kind}) {{"
+    neuron_ = f"snn.li ins(%t60) state(%v) out(%o) : {kind}, {kind} -> {kind} return }} }}"
+    with pytest.raises(FileError, match="a sum of more than 1,000 projections"):
+        read_snn_mlir("\n".join([head, *sums, neuron_]))
+    flat = [f"%t{k + 1} = memref.collapse_shape %t{k} [[0]] : {kind} into {kind}" for k in range(2000)]
+    with pytest.raises(FileError, match="line 1002: more than 1,000 operations in a row"):
+        read_snn_mlir("\n".join([head, *flat, neuron_]))
+
+
 def test_random_faults_are_errors_of_ours() -> None:
     pieces = [
         "%input",

@@ -22,6 +22,7 @@ from nirbridge.network.equality import network_differences
 from tests.dialect.snn_mlir_networks import OTHERS, held_network
 from tests.tools import needs
 
+MODELS = Path(nb.__file__).parents[1] / "examples" / "models"
 PASSES = (
     "convert-linalg-to-affine-loops", "expand-strided-metadata", "lower-affine", "convert-scf-to-cf",
     "convert-func-to-llvm", "convert-cf-to-llvm", "finalize-memref-to-llvm", "convert-arith-to-llvm",
@@ -52,13 +53,13 @@ def test_its_program_accepts_the_text_and_prints_the_same_network() -> None:
             assert network_differences(read_snn_mlir(piped(command, text)), held_form(network, dtype)) == (), seed
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_what_it_lowers_has_the_spikes_of_the_reference(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("model", [*range(12), "digits_mlp", "digits_cnn"])
+def test_what_it_lowers_has_the_spikes_of_the_reference(model: int | str, tmp_path: Path) -> None:
     program, tools = snn_opt(), Path(needs("mlir")).resolve().parent
     if not (tools / "llc").is_file():
         pytest.skip("llc of LLVM 22 is not there")
-    network = held_network(seed)
-    inputs = (np.random.default_rng(seed).random((40, *network.inputs[0].shape)) < 0.5).astype(np.float32)
+    network = held_network(model) if isinstance(model, int) else nb.load(MODELS / f"{model}.nir")
+    inputs = (np.random.default_rng(0).random((40, *network.inputs[0].shape)) < 0.5).astype(np.float32)
     text = snn_mlir_text(network)
     (tmp_path / "network.mlir").write_text(text)
     lowered = piped([program, "-", "--convert-snn-to-linalg"], text)
@@ -68,7 +69,7 @@ def test_what_it_lowers_has_the_spikes_of_the_reference(seed: int, tmp_path: Pat
     (tmp_path / "main.c").write_text(driver(tmp_path / "network.mlir", len(inputs)))
     subprocess.run(["cc", "main.c", "n.o", "-o", "main", "-lm"], cwd=tmp_path, check=True)
     done = subprocess.run(["./main", "0"], cwd=tmp_path, input=inputs.tobytes(), capture_output=True, check=True)
-    expected = nb.simulate(network, inputs, backend="numpy")["out"]
+    (expected,) = nb.simulate(network, inputs, backend="numpy").arrays.values()
     found = np.frombuffer(done.stdout, np.float32).reshape(expected.shape)
     np.testing.assert_array_equal(found, expected)
     assert expected.any()

@@ -33,6 +33,10 @@ class Term:
 Signal = tuple[Term, ...]
 
 
+PARTS_MAX = 1000
+"""Linear operations in a row, and projections into one population: sums of sums double with each."""
+
+
 class ArrayReader:
     """The content of each array after the operations so far; ``op`` is the one at hand."""
 
@@ -99,11 +103,22 @@ class ArrayReader:
             self.fail(f"{quoted(op.writes)} is written twice")
         self.signals[op.writes] = signal
 
+    def added(self, op: Op) -> Signal:
+        """The projections of several arrays, in their order."""
+        terms: list[Term] = []
+        for name, kind in zip(op.reads, op.types, strict=False):
+            terms += self.read(name, kind)
+            if len(terms) > PARTS_MAX:
+                self.fail(f"a sum of more than {PARTS_MAX:,} projections")
+        return tuple(terms)
+
     def then(self, signal: Signal, part: Operator, name: str) -> Signal:
         """A signal after a linear part."""
         if len(signal) != 1:
             self.fail("a sum of several projections in front of another operation than neurons")
         (term,) = signal
+        if len(term.parts) >= PARTS_MAX:
+            self.fail(f"more than {PARTS_MAX:,} operations in a row without neurons")
         if term.bias is not None:
             self.fail("a bias in front of another operation than neurons")
         return (replace(term, parts=(*term.parts, part), names=(*term.names, name)),)

@@ -111,8 +111,7 @@ class _Reader(ArrayReader):
             self.define(op.writes, op.types[1])
             self.signals[op.writes] = self.reshaped(op)
         elif op.name == SUM:
-            terms = [self.read(name, kind) for name, kind in zip(op.reads, op.types, strict=False)]
-            self.write(tuple(term for signal in terms for term in signal))
+            self.write(self.added(op))
         elif op.name == COPY:
             self._copy(op)
         elif op.name in SYNAPSES:
