@@ -252,6 +252,9 @@ PLAIN |= {
     "rewrite": None,
     "chip": None,
     "dtype": None,
+    "source": None,
+    "device": None,
+    "batch": None,
 }
 BOTH = "--floating: given with --per-core or --map, cores hold the chip's integers; choose one of them"
 FLOATING = "--to 'x': given with --floating, only lava has floating-point models; leave it out"
