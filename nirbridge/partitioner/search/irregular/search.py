@@ -80,10 +80,11 @@ def irregular_cores(
             for x in _search(model, lower, settings, np.random.default_rng((seed, start)), progress):
                 cores = int((x.use[SIZE] > 0).sum())
                 value = cores, int(x.length.sum())
-                progress(f"cores of neurons: {cores} cores, {value[1]:,} destination cores", None)
                 if best is None or value < best:
                     best = value
                     yield np.unique(x.part, return_inverse=True)[1]
+                # said when the caller has them: who interrupts what is shown gets it
+                progress(f"cores of neurons: {cores} cores, {value[1]:,} destination cores", None)
             work += len(model.nets) * (cores or model.neurons)
 
 
