@@ -126,8 +126,12 @@ def _with_numbers(
 ) -> Any:
     """A dataclass of which some numbers may be NaN or infinite."""
     numbers = {name: _numbers(record[name]) for name in names}
-    zeros = {name: 0.0 if isinstance(value, float) else None for name, value in numbers.items()}
+    zeros = {name: _zeros(value) for name, value in numbers.items()}  # of the same form, which the decoder checks
     return replace(decoder.parts(kind, record, **zeros, **more), **numbers)
+
+
+def _zeros(value: Any) -> Any:
+    return tuple(map(_zeros, value)) if isinstance(value, tuple) else None if value is None else 0.0
 
 
 def _numbers(value: Any) -> Any:

@@ -85,6 +85,13 @@ def test_parts_that_do_not_belong_together_are_refused(changes: dict[str, Any], 
         read_verification(tmp_path / "v.npz")
 
 
+def test_two_numbers_are_no_difference(tmp_path: Path) -> None:
+    place = ("pairs", 1, "comparison", "rows", 3, "largest_difference")
+    path = written(tmp_path / "v.npz", FORMAT, with_value(RECORD, place, [1.0, 2.0]), ARRAYS)
+    with pytest.raises(FileError, match="ComparisonRow.largest_difference is of another type"):
+        read_verification(path)
+
+
 def refused_or_sound(path: Path) -> None:
     """A file is refused, or its content is shown."""
     try:
