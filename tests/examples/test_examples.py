@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -76,13 +77,12 @@ def test_shapes_that_do_not_fit(shapes: list[str]) -> None:
     assert re.match(r"^  no: population 'lif', .*: 4,900 input axons .*, a loihi1 core holds 4,096; ", reason)
 
 
-def test_the_picture_of_the_readme_is_drawn(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("searched_once")
+@pytest.mark.parametrize("script", ["draw_digits_cnn.py", "draw_profile.py"])
+def test_pictures_of_the_pages_are_drawn(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process, where the map of the first one is often known."""
     pytest.importorskip("matplotlib", reason="pictures need matplotlib")
-    assert run("draw_digits_cnn.py", tmp_path, "drawn.png").returncode == 0
-    assert (tmp_path / "drawn.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_the_picture_of_the_profile_page_is_drawn(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="pictures need matplotlib")
-    assert run("draw_profile.py", tmp_path, "drawn.png").returncode == 0
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [script, "drawn.png"])
+    runpy.run_path(str(ROOT / "examples" / script), run_name="__main__")
     assert (tmp_path / "drawn.png").read_bytes().startswith(b"\x89PNG")

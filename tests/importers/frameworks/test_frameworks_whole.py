@@ -43,9 +43,10 @@ def on_grid(module: Any, scale: float) -> Any:
 
 
 def check(make: Make, importer: Any, run: Callable[[Any, Any], Any], shape: tuple[int, ...], scale: float) -> None:
+    """One network for all seeds, which draw inputs: the weights are the same in every module, its states are not."""
+    network = from_nir(importer(on_grid(make(), scale).eval(), torch.zeros(1, *shape)))
     for seed in SEEDS:
         module = on_grid(make(), scale).eval()
-        network = from_nir(importer(module, torch.zeros(1, *shape)))
         inputs = (np.random.default_rng(seed).random((STEPS, BATCH, *shape)) < 0.3).astype(np.float32)
         with torch.no_grad():
             theirs: Array = run(module, torch.from_numpy(inputs)).numpy()
