@@ -22,7 +22,7 @@ from nirbridge.dialect.values import shape_of, size_of, unescaped
 Compiler = Literal["iree", "loops"]
 """``loops``: linalg as loops of MLIR, then LLVM."""
 
-CACHE = 5 * 2**19
+CACHE = 2**21
 """Bytes of weights, of all products in the loop, that stay near the processor between time steps."""
 NEAR, FAR = 50.0, 30.0
 """Bytes of weights per ns that a product of one sample reads, within ``CACHE`` and beyond."""
