@@ -208,6 +208,21 @@ def mixed(layers: int, seed: int = 0) -> nir.NIRGraph:
     return feedforward((1, 12, 12), [Conv(int(c), int(k), padding=int(k) // 2) for c, k in drawn])
 
 
+def nir_cnn() -> nir.NIRGraph:
+    """The CNN of NIR's paper for NMNIST with spiking pools."""
+    spatial = [Conv(16, 5, 2, 1), Conv(16, padding=1), Pool(), Conv(8, padding=1), Pool()]
+    return feedforward((2, 34, 34), [*spatial, Dense(256), Dense(10)])
+
+
+def heterogeneous() -> nir.NIRGraph:
+    """100-256-10, each of the 256 with a time constant of its own: decays 100 to 355 of 4096 per time step."""
+    graph = feedforward((100,), [Dense(256), Dense(10)])
+    ratio = 4096 / np.arange(100.0, 356.0)
+    own = graph.nodes["lif_1"]
+    graph.nodes["lif_1"] = nir.LIF(tau=ratio * DT_S, r=ratio, v_leak=own.v_leak, v_threshold=own.v_threshold)
+    return graph
+
+
 def layered(side: int) -> nir.NIRGraph:
     """16 convolutional layers of 16 channels, ``side`` x ``side``: side 16 is 65 K neurons, 256 16 M, 1024 268 M."""
     return feedforward((16, side, side), [Conv(16, padding=1)] * 16)
@@ -244,7 +259,10 @@ SUITE = (
     Entry("vgg11", vgg11, 190_986, None, "large", 32),
     Entry("alexnet", alexnet, 781_736, None, "large", 32),
     Entry("mobilenet-128", mobilenet, 1_648_616, None, "large", 32),
+    Entry("nir-cnn", nir_cnn, 10_122, None),
+    Entry("heterogeneous-256", heterogeneous, 266, None),
     Entry("layered-65k", partial(layered, 16), 65_536, None, "large"),
+    Entry("layered-1m", partial(layered, 64), 1_048_576, None, "large", 32),
     Entry("layered-16m", partial(layered, 256), 16_777_216, None, "huge"),
     Entry("layered-268m", partial(layered, 1024), 268_435_456, None, "huge"),
 )

@@ -25,6 +25,7 @@ from nirbridge.partitioner.search.clusters import clustered
 from nirbridge.partitioner.search.finer import finer_cores
 from nirbridge.partitioner.search.interruption import finished, interrupted, keeping
 from nirbridge.partitioner.search.irregular.blocks import OrderedBlocks, ordered_blocks
+from nirbridge.partitioner.search.kernels.interleaved import with_interleaved
 from nirbridge.partitioner.search.methods import EFFORTS, SearchResult, fewest_cores, is_within, packed, sequential
 from nirbridge.partitioner.search.rectangles.tiling import axons_bind, tiled
 from nirbridge.partitioner.search.regrown import BUDGETS as REGROW_BUDGETS
@@ -227,7 +228,8 @@ def _improve(
         with keeping(blocks):
             other = regrown(sizes, cap, options.groups, blocks, lower, REGROW_BUDGETS[options.effort], options.seed)
         blocks = other if other is not None and is_within(sizes, other) else blocks
-        outcome = SearchResult(blocks, lower, 0.0)
+    blocks = with_interleaved(sizes, cap, options.groups, blocks, lower, available, options.effort, options.seed)
+    outcome = None if blocks is None else SearchResult(blocks, lower, 0.0)
     if blocks is None or len(blocks) <= lower or not tilings or options.groups:
         return outcome
     slots = least_slots(sizes, least_cores(sizes, cap))

@@ -55,7 +55,8 @@ def test_published_neuron_counts() -> None:
         graph = entry.build()
         neurons = [n for n in graph.nodes.values() if isinstance(n, nir.LIF)]
         assert (entry.name, sum(math.prod(n.tau.shape) for n in neurons)) == (entry.name, entry.neurons)
-        assert all(n.tau.base is not None and n.tau.strides == (0,) * n.tau.ndim for n in neurons)
+        uniform = [n.tau.base is not None and n.tau.strides == (0,) * n.tau.ndim for n in neurons]
+        assert all(uniform) or entry.name == "heterogeneous-256"
 
 
 def test_published_synapse_counts() -> None:

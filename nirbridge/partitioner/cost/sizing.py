@@ -123,7 +123,7 @@ class CostModel:
             return int(form.touched.sum())
         if isinstance(form, Separable):
             return math.prod(
-                sum(n for _, n, _ in self._axis_patterns(axis, lo, hi))
+                sum(n for _, n, _ in self.axis_patterns(axis, lo, hi))
                 for axis, (lo, hi) in zip(form.axes, box, strict=True)
             )
         return len(self.sources(population, edge, box)[0])
@@ -172,14 +172,14 @@ class CostModel:
 
     def _separable_words(self, edge: IncomingProjection, form: Separable, box: Box) -> int:
         order = numbering_axes(form.target_shape)[::-1]
-        patterns = tuple(self._axis_patterns(form.axes[a], *box[a]) for a in order)
+        patterns = tuple(self.axis_patterns(form.axes[a], *box[a]) for a in order)
         widths = tuple(box[a][1] - box[a][0] for a in order)
         key = (order, patterns, widths, edge.delayed, edge.shares)
         if key not in self._words:
-            self._words[key] = self._pattern_words(edge, order, patterns, widths)
+            self._words[key] = self.pattern_words(edge, order, patterns, widths)
         return self._words[key]
 
-    def _pattern_words(
+    def pattern_words(
         self, edge: IncomingProjection, order: tuple[int, ...], patterns: tuple[Patterns, ...], widths: tuple[int, ...]
     ) -> int:
         """Words of a box known by the patterns of its axes, fastest axis first."""
@@ -209,7 +209,7 @@ class CostModel:
         targets = math.prod(sum(lengths) for lengths in runs)
         return min(words, run_words(targets, fmt, bits, delayed=delayed, sparse=True))
 
-    def _axis_patterns(self, axis: Axis, lo: int, hi: int) -> Patterns:
+    def axis_patterns(self, axis: Axis, lo: int, hi: int) -> Patterns:
         """(run lengths within [lo, hi), inputs with that pattern, distinct taps among them) of inputs that reach."""
         key = (id(axis), lo, hi)
         if key not in self._patterns:
@@ -227,7 +227,7 @@ class CostModel:
             if isinstance(edge.form, Explicit):
                 return piece
             if isinstance(edge.form, Separable):
-                kind.append(self._axis_patterns(edge.form.axes[axis], *piece))
+                kind.append(self.axis_patterns(edge.form.axes[axis], *piece))
         joint = len({edge.source for edge in self.incoming[population]}) < len(self.incoming[population])
         # sources that two projections share are counted once: that depends on where the range lies
         return piece if joint else tuple(kind)

@@ -11,7 +11,8 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.partitioner.cost.axons import HOST, Blocks, axon_entries
-from nirbridge.partitioner.cost.connectivity import AllToAll
+from nirbridge.partitioner.cost.connectivity import AllToAll, Separable
+from nirbridge.partitioner.cost.interleaved import rows_of, words_of_rows
 from nirbridge.partitioner.cost.resources import profile_counts, run_words
 from nirbridge.partitioner.cost.sizing import (
     CostModel,
@@ -87,4 +88,8 @@ def _joint_words(sizes: CostModel, population: str, edge: IncomingProjection, sl
         targets = sum(box_size(s.box) for s in slices)
         words = run_words(targets, sizes.chip.synapses, sizes.weight_bits, delayed=edge.delayed)
         return int(edge.form.touched.sum()) * words
-    return sizes.listed_words(population, edge, [s.box for s in slices])
+    boxes = [s.box for s in slices]
+    rows = rows_of(boxes) if edge.shares and isinstance(edge.form, Separable) else None
+    if rows is not None:
+        return words_of_rows(sizes, edge, boxes[0], rows)
+    return sizes.listed_words(population, edge, boxes)

@@ -21,6 +21,7 @@ from nirbridge.network.operators import Chain, Conv, Sparse, SumPool
 from nirbridge.partitioner.cost.connectivity import AllToAll, Axis, Connectivity, Explicit, Separable
 from nirbridge.partitioner.cost.resources import least_list_words, synapse_bits
 from nirbridge.partitioner.cost.sizing import CostModel, IncomingProjection
+from nirbridge.partitioner.search.kernels.copies import least_weights
 from nirbridge.partitioner.search.windows import axis_sizes, least_listed, least_sources
 
 LENGTH_MAX = 8_192
@@ -199,8 +200,18 @@ def is_shared(form: Connectivity, edge: IncomingProjection) -> TypeGuard[Separab
 
 
 def kernel_words_once(sizes: CostModel, edge: IncomingProjection, form: Separable) -> int:
-    """Words of a projection whose kernels are shared: each weight is stored at least once in some core."""
+    """Words of a projection whose kernels are shared: each weight is stored at least once in some core.
+
+    Kernels that the border of a map truncates are stored beside whole ones.
+    """
     fmt, bits, first = sizes.chip.synapses, sizes.weight_bits, form.axes[0]
     taps = _kernel_taps(sizes, edge, [1 if a.full else len(np.unique(a.taps)) for a in form.axes[1:]])
-    outs = first.counts(0, first.n_out)
-    return int(least_list_words(outs * taps, fmt, bits, delayed=edge.delayed).sum())
+    weights = max(Fraction(taps), _truncated(sizes, edge, form))
+    outs = -(-first.counts(0, first.n_out) * weights.numerator // weights.denominator)
+    return int(least_list_words(outs, fmt, bits, delayed=edge.delayed).sum())
+
+
+def _truncated(sizes: CostModel, edge: IncomingProjection, form: Separable) -> Fraction:
+    """Weights that any map stores of the kernel of two channels, with truncated copies; 0 unless it is one window."""
+    operator = sizes.network.projections[edge.index].operator
+    return least_weights(form.axes[1:]) if isinstance(operator, Conv) else Fraction(0)

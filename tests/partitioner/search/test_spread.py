@@ -161,10 +161,11 @@ def test_neurons_that_are_counted_twice_by_no_bound() -> None:
 @pytest.mark.parametrize(
     ("padding", "out", "groups", "words"),
     [
-        # 1 word holds 6 weights, 8 words 62: per input channel 9 weights for each output channel, once
-        (1, 4, 1, 2 * 5),
-        (0, 7, 1, 2 * 9),
-        (1, 4, 2, 2 * 3),
+        # 1 word holds 6 weights, 8 words 62: per input channel 25 weights for each output channel, in a corner of the
+        # map (2 + 3 along each axis); without padding 73 are proved, of 81 of a whole map
+        (1, 4, 1, 2 * 13),
+        (0, 7, 1, 2 * 66),
+        (1, 4, 2, 2 * 7),
     ],
 )
 def test_each_weight_of_a_shared_kernel_is_stored_somewhere(padding: int, out: int, groups: int, words: int) -> None:
