@@ -196,7 +196,10 @@ def main() -> int:
     parser.add_argument("--efforts", default="default", help="efforts of --reservoirs; comma separated")
     options = parser.parse_args()
     if options.hops:
-        show(*hops_table(options.hops))
+        heads, rows = hops_table(options.hops)
+        show(heads, rows)
+        title = f"Hops of the cortical microcircuit per second, means of {options.hops} seeds"
+        write(options.output, {"title": title, "heads": heads, "rows": rows})
         return 0
     if options.reservoirs:
         sizes, efforts = map(int, options.reservoirs.split(",")), tuple(options.efforts.split(","))

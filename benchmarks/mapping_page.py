@@ -1,7 +1,7 @@
 """Results of ``mapping`` as tables, and as the text of docs/benchmarks.md.
 
 python -m benchmarks.mapping_page build/suite.json build/generated*.json build/reservoirs*.json -o docs/benchmarks.md
-[--held-out 300]
+[--held-out 300,400]
 
 Runs of parts of the suite (`--only`) and of the generator (`--first`) are joined; of two results of one method on one
 network the later file's counts. Networks of the generator from the seed `--held-out` on get a table of their own.
@@ -14,8 +14,10 @@ import json
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from benchmarks.reservoirs import FAN_IN, HEADS, ReservoirResult
 
@@ -33,7 +35,21 @@ bounds are exact and repeat; CPU seconds and the peak of the memory (of a proces
 shared machine. Hops and link load are spikes per time step at 0.02 spikes per neuron and time step. `gap` is the
 optimality gap: cores over the lower bound for any map. In sums over networks, `cores`, `bounds` and `fewest` (the
 fewest cores of any row) are those of the networks on which the row has a map, and `not the fewest` counts the networks
-on which another row has fewer cores, or a map where this one has none.
+on which another row has fewer cores, or a map where this one has none. Every map of nirbridge here has passed the
+independent checker.
+"""
+LIMITS = """
+## Where the mapper falls short
+
+* *Chips that store like kernels once.* A 3 x 3 kernel on 4 x 4 pixels takes 49 weights in any map. Lists of 7 channels
+  would fill their words, but take 49 words for each of VGG11's 512 input channels, where a core has 48. Of more than 16
+  pixels the bound counts a corner: 25 weights, where whole maps store 49. A dense layer with 9,216 sources (AlexNet)
+  fills 75 % of a core with 14 neurons ([decision 34](decisions/0034-interleaved-rows.md)).
+* *Lists on loihi1.* Mixed networks and PilotNet need more words than the bound counts: a list of 62 targets fills its
+  words, one of 63 does not, and windows are cut between cores ([decision 29](decisions/0029-ragged-columns.md)).
+  Neither better maps nor better bounds are known.
+* *Reservoirs of uniform random sources* have no parts to find; their bound counts neurons and words alone.
+* *Size.* Above 300,000 neurons finer patterns are left out.
 """
 RESERVOIRS = f"""
 ## Sparse reservoirs
@@ -109,15 +125,34 @@ def markdown(rows: Rows) -> str:
     return "".join("| " + " | ".join(cell.replace("|", "/") for cell in line) + " |\n" for line in lines)
 
 
-def page(runs: Sequence[Sequence[Result]]) -> str:
-    """The text of the page: a table per run; of many networks only the sums."""
+def page(runs: Sequence[Sequence[Result]], others: Sequence[tuple[str, Rows]] = ()) -> str:
+    """The text of the page: a table per run, of many networks only the sums; then ``others``, by title."""
     parts = [INTRO]
     for results in runs:
         many = all(GENERATED.match(r.network) for r in results)
         seeds = sorted(int(r.network.split()[0]) for r in results) if many else []
         heading = f"Generated networks, seeds {seeds[0]} to {seeds[-1]}" if many else "Published and layered networks"
         parts.append(f"\n## {heading}\n\n{markdown(sums(results) if many else table(results))}")
+        parts.append("" if many else f"\n{open_gaps(results)}\n")
+    parts += [f"\n## {title}\n\n{markdown(rows)}" for title, rows in others]
     return "".join(parts)
+
+
+def open_gaps(results: Sequence[Result]) -> str:
+    """A sentence with the networks whose bound the map does not meet, the widest gap first."""
+    own = [r for r in results if r.method == "cp-sat" and r.cores and r.bound_any and r.cores > r.bound_any]
+    own.sort(key=lambda r: -(r.cores or 0) / (r.bound_any or 1))
+    listed = ", ".join(f"{r.network} {gap(r.cores, r.bound_any)}" for r in own)
+    return f"Not proved optimal among all maps: {listed}." if own else "All are optimal among all maps."
+
+
+def results_of(document: dict[str, Any]) -> list[Result]:
+    """The results of a file; networks on another chip than loihi1 are named with it."""
+    chip = document.get("chip", "loihi1")
+    found = [Result(**r) for r in document.get("results", ())]
+    if chip == "loihi1":
+        return found
+    return [r if GENERATED.match(r.network) else replace(r, network=f"{r.network} on {chip}") for r in found]
 
 
 def reservoirs(results: Sequence[ReservoirResult]) -> str:
@@ -130,21 +165,22 @@ def main() -> int:
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("-o", "--output", required=True, type=Path)
     parser.add_argument(
-        "--held-out", type=int, default=2**63, help="first seed that the search was not tried on before"
+        "--held-out",
+        default="",
+        help="first seeds of networks that the search was not tried on before; comma separated",
     )
     options = parser.parse_args()
     documents = [json.loads(path.read_text()) for path in options.files]
-    every = [Result(**r) for document in documents for r in document.get("results", [])]
+    results = list({(r.network, r.method): r for d in documents for r in results_of(d)}.values())
+    drawn = [r for r in results if GENERATED.match(r.network)]
+    ends = [0, *sorted(int(seed) for seed in options.held_out.split(",") if seed), 2**63]
+    runs = [[r for r in results if GENERATED.match(r.network) is None]]
+    for first, stop in pairwise(ends):
+        runs.append([r for r in drawn if first <= int(r.network.split()[0]) < stop])
     sparse = [ReservoirResult(**r) for document in documents for r in document.get("reservoirs", [])]
     sparse = list({(r.kind, r.neurons, r.seed, r.chip, r.effort): r for r in sparse}.values())
-    results = list({(r.network, r.method): r for r in every}.values())
-    drawn = [r for r in results if GENERATED.match(r.network)]
-    runs = [
-        [r for r in results if GENERATED.match(r.network) is None],
-        [r for r in drawn if int(r.network.split()[0]) < options.held_out],
-        [r for r in drawn if int(r.network.split()[0]) >= options.held_out],
-    ]
-    text = page([run for run in runs if run]) + reservoirs(sparse)
+    others = [(d["title"], (tuple(d["heads"]), [tuple(row) for row in d["rows"]])) for d in documents if "title" in d]
+    text = page([run for run in runs if run], others) + reservoirs(sparse) + LIMITS
     options.output.write_text(text, encoding="utf-8")
     return 0
 
