@@ -68,9 +68,9 @@ SNN_MLIR_TEXT = """## snn-mlir
 The package snn-mlir 1.0.0 (2026-08) writes a network of NIR as MLIR in a dialect of its own, with a `main.c` that calls
 it. The column is measured with `--snn-mlir PYTHON`, the interpreter of an environment with `pip install snn-mlir`, and
 `snn-opt` at `SNN_OPT`: this program of its repository turns the dialect into MLIR's own, and no package has it. Here
-its dialect and the floating-point part of its lowering, as published, were compiled against LLVM and MLIR 22.1.8
-(`MLIR_DIR`). The times are of the function in the object file that its `run` makes (`llc`, -O2), called by a loop as
-that of the programs in C.
+its dialect and the floating-point part of its lowering, retyped and shortened from its published sources, were compiled
+against LLVM and MLIR 22.1.8 (`MLIR_DIR`): the figures are of this build, not of a binary of its authors. The times are
+of the function in the object file that its `run` makes (`llc`, -O2), called by a loop as that of the programs in C.
 
 * Every value of the output is equal in the five networks that it takes.
 * It refuses `recurrent`: its `CubaLIF` has no gain of the input current, and it has no delays.
