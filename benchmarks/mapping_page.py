@@ -44,7 +44,8 @@ LIMITS = """
 * *Chips that store like kernels once.* A 3 x 3 kernel on 4 x 4 pixels takes 49 weights in any map. Lists of 7 channels
   would fill their words, but take 49 words for each of VGG11's 512 input channels, where a core has 48. Of more than 16
   pixels the bound counts a corner: 25 weights, where whole maps store 49. A dense layer with 9,216 sources (AlexNet)
-  fills 75 % of a core with 14 neurons ([decision 34](decisions/0034-interleaved-rows.md)).
+  fills 75 % of a core with 14 neurons ([decision 34](decisions/0034-interleaved-rows.md)). Fewer cores take more hops
+  there: the maps of VGG11 and AlexNet with 360 and 720 cores had 58,356 and 595,697.
 * *Lists on loihi1.* Mixed networks and PilotNet need more words than the bound counts: a list of 62 targets fills its
   words, one of 63 does not, and windows are cut between cores ([decision 29](decisions/0029-ragged-columns.md)).
   Neither better maps nor better bounds are known.
