@@ -65,5 +65,6 @@ def moved_on(f: FunctionText, past: Tensor, now: Tensor) -> Tensor:
         offsets, extents = ", ".join(map(str, [0, 1, *none])), ", ".join(map(str, [batch, depth - 1, *shape]))
         ones = ", ".join(["1"] * past.axes)
         text = f"tensor.extract_slice {past.name}[{offsets}] [{extents}] [{ones}] : {past.type} to {rest.type}"
-        kept = f.inserted(replace(rest, name=f.op(text)), kept, [0, 0, *none], [batch, depth - 1, *shape])
+        into = f.empty(past.element, past.lead, past.shape)  # not the history itself: IREE moves nothing in its place
+        kept = f.inserted(replace(rest, name=f.op(text)), into, [0, 0, *none], [batch, depth - 1, *shape])
     return f.inserted(now, kept, [0, depth - 1, *none], [batch, 1, *shape])
