@@ -6,15 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i1, i64
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i1, i64
 from xdsl.ir import Region
 
 from nirbridge.dialect.module import DialectModule
 from nirbridge.dialect.neurons import NeuronOp
+from nirbridge.dialect.placement import Placement, check_placements, placement_attributes
 from nirbridge.dialect.step import StepBuilder
 from nirbridge.dialect.structure import NetworkOp
 from nirbridge.dialect.synapses import CurrentOp
-from nirbridge.dialect.values import ELEMENTS, Resources, integer, integers, real, tensor_type, text, texts
+from nirbridge.dialect.values import ELEMENTS, Resources, integer, real, tensor_type, text, texts
+from nirbridge.errors import UsageError, quoted
 from nirbridge.network.check import check_network
 from nirbridge.network.compose import parts_of
 from nirbridge.network.graph import population_groups
@@ -23,16 +25,15 @@ from nirbridge.network.neurons import Neuron
 
 Variable = tuple[str, str]
 """A node and one of its variables, as recordings name them."""
-Place = tuple[int, Sequence[tuple[int, int]]]
-"""A core, and the range of neurons along each axis that it holds."""
 DTYPES = ("float32", "float64")
+NAMES_SHOWN = 8
 
 
 def network_module(
     network: Network,
     dtype: str = "float32",
     records: Sequence[Variable] = (),
-    placement: Mapping[str, Sequence[Place]] | None = None,
+    placement: Mapping[str, Placement] | None = None,
 ) -> DialectModule:
     """The module of a network in ``dtype``.
 
@@ -40,19 +41,22 @@ def network_module(
         network: any network that the reference simulates.
         dtype: type of its tensors; weights and coefficients are stored as the network has them.
         records: variables (``s``, ``u``, ``v``, ``i`` of a population, ``s`` of an input) that become further results.
-        placement: cores of a population's slices, kept as attributes.
+        placement: the cores of each population, kept as attributes; None: those of no map.
 
     Raises:
-        ModelError: a network that ``check_network`` refuses, or values of a type that the dialect lacks.
+        ModelError: a network that ``check_network`` refuses, values of a type that the dialect lacks, or a map of other
+            populations.
+        UsageError: no variable of that name.
     """
     check_network(network)
+    check_placements(network, placement or {})
     return _Builder(network, dtype, placement or {}).module(records)
 
 
 class _Builder:
     """One time step of a network, projection by projection."""
 
-    def __init__(self, network: Network, dtype: str, placement: Mapping[str, Sequence[Place]]) -> None:
+    def __init__(self, network: Network, dtype: str, placement: Mapping[str, Placement]) -> None:
         self.network, self.dtype, self.placement = network, dtype, placement
         self.step = StepBuilder(ELEMENTS[dtype])
         self.resources = self.step.resources
@@ -69,7 +73,7 @@ class _Builder:
             value = step.output(p.name, p.shape, self._currents(p.name))
             step.result(p.name, "s", value)
         for name, variable in records:
-            step.result(name, variable, variables[name, variable])
+            step.result(name, variable, variable_of(variables, name, variable))
         step.connect()
         return DialectModule(ModuleOp(Region(step.block)), self.resources)
 
@@ -101,7 +105,7 @@ class _Builder:
         index = next(k for k, q in enumerate(self.network.populations) if q is p)
         given |= {"name": text(p.name), "index": integer(index)}
         if p.name in self.placement:
-            given["placement"] = placed(self.placement[p.name])
+            given |= placement_attributes(self.placement[p.name], self.resources)
         kind = tensor_type(self.step.element, None, *p.shape)
         op = NeuronOp.create(operands=self._currents(p.name), result_types=[kind] * 4, attributes=given)
         self.step.block.add_op(op)
@@ -119,13 +123,18 @@ class _Builder:
         return NetworkOp.create(attributes=given)
 
 
-def placed(places: Sequence[Place]) -> ArrayAttr[Any]:
-    """Slices and their cores as an attribute."""
-    listed = []
-    for core, ranges in places:
-        along = integers([end for pair in ranges for end in pair])
-        listed.append(DictionaryAttr({"core": integer(core), "slice": along}))
-    return ArrayAttr(listed)
+def variable_of(variables: Mapping[Variable, Any], name: str, variable: str) -> Any:
+    """The value of a variable. Raises UsageError where the network has none of that name."""
+    if (name, variable) in variables:
+        return variables[name, variable]
+    own = [known for node, known in variables if node == name]
+    if own:
+        found, limit = f"{quoted(name)} has no variable {quoted(variable)}", f"it has {', '.join(own)}"
+    else:
+        names = list(dict.fromkeys(node for node, _ in variables))
+        shown = ", ".join(map(quoted, names[:NAMES_SHOWN]))
+        found, limit = f"no population or input {quoted(name)}", f"there are {shown}"
+    raise UsageError.of("lower, records", found, limit, "choose one of them")
 
 
 def _plain(values: dict[str, Any]) -> DictionaryAttr:

@@ -10,9 +10,10 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringA
 from xdsl.ir import Region
 
 from nirbridge.arrays import Array
-from nirbridge.dialect.build import Place, Variable, placed
+from nirbridge.dialect.build import Variable, variable_of
 from nirbridge.dialect.module import DialectModule
 from nirbridge.dialect.neurons import FixedNeuronOp
+from nirbridge.dialect.placement import Placement, check_placements, placement_attributes
 from nirbridge.dialect.step import StepBuilder
 from nirbridge.dialect.structure import NetworkOp
 from nirbridge.dialect.synapses import CurrentOp, RealOp, ShiftOp
@@ -31,7 +32,7 @@ ARRAYS = ("du", "dv", "bias", "reset_amount", "spike_size", "refractory_steps", 
 def quantized_module(
     quantized: QuantizedNetwork,
     records: Sequence[Variable] = (),
-    placement: Mapping[str, Sequence[Place]] | None = None,
+    placement: Mapping[str, Placement] | None = None,
     bits: int | None = None,
 ) -> DialectModule:
     """The module of a quantized network; its outputs are in float64, as the host reads them.
@@ -41,7 +42,12 @@ def quantized_module(
         records: variables (``s``, ``u``, ``v`` of a population, ``s`` of an input) that become further results.
         placement: see ``network_module``.
         bits: width of the integers, 32 or 64; None: 32 where no value can leave them.
+
+    Raises:
+        ModelError: a map of other populations.
+        UsageError: no variable of that name.
     """
+    check_placements(quantized, placement or {})
     width = (32 if fits_in_32(quantized) else 64) if bits is None else bits
     return _FixedBuilder(quantized, f"int{width}", placement or {}).module(records)
 
@@ -81,7 +87,7 @@ def _largest_of(p: FixedPopulation, a_in: int) -> list[int]:
 class _FixedBuilder:
     """One time step of a quantized network, projection by projection."""
 
-    def __init__(self, quantized: QuantizedNetwork, numbers: str, placement: Mapping[str, Sequence[Place]]) -> None:
+    def __init__(self, quantized: QuantizedNetwork, numbers: str, placement: Mapping[str, Placement]) -> None:
         self.q, self.numbers, self.placement = quantized, numbers, placement
         self.step = StepBuilder(ELEMENTS[numbers])
         self.resources = self.step.resources
@@ -100,7 +106,7 @@ class _FixedBuilder:
             currents = [self._read(k, r) for k, r in enumerate(q.reads) if r.target == port.name]
             step.result(port.name, "s", step.output(port.name, port.shape, currents, ELEMENTS["float64"]))
         for name, variable in records:
-            step.result(name, variable, variables[name, variable])
+            step.result(name, variable, variable_of(variables, name, variable))
         step.connect()
         return DialectModule(ModuleOp(Region(step.block)), self.resources)
 
@@ -137,7 +143,7 @@ class _FixedBuilder:
         given |= {name: integer(getattr(n, name)) for name in ("max_spikes", "u_bits", "v_bits")}
         given |= {"name": text(p.name), "index": integer(index), "reset": text(n.reset)}
         if p.name in self.placement:
-            given["placement"] = placed(self.placement[p.name])
+            given |= placement_attributes(self.placement[p.name], self.resources)
         kind = tensor_type(self.step.element, None, *p.shape)
         op = FixedNeuronOp.create(operands=currents, result_types=[kind] * 3, attributes=given)
         self.step.block.add_op(op)

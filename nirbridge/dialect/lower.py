@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from nirbridge.dialect.needed import need_xdsl
 from nirbridge.dialect.passes.forms import Forms, apply_forms, choose_forms
+from nirbridge.dialect.placement import placements_of
 from nirbridge.errors import UsageError, did_you_mean, quoted
 from nirbridge.files.atomic import atomic_write_bytes
+from nirbridge.mapping.integers import integers_of
+from nirbridge.mapping.model import MappedNetwork
 from nirbridge.network.model import Network
 from nirbridge.quantization.model import QuantizedNetwork
 
@@ -22,7 +25,11 @@ if TYPE_CHECKING:
 
 
 def dialect_module(
-    model: Network | QuantizedNetwork, *, dtype: str = "float32", records: Sequence[tuple[str, str]] = ()
+    model: Network | QuantizedNetwork,
+    *,
+    dtype: str = "float32",
+    records: Sequence[tuple[str, str]] = (),
+    mapping: MappedNetwork | None = None,
 ) -> DialectModule:
     """The module of a network in ``dtype``, or of a quantized network in a chip's integers.
 
@@ -30,18 +37,31 @@ def dialect_module(
         model: a network, or a quantized one.
         dtype: ``float32`` or ``float64``; of no effect on a quantized network.
         records: variables of nodes that become further results: ``("population", "v")``.
+        mapping: a map of the model's populations, kept as their placement; None: there is none.
 
     Raises:
         ToolMissing: xDSL is not installed.
-        ModelError: a network that ``check_network`` refuses.
+        ModelError: a network that ``check_network`` refuses, or a map of other populations.
+        UsageError: no variable of that name.
     """
     need_xdsl()
     from nirbridge.dialect.build import network_module
     from nirbridge.dialect.build_fixed import quantized_module
 
+    placement = None if mapping is None else placements_of(mapping)
     if isinstance(model, QuantizedNetwork):
-        return quantized_module(model, records)
-    return network_module(model, dtype, records)
+        return quantized_module(model, records, placement)
+    return network_module(model, dtype, records, placement)
+
+
+def model_on_cores(mapping: MappedNetwork, *, in_integers: bool) -> Network | QuantizedNetwork:
+    """The network of a map, with its copies, relays and delays, or the integers that its cores hold.
+
+    Raises:
+        IllegalMapping: integers of a map that is only a placement.
+        ModelError: integers of a network that the chip cannot compute.
+    """
+    return integers_of(mapping) if in_integers else mapping.network
 
 
 def linalg_program(
@@ -131,6 +151,7 @@ def lower_model(
     records: Sequence[tuple[str, str]] = (),
     activity: Mapping[str, float] | None = None,
     compiler: Compiler = "iree",
+    mapping: MappedNetwork | None = None,
 ) -> Lowering:
     """A network through the stages of the dialect.
 
@@ -143,20 +164,30 @@ def lower_model(
         records: see ``dialect_module``.
         activity: see ``choose_forms``.
         compiler: see ``choose_forms``.
+        mapping: see ``dialect_module``; ``model_on_cores`` gives the model of a map.
 
     Raises:
         ToolMissing: xDSL is not installed.
-        UsageError: no stage of that name, or settings that ``snn-mlir`` does not have.
-        ModelError: a network that ``check_network`` refuses, or that snn-mlir does not hold.
+        UsageError: no stage or variable of that name, an activity that is none, or settings that ``snn-mlir`` does not
+            have.
+        ModelError: a network that ``check_network`` refuses or that snn-mlir does not hold, or a map of other
+            populations.
     """
     names = (*STAGES, SNN_MLIR)
     if until not in names:
         hint = did_you_mean(until, names) or "choose one of them"
         raise UsageError.of("lower, until", f"no stage {quoted(until)}", f"stages: {', '.join(names)}", hint)
     if until == SNN_MLIR:
-        settings = {"batch": batch, "steps": steps, "records": records or None, "activity": activity}
+        settings = {
+            "batch": batch,
+            "steps": steps,
+            "records": records or None,
+            "activity": activity,
+            "mapping": mapping,
+        }
         return _interchanged(model, dtype, [name for name, value in settings.items() if value is not None])
-    module = dialect_module(model, dtype=dtype, records=records)
+    _check_activity(model, activity or {})
+    module = dialect_module(model, dtype=dtype, records=records, mapping=mapping)
     from nirbridge.dialect.irdl import irdl_text
     from nirbridge.dialect.lowering.program import lowered
 
@@ -183,6 +214,16 @@ def _interchanged(model: Network | QuantizedNetwork, dtype: str, settings: Seque
         limit = f"{SNN_MLIR} has integers of its own (8 bits, potentials of 12 bits after the point)"
         raise UsageError.of("lower, chip", "does not apply here", limit, "leave it out")
     return Lowering(MappingProxyType({SNN_MLIR: snn_mlir_text(model, dtype)}), "", None)
+
+
+def _check_activity(model: Network | QuantizedNetwork, activity: Mapping[str, float]) -> None:
+    names = [p.name for p in (*model.inputs, *model.populations)]
+    for name, share in activity.items():
+        if name not in names:
+            hint = did_you_mean(name, names) or "leave it out"
+            raise UsageError.of("lower, activity", f"no input or population {quoted(name)}", "", hint)
+        if not 0 <= share <= 1:
+            raise UsageError.of(f"lower, activity of {quoted(name)}", f"it is {share}", "a share, 0 to 1", "correct it")
 
 
 def save_module(text: str, path: str | Path) -> None:

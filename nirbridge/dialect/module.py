@@ -13,9 +13,10 @@ from xdsl.dialects.builtin import Builtin, DenseResourceAttr, ModuleOp
 from xdsl.ir import Dialect, Operation
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.utils.exceptions import ParseError, VerifyException
+from xdsl.utils.exceptions import VerifyException
 
 from nirbridge.dialect.base import NAME, SpikeOp
+from nirbridge.dialect.flow import diagnose_flow
 from nirbridge.dialect.neurons import NEURONS
 from nirbridge.dialect.structure import STRUCTURE, NetworkOp
 from nirbridge.dialect.synapses import SYNAPSES
@@ -47,10 +48,15 @@ class DialectModule:
 
 
 def diagnose_module(module: DialectModule) -> Iterator[Diagnostic]:
-    """Every fault of every operation."""
-    for op in module.operation.walk():
-        if isinstance(op, SpikeOp):
-            yield from op.diagnose()
+    """Every fault of every operation; where each is sound, those of what they make together."""
+    ops = list(module.operation.body.block.ops)
+    faults = [fault for op in ops if isinstance(op, SpikeOp) for fault in op.faults()]
+    faults += [_foreign(op) for op in ops if not isinstance(op, SpikeOp)]
+    yield from faults or diagnose_flow(ops)
+
+
+def _foreign(op: Operation) -> Diagnostic:
+    return Diagnostic("dialect", f"an operation {quoted(op.name)}", f"those of {NAME}", "remove it")
 
 
 def check_module(module: DialectModule) -> None:
@@ -76,13 +82,14 @@ def parse_module(text: str) -> DialectModule:
     try:
         operation = Parser(context, text).parse_module()
         resources = _resources(operation, interface)
-    except (ParseError, VerifyException, ValueError, KeyError, RecursionError) as error:
+        count = sum(isinstance(op, NetworkOp) for op in operation.body.block.ops)
+    except Exception as error:  # of any type: xDSL's parser takes its input to be sound
         first = str(error).strip().splitlines()[-1:] or [type(error).__name__]
         raise FileError.of(
             "dialect", f"not a module: {quoted(first[0], 200)}", "", "give a text that nirbridge wrote"
         ) from None
     module = DialectModule(operation, resources)
-    if sum(isinstance(op, NetworkOp) for op in operation.body.block.ops) != 1:
+    if count != 1:
         raise FileError.of("dialect", "a module without a network, or with several", "one spike.network", "cut it")
     check_module(module)
     return module
@@ -98,8 +105,11 @@ def _resources(operation: ModuleOp, interface: OpAsmDialectInterface) -> Resourc
                 blob = interface.lookup(name)
                 if not blob:
                     raise KeyError(f"no bytes of the resource {name}")
-                values = array_from_blob(blob, DTYPES[kind.get_element_type()])
-                resources.arrays[name] = values.reshape(kind.get_shape())
+                values = array_from_blob(blob, DTYPES[kind.get_element_type()]).reshape(kind.get_shape())
+                if (known := resources.arrays.setdefault(name, values)) is not values and (
+                    known.dtype != values.dtype or known.shape != values.shape
+                ):
+                    raise ValueError(f"the resource {name} has two types")
     return resources
 
 

@@ -15,6 +15,8 @@ from xdsl.irdl import attr_def, irdl_op_definition, opt_attr_def, result_def, va
 
 from nirbridge._types import Shape
 from nirbridge.dialect.base import SpikeOp, has_values, shape
+from nirbridge.dialect.placement import placement_faults
+from nirbridge.dialect.values import size_of
 from nirbridge.errors import Diagnostic, quoted
 
 REAL_RESULTS = ("s", "u", "v", "i")
@@ -30,6 +32,7 @@ class NeuronBase(SpikeOp):
     max_spikes = attr_def()
     refractory_steps = attr_def()
     placement = opt_attr_def()
+    order = opt_attr_def()
     fused = opt_attr_def()
 
     COEFFICIENTS: ClassVar[tuple[str, ...]] = ()
@@ -60,6 +63,10 @@ class NeuronBase(SpikeOp):
                     f"a value of type {value.type}", f"its neurons send {self.results[0].type}", "reshape it"
                 )
         yield from has_values(self, (*self.COEFFICIENTS, "refractory_steps"), [(), self.shape])
+        if self.placement is not None:
+            for found, limit in placement_faults(self.placement, self.shape):
+                yield self.fault(found, limit, "give the placement of a map")
+        yield from has_values(self, ["order"], [(size_of(self.shape),)])
         yield from self._rules()
 
     def _rules(self) -> Iterator[Diagnostic]:

@@ -7,13 +7,21 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, DenseResourceAttr, FloatAttr, IntegerAttr, StringAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    FloatAttr,
+    IntegerAttr,
+    StringAttr,
+)
 from xdsl.ir import SSAValue
 
 from nirbridge.arrays import Array, freeze
-from nirbridge.dialect.base import shape
+from nirbridge.dialect.base import is_escaped, shape
 from nirbridge.dialect.module import DialectModule
-from nirbridge.dialect.neurons import NeuronOp
+from nirbridge.dialect.neurons import NeuronBase, NeuronOp
+from nirbridge.dialect.placement import Placement, slice_of
 from nirbridge.dialect.structure import STRUCTURE, DelayOp, InputOp, OutputOp, ScanOp
 from nirbridge.dialect.synapses import (
     PARTS,
@@ -47,6 +55,17 @@ def module_network(module: DialectModule) -> Network:
     return network
 
 
+def module_placements(module: DialectModule) -> dict[str, Placement]:
+    """The placements that a module holds, by population."""
+    found = {}
+    for op in module.operation.body.block.ops:
+        if isinstance(op, NeuronBase) and (placement := op.attribute("placement")) is not None:
+            order = op.attribute("order")
+            values = None if order is None else module.resources.array(order)
+            found[_name(op)] = Placement(tuple(map(slice_of, placement.data)), values)
+    return found
+
+
 class _Reader:
     """Follows every current back to its source."""
 
@@ -61,6 +80,8 @@ class _Reader:
         currents = sorted((op for op in self.ops if isinstance(op, CurrentOp)), key=lambda op: _integer(op, "index"))
         given: Any = self.op.attributes
         facts = given["facts"].data
+        if set(facts) - {"file"} != {"assumed", "notes"} or not all(map(_are_names, facts.values())):
+            raise ModelError.of("dialect", "facts of another kind", "assumed and notes, perhaps file", HINT)
         file = names_in(facts["file"]) if "file" in facts else None
         return Network(
             given["dt"].value.data,
@@ -163,6 +184,12 @@ def _name(op: Any) -> str:
 
 def _integer(op: Any, name: str) -> int:
     return op.attributes[name].value.data
+
+
+def _are_names(attribute: Any) -> bool:
+    return isinstance(attribute, ArrayAttr) and all(
+        isinstance(each, StringAttr) and is_escaped(each.data) for each in attribute.data
+    )
 
 
 def _timing(values: Mapping[str, Any]) -> Timing:

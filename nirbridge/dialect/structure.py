@@ -15,7 +15,10 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.irdl import attr_def, irdl_op_definition, operand_def, opt_attr_def, result_def, var_operand_def
 
 from nirbridge.dialect.base import SpikeOp, element, has_values, leading_axes, shape
-from nirbridge.errors import Diagnostic
+from nirbridge.errors import Diagnostic, quoted
+
+NUMBERS = ("float32", "float64", "int32", "int64")
+"""Types of the tensors of a module."""
 
 
 @irdl_op_definition
@@ -29,8 +32,11 @@ class NetworkOp(SpikeOp):
     facts = attr_def()
 
     def diagnose(self) -> Iterator[Diagnostic]:
-        """Dt is positive."""
+        """Dt is positive, the numbers are of a type that tensors have."""
         dt: Any = self.dt
+        numbers: Any = self.numbers
+        if numbers.data not in NUMBERS:
+            yield self.fault(f"numbers of type {quoted(numbers.data)}", f"one of {', '.join(NUMBERS)}", "correct it")
         if not dt.value.data > 0:
             yield self.fault(f"dt is {dt.value.data} s", "above 0", "correct dt")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -32,6 +33,8 @@ from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze, stored_part
 from nirbridge.errors import ModelError
 
+ARRAYS_MAX = 2**29
+"""Bytes of all arrays of a module; its text has two characters for each."""
 LITERAL_MAX = 16
 """Arrays of up to this many elements are written out; larger ones are resources after the operations."""
 PLAIN = " !#$&'()*+,-./:;<=>?@[]^_`{|}~"
@@ -78,18 +81,31 @@ class Resources:
         self.arrays: dict[str, Array] = {}
         self._names: dict[tuple[str, Shape, bytes], str] = {}
 
+    def check_size(self, more: int) -> None:
+        """Raises ModelError where ``more`` bytes are too many for a text, before they are made."""
+        total = more + sum(array.nbytes for array in self.arrays.values())
+        if total > ARRAYS_MAX:
+            found, limit = f"its arrays have {total:,} bytes", f"at most {ARRAYS_MAX:,} are written as text"
+            hint = "store its weights in a smaller type, or lower a part of the network"
+            raise ModelError.of("module of the dialect", found, limit, hint)
+
     def attribute(self, values: Array) -> Attribute:
-        """``values`` as an attribute: one number for all, a short list, or a resource."""
+        """``values`` as an attribute: one number for all, a short list, or a resource.
+
+        Raises:
+            ModelError: arrays that are too large for a text.
+        """
         array = np.asarray(values)
         element = element_of(array.dtype)
         kind: Any = TensorType(element, array.shape)
-        if array.size and _is_uniform(array):
+        self.check_size(array.nbytes)  # xDSL stores an array of one value whole
+        if array.size and is_uniform(array):
             return DenseIntOrFPElementsAttr.from_list(kind, [array.flat[0].item()])
         is_short = array.size <= LITERAL_MAX and array.dtype.kind in "if"
         if is_short and not bool((np.signbit(array) & (array == 0)).any()):  # a list of zeros prints as one
             return DenseIntOrFPElementsAttr.from_list(kind, array.reshape(-1).tolist())
         array = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-        key = (array.dtype.str, array.shape, array.tobytes())
+        key = (array.dtype.str, array.shape, hashlib.sha256(array.data).digest())
         name = self._names.setdefault(key, f"a{len(self._names)}")
         self.arrays[name] = array
         return DenseResourceAttr.from_params(name, kind)
@@ -101,7 +117,7 @@ class Resources:
         if isinstance(attribute, DenseResourceAttr):
             stored = self.arrays[attribute.resource_handle.data]
             return freeze(stored.astype(dtype, copy=False).reshape(shape))
-        listed = np.asarray(attribute.get_values(), dtype)
+        listed = _listed(attribute, dtype)
         return np.broadcast_to(freeze(listed[0]), shape) if listed.size == 1 else freeze(listed.reshape(shape))
 
     def _numbered(self) -> list[tuple[str, Array]]:
@@ -117,7 +133,16 @@ class Resources:
         return f"\n{{-#\n  dialect_resources: {{\n    builtin: {{\n{inner}\n    }}\n  }}\n#-}}\n"
 
 
-def _is_uniform(array: Array) -> bool:
+def _listed(attribute: Any, dtype: Any) -> Array:
+    """The flat values of a list."""
+    stored = attribute.data.data
+    if dtype.kind in "fiu" and len(stored) == dtype.itemsize * size_of(attribute.get_type().get_shape()):
+        flat = np.frombuffer(stored, dtype.newbyteorder("<")).astype(dtype)
+        return flat[:1] if flat.size and is_uniform(flat) else flat
+    return np.asarray(attribute.get_values(), dtype)
+
+
+def is_uniform(array: Array) -> bool:
     """All elements have the same bits; an axis that repeats its values costs nothing."""
     part = stored_part(array)
     first = part.flat[0]

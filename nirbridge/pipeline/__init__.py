@@ -14,7 +14,7 @@
 Only this room knows all stages; heavy modules are imported where they are used.
 """
 
-from nirbridge.dialect.lower import lower_model, save_module
+from nirbridge.dialect.lower import lower_model, model_on_cores, save_module
 from nirbridge.pipeline.bench import BenchOptions, backend_names, bench_network
 from nirbridge.pipeline.differences import differences
 from nirbridge.pipeline.emit import (
@@ -56,7 +56,7 @@ from nirbridge.pipeline.load import (
 )
 from nirbridge.pipeline.machine.doctor import host_facts, tool_states
 from nirbridge.pipeline.map import map_network, map_retimed, place_partition
-from nirbridge.pipeline.map_files import check_map, load_map, map_document, save_map, timing_of_map
+from nirbridge.pipeline.map_files import check_map, load_map, load_mapped, map_document, save_map, timing_of_map
 from nirbridge.pipeline.options import OBJECTIVES, RETIME, MapOptions
 from nirbridge.pipeline.partitioning import SPREADS, TRIED_NEURONS_MAX, check_fit
 from nirbridge.pipeline.passes import apply_passes, format_passes, parse_passes, pass_class
@@ -117,6 +117,7 @@ __all__ = [
     "load_inputs",
     "load_labels",
     "load_map",
+    "load_mapped",
     "load_network",
     "load_rates",
     "load_recording",
@@ -128,6 +129,7 @@ __all__ = [
     "map_network",
     "map_retimed",
     "measured_rates",
+    "model_on_cores",
     "network_of_graph",
     "network_of_shapes",
     "parse_passes",

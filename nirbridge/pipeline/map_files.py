@@ -127,6 +127,21 @@ def load_map(path: str | Path, network: Network, model_sha256: str, chip: Chip) 
     return file.read_map(path)
 
 
+def load_mapped(path: str | Path, network: Network, model_sha256: str, chip: Chip | None = None) -> MappedNetwork:
+    """The value of a saved map of this model, perhaps only a placement, checked. ``chip``: see ``check_map``.
+
+    Raises:
+        FileError: the file cannot be read.
+        IllegalMapping: every violation.
+    """
+    from nirbridge.mapping.storage import file
+
+    record = file.read_map(path)
+    marked = record.placement_only
+    IllegalMapping.raise_all(check_map(path, network, model_sha256, chip, placement_only=marked))
+    return replace(mapped_network(record, network, chip or chip_from_dict(record.chip)), model=network)
+
+
 def mapped_network(record: MapRecord, network: Network, chip: Chip) -> MappedNetwork:
     """The value of a saved map, checked by ``load_map``, of this model on this chip; its costs at assumed rates.
 

@@ -8,12 +8,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from nirbridge.chips import chip_from_dict
-from nirbridge.errors import IllegalMapping, NirbridgeError, UsageError, quoted
+from nirbridge.errors import NirbridgeError, UsageError, quoted
 from nirbridge.network.model import Network
 from nirbridge.pipeline.fit import retime
 from nirbridge.pipeline.load import fingerprint, load_chip
-from nirbridge.pipeline.map_files import check_map, mapped_network
+from nirbridge.pipeline.map_files import load_mapped
 from nirbridge.pipeline.recordings import load_recording
 from nirbridge.pipeline.verify import load_verification
 
@@ -66,12 +65,10 @@ def _mapped(model: File, network: Network, map_file: File) -> tuple[MappedNetwor
     """The value of a map, checked, and a remark where its costs are of other rates than the file's."""
     from nirbridge.mapping.storage.file import read_map
 
-    record = read_map(map_file)
-    IllegalMapping.raise_all(check_map(map_file, network, fingerprint(model), placement_only=record.placement_only))
-    mapped = replace(mapped_network(record, network, chip_from_dict(record.chip)), model=network)
-    if mapped.rates == record.raw["rates"]:
+    mapped, rates = load_mapped(map_file, network, fingerprint(model)), read_map(map_file).raw["rates"]
+    if mapped.rates == rates:
         return mapped, ()
-    said = f"Traffic, energy and time on this page are at {mapped.rates}; the map was made with {record.raw['rates']}."
+    said = f"Traffic, energy and time on this page are at {mapped.rates}; the map was made with {rates}."
     return mapped, (said,)
 
 

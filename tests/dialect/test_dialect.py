@@ -71,10 +71,9 @@ def test_mlir_accepts_the_dialect(make: Any, tmp_path: Path) -> None:
 
 def test_a_quantized_network_has_a_text(tmp_path: Path) -> None:
     q = random_networks(range(8))
-    module = quantized_module(q, placement={q.populations[0].name: [(3, [(0, 2)])]})
+    module = quantized_module(q)
     check_module(module)
     assert parse_module(module.text()).text() == module.text()
-    assert "slice = array<i64: 0, 2>" in module.text()
     assert fits_in_32(q)
     with pytest.raises(ModelError, match="a module of a chip's integers"):
         module_network(module)

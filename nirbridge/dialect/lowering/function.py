@@ -13,7 +13,7 @@ from xdsl.printer import Printer
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array
-from nirbridge.dialect.values import Resources
+from nirbridge.dialect.values import Resources, is_uniform
 
 DTYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "i1": np.bool_}
 """The array type of each element type."""
@@ -110,7 +110,12 @@ class FunctionText:
 
     def array(self, values: Array, element: str) -> Tensor:
         """A constant tensor of an element type."""
-        array = np.asarray(np.asarray(values), DTYPES[element])
+        array, kind = np.asarray(values), np.dtype(DTYPES[element])
+        if array.size and is_uniform(array):
+            array = np.broadcast_to(np.asarray(array.flat[0], kind), array.shape)
+        else:
+            self.resources.check_size(array.size * kind.itemsize)
+            array = np.asarray(array, kind)
         attribute: Any = self.resources.attribute(array)
         stream = io.StringIO()
         Printer(stream=stream).print_attribute(attribute)

@@ -26,7 +26,7 @@ def dense(f: FunctionText, part: Dense, x: Tensor) -> Tensor:
 
 def product(f: FunctionText, table: Array, x: Tensor) -> Tensor:
     """A product with a matrix ``[pre, post]``."""
-    weight = f.array(np.ascontiguousarray(table), x.element)
+    weight = f.array(table, x.element)
     out = f.filled(x.element, x.lead, (table.shape[1],))
     ins = f"ins({x.name}, {weight.name} : {x.type}, {weight.type}) outs({out.name} : {out.type})"
     return replace(out, name=f.op(f"linalg.matmul {ins} -> {out.type}"))
@@ -34,7 +34,7 @@ def product(f: FunctionText, table: Array, x: Tensor) -> Tensor:
 
 def dense_by_events(f: FunctionText, part: Dense, x: Tensor) -> Tensor:
     """As ``dense``, for sources that are mostly 0: a row of weights is added for each that is not."""
-    weight = f.array(np.ascontiguousarray(np.asarray(part.weight).T), x.element)
+    weight = f.array(np.asarray(part.weight).T, x.element)
     pre, post = weight.shape
     out, row_type = f.filled(x.element, x.lead, (post,)), f"tensor<{post}x{x.element}>"
     zero, one, count, none = f.index(0), f.index(1), f.index(pre), f.scalar(0, x.element)

@@ -43,8 +43,25 @@ def test_integers_and_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert document["stages"]["linalg"] == nb.lower(nb.quantize(MODEL, "loihi2")).text
 
 
+def test_the_network_of_a_map(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved = tmp_path / "m.map.json"
+    nb.map(MODEL, "loihi2", method="packed").save(saved)
+    assert run(["lower", str(MODEL), "--map", str(saved), "--until", "dialect"]) == 0
+    assert "placement = [{chip = 0 : i64, tile = array<i64: 0, 0>, core = 0 : i64, slice = array<i64: 0, 64>}]" in (
+        capsys.readouterr().out
+    )
+    assert run(["lower", str(MODEL), "--map", str(saved), "--chip", "loihi2", "--until", "dialect"]) == 0
+    assert "spike.fixed_neuron" in (out := capsys.readouterr().out)
+    assert "slice = array<i64: 0, 10>" in out
+    assert run(["lower", str(MODEL), "--map", str(saved), "--chip", "loihi1"]) == 1
+    assert run(["lower", str(MODEL.with_name("digits_cnn.nir")), "--map", str(saved)]) == 1
+    assert capsys.readouterr().out == ""
+
+
 def test_wrong_arguments() -> None:
-    with pytest.raises(UsageError, match="no stage 'linlag', stages: dialect, forms, linalg; did you mean 'linalg'"):
+    with pytest.raises(
+        UsageError, match="no stage 'linlag', stages: dialect, forms, linalg, snn-mlir; did you mean 'linalg'"
+    ):
         nb.lower(MODEL, "linlag")
     with pytest.raises(UsageError, match="given with a quantized network"):
         nb.lower(nb.quantize(MODEL, "loihi2"), chip="loihi2")

@@ -19,7 +19,8 @@ Example:
   nirbridge lower model.nir -o model.mlir
   nirbridge lower model.nir --until dialect
   nirbridge lower model.nir --until snn-mlir -o model.mlir
-  nirbridge lower model.nir --chip loihi2 --batch 1 --print-ir-after-all"""
+  nirbridge lower model.nir --chip loihi2 --batch 1 --print-ir-after-all
+  nirbridge lower model.nir --map model.map.json --until dialect"""
 
 
 @click.command(name="lower", cls=Command, epilog=EXAMPLE)
@@ -47,6 +48,13 @@ Example:
 )
 @click.option("--batch", type=click.IntRange(min=1), metavar="N", help="Samples that the module takes; default: any.")
 @click.option("--steps", type=click.IntRange(min=1), metavar="N", help="Time steps that it takes; default: any.")
+@click.option(
+    "--map",
+    "map_file",
+    metavar="FILE.map.json",
+    type=click.Path(),
+    help="Lower the network of this map, with the cores of its populations; --chip: its integers.",
+)
 @click.option("--print-ir-after-all", "shows_all", is_flag=True, help="Show the module after every stage.")
 @click.option("--irdl", metavar="FILE.irdl", type=OutputFile(), help="Write the dialect for mlir-opt --irdl-file.")
 @click.option("-o", "--output", metavar="FILE.mlir", type=OutputFile(), help="Write the module; default: show it.")
@@ -87,6 +95,7 @@ def run(
     model: str,
     until: str,
     chip_name: str | None,
+    map_file: str | None,
     timing: Any,
     max_bytes: int,
     repairs: tuple[str, ...],
@@ -98,6 +107,10 @@ def run(
 
     network = pipeline.load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
     chip = None if chip_name is None else pipeline.load_chip(chip_name)
+    if map_file is not None:
+        mapping = pipeline.load_mapped(map_file, network, pipeline.fingerprint(model), chip)
+        placed = pipeline.model_on_cores(mapping, in_integers=chip is not None)
+        return pipeline.lower_model(placed, until, mapping=mapping, **settings)
     return pipeline.lower_model(
         network if chip is None else pipeline.quantize_network(network, chip), until, **settings
     )
