@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from nirbridge import pipeline
@@ -91,7 +92,7 @@ def _on_cores(
         raise UsageError.of("nirbridge.lower(), mapping", "given with a quantized network", limit, "give the network")
     network = network_of(model, sample)
     if not isinstance(mapping, MappedNetwork):
-        mapping = pipeline.load_mapped(mapping, network, model_file(network, str(mapping)).sha256, chip)
+        mapping = pipeline.load_mapped(Path(mapping), network, model_file(network, str(mapping)).sha256, chip)
     elif not same_network(network, mapping.model or mapping.network):
         raise IllegalMapping.of("nirbridge.lower(), mapping", "of another model", "", "map this model")
     elif chip is not None and chip.name != mapping.chip.name:
