@@ -1,0 +1,61 @@
+"""Trained models through every stage: accepted by stock MLIR, with the spikes of the reference and of a chip."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nirbridge as nb
+from nirbridge.simulators.types import Probe
+from tests.dialect.jit import Compiled
+from tests.dialect.whole import BATCH, accepted, differences
+from tests.stack.needs import needs as package
+from tests.tools import needs
+
+pytestmark = package("xdsl", "jax")  # xDSL is enough: jax names the environment that has the time for 50 s
+ROOT = Path(__file__).parents[2]
+EXAMPLES, PAPER = ROOT / "examples" / "models", ROOT.parent / "shared" / "data" / "nir_paper"
+MODELS = [
+    (EXAMPLES / "digits_mlp.nir", ()),
+    (EXAMPLES / "digits_cnn.nir", ()),
+    (PAPER / "01_lif" / "lif_norse.nir", ()),
+    (PAPER / "02_cnn" / "cnn_sinabs.nir", ()),
+    (PAPER / "02_cnn" / "cnn_sinabs.nir", ("sinabs",)),
+    (PAPER / "03_rnn" / "braille_noDelay_bias_zero.nir", ()),
+    (PAPER / "03_rnn" / "braille_noDelay_bias_zero.nir", ("snntorch-subtract",)),
+]
+STEPS = 60
+
+
+@pytest.mark.parametrize(("path", "repairs"), MODELS, ids=lambda v: v.stem if isinstance(v, Path) else "-".join(v))
+def test_equal_spikes_in_real_numbers_and_in_integers(path: Path, repairs: tuple[str, ...], tmp_path: Path) -> None:
+    needs("mlir")
+    if not path.exists():
+        pytest.skip(f"{path.name} is not there")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        network = nb.load(path, repairs=repairs)
+    rng = np.random.default_rng(0)
+    inputs = {p.name: (rng.random((STEPS, BATCH, *p.shape)) < 0.2).astype(np.float32) for p in network.inputs}
+    spikes = 0
+    # Its weights become 0 at 8 bits unless calibrated: the integers are those of the file as it is.
+    for chip in (None, "loihi2")[: 1 + (repairs != ("sinabs",))]:
+        model = network if chip is None else nb.quantize(network, chip)
+        fired = [p.name for p in model.populations if p.neuron.fires]
+        lowering = nb.lower(model, records=[(name, v) for name in fired for v in "sv"])
+        assert lowering.program is not None
+        folder = tmp_path / str(chip)  # a library that is loaded is not written again
+        folder.mkdir()
+        accepted(list(lowering.stages.values()), folder)
+        found = Compiled(lowering.program, folder).run(inputs, BATCH)
+        record = [*(Probe(name, ("s", "v")) for name in fired), *(Probe(p.name, ("s",)) for p in network.outputs)]
+        backend = "numpy" if chip is None else "fixed"
+        expected = nb.simulate(model, inputs, record=record, backend=backend).arrays
+        kept = {key: array for key, array in found.items() if key in expected}
+        assert {(name, v) for name in fired for v in "sv"} <= set(kept)
+        assert not differences(kept, expected)
+        spikes += sum(int(kept[name, "s"].sum()) for name in fired)
+    assert spikes > 10
