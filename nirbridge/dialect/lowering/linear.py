@@ -64,7 +64,7 @@ def dense_by_events(f: FunctionText, part: Dense, x: Tensor) -> Tensor:
 
 
 def sparse(f: FunctionText, part: Sparse, x: Tensor) -> Tensor:
-    """A small operator as a matrix; else rows of equal length, padded by entries of weight 0; else entry by entry."""
+    """A small operator as a matrix; else rows padded to one length by entries of weight 0, or to one per group."""
     flat, rows = f.flat(x), np.repeat(np.arange(len(part.indptr) - 1), np.diff(part.indptr))
     pre, post = flat.shape[0], len(part.indptr) - 1
     if pre * post <= MATRIX_MAX:
@@ -74,7 +74,7 @@ def sparse(f: FunctionText, part: Sparse, x: Tensor) -> Tensor:
     longest = int(np.diff(part.indptr).max(initial=0))
     if post * longest <= PADDED_MAX * max(len(part.data), 1):
         return f.unflat(_padded_rows(f, part, flat, longest), part.output_shape)
-    return f.unflat(_entries(f, part, flat, rows), part.output_shape)
+    return f.unflat(_rows_by_length(f, part, flat), part.output_shape)
 
 
 def _padded_rows(f: FunctionText, part: Sparse, x: Tensor, longest: int) -> Tensor:
@@ -96,27 +96,49 @@ def _padded_rows(f: FunctionText, part: Sparse, x: Tensor, longest: int) -> Tens
     return f.generic(maps, ["parallel", "parallel", "reduction"], [index, weight], [out], body)[0]
 
 
-def _entries(f: FunctionText, part: Sparse, x: Tensor, rows: Array) -> Tensor:
-    """Rows of very different lengths: a loop over the entries, for every sample."""
-    index, row, weight = f.array(part.indices, "i64"), f.array(rows, "i64"), f.array(part.data, x.element)
-    out = f.filled(x.element, x.lead, (len(part.indptr) - 1,))
-    zero, one, count = f.index(0), f.index(1), f.index(len(part.data))
-    extent = f.index(x.lead[0].size) if x.lead[0].size is not None else x.lead[0].name
-    sample, entry, outer, inner, loop, done = (f.fresh() for _ in range(6))
-    kind = out.type
-    f.line(f"{loop} = scf.for {sample} = {zero} to {extent} step {one} iter_args({outer} = {out.name}) -> ({kind}) {{")
-    f.line(f"{done} = scf.for {entry} = {zero} to {count} step {one} iter_args({inner} = {outer}) -> ({kind}) {{")
-    at = [f.op(f"tensor.extract {t.name}[{entry}] : {t.type}") for t in (row, index, weight)]
-    target, source = (f.op(f"arith.index_cast {name} : i64 to index") for name in at[:2])
-    value = f.op(f"tensor.extract {x.name}[{sample}, {source}] : {x.type}")
-    old = f.op(f"tensor.extract {inner}[{sample}, {target}] : {kind}")
-    new, lines = _added(f, x.element, value, at[2], old)
-    for text in lines:
-        f.line(text)
-    stored = f.op(f"tensor.insert {new} into {inner}[{sample}, {target}] : {kind}")
-    for text in (f"scf.yield {stored} : {kind}", "}", f"scf.yield {done} : {kind}", "}"):
-        f.line(text)
-    return replace(out, name=loop)
+def _rows_by_length(f: FunctionText, part: Sparse, x: Tensor) -> Tensor:
+    """Rows of very different lengths: those of similar length are padded together, then all are put in order."""
+    counts = np.diff(part.indptr)
+    classes = np.ceil(np.log2(np.maximum(counts, 1))).astype(np.int64)
+    joined, order = f.empty(x.element, x.lead, (len(counts),)), []
+    for kind in np.unique(classes):
+        rows, first = np.flatnonzero(classes == kind), sum(map(len, order))
+        y = _padded_rows(f, _only(part, rows), x, max(int(counts[rows].max()), 1))
+        at, size = f"[0, {first}]", f"[{x.lead[0]}, {len(rows)}]"
+        joined = replace(
+            joined,
+            name=f.op(
+                f"tensor.insert_slice {y.name} into {joined.name}{at} {size} [1, 1] : {y.type} into {joined.type}"
+            ),
+        )
+        order.append(rows)
+    places = np.empty(len(counts), np.int32)
+    places[np.concatenate(order)] = np.arange(len(counts))
+    out = f.empty(x.element, x.lead, (len(counts),))
+    row, place, taken, i, unused = (f.fresh() for _ in range(5))
+    lines = [
+        f"{row} = linalg.index 0 : index",
+        f"{place} = arith.index_cast {i} : i32 to index",
+        f"{taken} = tensor.extract {joined.name}[{row}, {place}] : {joined.type}",
+    ]
+    maps = ["(b, n) -> (n)", "(b, n) -> (b, n)"]
+    return f.generic(maps, ["parallel"] * 2, [f.array(places, "i32")], [out], Body([i, unused], lines, [taken]))[0]
+
+
+def _only(part: Sparse, rows: Array) -> Sparse:
+    """Some rows of an operator."""
+    every = np.diff(part.indptr)
+    chosen = np.zeros(len(every), bool)
+    chosen[rows] = True
+    counts, entries = every[rows], np.repeat(chosen, every)
+    indptr = np.concatenate(([0], np.cumsum(counts)))
+    return replace(
+        part,
+        indptr=indptr,
+        indices=part.indices[entries],
+        data=np.asarray(part.data)[entries],
+        output_shape=(len(rows),),
+    )
 
 
 def _added(f: FunctionText, element: str, x: str, w: str, total: str) -> tuple[str, list[str]]:
@@ -130,7 +152,7 @@ def _added(f: FunctionText, element: str, x: str, w: str, total: str) -> tuple[s
 
 def conv(f: FunctionText, part: Conv, x: Tensor) -> Tensor:
     """A named convolution over two axes without groups; else the same sums written out."""
-    padded = _padded(f, x, part.padding)
+    padded = _reached(f, _padded(f, x, part.padding), part)
     weight = f.array(part.weight, x.element)
     if part.groups == 1 and len(part.kernel) == 2:
         return _named(f, "linalg.conv_2d_nchw_fchw", part, padded, weight, part.output_shape)
@@ -139,7 +161,7 @@ def conv(f: FunctionText, part: Conv, x: Tensor) -> Tensor:
 
 def sum_pool(f: FunctionText, part: SumPool, x: Tensor) -> Tensor:
     """The sums of a pool; its factor is applied afterwards."""
-    padded = _padded(f, x, part.padding)
+    padded = _reached(f, _padded(f, x, part.padding), part)
     if len(part.kernel) == 2:
         window = f.empty(x.element, (), part.kernel)
         return _named(f, "linalg.pooling_nchw_sum", part, padded, window, part.output_shape)
@@ -204,3 +226,23 @@ def _padded(f: FunctionText, x: Tensor, padding: Sequence[tuple[int, int]]) -> T
     head = f"{name} = tensor.pad {x.name} low[{low}] high[{high}] {{"
     f.block(head, f"^bb0({args}):", [f"tensor.yield {zero} : {x.element}"], f"}} : {x.type} to {into}")
     return Tensor(name, x.element, x.lead, shape)
+
+
+def _reached(f: FunctionText, x: Tensor, part: Conv | SumPool) -> Tensor:
+    """Without the rows that no window reaches, along axes with one window.
+
+    Where an axis has one window, IREE takes the extent of the input for that of the kernel.
+    """
+    windows = zip(x.shape[1:], part.output_shape[1:], part.kernel, part.dilation, strict=True)
+    shape = (x.shape[0], *((k - 1) * d + 1 if count == 1 else n for n, count, k, d in windows))
+    if shape == x.shape:
+        return x
+    into = type_text(x.element, x.lead, shape)
+    zeros, ones = (", ".join([number] * x.axes) for number in "01")
+    sizes = ", ".join(map(str, (*x.lead, *shape)))
+    return Tensor(
+        f.op(f"tensor.extract_slice {x.name}[{zeros}] [{sizes}] [{ones}] : {x.type} to {into}"),
+        x.element,
+        x.lead,
+        shape,
+    )

@@ -47,7 +47,7 @@ def _part(m: ModuleWriter, key: str, part: Operator, x: str, dtype: str) -> str:
     if isinstance(part, Conv):
         weight = m.weight(f"{key}.weight", part.weight, dtype)
         return (
-            f"{m.helper('convolution')}({x}, {weight}, stride={part.stride}, padding={part.padding}, "
+            f"{m.helper('convolution')}({x}, {weight}, stride={part.stride}, padding={_edges(part)}, "
             f"dilation={part.dilation}, groups={part.groups})"
         )
     return _pool(m, key, part, x, dtype)
@@ -73,6 +73,18 @@ def _sparse(m: ModuleWriter, key: str, part: Sparse, x: str, dtype: str) -> str:
 
 def _pool(m: ModuleWriter, key: str, part: SumPool, x: str, dtype: str) -> str:
     """The sums of the windows, then the factor, as the reference does it."""
-    edges = ((0, 0), *part.padding)
+    edges = ((0, 0), *_edges(part))
     sums = f"{m.helper('sum_pool')}({x}, window={(1, *part.kernel)}, stride={(1, *part.stride)}, padding={edges})"
     return sums if part.factor == 1.0 else f"{sums} * {m.weight(f'{key}.factor', part.factor, dtype)}"
+
+
+def _edges(part: Conv | SumPool) -> tuple[tuple[int, int], ...]:
+    """The padding; along an axis with one window none that the window does not reach, or less than none.
+
+    There IREE, which compiles this module too, takes the extent of the input for that of the kernel.
+    """
+    found = []
+    rows = zip(part.input_shape[1:], part.output_shape[1:], part.kernel, part.dilation, part.padding, strict=True)
+    for size, windows, kernel, dilation, (low, high) in rows:
+        found.append((low, (kernel - 1) * dilation + 1 - size - low if windows == 1 else high))
+    return tuple(found)
