@@ -23,10 +23,13 @@ from nirbridge.errors import ModelError, UsageError
 from nirbridge.network.model import Population, Projection
 from nirbridge.network.operators import Dense
 from nirbridge.pipeline import load_chip, load_network, verify_network
+from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.simulate import simulate
 from nirbridge.simulators.types import Probe
 from nirbridge.testing import check_conformance
 from nirbridge.verification.verify import verification_failures
+from tests.dialect.networks import long_rows, one_axis
+from tests.emitters.c.programs import ALL, random_inputs, random_networks
 from tests.emitters.oracles import ORACLES, dense, grid, lif, recurrent, residual, whole
 from tests.stack.needs import needs
 
@@ -56,6 +59,25 @@ def test_every_bit_of_the_dyadic_oracle(make: Any, options: IreeOptions) -> None
     program = IREE.emit(network, options)
     assert_equal(IREE.run(program, x, record=record).arrays, reference)
     assert all(reference[p.name, "s"].any() for p in network.populations if p.neuron.fires)
+
+
+@pytest.mark.parametrize("make", [long_rows, one_axis])
+def test_long_rows_and_one_axis(make: Any) -> None:
+    network = make(np.random.default_rng(0))
+    x = spikes(network, 12, 3)
+    reference = simulate(network, x, record=EVERY, backend="numpy").recording.arrays
+    assert_equal(IREE.run(IREE.emit(network, IreeOptions(vmfb=False)), x, record=EVERY).arrays, reference)
+    assert all(reference[p.name, "s"].any() for p in network.populations)
+
+
+@pytest.mark.parametrize(("source", "seeds"), [("linalg", [4, 14, 16]), ("stablehlo", [14])])
+def test_integers_of_random_networks(source: Any, seeds: list[int]) -> None:
+    """Among them (14) convolutions and pools with one window, which does not reach all of the padded image."""
+    q = random_networks(seeds)
+    x = random_inputs(q, 25)
+    fixed = simulate_fixed(q, x, record=ALL).recording.arrays
+    assert_equal(IREE.run(IREE.emit(q, IreeOptions(source, vmfb=False)), x, record=ALL).arrays, fixed)
+    assert any(array.any() for (_, variable), array in fixed.items() if variable == "s")
 
 
 @pytest.mark.parametrize("name", ["digits_mlp", "digits_cnn"])
@@ -95,6 +117,18 @@ def test_any_batch_without_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None
         assert_equal(IREE.run(program, x).arrays, expected)
     with pytest.raises(UsageError, match="has no 'p0.v', its module returns out0"):
         IREE.run(program, np.ones((3, 1, 6)), record=[Probe("a", ("v",))])
+
+
+def test_stablehlo_in_parts_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs longer than the module's own time steps: states of one part begin the next one."""
+    network = recurrent(np.random.default_rng(0))
+    program = emit(network, IreeOptions("stablehlo", batch=2, steps=7))
+    monkeypatch.setattr(process, "has_compiler", lambda: False)
+    for samples, steps in ((2, 20), (3, 14), (1, 3)):
+        x = spikes(network, steps, samples)
+        expected = simulate(network, x, backend="numpy").recording.arrays
+        assert expected["out", "s"].any() or steps == 3
+        assert_equal(IREE.run(program, x).arrays, expected)
 
 
 @pytest.mark.slow  # emits and runs some thirty programs
