@@ -168,6 +168,12 @@ def test_an_option_that_is_none(name: str, capsys: pytest.CaptureFixture[str]) -
     assert left() == before
 
 
+@pytest.mark.parametrize("option", ["--batch", "--steps"])
+def test_an_extent_that_mlir_does_not_hold(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*arguments("lower"), option, str(10**20)]) == 2
+    assert f"invalid value for '{option}': {10**20} is not in the range 1<=x<=" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", [n for n in NAMES if n not in ("chips", "doctor")])
 def test_nothing_given(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([name]) == 2

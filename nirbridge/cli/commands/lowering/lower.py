@@ -21,6 +21,8 @@ Example:
   nirbridge lower model.nir --until snn-mlir -o model.mlir
   nirbridge lower model.nir --chip loihi2 --batch 1 --print-ir-after-all
   nirbridge lower model.nir --map model.map.json --until dialect"""
+EXTENT_MAX = 2**31 - 1
+"""Far beyond any run; MLIR holds an extent in 64 bits."""
 
 
 @click.command(name="lower", cls=Command, epilog=EXAMPLE)
@@ -46,8 +48,12 @@ Example:
     show_default=True,
     help="Real numbers of the module.",
 )
-@click.option("--batch", type=click.IntRange(min=1), metavar="N", help="Samples that the module takes; default: any.")
-@click.option("--steps", type=click.IntRange(min=1), metavar="N", help="Time steps that it takes; default: any.")
+@click.option(
+    "--batch", type=click.IntRange(1, EXTENT_MAX), metavar="N", help="Samples that the module takes; default: any."
+)
+@click.option(
+    "--steps", type=click.IntRange(1, EXTENT_MAX), metavar="N", help="Time steps that it takes; default: any."
+)
 @click.option(
     "--map",
     "map_file",
