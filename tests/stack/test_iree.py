@@ -19,7 +19,7 @@ from nirbridge.emitters.iree import process
 from nirbridge.emitters.iree.emit import IREE, IreeOptions, emit
 from nirbridge.emitters.iree.tool import compiled
 from nirbridge.emitters.lava.runtime.run import RunLimits
-from nirbridge.errors import ModelError, UsageError
+from nirbridge.errors import ModelError, ToolMissing, UsageError
 from nirbridge.network.model import Population, Projection
 from nirbridge.network.operators import Dense
 from nirbridge.pipeline import load_chip, load_network, verify_network
@@ -209,3 +209,12 @@ def test_vulkan(make: Any) -> None:
     reference = simulate(network, x, backend="numpy").recording.arrays
     program = IREE.emit(network, IreeOptions(device="vulkan-spirv", vmfb=False))
     assert_equal(IREE.run(program, x).arrays, reference)
+
+
+def test_a_missing_vulkan_device_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = emit(dense(np.random.default_rng(0)), IreeOptions(device="vulkan-spirv"))
+    for variable in ("VK_ICD_FILENAMES", "VK_DRIVER_FILES"):
+        monkeypatch.setenv(variable, "/nonexistent")
+    with pytest.raises(ToolMissing, match="no Vulkan device is found.*apt install mesa-vulkan-drivers") as caught:
+        IREE.run(program, np.ones((3, 1, 9)))
+    assert "Traceback" not in str(caught.value)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any
 
@@ -18,7 +19,7 @@ from nirbridge.emitters.lava.runtime.run import RunLimits, run_judged
 from nirbridge.emitters.lava.runtime.supervision import start_guard
 from nirbridge.emitters.own_time import hear_log
 from nirbridge.emitters.program_runs import Ran, record_program
-from nirbridge.errors import UsageError, quoted
+from nirbridge.errors import ModelError, ToolMissing, UsageError, quoted
 from nirbridge.simulators.inputs import Input
 from nirbridge.simulators.types import Key, Probe, Recording
 
@@ -28,6 +29,8 @@ BATCH_MAX = 64
 """More samples than this run in groups of it."""
 STEPS_MAX = 1000
 """More time steps than this run in parts of it, where a module takes a fixed number."""
+NO_DEVICE = "no Vulkan device is found"
+"""What ``run.py`` says then."""
 _KEPT = 8
 Files = Mapping[str, bytes]
 
@@ -55,7 +58,7 @@ def run_program(
         progress: called with a stage and the completed fraction.
 
     Raises:
-        ToolMissing: IREE's runtime is not installed, or its compiler where it is needed.
+        ToolMissing: IREE's runtime is not installed, or its compiler where it is needed; no Vulkan device is found.
         UsageError: inputs or records that the program does not take.
         ModelError: the run failed or did not end in time; its log is in the message.
     """
@@ -86,12 +89,25 @@ def _ran(
         command = [f"{scratch}/{name}" for name in ("program/run.py", "in.npz", "out.npz")]
         seconds = limits.seconds(steps * samples, 0)
         words = [sys.executable, *command, str(steps)]
-        run_judged(guarding, words, scratch, seconds, steps, progress, tool=TOOL)
+        with _devices_named():
+            run_judged(guarding, words, scratch, seconds, steps, progress, tool=TOOL)
         with np.load(scratch / "out.npz", allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in arrays.files}
         hear_log(scratch / "log")
     outputs = {p["name"]: found[p["id"]] for p in facts["outputs"]}
     return {key: found[name] for key, name in names.items()}, outputs
+
+
+@contextmanager
+def _devices_named() -> Iterator[None]:
+    """Raises ToolMissing in place of the log of a run that found no device."""
+    try:
+        yield
+    except ModelError as error:
+        if NO_DEVICE not in str(error.problems[0].ids.get("log", "")):
+            raise
+        limit = "a program for vulkan-spirv runs on one, such as Mesa's lavapipe on the processor"
+        raise ToolMissing.of("emitter 'iree'", NO_DEVICE, limit, "apt install mesa-vulkan-drivers") from None
 
 
 def fitting(artifact: Artifact, samples: int, steps: int, keys: frozenset[Key], names: set[str]) -> Files:
