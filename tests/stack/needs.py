@@ -13,7 +13,13 @@ REQUIRED = "NIRBRIDGE_STACK"
 
 def needs(*packages: str) -> pytest.MarkDecorator:
     """Skips the tests of a module without these packages, with a reason that names them."""
-    missing = [name for name in packages if importlib.util.find_spec(name) is None]
+    missing = [name for name in packages if not _is_there(name)]
     if missing and os.environ.get(REQUIRED) == "required":
         raise ModuleNotFoundError(f"the second environment lacks {', '.join(missing)}")
     return pytest.mark.skipif(bool(missing), reason=f"{', '.join(missing)} not installed: make test-stack")
+
+
+def _is_there(name: str) -> bool:
+    """Without the package of a module, finding its specification raises."""
+    package = name.partition(".")[0]
+    return importlib.util.find_spec(package) is not None and importlib.util.find_spec(name) is not None

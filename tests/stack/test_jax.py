@@ -30,6 +30,7 @@ from nirbridge.testing import check_conformance, networks
 from nirbridge.verification.verify import verification_failures
 from tests.emitters.c.programs import ALL, random_inputs, random_networks
 from tests.emitters.oracles import ORACLES, dense, grid, lif, recurrent, residual, whole
+from tests.emitters.test_late_sums import assert_equal_spikes
 from tests.stack.needs import needs
 
 pytestmark = needs("jax")
@@ -283,3 +284,7 @@ def test_one_port_without_axes() -> None:
     network = Network(1e-3, timing, (a,), edges, (Port("in", ()),), (Port("out", ()),))
     x = np.ones((9, 2), np.float32)
     assert_equal(JAX.run(JAX.emit(network, PLAIN), x).arrays, simulate(network, x).recording.arrays)
+
+
+def test_sums_of_a_later_population_arrive_on_time() -> None:
+    assert_equal_spikes("jax")

@@ -8,13 +8,13 @@ from nirbridge.emitters.jax.module import ModuleWriter
 from nirbridge.emitters.jax.neurons import RealNeuron
 from nirbridge.emitters.ports import ProgramNames, real_names
 from nirbridge.emitters.timesteps import late_depths, real_states
-from nirbridge.network.graph import population_groups
+from nirbridge.network.graph import in_causal_order, population_groups
 from nirbridge.network.model import Network, Population
 
 
 def real_module(network: Network, dtype: str) -> tuple[ModuleWriter, ProgramNames]:
     """The module of a network in ``float32`` or ``float64``, and its names."""
-    return _RealBuilder(network, dtype).built()
+    return _RealBuilder(in_causal_order(network), dtype).built()
 
 
 class _RealBuilder(ModuleBuilder):

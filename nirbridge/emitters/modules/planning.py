@@ -22,7 +22,7 @@ from nirbridge.emitters.modules.plan import (
 )
 from nirbridge.errors import Diagnostic, ModelError, counted, quoted
 from nirbridge.network.compose import parts_of
-from nirbridge.network.graph import population_groups
+from nirbridge.network.graph import in_causal_order, population_groups
 from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.operators import Identity
 
@@ -39,7 +39,7 @@ def module_plan(network: Network, framework: Framework) -> ModulePlan:
         found = f"has no {'output' if network.inputs else 'input'}"
         limit = "a module takes time and batch from an input, and returns outputs"
         raise ModelError.of("network", found, limit, "add one")
-    return _Planner(network, framework).plan()
+    return _Planner(in_causal_order(network), framework).plan()
 
 
 class _Planner:

@@ -10,7 +10,7 @@ from nirbridge.emitters.onnx.plan import OnnxPlan
 from nirbridge.emitters.onnx.scan import ScanBuilder, size_of
 from nirbridge.emitters.ports import identifiers, real_names
 from nirbridge.emitters.timesteps import late_depths, longest_delays, real_states
-from nirbridge.network.graph import population_groups
+from nirbridge.network.graph import in_causal_order, population_groups
 from nirbridge.network.model import Network, Population, Projection
 
 FLOAT = "float32"
@@ -18,7 +18,7 @@ FLOAT = "float32"
 
 def real_model(network: Network) -> OnnxPlan:
     """The model of a network with an input."""
-    return _RealBuilder(network).plan()
+    return _RealBuilder(in_causal_order(network)).plan()
 
 
 class _RealBuilder:

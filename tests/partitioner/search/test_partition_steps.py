@@ -194,7 +194,7 @@ def test_the_first_map_is_the_best_of_those_that_are_legal(monkeypatch: pytest.M
 )
 def test_the_report(cores: int, sliced: int, bounds: dict[str, int], report: Any) -> None:
     options = PartitionOptions(method="packed", seed=11)
-    found = MODULE._report(sizes_of(), SearchResult(blocks(cores), sliced, 0.12345678), bounds, options)
+    found = MODULE._report(sizes_of(), SearchResult(blocks(cores), sliced, 0.12345678), bounds, options, None)
     own = found.report
     assert (own.status, own.cores_lower_bound, own.cores_lower_bound_sliced, own.binding) == report
     assert (own.method, own.seed, own.cores, own.deterministic_time) == ("packed", 11, cores, 0.123457)
