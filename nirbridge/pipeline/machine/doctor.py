@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import shutil
@@ -10,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Literal
 
 PROGRAM_S = 20.0
@@ -32,7 +34,7 @@ class ToolState:
     """A tool as it is here; ``version``: None where it is not there, ``unknown`` where it does not say."""
 
     name: str
-    kind: Literal["package", "program", "environment"]
+    kind: Literal["package", "program", "environment", "driver"]
     version: str | None
     path: str | None
     purpose: str
@@ -85,12 +87,16 @@ TOOLS: tuple[Tool, ...] = (
     _apt(("qemu-riscv64",), "qemu-user", "runs of it"),
     _apt(("mlir-opt-22", "mlir-opt"), "mlir-22-tools", "verifies and compiles lowered modules"),
     _apt(("mlir-runner-22", "mlir-runner"), "mlir-22-tools", "runs lowered modules"),
+    Tool(("snn-opt",), "program", "compiles modules of snn-mlir", "build it in a checkout of snn-mlir"),
 )
+VULKAN_FOLDERS = ("/usr/share/vulkan/icd.d", "/usr/local/share/vulkan/icd.d", "/etc/vulkan/icd.d")
+VULKAN_FILES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
+"""Variables that name the files of drivers, in place of the folders, as the loader of Vulkan reads them."""
 
 
 def tool_states() -> tuple[ToolState, ...]:
     """All optional tools as they are on this machine; none is imported here, programs report their version."""
-    return (*(_state(tool) for tool in TOOLS), _lava())
+    return (*(_state(tool) for tool in TOOLS), _vulkan(), _lava())
 
 
 def host_facts() -> dict[str, str]:
@@ -124,6 +130,20 @@ def _asked(path: str) -> str:
         return UNKNOWN
     said = re.search(r"\d+(\.\d+)+", done.stdout.decode("utf-8", "replace"))
     return said[0] if said else UNKNOWN
+
+
+def _vulkan() -> ToolState:
+    """The drivers of Vulkan, lavapipe first: it needs no graphics card. Whether one finds a device is not asked."""
+    named = next((os.environ[name] for name in VULKAN_FILES if os.environ.get(name)), None)
+    if named is None:
+        files = [file for folder in VULKAN_FOLDERS for file in sorted(Path(folder).glob("*.json"))]
+    else:
+        files = [file for file in map(Path, named.split(os.pathsep)) if file.is_file()]
+    path = min(files, key=lambda file: not file.name.startswith("lvp"), default=None)
+    said = None if path is None else re.search(r'"api_version":\s*"([\d.]+)"', path.read_text("utf-8", "replace"))
+    found = None if path is None else said[1] if said else UNKNOWN
+    hint = "apt install mesa-vulkan-drivers"
+    return ToolState("vulkan", "driver", found, None if path is None else str(path), "runs of IREE on Vulkan", hint)
 
 
 def _lava() -> ToolState:

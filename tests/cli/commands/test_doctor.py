@@ -59,6 +59,24 @@ def test_programs_are_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert states["qemu-riscv64"].version is None
 
 
+def test_drivers_of_vulkan_are_told_by_their_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def found() -> tuple[str | None, str | None]:
+        state = next(s for s in pipeline.tool_states() if s.name == "vulkan")
+        return state.version, state.path
+
+    monkeypatch.setattr(doctor, "TOOLS", ())
+    monkeypatch.setattr(doctor, "VULKAN_FOLDERS", (str(tmp_path), str(tmp_path / "none")))
+    for name in doctor.VULKAN_FILES:
+        monkeypatch.delenv(name, raising=False)
+    assert found() == (None, None)
+    (tmp_path / "a.json").write_text("{}")
+    assert found() == ("unknown", str(tmp_path / "a.json"))
+    (tmp_path / "lvp_icd.json").write_text('{"ICD": {"api_version": "1.1.230"}}')
+    assert found() == ("1.1.230", str(tmp_path / "lvp_icd.json"))
+    monkeypatch.setenv("VK_ICD_FILENAMES", str(tmp_path / "gone.json"))
+    assert found() == (None, None)
+
+
 def test_nothing_is_imported() -> None:
     code = (
         "import sys; from nirbridge.cli.main import run\n"
