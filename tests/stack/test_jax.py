@@ -66,6 +66,11 @@ def assert_equal(found: Any, expected: Any) -> None:
         assert np.array_equal(found[key], array), key
 
 
+def test_flags_of_the_user_leave_the_bits_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+    test_every_bit_of_the_dyadic_oracle(dense, "float32")
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("make", ORACLES)
 def test_every_bit_of_the_dyadic_oracle(make: Any, dtype: Any) -> None:
