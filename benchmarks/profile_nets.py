@@ -103,7 +103,7 @@ def _recurrent() -> Case:
     nodes = {"input": _port(16), "w": _linear(48, 16, 1), "a": _lif(48), "r": _linear(48, 48, 2, 1.5)}
     nodes |= {"v": _linear(8, 48, 3), "b": _lif(8)}
     edges = [("input", "w"), ("w", "a"), ("a", "r"), ("r", "a"), ("a", "v"), ("v", "b"), ("b", "output")]
-    return _seeded(_graph(nodes, edges), "48 neurons that hear each other, 8 outputs")
+    return _seeded(_graph(nodes, edges), "48 recurrent neurons, 8 outputs")
 
 
 def _two_cores() -> Case:

@@ -27,25 +27,7 @@ UNLOWERED = "memref.subview"
 """Left by the package's list of passes where a convolution is padded."""
 FURTHER_PASS = "-expand-strided-metadata"
 
-_DRIVER = """#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-static float in[@STEPS@][@INPUT@];
-static float out[@STEPS@][@OUTPUT@];
-@BUFFERS@
-extern void _mlir_ciface_snn_forward_step(@TYPES@);
-static void once(void)
-{
-@RESETS@
-    for (long t = 0; t < @STEPS@; ++t) {
-        d0.allocated = d0.aligned = in[t];
-        d@LAST@.allocated = d@LAST@.aligned = out[t];
-        _mlir_ciface_snn_forward_step(@ARGUMENTS@);
-    }
-}
-int main(int count, char **words)
+LOOP = """int main(int count, char **words)
 {
     const double limit = count > 1 ? atof(words[1]) : 0.0;
     long runs = 0;
@@ -64,6 +46,30 @@ int main(int count, char **words)
     return 0;
 }
 """
+"""Runs ``once`` on the input that it reads, and writes the output; with an argument the seconds per time step."""
+
+_DRIVER = (
+    """#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+static float in[@STEPS@][@INPUT@];
+static float out[@STEPS@][@OUTPUT@];
+@BUFFERS@
+extern void _mlir_ciface_snn_forward_step(@TYPES@);
+static void once(void)
+{
+@RESETS@
+    for (long t = 0; t < @STEPS@; ++t) {
+        d0.allocated = d0.aligned = in[t];
+        d@LAST@.allocated = d@LAST@.aligned = out[t];
+        _mlir_ciface_snn_forward_step(@ARGUMENTS@);
+    }
+}
+"""
+    + LOOP
+)
 
 
 class Absent(Exception):

@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.lava import Clock
 from benchmarks.programs_nets import Case
-from benchmarks.programs_snn_mlir import TURN_S, SnnMlirProgram
+from benchmarks.programs_snn_mlir import LOOP, TURN_S, SnnMlirProgram
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import write_artifact
 from nirbridge.emitters.c.emit import emit as emit_c
@@ -38,7 +38,8 @@ LAVA, SNN_MLIR = "Lava", "snn-mlir, float32"
 FLAGS: Mapping[str, str | None] = {C_MAKE: None, C_FASTEST: "-O3 -march=native"}
 """Flags of the compiler; None: those of the emitted Makefile."""
 
-_DRIVER = """#include <stdio.h>
+_DRIVER = (
+    """#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include "model.h"
@@ -53,25 +54,9 @@ static void once(void)
         out[t] = model.out;
     }
 }
-int main(int count, char **words)
-{
-    const double limit = count > 1 ? atof(words[1]) : 0.0;
-    long runs = 0;
-    clock_t start;
-    if (fread(in, sizeof in, 1, stdin) != 1)
-        return 3;
-    once();
-    if (limit <= 0.0)
-        return fwrite(out, sizeof out, 1, stdout) != 1;
-    start = clock();
-    do {
-        once();
-        ++runs;
-    } while ((double)(clock() - start) / CLOCKS_PER_SEC < limit);
-    printf("%.9g", (double)(clock() - start) / CLOCKS_PER_SEC / (double)runs / @STEPS@.0);
-    return 0;
-}
 """
+    + LOOP
+)
 
 
 class Program(Protocol):

@@ -15,13 +15,8 @@ from nirbridge.network.model import Network, with_operators
 from nirbridge.network.operators import Operator
 from nirbridge.pipeline.fit import PreparedNetwork, prepare_network, prepare_retimed
 from nirbridge.pipeline.options import OBJECTIVES, MapOptions
-from nirbridge.pipeline.partitioning import as_interrupted, partitions, raise_unfit
+from nirbridge.pipeline.partitioning import as_interrupted, first_names, partitions, raise_unfit
 from nirbridge.pipeline.traffic import with_moved_neurons
-
-if TYPE_CHECKING:
-    from nirbridge.mapping.model import MappedNetwork
-    from nirbridge.passes import RetimedNetwork
-from nirbridge.pipeline.partitioning import first_names
 
 if TYPE_CHECKING:
     from nirbridge.mapping.model import MappedNetwork
@@ -29,6 +24,7 @@ if TYPE_CHECKING:
     from nirbridge.partitioner import Partition
     from nirbridge.partitioner.cost.axons import AxonTable
     from nirbridge.partitioner.cost.sizing import CostModel
+    from nirbridge.passes import RetimedNetwork
     from nirbridge.quantization.model import QuantizedNetwork
 
 

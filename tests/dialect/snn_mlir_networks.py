@@ -102,7 +102,7 @@ def _projection(rng: np.random.Generator, source: str, target: str, parts: Any, 
 
 
 def held_network(seed: int, kinds: tuple[str, ...] = ("LIF", "IF", "CubaLIF", "LI", "CubaLI", "I")) -> Network:
-    """A chain of one to three populations, each of which may hear its own spikes."""
+    """A chain of one to three populations, each of which may be self-recurrent."""
     rng = np.random.default_rng(seed)
     shape: Any = ((3,), (2, 5), (2, 5, 4))[seed % 3]
     first = Port(NAMES[int(rng.integers(len(NAMES)))], shape)

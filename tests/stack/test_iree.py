@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,25 +14,24 @@ import numpy as np
 import pytest
 
 import nirbridge as nb
-from nirbridge.arrays import freeze
+from nirbridge.arrays import Array, freeze
 from nirbridge.emitters.artifact import make_artifact
 from nirbridge.emitters.iree import process
 from nirbridge.emitters.iree.emit import IREE, IreeOptions, emit
 from nirbridge.emitters.iree.tool import compiled
 from nirbridge.emitters.lava.runtime.run import RunLimits
 from nirbridge.errors import ModelError, ToolMissing, UsageError
-from nirbridge.network.model import Population, Projection
+from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.operators import Dense
-from nirbridge.pipeline import load_chip, load_network, verify_network
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.simulate import simulate
 from nirbridge.simulators.types import Probe
 from nirbridge.testing import check_conformance
-from nirbridge.verification.verify import verification_failures
 from tests.dialect.networks import long_rows, one_axis
 from tests.emitters.c.programs import ALL, random_inputs, random_networks
 from tests.emitters.oracles import ORACLES, dense, grid, lif, recurrent, residual, whole
 from tests.stack.needs import needs
+from tests.stack.trained import DIGITS, RECORD, Arrays, assert_equal, check_digits, check_model_of_the_paper
 
 pytestmark = needs("iree.compiler", "iree.runtime", "xdsl", "jax")
 LAVAPIPE = Path("/usr/share/vulkan/icd.d/lvp_icd.x86_64.json")
@@ -40,13 +40,6 @@ EVERY = [Probe("*", ("s", "v"))]
 
 def spikes(network: Any, *leading: int, seed: int = 1) -> Any:
     return (np.random.default_rng(seed).random((*leading, *network.inputs[0].shape)) < 0.4).astype(np.float32)
-
-
-def assert_equal(found: Any, expected: Any) -> None:
-    assert set(found) == set(expected)
-    for key, array in expected.items():
-        assert found[key].dtype == array.dtype, key
-        assert np.array_equal(found[key], array), key
 
 
 @pytest.mark.parametrize("options", [IreeOptions(), IreeOptions("stablehlo"), IreeOptions(dtype="float64")])
@@ -80,30 +73,18 @@ def test_integers_of_random_networks(source: Any, seeds: list[int]) -> None:
     assert any(array.any() for (_, variable), array in fixed.items() if variable == "s")
 
 
-@pytest.mark.parametrize("name", ["digits_mlp", "digits_cnn"])
+@pytest.mark.parametrize("name", DIGITS)
 def test_digits(name: str, root: Path) -> None:
-    """The same spikes in float32, though sums are not exact there; the same bits in integers."""
-    network = load_network(root / "examples/models" / f"{name}.nir")
-    x = (np.random.default_rng(0).random((50, 4, *network.inputs[0].shape)) < 0.15).astype(np.float32)
-    record = [Probe("*", ("s",))]
-    reference = simulate(network, x, record=record).recording.arrays
-    for source in ("linalg", "stablehlo"):
-        assert_equal(IREE.run(IREE.emit(network, IreeOptions(source, vmfb=False)), x, record=record).arrays, reference)
-    checked = verify_network(network, load_chip("loihi2"), target="iree", steps=30)
-    assert verification_failures(checked) == []
-    assert [p.b for p in checked.pairs if p.required] == ["mapped", "iree"]
+    """The same spikes in float32, and the same bits in integers."""
+    check_digits(name, root, "iree", partial(spikes_of, "linalg"), partial(spikes_of, "stablehlo"))
 
 
 def test_a_model_of_the_paper(root: Path) -> None:
-    path = root.parent / "shared" / "data" / "nir_paper" / "02_cnn" / "cnn_sinabs.nir"
-    if not path.exists():
-        pytest.skip(f"{path.name} is not there: real files lie beside the checkout")
-    network = load_network(path)
-    x = (np.random.default_rng(0).random((60, 2, *network.inputs[0].shape)) < 0.1).astype(np.float32)
-    record = [Probe("*", ("s",))]
-    reference = simulate(network, x, record=record).recording.arrays
-    assert_equal(IREE.run(IREE.emit(network, IreeOptions(vmfb=False)), x, record=record).arrays, reference)
-    assert reference["12", "s"].sum() > 10
+    check_model_of_the_paper(root, partial(spikes_of, "linalg"))
+
+
+def spikes_of(source: str, network: Network, x: Array) -> Arrays:
+    return IREE.run(IREE.emit(network, IreeOptions(source, vmfb=False)), x, record=RECORD).arrays
 
 
 def test_any_batch_without_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:

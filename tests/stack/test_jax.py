@@ -16,13 +16,13 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import nirbridge as nb
-from nirbridge.arrays import freeze
+from nirbridge.arrays import Array, freeze
 from nirbridge.emitters.jax.emit import JAX, JaxOptions, emit
 from nirbridge.errors import DoesNotFit, ModelError
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Dense, Identity, Sparse
-from nirbridge.pipeline import load_chip, load_network, verify_network
+from nirbridge.pipeline import load_chip, verify_network
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.simulate import simulate
 from nirbridge.simulators.types import Probe
@@ -32,6 +32,7 @@ from tests.emitters.c.programs import ALL, random_inputs, random_networks
 from tests.emitters.oracles import ORACLES, dense, grid, lif, recurrent, residual, whole
 from tests.emitters.test_late_sums import assert_equal_spikes
 from tests.stack.needs import needs
+from tests.stack.trained import DIGITS, RECORD, Arrays, assert_equal, check_digits, check_model_of_the_paper
 
 pytestmark = needs("jax")
 PLAIN = JaxOptions(stablehlo=False)
@@ -57,13 +58,6 @@ def imported(program: Any, folder: Path) -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-def assert_equal(found: Any, expected: Any) -> None:
-    assert set(found) == set(expected)
-    for key, array in expected.items():
-        assert found[key].dtype == array.dtype, key
-        assert np.array_equal(found[key], array), key
 
 
 def test_flags_of_the_user_leave_the_bits_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +99,7 @@ def test_long_lists_of_synapses_and_late_currents_in_the_loop() -> None:
 
 @pytest.mark.parametrize("has_drive", [True, False])
 def test_networks_without_input_and_populations_without_drive(has_drive: bool) -> None:
-    """Biases alone; an input that nothing hears; neurons without a memory."""
+    """Biases alone; an input without targets; neurons without a memory."""
     rng = np.random.default_rng(0)
     a = Population("a", (4,), lif(bias=np.arange(4) / 64))
     b = Population("b", (4,), neuron("Threshold", a_mem=0.0, theta=1 / 64))
@@ -206,29 +200,18 @@ def test_integers_beyond_32_bits(computed: str, monkeypatch: pytest.MonkeyPatch)
     assert abs(fixed["p", "u"]).max() > 2**30
 
 
-@pytest.mark.parametrize("name", ["digits_mlp", "digits_cnn"])
+@pytest.mark.parametrize("name", DIGITS)
 def test_digits(name: str, root: Path) -> None:
-    """The same spikes in float32, though sums are not exact there; the same bits in integers."""
-    network = load_network(root / "examples/models" / f"{name}.nir")
-    x = (np.random.default_rng(0).random((50, 4, *network.inputs[0].shape)) < 0.15).astype(np.float32)
-    record = [Probe("*", ("s",))]
-    reference = simulate(network, x, record=record).recording.arrays
-    assert_equal(JAX.run(JAX.emit(network, PLAIN), x, record=record).arrays, reference)
-    checked = verify_network(network, load_chip("loihi2"), target="jax", steps=30)
-    assert verification_failures(checked) == []
-    assert [p.b for p in checked.pairs if p.required] == ["mapped", "jax"]
+    """The same spikes in float32, and the same bits in integers."""
+    check_digits(name, root, "jax", spikes_of)
 
 
 def test_a_model_of_the_paper(root: Path) -> None:
-    path = root.parent / "shared" / "data" / "nir_paper" / "02_cnn" / "cnn_sinabs.nir"
-    if not path.exists():
-        pytest.skip(f"{path.name} is not there: real files lie beside the checkout")
-    network = load_network(path)
-    x = (np.random.default_rng(0).random((60, 2, *network.inputs[0].shape)) < 0.1).astype(np.float32)
-    record = [Probe("*", ("s",))]
-    reference = simulate(network, x, record=record).recording.arrays
-    assert_equal(JAX.run(JAX.emit(network, PLAIN), x, record=record).arrays, reference)
-    assert reference["12", "s"].sum() > 10
+    check_model_of_the_paper(root, spikes_of)
+
+
+def spikes_of(network: Network, x: Array) -> Arrays:
+    return JAX.run(JAX.emit(network, PLAIN), x, record=RECORD).arrays
 
 
 @settings(max_examples=8, deadline=None, database=None, derandomize=True, phases=[Phase.generate])

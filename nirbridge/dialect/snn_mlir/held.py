@@ -55,7 +55,7 @@ def _problem(subject: str, found: str, limit: str, hint: str = OTHER_FORMATS) ->
 
 
 def _structure(network: Network) -> Iterator[Diagnostic]:
-    """One chain from one input to one output, and populations that hear their own spikes one time step later."""
+    """One chain from one input to one output, and populations that are self-recurrent with a delay of one time step."""
     for noun, ports in (("input", network.inputs), ("output", network.outputs)):
         if len(ports) != 1:
             yield _problem("network", counted(len(ports), noun), "one input and one output")
@@ -92,7 +92,7 @@ def _noun(network: Network, name: str) -> str:
 def _delays(p: Projection) -> Iterator[Diagnostic]:
     subject = f"projection {quoted(p.source)} -> {quoted(p.target)}"
     if p.is_back and p.source != p.target:
-        yield _problem(subject, "closes a cycle over several populations", "populations that hear themselves")
+        yield _problem(subject, "closes a cycle over several populations", "self-recurrent populations alone")
     if p.max_delay_steps != int(p.is_back) or p.min_delay_steps != int(p.is_back):
         own = " beside that of its cycle" if p.is_back else ""
         yield _problem(subject, f"a delay of up to {counted(p.max_delay_steps, 'time step')}", f"no delays{own}")

@@ -194,7 +194,7 @@ class _Reader(ArrayReader):
         source = sources[p.source]
         if p.target != source:
             subject = f"{self.subject}, population {quoted(p.target)}"
-            found = f"hears {quoted(source)} of the time step before"
+            found = f"reads {quoted(source)} of the time step before"
             raise ModelError.of(subject, found, "only its own spikes are read so", HINT)
         return replace(p, source=source)
 

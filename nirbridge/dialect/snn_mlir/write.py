@@ -37,7 +37,7 @@ def snn_mlir_text(network: Network, dtype: str = "float32") -> str:
     """The text of a network in the dialect of snn-mlir 1.0, for its ``snn-opt``; always the same for the same network.
 
     Args:
-        network: a chain of populations from one input to one output; populations may hear their own spikes.
+        network: a chain of populations from one input to one output; populations may be self-recurrent.
         dtype: number format of the text, ``float32`` or ``float64``; it has to hold every weight.
 
     Raises:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any
 
-import numpy as np
-
 from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
-from nirbridge.emitters.artifact import Artifact, npz_bytes
+from nirbridge.emitters.artifact import Artifact
 from nirbridge.emitters.iree.program import COMPILED, program_facts, program_files, stored_model
 from nirbridge.emitters.iree.tool import HINT, TOOL, compiled, has_compiler, need
-from nirbridge.emitters.lava.runtime.run import RunLimits, run_judged
-from nirbridge.emitters.lava.runtime.supervision import start_guard
-from nirbridge.emitters.own_time import hear_log
+from nirbridge.emitters.lava.runtime.run import RunLimits
 from nirbridge.emitters.program_runs import Ran, record_program
+from nirbridge.emitters.script_runs import run_script, sample_count, variable_names
 from nirbridge.errors import ModelError, ToolMissing, UsageError, quoted
 from nirbridge.simulators.inputs import Input
 from nirbridge.simulators.types import Key, Probe, Recording
@@ -75,27 +71,10 @@ def _ran(
     keys: set[Key],
     steps: int,
 ) -> Ran:
-    variables = {n["name"]: n["variables"] for n in facts["nodes"]}
-    names = {key: variables[key[0]][key[1]] for key in sorted(keys)}
-    given = {p["id"]: np.asarray(values[p["name"]]) for p in facts["inputs"]}
-    samples = next(iter(given.values())).shape[1] if given else 1
-    files = fitting(artifact, samples, steps, frozenset(keys), set(names.values()))
-    with start_guard() as (guarding, scratch):
-        (scratch / "in.npz").write_bytes(npz_bytes(given))
-        folder = scratch / "program"
-        folder.mkdir()
-        for name, content in files.items():
-            (folder / name).write_bytes(content)
-        command = [f"{scratch}/{name}" for name in ("program/run.py", "in.npz", "out.npz")]
-        seconds = limits.seconds(steps * samples, 0)
-        words = [sys.executable, *command, str(steps)]
-        with _devices_named():
-            run_judged(guarding, words, scratch, seconds, steps, progress, tool=TOOL)
-        with np.load(scratch / "out.npz", allow_pickle=False) as arrays:
-            found = {name: arrays[name] for name in arrays.files}
-        hear_log(scratch / "log")
-    outputs = {p["name"]: found[p["id"]] for p in facts["outputs"]}
-    return {key: found[name] for key, name in names.items()}, outputs
+    names = variable_names(facts, keys)
+    files = fitting(artifact, sample_count(values), steps, frozenset(keys), set(names.values()))
+    with _devices_named():
+        return run_script(files, facts, values, names, steps, limits=limits, progress=progress, tool=TOOL)
 
 
 @contextmanager

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
-import json
-import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
-from nirbridge.emitters.artifact import Artifact, npz_bytes, write_artifact
-from nirbridge.emitters.lava.runtime.run import RunLimits, output_of_script, run_judged
-from nirbridge.emitters.lava.runtime.supervision import start_guard
-from nirbridge.emitters.own_time import hear_log
+from nirbridge.emitters.artifact import Artifact
+from nirbridge.emitters.lava.runtime.run import RunLimits, output_of_script
 from nirbridge.emitters.program_runs import Ran, record_program
+from nirbridge.emitters.script_runs import run_script, variable_names
 from nirbridge.errors import ToolMissing
 from nirbridge.simulators.inputs import Input
 from nirbridge.simulators.types import Key, Probe, Recording
@@ -88,20 +83,6 @@ def _ran(
     keys: set[Key],
     steps: int,
 ) -> Ran:
-    variables = {n["name"]: n["variables"] for n in facts["nodes"]}
-    names = {key: variables[key[0]][key[1]] for key in sorted(keys)}
-    given = {p["id"]: np.asarray(values[p["name"]], p["dtype"]) for p in facts["inputs"]}
-    samples = next(iter(given.values())).shape[1] if given else 1
-    with start_guard() as (guarding, scratch):
-        (scratch / "in.npz").write_bytes(npz_bytes(given))
-        (scratch / "records.json").write_text(json.dumps(sorted(names.values())), encoding="ascii")
-        write_artifact(artifact, scratch / "program")
-        paths = [f"{scratch}/{name}" for name in ("program/run.py", "in.npz", "out.npz", "records.json")]
-        seconds = limits.seconds(steps * samples, 0)
-        words = [sys.executable, *paths, str(steps)]
-        run_judged(guarding, words, scratch, seconds, steps, progress, tool=TOOL)
-        with np.load(scratch / "out.npz", allow_pickle=False) as arrays:
-            found = {name: arrays[name] for name in arrays.files}
-        hear_log(scratch / "log")
-    outputs = {p["name"]: found[p["id"]] for p in facts["outputs"]}
-    return {key: found[name] for key, name in names.items()}, outputs
+    names = variable_names(facts, keys)
+    given: Any = {"limits": limits, "progress": progress, "tool": TOOL, "takes_records": True}
+    return run_script(artifact.files, facts, values, names, steps, **given)

@@ -77,20 +77,20 @@ def scattered(graph: Graph, cluster: Array) -> float:
 @compiled
 def _undirected(rows, columns, weights, n):
     """(start, index, weight) of the graph of these pairs, neighbours ascending: by counting, nothing is sorted."""
-    behind, back, back_weight = _by_number(columns, rows, weights, n)
-    column = np.repeat(np.arange(n).astype(np.int32), np.diff(behind))
+    incoming, back, back_weight = _by_number(columns, rows, weights, n)
+    column = np.repeat(np.arange(n).astype(np.int32), np.diff(incoming))
     ahead, far, far_weight = _by_number(back, column, back_weight, n)
     row = np.repeat(np.arange(n).astype(np.int32), np.diff(ahead))
-    behind, back, back_weight = _by_number(far, row, far_weight, n)
+    incoming, back, back_weight = _by_number(far, row, far_weight, n)
     start, index, total = (
         np.zeros(n + 1, np.int64),
         np.empty(2 * len(rows), np.int32),
         np.empty(2 * len(rows), np.int32),
     )
     for v in range(n):
-        i, j, end = ahead[v], behind[v], start[v]
-        while i < ahead[v + 1] or j < behind[v + 1]:
-            first = j == behind[v + 1] or (i < ahead[v + 1] and far[i] <= back[j])
+        i, j, end = ahead[v], incoming[v], start[v]
+        while i < ahead[v + 1] or j < incoming[v + 1]:
+            first = j == incoming[v + 1] or (i < ahead[v + 1] and far[i] <= back[j])
             u, more = (far[i], far_weight[i]) if first else (back[j], back_weight[j])
             i, j = i + first, j + (not first)
             if end > start[v] and index[end - 1] == u:

@@ -23,7 +23,7 @@ from nirbridge.arrays import Array
 from nirbridge.partitioner.cost.connectivity import Axis
 
 PIXELS_MAX = 16
-"""All sets of so many pixels are looked at."""
+"""All sets of up to this number of pixels are enumerated."""
 SOURCES_MAX, WEIGHTS_MAX = 64, 62
 ROUNDS_MAX, ROWS_ADDED = 100, 20
 SCALE = 10_080

@@ -56,7 +56,7 @@ class Strand:
     neurons: int
     words: Array
 
-    def offered(self, channels: int, cap: Array) -> list[int]:
+    def offered(self, channels: int) -> list[int]:
         """Numbers of channels of a piece: the fewest words per channel up to each, and halves of the most."""
         each = self.words / np.arange(1, len(self.words) + 1)
         lowest = np.flatnonzero(each < np.concatenate(([np.inf], np.minimum.accumulate(each)[:-1]))) + 1
@@ -198,7 +198,7 @@ def _layout(choices: Choices, number: int, populations: int, cap: Array, table: 
     for w, way in enumerate(choices.ways):
         for s, strand in enumerate(way):
             terms = [(w, -1)]
-            for channels in strand.offered(choices.channels, cap):
+            for channels in strand.offered(choices.channels):
                 use = np.array([channels * strand.neurons, strand.words[channels - 1]])
                 terms.append((len(arcs), channels))
                 kind = class_number(table, choices.population, np.concatenate((use, alone)))
