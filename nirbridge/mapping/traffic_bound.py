@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nirbridge.arrays import Array
+from nirbridge.arrays import Array, weighted_sum
 from nirbridge.chips.boards import board_tiles
 from nirbridge.chips.model import Chip
 from nirbridge.mapping.tile_bound import tile_bound
@@ -174,7 +174,7 @@ def _least(far: Array, near: Array, hops: Array) -> float:
     both = np.sort(far + near)[::-1]
     at_rank = hops[: len(both)]
     first_link = both[at_rank > 0].sum()
-    rest = np.sort(far)[::-1] @ np.maximum(at_rank - 1, 0)
+    rest = weighted_sum(np.sort(far)[::-1], np.maximum(at_rank - 1, 0))
     return float(first_link + rest)
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nirbridge.arrays import Array
+from nirbridge.arrays import Array, weighted_sum
 from nirbridge.chips.model import NumberFormats
 from nirbridge.network.apply import apply
 from nirbridge.quantization.folding import FoldedPopulation
@@ -141,7 +141,7 @@ class _WeightSample:
         if not np.any(round_to_grid(np.array([self.range.low, self.range.high]), factor, self.range.grid)):
             return math.inf
         lost = round_to_grid(self.weights, factor, self.range.grid) / factor - self.weights
-        return self.count * float(np.dot(lost, lost))
+        return self.count * float(weighted_sum(lost, lost))
 
 
 def _sample(arriving: IncomingOperator) -> _WeightSample:

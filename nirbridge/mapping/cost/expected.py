@@ -19,7 +19,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from nirbridge.arrays import Array
+from nirbridge.arrays import Array, weighted_sum
 from nirbridge.chips.boards import board_tiles
 from nirbridge.chips.model import SYNAPSE_KINDS, Chip, CoreId, SynapseKind
 from nirbridge.mapping.cost.figures import (
@@ -69,8 +69,8 @@ def costs(
     energy, time = _energy(events, paths, axons, chip), _time(events, paths, axons, cores, chip)
     away = axons.targets != axons.source_block[paths.entry_group]
     return MapCosts(
-        unicast_spikes_per_step=float(axons.spikes_per_step[paths.entry_group] @ away),
-        multicast_hops_per_step=float(axons.spikes_per_step @ tree_hops(paths.multicast)),
+        unicast_spikes_per_step=float(weighted_sum(axons.spikes_per_step[paths.entry_group], away)),
+        multicast_hops_per_step=float(weighted_sum(axons.spikes_per_step, tree_hops(paths.multicast))),
         max_link_load_spikes_per_step=float(loads.max(initial=0.0)),
         mean_link_load_spikes_per_step=float(used.mean()) if len(used) else 0.0,
         energy_per_step_j=sum(energy.values()) if energy else None,
@@ -133,9 +133,9 @@ def _energy(events: Mapping[str, Array], paths: Routes, axons: AxonTable, chip: 
     messages = np.asarray(axons.spikes_per_step, dtype=np.float64)[paths.entry_group]
     counts = {kind: float(np.sum(values)) for kind, values in _by_kind(events, chip, ENERGY_FIGURES).items()}
     between = has_figure(chip, ENERGY_FIGURES, "chip crossings")
-    counts["hops x"] = float(messages @ (paths.hops_x - between * paths.crossings_x))
-    counts["hops y"] = float(messages @ (paths.hops_y - between * paths.crossings_y))
-    counts["chip crossings"] = float(messages @ (paths.crossings_x + paths.crossings_y))
+    counts["hops x"] = float(weighted_sum(messages, paths.hops_x - between * paths.crossings_x))
+    counts["hops y"] = float(weighted_sum(messages, paths.hops_y - between * paths.crossings_y))
+    counts["chip crossings"] = float(weighted_sum(messages, paths.crossings_x + paths.crossings_y))
     figures = {kind: figure(chip, key) for kind, key in ENERGY_FIGURES.items()}
     known = {kind: counts.get(kind, 0.0) * joules for kind, joules in figures.items() if joules is not None}
     return {kind: joules for kind, joules in known.items() if joules or kind not in STAND_INS}

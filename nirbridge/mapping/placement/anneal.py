@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nirbridge.arrays import Array
+from nirbridge.arrays import Array, weighted_sum
 from nirbridge.mapping.mesh import hops_from_host
 from nirbridge.mapping.placement.board import PlacementBoard
 from nirbridge.mapping.placement.starts import pull_lengths
@@ -72,7 +72,7 @@ def block_costs(board: PlacementBoard, pull: PairwisePulls) -> Array:
 
 def pairwise_cost(board: PlacementBoard, pull: PairwisePulls, cost: Array) -> float:
     """Pairwise cost of a position: every pair once, and the pulls to the host."""
-    return float(cost.sum()) / 2 + float(pull.host @ hops_from_host(board.x, board.y))
+    return float(cost.sum()) / 2 + float(weighted_sum(pull.host, hops_from_host(board.x, board.y)))
 
 
 def swap_changes(
@@ -121,7 +121,7 @@ def _apply(board: PlacementBoard, pull: PairwisePulls, cost: Array, block: int, 
         cost[others] += weights * _lengths(board, b, others)
     for b in moved:
         others, weights = pull.row(b)
-        cost[b] = float(weights @ _lengths(board, b, others))
+        cost[b] = float(weighted_sum(weights, _lengths(board, b, others)))
 
 
 def _lengths(board: PlacementBoard, block: int, others: Array) -> Array:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from nirbridge._types import Progress, no_progress
-from nirbridge.arrays import Array
+from nirbridge.arrays import Array, weighted_sum
 from nirbridge.chips.model import CoreId
 from nirbridge.mapping.mesh import HOST_TILE, tiles_of
 from nirbridge.partitioner.cost.axons import Blocks
@@ -234,7 +234,7 @@ def _best(setup: _Setup, start: Array, budget: MoveBudget, seed: int, progress: 
     from nirbridge.mapping.placement import neuron_kernels as kernels
 
     board = setup.board(start)
-    first = least = float(board.rate @ board.hops)
+    first = least = float(weighted_sum(board.rate, board.hops))
     best = start
     neurons, columns = len(start), board.rows.shape[1]
     trees = 2.0 + 2.0 * len(board.fed) / max(neurons, 1)
@@ -249,7 +249,7 @@ def _best(setup: _Setup, start: Array, budget: MoveBudget, seed: int, progress: 
         heats = unit * np.geomspace(hot, COLD, CHUNKS + 1)
         for k in range(CHUNKS):
             kernels.anneal(board, state, neurons, steps // CHUNKS, heats[k], heats[k + 1])
-            value = float(board.rate @ board.hops)
+            value = float(weighted_sum(board.rate, board.hops))
             if value < least * (1 - 1e-12):
                 least, best = value, board.core[:neurons].copy()
             progress("move neurons", (run + (k + 1) / CHUNKS) / budget.runs)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nirbridge.arrays import Array
+from nirbridge.arrays import Array, weighted_sum
 from nirbridge.mapping.mesh import HOST_TILE
 from nirbridge.mapping.placement.anneal import draw_change
 from nirbridge.mapping.placement.board import PlacementBoard
@@ -39,7 +39,7 @@ class ExactCost:
     @property
     def value(self) -> float:
         """The objective."""
-        return float(self.nets.rate @ self.hops) + LINK_WEIGHT * float(self.loads.max(initial=0.0))
+        return float(weighted_sum(self.nets.rate, self.hops)) + LINK_WEIGHT * float(self.loads.max(initial=0.0))
 
 
 def exact_cost(board: PlacementBoard, nets: Traffic) -> ExactCost:

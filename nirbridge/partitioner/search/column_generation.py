@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from nirbridge.arrays import Array
+from nirbridge.arrays import Array, weighted_sum
 from nirbridge.partitioner.search.layouts import Layout
 from nirbridge.partitioner.search.solver import linear_work, solve, solver_for
 
@@ -166,9 +166,9 @@ def generate(
             # a rough price may miss what still gains: look closely once before giving up
             pattern, most, time = price(problem.vectors, weights, problem.cap, closely, seed)
             spent += time
-        if pattern is None or float(pattern @ duals) <= TOLERANCE:
+        if pattern is None or float(weighted_sum(pattern, duals)) <= TOLERANCE:
             break
-        gain = float(pattern @ duals)
+        gain = float(weighted_sum(pattern, duals))
         if not fixed.any() and most > 0 and np.ceil(linear / gain - TOLERANCE) > best:
             if not np.array_equal(problem.certain, problem.vectors):
                 _, most, time = price(problem.certain, weights, problem.cap, budget, seed)
@@ -186,7 +186,7 @@ def generate(
 
 def _is_known(pattern: Array, patterns: Array, duals: Array) -> bool:
     """True if a pattern cannot improve the master: it is in it already, or its reduced cost is not negative."""
-    return float(pattern @ duals) <= 1 + TOLERANCE or bool((patterns == pattern).all(axis=1).any())
+    return float(weighted_sum(pattern, duals)) <= 1 + TOLERANCE or bool((patterns == pattern).all(axis=1).any())
 
 
 def dive(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nirbridge.arrays import Array
+from nirbridge.arrays import Array, weighted_sum
 from nirbridge.partitioner.cost.axons import Blocks
 from nirbridge.partitioner.cost.connectivity import Explicit, synapses
 from nirbridge.partitioner.cost.sizing import CostModel
@@ -192,7 +192,7 @@ def _refilled(
     costs: StretchCosts, cores: Sequence[Content], weights: Array, rng: np.random.Generator
 ) -> list[Content] | None:
     """The cores after the two least full ones and some others were filled anew; None: that is no better."""
-    full = [float(share(costs, content) @ weights) for content in cores]
+    full = [float(weighted_sum(share(costs, content), weights)) for content in cores]
     most = int(rng.integers(*FREED))
     chosen = {*np.argsort(full, kind="stable")[:2].tolist(), *rng.integers(len(cores), size=most).tolist()}
     stretches = _freed(cores, chosen)
@@ -201,7 +201,7 @@ def _refilled(
     again = fill(costs, stretches, POWERS[int(rng.integers(len(POWERS)))])
     if again is None or len(again) > len(chosen):
         return None
-    after = sum(float(share(costs, content) @ weights) ** 2 for content in again)
+    after = sum(float(weighted_sum(share(costs, content), weights)) ** 2 for content in again)
     if len(again) == len(chosen) and after < sum(full[i] ** 2 for i in chosen):
         return None
     return [*(c for i, c in enumerate(cores) if i not in chosen), *again]

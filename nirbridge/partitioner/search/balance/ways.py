@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 
 from nirbridge._types import Shape
-from nirbridge.arrays import Array
+from nirbridge.arrays import Array, weighted_sum
 from nirbridge.partitioner.cost.sizing import CostModel, numbering_axes
 from nirbridge.partitioner.cost.usage import block_sources
 from nirbridge.partitioner.model import Slice
@@ -159,9 +159,9 @@ def ways_of(costs: StretchCosts, weights: tuple[float, float], groups: Mapping[s
         for ways in _candidates(costs.sizes, name, groups.get(name, 0)):
             share = share_of(costs, ways[len(ways) // 2])
             # whole rows, the first candidate, leave least to cut
-            if share is not None and (best is None or float(share @ weights) < best[0] * CLEAR_GAIN):
+            if share is not None and (best is None or float(weighted_sum(share, weights)) < best[0] * CLEAR_GAIN):
                 words = _words(costs, name, None, float(share[1]))
-                best = float(share @ weights), [_with_words(w, words) for w in ways]
+                best = float(weighted_sum(share, weights)), [_with_words(w, words) for w in ways]
         if best is None:
             return []
         found += best[1]

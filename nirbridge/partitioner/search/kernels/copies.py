@@ -19,7 +19,7 @@ from itertools import product
 
 import numpy as np
 
-from nirbridge.arrays import Array
+from nirbridge.arrays import Array, weighted_sum
 from nirbridge.partitioner.cost.connectivity import Axis
 
 PIXELS_MAX = 16
@@ -107,7 +107,7 @@ def _best_prices(held: Array, stored: Array) -> Array:
         if result.status != 0:
             break
         found = np.maximum(result.x, 0)
-        over = held @ found - stored
+        over = weighted_sum(held, found) - stored
         worst = np.argsort(-over, kind="stable")[:ROWS_ADDED]
         more = [int(i) for i in worst if over[i] > 1e-7]
         if not more:
