@@ -23,6 +23,8 @@ def close(value: Any) -> Any:
 
 @pytest.mark.parametrize("name", SEARCHES)
 def test_a_search_ends_where_it_was_written_down(name: str) -> None:
+    if name.startswith("placements"):
+        pytest.importorskip("numba", reason="written down with the compiled annealing of trees")
     make, case = SEARCHES[name]
     assert make(case) == close(WRITTEN[name])
 

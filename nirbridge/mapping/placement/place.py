@@ -1,8 +1,9 @@
 """Placement of blocks on cores.
 
 Objective (spikes per step): multicast hops, plus ``refine.LINK_WEIGHT`` times the load of the busiest link. Several
-starts (row-major, snakes, Hilbert, greedy), annealing of pairwise pulls, then exact moves and swaps. The work is
-counted in array elements, never in seconds, so a seed and an effort always give the same placement.
+starts (row-major, snakes, Hilbert, greedy), annealing of pairwise pulls, exact moves and swaps, and where numba is
+installed (extra ``fast``) annealing of exact trees. The work is counted in array elements, never in seconds, so a seed
+and an effort always give the same placement.
 """
 
 from __future__ import annotations
@@ -19,25 +20,30 @@ from nirbridge.mapping.placement import starts
 from nirbridge.mapping.placement.anneal import anneal, block_costs, pairwise_cost, step_work
 from nirbridge.mapping.placement.board import PlacementBoard, Sites
 from nirbridge.mapping.placement.refine import WIDTH, ExactCost, exact_cost, refine
+from nirbridge.mapping.placement.tree_moves import NO_TREES, TreeBudget, annealed_trees, is_available, tree_steps
 from nirbridge.mapping.traffic import PairwisePulls, Traffic, pairwise_pulls, traffic
 from nirbridge.partitioner.cost.axons import AxonTable
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementBudget:
-    """Work of one placement: runs, annealing steps a block and entries of exact trees a block, each with its most."""
+    """Work of one placement: runs, annealing steps a block and entries of exact trees a block, each with its most.
+
+    ``trees``: that of the compiled annealing that follows.
+    """
 
     runs: int
     steps_per_block: int
     anneal_work: int
     entries_per_block: int
     entries: int
+    trees: TreeBudget = NO_TREES
 
 
 EFFORTS: Mapping[str, PlacementBudget] = {
-    "fast": PlacementBudget(1, 20, 60_000_000, 30_000, 4_000_000),
-    "default": PlacementBudget(2, 45, 600_000_000, 50_000, 40_000_000),
-    "max": PlacementBudget(6, 400, 6_000_000_000, 1_500_000, 300_000_000),
+    "fast": PlacementBudget(1, 20, 60_000_000, 30_000, 4_000_000, TreeBudget(1, 2_500, 60_000_000)),
+    "default": PlacementBudget(2, 45, 600_000_000, 50_000, 40_000_000, TreeBudget(4, 2_500, 400_000_000)),
+    "max": PlacementBudget(6, 400, 6_000_000_000, 1_500_000, 300_000_000, TreeBudget(12, 10_000, 6_000_000_000)),
 }
 ANNEAL_HEAT, REFINE_HEAT = 0.5, 0.3
 BLOCKS_LEAST = 50
@@ -122,7 +128,20 @@ def search_placement(
             found = refine(found, pull, rng, entries, heat=heat)
         best = min((best, found), key=_value)
         progress("place", (run + 1) / runs)
-    return best.board
+    return _by_trees(best, seed, budget.trees, progress).board
+
+
+def _by_trees(best: ExactCost, seed: int, budget: TreeBudget, progress: Progress) -> ExactCost:
+    """The best position that annealing of exact trees finds, or ``best``."""
+    steps = tree_steps(best.board, best.nets, budget)
+    if steps == 0 or not is_available():
+        return best
+    start = best.board
+    for run in range(budget.runs):
+        found = annealed_trees(start, best.nets, np.random.default_rng([seed, run]), steps)
+        best = best if found is None else min((best, exact_cost(found, best.nets)), key=_value)
+        progress("anneal trees", (run + 1) / budget.runs)
+    return best
 
 
 def _step_entries(nets: Traffic) -> int:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from nirbridge.chips.model import CoreId
 from nirbridge.errors import DoesNotFit, UsageError
+from nirbridge.mapping.placement import place as placing
 from nirbridge.mapping.placement import starts
 from nirbridge.mapping.placement.anneal import anneal, block_costs, pairwise_cost, swap_changes
 from nirbridge.mapping.placement.board import PlacementBoard, Sites
@@ -185,10 +186,11 @@ def test_an_unknown_effort_is_refused() -> None:
         place(table([]), 1, chip(), effort="huge")
 
 
-def test_efforts_grow_and_progress_is_told() -> None:
+def test_efforts_grow_and_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     fast, default, most = (EFFORTS[name] for name in ("fast", "default", "max"))
     for field in ("runs", "steps_per_block", "anneal_work", "entries_per_block", "entries"):
         assert getattr(fast, field) < getattr(default, field) < getattr(most, field)
+    monkeypatch.setattr(placing, "is_available", lambda: False)
     told: list[tuple[str, float | None]] = []
     place(table(layers([2, 2])), 4, chip(), effort="fast", progress=lambda stage, done: told.append((stage, done)))
     assert told == [("place", 0.0), ("place", 1.0)]

@@ -1,0 +1,135 @@
+"""Annealing of exact trees: links and loads kept against a recount, and placements that are never worse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nirbridge.chips.model import CoreId
+from nirbridge.mapping.placement import place as placing
+from nirbridge.mapping.placement import starts, tree_moves
+from nirbridge.mapping.placement.board import PlacementBoard, Sites
+from nirbridge.mapping.placement.place import EFFORTS, place, search_placement
+from nirbridge.mapping.placement.refine import exact_cost
+from nirbridge.mapping.placement.tree_moves import NO_TREES, TreeBudget, annealed_trees, tree_steps
+from nirbridge.mapping.traffic import Traffic, traffic
+from tests.mapping.known_searches import groups
+from tests.mapping.tables import chip, cores_in_rows, group_lists, table
+
+kernels: Any = pytest.importorskip("nirbridge.mapping.placement.tree_kernels")
+
+
+@st.composite
+def positions(draw: st.DrawFn) -> tuple[PlacementBoard, Traffic]:
+    """Two to nine blocks on one or two chips of 3 x 2 tiles with two cores, perhaps one pinned and one core dead."""
+    chips, blocks = draw(st.integers(1, 2)), draw(st.integers(2, 9))
+    on = chip(3, 2, 2, dead=[CoreId(0, 2, 0, 1)] if draw(st.booleans()) else [])
+    pins = {0: CoreId(0, 1, 1, 0)} if draw(st.booleans()) else {}
+    free = [core for core in cores_in_rows(on, chips) if core not in pins.values() and core not in on.dead_cores]
+    board = PlacementBoard.empty(Sites.of(free, on), blocks, pins, on)
+    order = np.random.default_rng(draw(st.integers(0, 99))).permutation(len(free))
+    return starts.in_order(board, order), traffic(table(draw(group_lists(blocks))), blocks)
+
+
+def as_board(start: PlacementBoard, trees: Any) -> PlacementBoard:
+    """The position that a compiled board holds."""
+    board = start.copy()
+    board.put(board.movable, trees.site[board.movable])
+    assert board.block.tolist() == trees.block.tolist()
+    return board
+
+
+@settings(max_examples=60, deadline=None)
+@given(positions(), st.integers(1, 2**63 - 1), st.lists(st.booleans(), min_size=1, max_size=12))
+def test_links_and_loads_brought_up_to_date_are_those_of_the_trees(
+    made: tuple[PlacementBoard, Traffic], seed: int, taken: list[bool]
+) -> None:
+    """Every proposal, kept or taken back, leaves the links, the loads and the busiest link of its position."""
+    start, nets = made
+    trees, state = tree_moves._tree_board(start, nets), np.array([seed], np.uint64)
+    kernels.load_all(trees)
+    for stamp, keep in enumerate(taken, 1):
+        before = exact_cost(as_board(start, trees), nets)
+        moves = kernels.propose(trees, state)
+        kernels.make(trees, moves, False)
+        change, count = 0.0, 0
+        for block in trees.moves[0, :moves].tolist():
+            more, count = kernels.retree(trees, block, stamp, count)
+            change += more
+        kernels.reload(trees, moves, count, False)
+        after = exact_cost(as_board(start, trees), nets)
+        assert trees.links.tolist() == after.hops.tolist()
+        assert kernels.busiest(trees) == pytest.approx(after.loads.max(initial=0.0), abs=1e-9)
+        assert change == pytest.approx(nets.rate @ (after.hops - before.hops), abs=1e-9)
+        if not keep:
+            kernels.reload(trees, moves, count, True)
+            trees.links[trees.changed[:count]] = trees.before[:count]
+            kernels.make(trees, moves, True)
+            assert exact_cost(as_board(start, trees), nets).hops.tolist() == before.hops.tolist()
+            assert kernels.busiest(trees) == pytest.approx(before.loads.max(initial=0.0), abs=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(positions(), st.integers(0, 99))
+def test_the_best_position_costs_what_annealing_says_and_pins_stay(
+    made: tuple[PlacementBoard, Traffic], seed: int
+) -> None:
+    start, nets = made
+    if len(start.movable) == 0 or len(nets.source) == 0:
+        return
+    trees, best = tree_moves._tree_board(start, nets), start.site.copy()
+    kernels.load_all(trees)
+    gain = kernels.anneal(trees, np.array([seed + 1], np.uint64), 400, 0.5, 0.05, best)
+    found = start.copy()
+    found.put(found.movable, best[found.movable])
+    assert exact_cost(found, nets).value == pytest.approx(exact_cost(start, nets).value + gain, abs=1e-6)
+    fixed = np.setdiff1d(np.arange(nets.blocks), start.movable)
+    assert best[fixed].tolist() == start.site[fixed].tolist()
+    better = annealed_trees(start, nets, np.random.default_rng(seed), 400)
+    assert better is None or exact_cost(better, nets).value < exact_cost(start, nets).value
+    again = annealed_trees(start, nets, np.random.default_rng(seed), 400)
+    assert (better is None) == (again is None)
+    assert better is None or again is None or better.site.tolist() == again.site.tolist()
+
+
+def random_board(seed: int) -> tuple[PlacementBoard, Traffic]:
+    """24 blocks with 60 nets on 4 x 3 tiles of two cores."""
+    on = chip(4, 3, 2)
+    return PlacementBoard.empty(Sites.of(cores_in_rows(on), on), 24, {}, on), traffic(table(groups(seed, 24, 60)), 24)
+
+
+def test_no_placement_is_worse_with_trees_and_most_are_better(monkeypatch: pytest.MonkeyPatch) -> None:
+    better = 0
+    for seed in range(12):
+        board, nets = random_board(seed)
+        with_trees = search_placement(board, nets, 0, EFFORTS["fast"], lambda *_: None)
+        monkeypatch.setattr(placing, "is_available", lambda: False)
+        without = search_placement(board, nets, 0, EFFORTS["fast"], lambda *_: None)
+        monkeypatch.undo()
+        values = [exact_cost(found, nets).value for found in (with_trees, without)]
+        assert values[0] <= values[1]
+        better += values[0] < values[1]
+    assert better >= 6
+
+
+def test_steps_of_a_budget() -> None:
+    board, nets = random_board(0)
+    assert tree_steps(board, nets, NO_TREES) == 0
+    assert tree_steps(board, nets, TreeBudget(2, 1_000, 10**9)) == 24_000
+    entries = int((nets.degrees[nets.nets] + 4).sum())
+    step = tree_moves.STEP_ENTRIES + 2 * entries // 24
+    assert tree_steps(board, nets, TreeBudget(2, 1_000, 2 * 9_600 * step)) == 9_600
+    assert tree_steps(board, nets, TreeBudget(2, 1_000, 2 * 9_600 * step - 2)) == 0  # fewer than 400 a block
+    alone = PlacementBoard.empty(board.sites, 1, {}, chip(4, 3, 2))
+    assert tree_steps(alone, traffic(table([]), 1), TreeBudget(2, 1_000, 10**9)) == 0
+
+
+def test_stages_and_runs_are_told() -> None:
+    told: list[tuple[str, float | None]] = []
+    on = chip(4, 3, 2)
+    place(table(groups(3, 24, 60)), 24, on, effort="default", progress=lambda stage, done: told.append((stage, done)))
+    assert [done for stage, done in told if stage == "anneal trees"] == [0.25, 0.5, 0.75, 1.0]
