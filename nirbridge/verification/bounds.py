@@ -162,7 +162,8 @@ class _ConstrainedNeurons:
         self.w, self.far_w = np.where(at_rest, 0.0, self.w), np.where(at_rest, 0.0, self.far_w)
         self.lost = self.lost & ~at_rest
         if f.v_min is not None:
-            self.w, self.far_w = np.maximum(self.w, f.v_min), np.maximum(self.far_w, o.v_min)
+            floor = o.v_min + _FLOATS * np.abs(f.v_min)
+            self.w, self.far_w = np.maximum(self.w, f.v_min), np.maximum(self.far_w, floor)
 
     def _count(self, w: Array) -> Array:
         """Spikes of the real neuron at these membranes."""

@@ -108,6 +108,16 @@ def test_graded_inputs_are_within_the_bound_of_their_rounding() -> None:
     assert found.seen > 1e-4
 
 
+def test_a_floor_above_rest_is_within_the_bound_to_the_last_digit() -> None:
+    """After a spike the membrane lies on the floor, as far from the real one as the floors are apart."""
+    floors = np.random.default_rng(0).uniform(0.01, 0.4, 300)
+    q = in_integers(layer([[0.9]] * 300, lif(a_mem=0.5, v_min=freeze(floors), refractory_steps=2)))
+    values = np.ones((12, 1), np.uint8)
+    [found] = layer_bounds(q, {"in": values}, recorded(q, {"in": values}))
+    assert found.holds
+    assert found.spikes >= 300
+
+
 def changed(recording: Recording, key: tuple[str, str], at: tuple[int, ...], value: int) -> Recording:
     array = recording.arrays[key].copy()
     array[at] = value
