@@ -20,7 +20,7 @@ from nirbridge.mapping.placement import starts
 from nirbridge.mapping.placement.anneal import anneal, block_costs, pairwise_cost, step_work
 from nirbridge.mapping.placement.board import PlacementBoard, Sites
 from nirbridge.mapping.placement.refine import WIDTH, ExactCost, exact_cost, refine
-from nirbridge.mapping.placement.tree_moves import NO_TREES, TreeBudget, annealed_trees, is_available, tree_steps
+from nirbridge.mapping.placement.tree_moves import NO_TREES, TreeBudget, annealed_trees, is_available, runs_and_steps
 from nirbridge.mapping.traffic import PairwisePulls, Traffic, pairwise_pulls, traffic
 from nirbridge.partitioner.cost.axons import AxonTable
 
@@ -42,7 +42,7 @@ class PlacementBudget:
 
 EFFORTS: Mapping[str, PlacementBudget] = {
     "fast": PlacementBudget(1, 20, 60_000_000, 30_000, 4_000_000, TreeBudget(1, 2_500, 60_000_000)),
-    "default": PlacementBudget(2, 45, 600_000_000, 50_000, 40_000_000, TreeBudget(4, 2_500, 400_000_000)),
+    "default": PlacementBudget(2, 45, 600_000_000, 50_000, 40_000_000, TreeBudget(4, 2_500, 200_000_000)),
     "max": PlacementBudget(6, 400, 6_000_000_000, 1_500_000, 300_000_000, TreeBudget(12, 10_000, 6_000_000_000)),
 }
 ANNEAL_HEAT, REFINE_HEAT = 0.5, 0.3
@@ -133,14 +133,14 @@ def search_placement(
 
 def _by_trees(best: ExactCost, seed: int, budget: TreeBudget, progress: Progress) -> ExactCost:
     """The best position that annealing of exact trees finds, or ``best``."""
-    steps = tree_steps(best.board, best.nets, budget)
-    if steps == 0 or not is_available():
+    runs, steps = runs_and_steps(best.board, best.nets, budget)
+    if runs == 0 or not is_available():
         return best
     start = best.board
-    for run in range(budget.runs):
+    for run in range(runs):
         found = annealed_trees(start, best.nets, np.random.default_rng([seed, run]), steps)
         best = best if found is None else min((best, exact_cost(found, best.nets)), key=_value)
-        progress("anneal trees", (run + 1) / budget.runs)
+        progress("anneal trees", (run + 1) / runs)
     return best
 
 

@@ -39,15 +39,20 @@ NO_TREES = TreeBudget()
 """No run."""
 
 
-def tree_steps(board: PlacementBoard, nets: Traffic, budget: TreeBudget) -> int:
-    """Steps of each run of a budget; 0 where there are too few to be of use."""
+def runs_and_steps(board: PlacementBoard, nets: Traffic, budget: TreeBudget) -> tuple[int, int]:
+    """Runs, and the steps of each; none where there would be too few steps to be of use.
+
+    Fewer runs in full come before more short ones.
+    """
     blocks = len(board.movable)
     if budget.runs == 0 or blocks < 2 or len(nets.source) == 0:
-        return 0
+        return 0, 0
     entries = np.bincount(nets.entry_nets(), minlength=len(nets.source)) + 4
     step = STEP_ENTRIES + 2 * int(entries[nets.nets].sum()) // nets.blocks
-    steps = min(budget.entries // budget.runs // step, budget.steps_per_block * blocks)
-    return steps if steps >= STEPS_LEAST * blocks else 0
+    steps = min(budget.entries // step, budget.steps_per_block * blocks)
+    if steps < STEPS_LEAST * blocks:
+        return 0, 0
+    return min(budget.runs, budget.entries // step // steps), steps
 
 
 def annealed_trees(board: PlacementBoard, nets: Traffic, rng: np.random.Generator, steps: int) -> PlacementBoard | None:

@@ -15,7 +15,7 @@ from nirbridge.mapping.placement import starts, tree_moves
 from nirbridge.mapping.placement.board import PlacementBoard, Sites
 from nirbridge.mapping.placement.place import EFFORTS, place, search_placement
 from nirbridge.mapping.placement.refine import exact_cost
-from nirbridge.mapping.placement.tree_moves import NO_TREES, TreeBudget, annealed_trees, tree_steps
+from nirbridge.mapping.placement.tree_moves import NO_TREES, TreeBudget, annealed_trees, runs_and_steps
 from nirbridge.mapping.traffic import Traffic, traffic
 from tests.mapping.known_searches import groups
 from tests.mapping.tables import chip, cores_in_rows, group_lists, table
@@ -116,16 +116,18 @@ def test_no_placement_is_worse_with_trees_and_most_are_better(monkeypatch: pytes
     assert better >= 6
 
 
-def test_steps_of_a_budget() -> None:
+def test_runs_and_steps_of_a_budget() -> None:
     board, nets = random_board(0)
-    assert tree_steps(board, nets, NO_TREES) == 0
-    assert tree_steps(board, nets, TreeBudget(2, 1_000, 10**9)) == 24_000
+    assert runs_and_steps(board, nets, NO_TREES) == (0, 0)
+    assert runs_and_steps(board, nets, TreeBudget(2, 1_000, 10**9)) == (2, 24_000)
     entries = int((nets.degrees[nets.nets] + 4).sum())
     step = tree_moves.STEP_ENTRIES + 2 * entries // 24
-    assert tree_steps(board, nets, TreeBudget(2, 1_000, 2 * 9_600 * step)) == 9_600
-    assert tree_steps(board, nets, TreeBudget(2, 1_000, 2 * 9_600 * step - 2)) == 0  # fewer than 400 a block
+    assert runs_and_steps(board, nets, TreeBudget(2, 1_000, 2 * 24_000 * step)) == (2, 24_000)
+    assert runs_and_steps(board, nets, TreeBudget(2, 1_000, 2 * 24_000 * step - 1)) == (1, 24_000)
+    assert runs_and_steps(board, nets, TreeBudget(2, 1_000, 9_600 * step)) == (1, 9_600)
+    assert runs_and_steps(board, nets, TreeBudget(2, 1_000, 9_600 * step - 1)) == (0, 0)  # fewer than 400 a block
     alone = PlacementBoard.empty(board.sites, 1, {}, chip(4, 3, 2))
-    assert tree_steps(alone, traffic(table([]), 1), TreeBudget(2, 1_000, 10**9)) == 0
+    assert runs_and_steps(alone, traffic(table([]), 1), TreeBudget(2, 1_000, 10**9)) == (0, 0)
 
 
 def test_stages_and_runs_are_told() -> None:
