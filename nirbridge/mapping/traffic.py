@@ -52,7 +52,7 @@ def traffic(axons: AxonTable, blocks: int) -> Traffic:
     degrees = np.bincount(group, minlength=len(rates))
     ptr = np.concatenate(([0], np.cumsum(degrees)))
     used = np.flatnonzero(degrees)
-    first, of = _alike(source[used], ptr, targets, used)
+    first, of = alike(source[used], ptr, targets, used)
     rate = np.bincount(of, rates[used], len(first))
     source, (entries, counts) = source[used[first]], gather(ptr, used[first])
     ptr, targets = np.concatenate(([0], np.cumsum(counts))).astype(np.int64), targets[entries]
@@ -60,7 +60,7 @@ def traffic(axons: AxonTable, blocks: int) -> Traffic:
     return Traffic(blocks, source, rate, ptr, targets, net_ptr, nets)
 
 
-def _alike(source: Array, ptr: Array, targets: Array, used: Array) -> tuple[Array, Array]:
+def alike(source: Array, ptr: Array, targets: Array, used: Array) -> tuple[Array, Array]:
     """Groups ``used`` of one source and the same targets: the place of the first of each, and the number of each group.
 
     Lists of one length are compared as rows of bytes.

@@ -1,0 +1,91 @@
+"""All sets of a few blocks, and the summed rates of the nets that touch each of them.
+
+Sets of k blocks are in colexicographic order: by the last block, then by the set of the other k - 1 blocks. So the sets
+within the first d blocks come first, and the sets whose last block is d follow them, one for each set of k - 1 of the
+first d blocks. The rate of a set with last block d is that of the others, plus that of d, less the rate of the nets of
+d that touch the others too: a sum of the same kind over fewer nets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import comb
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.mapping.traffic import gather
+
+
+def count_sets(blocks: int, most: int) -> int:
+    """Number of sets of 1 to ``most`` of ``blocks`` blocks."""
+    return sum(comb(blocks, size) for size in range(1, most + 1))
+
+
+def chunks(blocks: int, size: int) -> Iterator[tuple[int, slice]]:
+    """Each last block of a set of ``size`` blocks, and where the sets with it are."""
+    for last in range(size - 1, blocks):
+        yield last, slice(comb(last, size), comb(last + 1, size))
+
+
+def sums(values: Array, size: int, blocks: int) -> Array:
+    """Sum of ``values`` over each set of ``size`` of the first ``blocks`` blocks."""
+    if size == 1:
+        return values[:blocks].copy()
+    others, out = sums(values, size - 1, blocks - 1), np.empty(comb(blocks, size))
+    for last, span in chunks(blocks, size):
+        np.add(others[: span.stop - span.start], values[last], out=out[span])
+    return out
+
+
+def members(places: Array, size: int, blocks: int) -> Array:
+    """Blocks [places, size] of the sets at some places of the order, ascending."""
+    found = np.empty((len(places), size), np.int64)
+    for k in range(size, 0, -1):
+        first = np.array([comb(last, k) for last in range(blocks + 1)], np.int64)
+        found[:, k - 1] = np.searchsorted(first, places, side="right") - 1
+        places = places - first[found[:, k - 1]]
+    return found
+
+
+class Coverage:
+    """Nets as lists of blocks ``ends[ptr[net]:ptr[net + 1]]`` (ascending), each with a rate."""
+
+    def __init__(self, blocks: int, ptr: Array, ends: Array, rate: Array) -> None:
+        self.ptr, self.ends, self.rate = ptr, ends, rate
+        degrees = np.diff(ptr)
+        net = np.repeat(np.arange(len(rate), dtype=np.int64), degrees)
+        by_block = np.argsort(ends, kind="stable")
+        self._of = np.split(net[by_block], np.cumsum(np.bincount(ends, minlength=blocks))[:-1])
+        self._first = ends[ptr[:-1]]
+        place = np.arange(len(ends), dtype=np.int64) - ptr[net]
+        high = np.repeat(np.arange(len(ends), dtype=np.int64), place)  # each end with those before it
+        low = np.arange(len(high), dtype=np.int64) - np.repeat(np.cumsum(place) - place, place) + ptr[net[high]]
+        self._pair = ends[high] * (ends[high] - 1) // 2 + ends[low]
+        pairs = degrees * (degrees - 1) // 2
+        self._pair_ptr = np.concatenate(([0], np.cumsum(pairs))).astype(np.int64)
+        self._low, self._high = np.tril_indices(blocks, -1)[::-1]
+
+    def rates(self, nets: Array, size: int, blocks: int) -> Array:
+        """Rate of those of ``nets`` that touch each set of ``size`` of the first ``blocks`` blocks."""
+        single = self._added_up(self.ptr, self.ends, nets, len(self._of))
+        if size == 1:
+            return single[:blocks]
+        count = comb(blocks, size)
+        if size == 2:
+            both = self._added_up(self._pair_ptr, self._pair, nets, count)[:count]
+            return single[self._low[:count]] + single[self._high[:count]] - both
+        others, out = self.rates(nets, size - 1, blocks - 1), np.empty(count)
+        is_in = np.zeros(len(self.rate), bool)
+        is_in[nets] = True
+        for last, span in chunks(blocks, size):
+            np.add(others[: span.stop - span.start], single[last], out=out[span])
+            shared = self._of[last][is_in[self._of[last]]]
+            shared = shared[self._first[shared] < last]
+            if len(shared):
+                out[span] -= self.rates(shared, size - 1, last)
+        return out
+
+    def _added_up(self, ptr: Array, keys: Array, nets: Array, count: int) -> Array:
+        entries, counts = gather(ptr, nets)
+        return np.bincount(keys[entries], np.repeat(self.rate[nets], counts), count)
