@@ -1,0 +1,113 @@
+"""Random chains of convolutions on loihi1: hops of the placement beside the proved lower bound on them.
+
+``python -m benchmarks.chains --seeds 0:40`` prints a row for each chain that fits on one chip, and the
+largest ratio at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import nir
+import numpy as np
+
+from benchmarks.nets import Conv, Dense, Pool, feedforward, mixed
+from nirbridge.chips import read_chip
+from nirbridge.errors import DoesNotFit
+from nirbridge.network.nir.from_nir import from_nir
+from nirbridge.pipeline import MapOptions, map_network
+
+CHANNELS = (4, 8, 12, 16, 24, 32, 48, 64)
+SIDE_LEAST = 5
+"""Pictures stay at least as wide: smaller ones are neither pooled nor strided."""
+CELLS_MOST = 40_000
+"""Neurons of one layer; channels are halved until they fit."""
+WANTED = 1.5
+
+
+def chain(seed: int) -> nir.NIRGraph:
+    """2 to 8 convolutions on 8 to 34 pixels a side, some strided or pooled, with or without a dense readout."""
+    rng = np.random.default_rng(seed)
+    side, layers = int(rng.integers(8, 35)), []
+    shape = (int(rng.integers(1, 4)), side, side)
+    for _ in range(int(rng.integers(2, 9))):
+        conv, side = _conv(rng, side)
+        layers.append(conv)
+        if side >= 2 * SIDE_LEAST and rng.random() < 0.2:
+            layers.append(Pool())
+            side //= 2
+    if rng.random() < 0.5:
+        layers.append(Dense(int(rng.integers(10, 101))))
+    return feedforward(shape, layers)
+
+
+def _conv(rng: np.random.Generator, side: int) -> tuple[Conv, int]:
+    """A convolution of a picture of ``side`` pixels a side, and the side of its result."""
+    channels, kernel = int(rng.choice(CHANNELS)), int(rng.choice((3, 5)))
+    stride = 2 if side >= 2 * SIDE_LEAST and rng.random() < 0.25 else 1
+    padding = kernel // 2 if side < SIDE_LEAST + kernel or rng.random() < 0.6 else 0
+    side = (side + 2 * padding - kernel) // stride + 1
+    while channels * side * side > CELLS_MOST:
+        channels //= 2
+    return Conv(channels, kernel, stride, padding), side
+
+
+def networks(seeds: range) -> Iterator[tuple[str, Callable[[], nir.NIRGraph]]]:
+    """Random chains, and those of the suite."""
+    for seed in seeds:
+        yield f"chain-{seed}", partial(chain, seed)
+    for layers in (8, 16, 32):
+        yield f"mixed-{layers}", partial(mixed, layers)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One mapped chain; ``seconds``: CPU time of the mapping, its bounds and the placement included."""
+
+    name: str
+    blocks: int
+    hops: float
+    bound: float
+    seconds: float
+
+    @property
+    def ratio(self) -> float:
+        """Hops in units of the bound; 1 where the placement takes none."""
+        return 1.0 if self.hops == 0 else self.hops / self.bound if self.bound > 0 else float("inf")
+
+
+def measure(name: str, graph: nir.NIRGraph) -> Row | None:
+    """Map a chain on one loihi1; None where it does not fit."""
+    net, start = from_nir(graph), time.process_time()
+    try:
+        mapped = map_network(net, read_chip("loihi1"), MapOptions(method="packed", placement_only=True))
+    except DoesNotFit:
+        return None
+    costs, seconds = mapped.costs, time.process_time() - start
+    return Row(name, len(mapped.cores), costs.multicast_hops_per_step, costs.traffic_lower_bound, seconds)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", default="0:40", metavar="FROM:TO", help="seeds of the random chains")
+    first, last = (int(n) for n in parser.parse_args().seeds.split(":"))
+    rows: list[Row] = []
+    print(f"{'network':>10} {'blocks':>6} {'hops':>9} {'bound':>9} {'ratio':>6} {'CPU s':>6}")
+    for name, build in networks(range(first, last)):
+        row = measure(name, build())
+        if row is None:
+            print(f"{name:>10} does not fit", flush=True)
+            continue
+        rows.append(row)
+        line = f"{name:>10} {row.blocks:6} {row.hops:9.1f} {row.bound:9.1f} {row.ratio:6.3f} {row.seconds:6.1f}"
+        print(line, flush=True)
+    above = sum(row.ratio > WANTED for row in rows)
+    print(f"largest ratio {max(row.ratio for row in rows):.3f}; {above} of {len(rows)} above {WANTED}")
+
+
+if __name__ == "__main__":
+    main()
