@@ -16,7 +16,8 @@ Pairs with the host are charged to the host.
 4. *Connection.* n blocks that nets connect lie on at least ``ceil(n / c)`` tiles, and nets that reach t tiles each with
    a tree of at least t - 1 links connect no more: so nets of one spike each need ``ceil(n / c) - 1`` links together.
    With rates, the nets of rate x or more for every x from 0 up, added up (an integral over x).
-5. *Sets.* A net on t tiles needs t - 1 links, and tiles part the blocks into sets of at most c (``tile_bound``).
+5. *Sets.* A net on t tiles needs t - 1 links, from the host t where none of them is the host's, and tiles part the
+   blocks into sets of at most c (``tile_bound``).
 """
 
 from __future__ import annotations
