@@ -12,28 +12,28 @@ partitioning. The program starts with the sets of one block; the sets that its p
 is. Every set is looked at in each round, and the prices are scaled down until every set holds, so that the bound rests
 neither on the solver nor on the last round.
 
-More blocks than ``SETS_MAX`` allows are cut into windows, with each net in the window of most of its ends. Nets that
-take most work for their rate are left out beyond ``WORK_MAX``. Both only lower the bound.
+More blocks than ``SETS_MAX`` allows are cut into windows, with each net in the window of most of its ends: a net
+touches no fewer tiles than some of its blocks do. Nets that take most work for their rate are left out beyond
+``WORK_MAX``. Both only lower the bound.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import comb
 
 import numpy as np
 from scipy import sparse
 
 from nirbridge.arrays import Array
-from nirbridge.mapping.tile_sets import Coverage, chunks, count_sets, members, sums
-from nirbridge.mapping.traffic import Traffic, alike, gather
-from nirbridge.partitioner.cost.axons import HOST
+from nirbridge.mapping.tile_nets import TouchingNets
+from nirbridge.mapping.tile_sets import Coverage, chunks, members, sums
+from nirbridge.mapping.traffic import Traffic
 
 SETS_MAX = 11_100_000
-"""Sets of blocks that are looked at in one window: those of up to 4 of 128 blocks, of a chip of loihi1."""
+"""Sets of blocks that are looked at in each round: those of up to 4 of 128 blocks, of a chip of loihi1."""
 WORK_MAX = 30_000_000
-"""Sets of blocks of the same net that are looked at, over all nets."""
-ROWS_MORE = 4
+"""Sets of as many blocks as a tile holds, all of one net, over the nets of a window: the work of their rates."""
+ROWS_MORE = 8
 """Rows added in each round for each last block of a set, each size and each kind of tile."""
 ROUNDS_MAX = 80
 UNIT = 1000.0
@@ -46,71 +46,11 @@ def tile_bound(nets: Traffic, per_tile: int) -> float:
     """The bound; 0 where a tile holds one block."""
     if per_tile < 2 or len(nets.source) == 0:
         return 0.0
-    return sum(_window_bound(window, per_tile) for window in _windows(_ends(nets), per_tile))
+    windows = TouchingNets.of_traffic(nets).affordable(2, WORK_MAX).windows(per_tile, SETS_MAX)
+    return sum(_window_bound(window.affordable(per_tile, WORK_MAX), per_tile) for window in windows)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Nets:
-    """Nets as the blocks that they touch, ``ends[ptr[net]:ptr[net + 1]]`` ascending; those of the host are marked."""
-
-    blocks: int
-    ptr: Array
-    ends: Array
-    rate: Array
-    is_host: Array
-
-    def within(self, first: int, stop: int, owned: Array) -> _Nets:
-        """The nets ``owned``, without their blocks outside [first, stop); alike ones are added up."""
-        entries, counts = gather(self.ptr, owned)
-        net, ends = np.repeat(owned, counts), self.ends[entries]
-        inside = (ends >= first) & (ends < stop)
-        degrees = np.bincount(net[inside], minlength=len(self.rate))
-        degrees[~self.is_host & (degrees < 2)] = 0
-        inside &= degrees[net] > 0
-        ptr, ends = np.concatenate(([0], np.cumsum(degrees))).astype(np.int64), ends[inside] - first
-        used = np.flatnonzero(degrees)
-        same, of = alike(self.is_host[used].astype(np.int64), ptr, ends, used)
-        kept = used[same]
-        entries, counts = gather(ptr, kept)
-        rate = np.bincount(of, self.rate[used], len(kept))
-        ptr = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-        return _Nets(stop - first, ptr, ends[entries], rate, self.is_host[kept])
-
-
-def _ends(nets: Traffic) -> _Nets:
-    """The nets over those blocks that some net touches."""
-    net, is_host = nets.entry_nets(), nets.source == HOST
-    net = np.concatenate((net, np.flatnonzero(~is_host)))
-    used, block = np.unique(np.concatenate((nets.targets, nets.source[~is_host])), return_inverse=True)
-    order = np.lexsort((block, net))
-    ptr = np.concatenate(([0], np.cumsum(np.bincount(net, minlength=len(nets.source))))).astype(np.int64)
-    return _Nets(len(used), ptr, block[order].astype(np.int64), nets.rate, is_host)
-
-
-def _windows(nets: _Nets, per_tile: int) -> list[_Nets]:
-    """The nets in windows of neighbouring blocks whose sets are few enough, each net in one of them."""
-    count = 1
-    while count_sets(-(-nets.blocks // count), per_tile) > SETS_MAX:
-        count += 1
-    width = -(-nets.blocks // count)
-    net = np.repeat(np.arange(len(nets.rate)), np.diff(nets.ptr))
-    ends = np.bincount(net * count + nets.ends // width, minlength=len(nets.rate) * count).reshape(-1, count)
-    window = np.argmax(ends, axis=1)
-    bounds = [(i * width, min((i + 1) * width, nets.blocks)) for i in range(count)]
-    inside = [nets.within(first, stop, np.flatnonzero(window == i)) for i, (first, stop) in enumerate(bounds)]
-    return [_affordable(window, per_tile) for window in inside]
-
-
-def _affordable(nets: _Nets, per_tile: int) -> _Nets:
-    """The nets that take least work for their rate, while there is work left."""
-    degrees = np.diff(nets.ptr)
-    work = np.array([comb(int(degree), min(int(degree), max(per_tile, 2))) for degree in degrees], np.float64)
-    order = np.argsort(work / nets.rate, kind="stable")
-    kept = np.sort(order[np.cumsum(work[order]) <= WORK_MAX])
-    return nets if len(kept) == len(work) else nets.within(0, nets.blocks, kept)
-
-
-def _window_bound(nets: _Nets, per_tile: int) -> float:
+def _window_bound(nets: TouchingNets, per_tile: int) -> float:
     if nets.blocks <= per_tile or len(nets.rate) == 0:
         return 0.0
     tiles = _Tiles.of_nets(nets, per_tile)
@@ -164,7 +104,7 @@ class _Tiles:
     host_cost: list[Array]
 
     @classmethod
-    def of_nets(cls, nets: _Nets, per_tile: int) -> _Tiles:
+    def of_nets(cls, nets: TouchingNets, per_tile: int) -> _Tiles:
         """The sets of up to ``per_tile`` blocks."""
         coverage = Coverage(nets.blocks, nets.ptr, nets.ends, nets.rate)
         host, inner = np.flatnonzero(nets.is_host), np.flatnonzero(~nets.is_host)

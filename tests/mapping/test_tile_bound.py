@@ -14,6 +14,7 @@ from nirbridge.chips import read_chip
 from nirbridge.chips.model import CoreId
 from nirbridge.mapping import tile_bound as module
 from nirbridge.mapping.tile_bound import tile_bound
+from nirbridge.mapping.tile_sets import count_sets
 from nirbridge.mapping.traffic import traffic
 from nirbridge.network.nir.from_nir import from_nir
 from nirbridge.partitioner.cost.axons import HOST
@@ -132,17 +133,24 @@ def test_windows_and_nets_of_much_work(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tile_bound(nets, 4) == pytest.approx(3.0 + 0.03)
     monkeypatch.setattr(module, "WORK_MAX", 100)
     assert tile_bound(nets, 4) == pytest.approx(3.0)
-    monkeypatch.setattr(module, "SETS_MAX", module.count_sets(8, 4))
-    assert tile_bound(nets, 4) == pytest.approx(2.0 + 0.01)
+    monkeypatch.setattr(module, "SETS_MAX", 2 * count_sets(8, 4))
+    assert tile_bound(nets, 4) == pytest.approx(2.0)
     monkeypatch.setattr(module, "WORK_MAX", 0)
     assert tile_bound(nets, 4) == 0.0
+
+
+def test_windows_keep_blocks_together_that_share_traffic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two chains whose blocks take turns are a window each."""
+    nets = traffic(table([(b, 1.0, [b + 2]) for b in range(14)]), 16)
+    monkeypatch.setattr(module, "SETS_MAX", 2 * count_sets(8, 4))
+    assert tile_bound(nets, 4) == pytest.approx(2.0)
 
 
 def test_what_holds_in_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     rng, positive = np.random.default_rng(6), 0
     for _ in range(60):
         blocks, most = int(rng.integers(4, 9)), int(rng.integers(2, 4))
-        monkeypatch.setattr(module, "SETS_MAX", module.count_sets(int(rng.integers(2, 6)), most))
+        monkeypatch.setattr(module, "SETS_MAX", count_sets(int(rng.integers(4, 8)), most))
         monkeypatch.setattr(module, "ROUNDS_MAX", int(rng.integers(1, 4)))
         groups = random_groups(rng, blocks, 12)
         found = tile_bound(traffic(table(groups), blocks), most)
