@@ -39,7 +39,7 @@ def test_a_measured_chain() -> None:
 
 def test_a_chain_that_does_not_fit_has_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
-        raise DoesNotFit([])
+        raise DoesNotFit.of("network", "129 blocks", "128 cores")
 
     monkeypatch.setattr("benchmarks.chains.map_network", refuse)
     assert measure("chain-2", chain(2)) is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from nirbridge.mapping.tile_nets import TouchingNets
 from nirbridge.mapping.traffic import traffic
