@@ -3,14 +3,15 @@
 A tree has a link for each of its tiles but the source's. So a net that touches t tiles takes at least t - 1 links, and
 a net of the host at least one for each touched tile that is not the host's. Added up over tiles, a placement takes at
 least the rates of the nets that touch each tile, on the host's tile without those of the host, less the rate of each
-net between blocks once. Tiles part the blocks into sets S of at most c. With a price p per block, and m >= 0, such that
+net between blocks once. Tiles part n blocks into sets S of at most c, at least ceil(n / c) of them. With a price p per
+block, a price q per tile, and m, all at least 0, such that
 
-    p(S) <= rate of the nets that touch S,  and  p(S) - m <= rate of the nets between blocks that touch S
+    p(S) + q <= rate of the nets that touch S,  and  p(S) + q - m <= rate of the nets between blocks that touch S
 
-for all sets, the sum of all prices, less m and the rates of the nets between blocks, is a bound: the dual of a set
-partitioning. The program starts with the sets of one block; the sets that its prices break most are added until none
-is. Every set is looked at in each round, and the prices are scaled down until every set holds, so that the bound rests
-neither on the solver nor on the last round.
+for all sets, the sum of all p, plus ceil(n / c) times q, less m and the rates of the nets between blocks, is a bound:
+the dual of a set partitioning. The program starts with the sets of one block; the sets that its prices break most are
+added until none is. Every set is looked at in each round, and the prices are scaled down until every set holds, so that
+the bound rests neither on the solver nor on the last round.
 
 More blocks than ``SETS_MAX`` allows are cut into windows, with each net in the window of most of its ends: a net
 touches no fewer tiles than some of its blocks do. Nets that take most work for their rate are left out beyond
@@ -55,14 +56,15 @@ def _window_bound(nets: TouchingNets, per_tile: int) -> float:
         return 0.0
     tiles = _Tiles.of_nets(nets, per_tile)
     unit = max(float(cost.max()) for cost in tiles.cost) / UNIT
-    rows, best = tiles.first_rows(), 0.0
+    rows, best, least = tiles.first_rows(), 0.0, -(-nets.blocks // per_tile)
     once = float(nets.rate[~nets.is_host].sum()) / ROUNDED_DOWN
     for _ in range(ROUNDS_MAX):
-        solved = _prices(rows, tiles.blocks, unit)
-        if solved is None:
+        prices = _solved(rows, tiles.blocks, unit, least)
+        if prices is None:
             break
-        more, scale, host_excess = tiles.broken(*solved, TOLERANCE * UNIT * unit)
-        best = max(best, ROUNDED_DOWN * scale * float(solved[0].sum()) - host_excess / ROUNDED_DOWN - once)
+        more, scale, host_excess = tiles.broken(prices, TOLERANCE * UNIT * unit)
+        paid = float(prices.of_block.sum()) + least * prices.of_tile
+        best = max(best, ROUNDED_DOWN * scale * paid - host_excess / ROUNDED_DOWN - once)
         if not more:
             break
         rows += more
@@ -78,21 +80,32 @@ class _Rows:
     of_host: bool
 
 
-def _prices(rows: list[_Rows], blocks: int, unit: float) -> tuple[Array, float] | None:
-    """Prices of blocks and m, all at least 0, of the largest sum of prices less m; None where the solver gives up."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Prices:
+    """p, q and m."""
+
+    of_block: Array
+    of_tile: float
+    of_host: float
+
+
+def _solved(rows: list[_Rows], blocks: int, unit: float, least: int) -> _Prices | None:
+    """The prices of the largest bound where only these rows hold, for ``least`` tiles; None: the solver gives up."""
     from scipy.optimize import linprog
 
-    sets = [np.pad(r.sets, ((0, 0), (0, int(r.of_host))), constant_values=blocks) for r in rows]
+    host, tile = blocks, blocks + 1
+    sets = [np.pad(r.sets, ((0, 0), (0, int(r.of_host))), constant_values=host) for r in rows]
+    sets = [np.pad(own, ((0, 0), (0, 1)), constant_values=tile) for own in sets]
     pointers = np.concatenate([np.full(len(s), s.shape[1]) for s in sets]).cumsum()
     places = np.concatenate([s.ravel() for s in sets])
-    signs = np.where(places == blocks, -1.0, 1.0)
-    matrix = sparse.csr_array((signs, places, np.append(0, pointers)), shape=(len(pointers), blocks + 1))
-    goal = np.append(np.full(blocks, -1.0), 1.0)
+    signs = np.where(places == host, -1.0, 1.0)
+    matrix = sparse.csr_array((signs, places, np.append(0, pointers)), shape=(len(pointers), blocks + 2))
+    goal = np.append(np.full(blocks, -1.0), (1.0, -least))
     result = linprog(goal, A_ub=matrix, b_ub=np.concatenate([r.cost for r in rows]) / unit, method="highs")
     if result.status != 0:
         return None
     found = unit * np.maximum(result.x, 0.0)
-    return found[:-1], float(found[-1])
+    return _Prices(found[:blocks], float(found[tile]), float(found[host]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,16 +133,16 @@ class _Tiles:
         single = np.arange(self.blocks)[:, None]
         return [_Rows(single, self.cost[0], False), _Rows(single, self.host_cost[0], True)]
 
-    def broken(self, prices: Array, m: float, allowed: float) -> tuple[list[_Rows], float, float]:
+    def broken(self, prices: _Prices, allowed: float) -> tuple[list[_Rows], float, float]:
         """Rows that break most, the scale at which all sets hold but the host's, and the m that those need then."""
         found, scale, excess = [], 1.0, 0.0
         for size, (cost, host_cost) in enumerate(zip(self.cost, self.host_cost, strict=True), start=1):
-            others = sums(prices, size - 1, self.blocks - 1) if size > 1 else np.zeros(1)
+            others = sums(prices.of_block, size - 1, self.blocks - 1) if size > 1 else np.zeros(1)
             for last, span in chunks(self.blocks, size):
-                paid = others[: span.stop - span.start] + prices[last]
+                paid = others[: span.stop - span.start] + (prices.of_block[last] + prices.of_tile)
                 over, over_host = paid - cost[span], paid - host_cost[span]
                 found += self._worst(over, cost, span, size, allowed)
-                found += self._worst(over_host - m, host_cost, span, size, allowed, of_host=True)
+                found += self._worst(over_host - prices.of_host, host_cost, span, size, allowed, of_host=True)
                 excess = max(excess, float(over_host.max()))
                 at = np.flatnonzero(over > 0)
                 scale = min(scale, float(np.min(cost[span][at] / paid[at], initial=1.0)))
