@@ -26,7 +26,7 @@ SIDE_LEAST = 5
 """Pictures stay at least as wide: smaller ones are neither pooled nor strided."""
 CELLS_MOST = 40_000
 """Neurons of one layer; channels are halved until they fit."""
-WANTED = 1.5
+RATIO_MOST = 1.5
 
 
 def chain(seed: int) -> nir.NIRGraph:
@@ -105,8 +105,8 @@ def main() -> None:
         rows.append(row)
         line = f"{name:>10} {row.blocks:6} {row.hops:9.1f} {row.bound:9.1f} {row.ratio:6.3f} {row.seconds:6.1f}"
         print(line, flush=True)
-    above = sum(row.ratio > WANTED for row in rows)
-    print(f"largest ratio {max(row.ratio for row in rows):.3f}; {above} of {len(rows)} above {WANTED}")
+    above = sum(row.ratio > RATIO_MOST for row in rows)
+    print(f"largest ratio {max(row.ratio for row in rows):.3f}; {above} of {len(rows)} above {RATIO_MOST}")
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def _window_bound(nets: TouchingNets, per_tile: int) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Rows:
-    """Sets of blocks [rows, size] and what each may cost in prices; on the host's tile, or on others."""
+    """Sets of blocks [rows, size] and the most that the prices of each may sum to; on the host's tile, or on others."""
 
     sets: Array
     cost: Array

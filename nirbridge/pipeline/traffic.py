@@ -26,7 +26,8 @@ def with_moved_neurons(
 
     ``place``: ``pipeline.map.place_partition``. Maps with pinned populations keep their neurons where they are.
     """
-    from nirbridge.mapping.placement.neuron_moves import is_available, move_neurons
+    from nirbridge.mapping.placement.compiled import is_available
+    from nirbridge.mapping.placement.neuron_moves import move_neurons
     from nirbridge.mapping.rates import assumed_rates
     from nirbridge.partitioner.cost.sizing import cost_model
     from nirbridge.partitioner.ordering import in_orders, ordered_network

@@ -157,7 +157,7 @@ def test_windows_keep_blocks_together_that_share_traffic(monkeypatch: pytest.Mon
     assert tile_bound(nets, 4) == pytest.approx(2.0)
 
 
-def test_what_holds_in_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bounds_of_windows_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     rng, positive = np.random.default_rng(6), 0
     for _ in range(60):
         blocks, most = int(rng.integers(4, 9)), int(rng.integers(2, 4))

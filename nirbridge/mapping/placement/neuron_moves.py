@@ -17,6 +17,7 @@ from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array, weighted_sum
 from nirbridge.chips.model import CoreId
 from nirbridge.mapping.mesh import HOST_TILE, tiles_of
+from nirbridge.mapping.placement.compiled import is_available
 from nirbridge.partitioner.cost.axons import Blocks
 from nirbridge.partitioner.cost.neurons import NeuronLists, neuron_lists, slices_of, total_synapses
 from nirbridge.partitioner.cost.resources import limits
@@ -55,15 +56,6 @@ class Moved:
 
     blocks: Blocks
     cores: tuple[CoreId, ...]
-
-
-def is_available() -> bool:
-    """True if the compiled search can be loaded (extra ``fast``)."""
-    try:
-        from nirbridge.mapping.placement import neuron_kernels  # noqa: F401
-    except ImportError:
-        return False
-    return True
 
 
 def move_neurons(

@@ -19,8 +19,9 @@ from nirbridge.errors import Diagnostic, DoesNotFit, UsageError, counted, did_yo
 from nirbridge.mapping.placement import starts
 from nirbridge.mapping.placement.anneal import anneal, block_costs, pairwise_cost, step_work
 from nirbridge.mapping.placement.board import PlacementBoard, Sites
+from nirbridge.mapping.placement.compiled import is_available
 from nirbridge.mapping.placement.refine import WIDTH, ExactCost, exact_cost, refine
-from nirbridge.mapping.placement.tree_moves import NO_TREES, TreeBudget, annealed_trees, is_available, runs_and_steps
+from nirbridge.mapping.placement.tree_moves import NO_TREES, TreeBudget, annealed_trees, runs_and_steps
 from nirbridge.mapping.traffic import PairwisePulls, Traffic, pairwise_pulls, traffic
 from nirbridge.partitioner.cost.axons import AxonTable
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +17,7 @@ HOT, COLD = 0.5, 0.05
 STEPS_LEAST = 400
 """Steps a block: with less none is made, since heat needs time to cool."""
 STEP_ENTRIES = 20
-"""Work of a step that weighs no tree, in entries of trees."""
-
-
-def is_available() -> bool:
-    """True if the compiled search can be loaded (extra ``fast``)."""
-    return importlib.util.find_spec("numba") is not None
+"""Work of a proposal that weighs no tree, in entries of trees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +52,7 @@ def runs_and_steps(board: PlacementBoard, nets: Traffic, budget: TreeBudget) -> 
 def annealed_trees(board: PlacementBoard, nets: Traffic, rng: np.random.Generator, steps: int) -> PlacementBoard | None:
     """The best position that ``steps`` proposals find from ``board``; None where none is better than it.
 
-    Needs numba (see ``is_available``).
+    Needs numba (see ``compiled.is_available``).
     """
     from nirbridge.mapping.placement import tree_kernels as kernels
 

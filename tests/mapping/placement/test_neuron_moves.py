@@ -12,6 +12,7 @@ from nirbridge.arrays import freeze
 from nirbridge.chips import cores_of
 from nirbridge.chips.model import Chip
 from nirbridge.mapping.cost import costs
+from nirbridge.mapping.placement import compiled
 from nirbridge.mapping.placement import neuron_moves as moves
 from nirbridge.network.model import Network, Port, Projection
 from nirbridge.network.operators import Dense, Sparse
@@ -161,7 +162,7 @@ def test_pins_and_maps_of_one_core_stay() -> None:
 
 
 def test_without_the_compiled_search_the_map_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moves, "is_available", lambda: False)
+    monkeypatch.setattr(compiled, "is_available", lambda: False)
     chip = mesh(4, 4, 1, {"neurons": 2})
     options = MapOptions(objective="traffic", placement_only=True, retime="never", effort="fast")
     mapped = map_network(pairs_of_strangers(), chip, options)

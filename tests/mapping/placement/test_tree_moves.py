@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from nirbridge.chips.model import CoreId
 from nirbridge.mapping.placement import place as placing
 from nirbridge.mapping.placement import starts, tree_moves
 from nirbridge.mapping.placement.board import PlacementBoard, Sites
+from nirbridge.mapping.placement.compiled import is_available
 from nirbridge.mapping.placement.place import EFFORTS, place, search_placement
 from nirbridge.mapping.placement.refine import exact_cost
 from nirbridge.mapping.placement.tree_moves import NO_TREES, TreeBudget, annealed_trees, runs_and_steps
@@ -128,6 +130,13 @@ def test_runs_and_steps_of_a_budget() -> None:
     assert runs_and_steps(board, nets, TreeBudget(2, 1_000, 9_600 * step - 1)) == (0, 0)  # fewer than 400 a block
     alone = PlacementBoard.empty(board.sites, 1, {}, chip(4, 3, 2))
     assert runs_and_steps(alone, traffic(table([]), 1), TreeBudget(2, 1_000, 10**9)) == (0, 0)
+
+
+def test_a_numba_that_does_not_load_is_no_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert is_available()
+    monkeypatch.setitem(sys.modules, "nirbridge.mapping.placement.neuron_kernels", None)
+    monkeypatch.delattr("nirbridge.mapping.placement.neuron_kernels")
+    assert not is_available()
 
 
 def test_stages_and_runs_are_told() -> None:
