@@ -62,6 +62,13 @@ class PlacementBoard:
         board.x[pinned], board.y[pinned] = tiles_of([pins[b] for b in pinned], chip)
         return board
 
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Columns and rows that blocks and sites take."""
+        x = max(self.sites.x.max(initial=0), self.x.max(initial=0))
+        y = max(self.sites.y.max(initial=0), self.y.max(initial=0))
+        return int(x) + 1, int(y) + 1
+
     def copy(self) -> PlacementBoard:
         """The same position, to go on from independently."""
         arrays = (self.x.copy(), self.y.copy(), self.site.copy(), self.block.copy())

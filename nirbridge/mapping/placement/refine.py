@@ -45,14 +45,7 @@ class ExactCost:
 def exact_cost(board: PlacementBoard, nets: Traffic) -> ExactCost:
     """The exact cost of a position, computed anew."""
     paths = net_trees(board, nets, np.arange(len(nets.source)))
-    return ExactCost(board, nets, tree_hops(paths), link_loads(paths, nets.rate, *_extent(board)))
-
-
-def _extent(board: PlacementBoard) -> tuple[int, int]:
-    """Columns and rows that blocks, sites or the host can take."""
-    x = max(board.sites.x.max(initial=0), board.x.max(initial=0))
-    y = max(board.sites.y.max(initial=0), board.y.max(initial=0))
-    return int(x) + 1, int(y) + 1
+    return ExactCost(board, nets, tree_hops(paths), link_loads(paths, nets.rate, *board.extent))
 
 
 def net_trees(board: PlacementBoard, nets: Traffic, which: Array) -> MulticastTrees:
@@ -164,7 +157,7 @@ def _take(
     """Make the chosen proposal if the whole objective rises by no more than ``slack``; the objective afterwards."""
     changed = step.of == chosen
     net, board = step.net[changed], state.board
-    here, rate, extent = int(board.site[block]), state.nets.rate[net], _extent(board)
+    here, rate, extent = int(board.site[block]), state.nets.rate[net], board.extent
     before = link_loads(net_trees(board, state.nets, net), rate, *extent)
     board.swap(block, site)
     after = link_loads(net_trees(board, state.nets, net), rate, *extent)

@@ -70,8 +70,7 @@ def annealed_trees(board: PlacementBoard, nets: Traffic, rng: np.random.Generato
 def _tree_board(board: PlacementBoard, nets: Traffic) -> Any:
     from nirbridge.mapping.placement import tree_kernels as kernels
 
-    sites = board.sites
-    extent = [int(max(a.max(initial=0), b.max(initial=0))) + 1 for a, b in ((sites.x, board.x), (sites.y, board.y))]
+    sites, extent = board.sites, board.extent
     tiles, first = np.unique(sites.tile, return_index=True)
     grid = np.full(extent, -1, np.int64)
     grid[sites.x[first], sites.y[first]] = tiles
