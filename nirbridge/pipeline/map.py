@@ -16,7 +16,7 @@ from nirbridge.network.operators import Operator
 from nirbridge.pipeline.fit import PreparedNetwork, prepare_network, prepare_retimed
 from nirbridge.pipeline.options import OBJECTIVES, MapOptions
 from nirbridge.pipeline.partitioning import as_interrupted, first_names, partitions, raise_unfit
-from nirbridge.pipeline.traffic import with_moved_neurons
+from nirbridge.pipeline.traffic import with_annealed_trees, with_moved_neurons
 
 if TYPE_CHECKING:
     from nirbridge.mapping.model import MappedNetwork
@@ -101,6 +101,9 @@ def _best_placed(
         if best is not None and options.objective == "traffic":
             moved = with_moved_neurons(best, prepared.network, settings, place_partition)
             best = min(moved or best, best, key=score)
+            pins = _pinned(best.partition, chip, options)
+            annealed = with_annealed_trees(best, prepared.network, settings, place_partition, pins)
+            best = min(annealed, best, key=score)
     except KeyboardInterrupt:
         if not options.keep_best:
             raise
@@ -181,6 +184,7 @@ def _placed(
         pins=_pinned(partition, chip, options),
         progress=options.progress,
         nets=nets,
+        trees=options.objective != "traffic",  # see ``with_annealed_trees``
     )
 
 

@@ -1,8 +1,8 @@
-"""``--objective traffic``: neurons moved between the cores of a placed map."""
+"""``--objective traffic``: neurons moved between the cores of a placed map, then its blocks on their exact trees."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from nirbridge.chips import cores_of
 from nirbridge.pipeline.options import MapOptions
 
 if TYPE_CHECKING:
+    from nirbridge.chips.model import CoreId
     from nirbridge.mapping.model import MappedNetwork
     from nirbridge.mapping.placement.neuron_moves import Moved
     from nirbridge.network.model import Network
@@ -54,6 +55,36 @@ def with_moved_neurons(
     if moved is None or not is_within(sizes, moved.blocks):
         return None
     return place(network, mapped.chip, _repartitioned(partition, sizes, moved), options, moved.cores, mapped.stored)
+
+
+def with_annealed_trees(
+    mapped: MappedNetwork,
+    network: Network,
+    options: MapOptions,
+    place: Callable[..., MappedNetwork],
+    pins: Mapping[int, CoreId],
+) -> MappedNetwork:
+    """The map of ``network`` with its blocks, but those of ``pins``, annealed on their exact trees.
+
+    This comes after moves of neurons: they make it useless for the blocks that were before. ``place``:
+    ``pipeline.map.place_partition``.
+    """
+    from nirbridge.mapping.placement.place import annealed_on_trees
+    from nirbridge.mapping.traffic import traffic
+
+    cores = annealed_on_trees(
+        traffic(mapped.axons, len(mapped.cores)),
+        mapped.cores,
+        mapped.chip,
+        chips=options.chips,
+        seed=options.seed,
+        effort=options.effort,
+        pins=pins,
+        progress=options.progress,
+    )
+    if cores == mapped.cores:
+        return mapped
+    return place(network, mapped.chip, mapped.partition, options, cores, mapped.stored)
 
 
 def _repartitioned(partition: Partition, sizes: CostModel, moved: Moved) -> Partition:

@@ -69,6 +69,10 @@ class PlacementBoard:
         y = max(self.sites.y.max(initial=0), self.y.max(initial=0))
         return int(x) + 1, int(y) + 1
 
+    def cores_with(self, pins: Mapping[int, CoreId]) -> tuple[CoreId, ...]:
+        """The core of each block, where every one that is not pinned has a site."""
+        return tuple(pins[b] if b in pins else self.sites.cores[site] for b, site in enumerate(self.site.tolist()))
+
     def copy(self) -> PlacementBoard:
         """The same position, to go on from independently."""
         arrays = (self.x.copy(), self.y.copy(), self.site.copy(), self.block.copy())

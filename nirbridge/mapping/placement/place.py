@@ -9,7 +9,7 @@ and an effort always give the same placement.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -68,6 +68,7 @@ def place(
     pins: Mapping[int, CoreId] | None = None,
     progress: Progress | None = None,
     nets: Traffic | None = None,
+    trees: bool = True,
 ) -> tuple[CoreId, ...]:
     """Place every block on a core; the result is in block order and depends on the arguments alone.
 
@@ -81,6 +82,7 @@ def place(
         pins: blocks that must sit on a given core.
         progress: called with a stage's name and the fraction of it that is done.
         nets: ``traffic`` of the table, where it is known.
+        trees: anneal exact trees at the end; ``annealed_on_trees`` does so later.
 
     Raises:
         DoesNotFit: more blocks than cores.
@@ -95,8 +97,36 @@ def place(
         return ()
     board = PlacementBoard.empty(Sites.of(_near(usable, blocks, pins), chip), blocks, pins, chip)
     nets = traffic(axons, blocks) if nets is None else nets
-    placed = search_placement(board, nets, seed, EFFORTS[effort], progress or no_progress)
-    return tuple(pins[b] if b in pins else board.sites.cores[placed.site[b]] for b in range(blocks))
+    budget = EFFORTS[effort] if trees else replace(EFFORTS[effort], trees=NO_TREES)
+    return search_placement(board, nets, seed, budget, progress or no_progress).cores_with(pins)
+
+
+def annealed_on_trees(
+    nets: Traffic,
+    cores: Sequence[CoreId],
+    chip: Chip,
+    *,
+    chips: int = 1,
+    seed: int = 0,
+    effort: str = "default",
+    pins: Mapping[int, CoreId] | None = None,
+    progress: Progress = no_progress,
+) -> tuple[CoreId, ...]:
+    """The cores of placed blocks after annealing of exact trees from there; the same ones where none is better.
+
+    ``cores`` holds the core of each block, its pinned one where ``pins`` has it; the other arguments are those of
+    ``place``.
+    """
+    from nirbridge.chips import cores_of
+
+    pins = dict(pins or {})
+    near = _near(tuple(cores_of(chip, chips)), nets.blocks, pins)
+    # neurons that moved may have a core farther away
+    sites = Sites.of((*near, *sorted(set(cores) - {*near, *pins.values()})), chip)
+    site_of = {core: site for site, core in enumerate(sites.cores)}
+    board = PlacementBoard.empty(sites, nets.blocks, pins, chip)
+    board.put(board.movable, np.array([site_of[cores[b]] for b in board.movable.tolist()], np.int64))
+    return _by_trees(exact_cost(board, nets), seed, EFFORTS[effort].trees, progress).board.cores_with(pins)
 
 
 def search_placement(

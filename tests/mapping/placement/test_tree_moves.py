@@ -10,17 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nirbridge.chips.model import CoreId
+from nirbridge._types import Progress
+from nirbridge.chips.model import Chip, CoreId
 from nirbridge.mapping.placement import place as placing
 from nirbridge.mapping.placement import starts, tree_moves
 from nirbridge.mapping.placement.board import PlacementBoard, Sites
 from nirbridge.mapping.placement.compiled import is_available
-from nirbridge.mapping.placement.place import EFFORTS, place, search_placement
+from nirbridge.mapping.placement.place import EFFORTS, annealed_on_trees, place, search_placement
 from nirbridge.mapping.placement.refine import exact_cost
 from nirbridge.mapping.placement.tree_moves import NO_TREES, TreeBudget, annealed_trees, runs_and_steps
 from nirbridge.mapping.traffic import Traffic, traffic
+from nirbridge.pipeline import MapOptions, map_network
 from tests.mapping.known_searches import groups
 from tests.mapping.tables import chip, cores_in_rows, group_lists, table
+from tests.partitioner.cases import LOIHI
+from tests.partitioner.nets import network_of
 
 kernels: Any = pytest.importorskip("nirbridge.mapping.placement.tree_kernels")
 
@@ -144,3 +148,38 @@ def test_stages_and_runs_are_told() -> None:
     on = chip(4, 3, 2)
     place(table(groups(3, 24, 60)), 24, on, effort="default", progress=lambda stage, done: told.append((stage, done)))
     assert [done for stage, done in told if stage == "anneal trees"] == [0.25, 0.5, 0.75, 1.0]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 99), st.integers(1, 2))
+def test_a_placed_map_is_annealed_from_where_it_is(seed: int, chips: int) -> None:
+    """No dearer than before, pins where they were, and every block on a core of its own."""
+    on, nets = chip(4, 3, 2), random_board(seed)[1]
+    cores = starts.place_random(cores_in_rows(on, chips), 24, seed)
+    pins = {0: cores[0], 7: cores[7]}
+    found = annealed_on_trees(nets, cores, on, chips=chips, seed=seed, effort="fast", pins=pins)
+    assert len(set(found)) == 24
+    assert {block: found[block] for block in pins} == pins
+    assert placed_value(nets, found, on) < placed_value(nets, cores, on)  # a random one is never the best
+    assert annealed_on_trees(traffic(table([]), 24), cores, on, chips=chips) == cores
+
+
+def placed_value(nets: Traffic, cores: tuple[CoreId, ...], on: Chip) -> float:
+    """Hops and busiest link of blocks on cores."""
+    board = PlacementBoard.empty(Sites.of(cores, on), len(cores), {}, on)
+    board.put(board.movable, board.movable)
+    return exact_cost(board, nets).value
+
+
+def test_a_traffic_map_anneals_the_trees_of_its_last_blocks_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not those of each candidate, before neurons move."""
+    told: list[str] = []
+    progress: Progress = lambda stage, _: told.append(stage)  # noqa: E731
+    options = MapOptions(placement_only=True, objective="traffic", effort="fast", progress=progress)
+    net = network_of("1x8x8 conv16k5p2 lif conv20k1 lif conv18k5p2 lif conv24k1 lif")
+    mapped = map_network(net, LOIHI, options)
+    assert told.count("anneal trees") == 1
+    assert told.index("anneal trees") > max(k for k, stage in enumerate(told) if stage in ("place", "move neurons"))
+    before = mapped.costs.multicast_hops_per_step
+    monkeypatch.setattr("nirbridge.pipeline.map.with_annealed_trees", lambda placed, *_: placed)
+    assert before <= map_network(net, LOIHI, options).costs.multicast_hops_per_step
