@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,13 @@ from nirbridge.network.operators import Operator
 from nirbridge.pipeline.fit import PreparedNetwork, prepare_network, prepare_retimed
 from nirbridge.pipeline.options import OBJECTIVES, MapOptions
 from nirbridge.pipeline.partitioning import as_interrupted, first_names, partitions, raise_unfit
-from nirbridge.pipeline.traffic import with_annealed_trees, with_moved_neurons
+from nirbridge.pipeline.traffic import (
+    with_annealed_trees,
+    with_moved_neurons,
+    with_moved_slices,
+    with_slices_on_new_cores,
+    with_traffic_bound,
+)
 
 if TYPE_CHECKING:
     from nirbridge.mapping.model import MappedNetwork
@@ -90,27 +97,35 @@ def _best_placed(
     prepared: PreparedNetwork, chip: Chip, candidates: Sequence[Partition], options: MapOptions
 ) -> MappedNetwork:
     """The best map of some partitions; Ctrl-C gives the best so far, marked, where the options want it."""
+    from nirbridge.partitioner.search.interruption import finished
+
     is_interrupted = any(p.report.interrupted for p in candidates)
     quick = replace(options, effort="fast")  # for a user who waits
     settings, score = quick if is_interrupted else options, _score(options)
+    draft = partial(place_partition, prepared.network, chip, draft=True, stored=prepared.stored)
     best: MappedNetwork | None = None
     try:
         for p in candidates:
-            placed = place_partition(prepared.network, chip, p, settings, stored=prepared.stored)
+            placed = draft(p, settings)
             best = placed if best is None else min(best, placed, key=score)
-        if best is not None and options.objective == "traffic":
-            moved = with_moved_neurons(best, prepared.network, settings, place_partition)
-            best = min(moved or best, best, key=score)
-            pins = _pinned(best.partition, chip, options)
-            annealed = with_annealed_trees(best, prepared.network, settings, place_partition, pins)
-            best = min(annealed, best, key=score)
+        for better in _improvements(settings):
+            if best is not None:
+                best = min(better(best, settings, draft), best, key=score)
     except KeyboardInterrupt:
         if not options.keep_best:
             raise
         is_interrupted = True
     if best is None:
-        best = place_partition(prepared.network, chip, candidates[0], quick, stored=prepared.stored)
-    return _marked(best) if is_interrupted else best
+        best = draft(candidates[0], quick)
+    best, is_late = finished(options.keep_best, with_traffic_bound, best)
+    return _marked(best) if is_interrupted or is_late else best
+
+
+def _improvements(options: MapOptions) -> tuple[Callable[..., MappedNetwork], ...]:
+    """What makes a placed map better, in order: a draft and its options -> a draft."""
+    if options.objective == "traffic":
+        return with_moved_slices, with_slices_on_new_cores, with_moved_neurons, with_annealed_trees
+    return with_moved_slices, with_annealed_trees
 
 
 def _marked(mapped: MappedNetwork) -> MappedNetwork:
@@ -136,10 +151,13 @@ def place_partition(
     options: MapOptions | None = None,
     cores: tuple[CoreId, ...] | None = None,
     stored: Mapping[int, Operator] = MappingProxyType({}),
+    *,
+    draft: bool = False,
 ) -> MappedNetwork:
     """Place (unless ``cores`` says where each block sits), route and cost one partition, without the checker.
 
-    ``stored``: as of ``MappedNetwork``.
+    ``stored``: as of ``MappedNetwork``. ``draft``: of a map that is still to be improved; trees are not annealed, and
+    the bound on traffic is 0.
 
     Raises:
         DoesNotFit: more blocks than cores.
@@ -159,9 +177,10 @@ def place_partition(
     rates = in_orders(rates, partition.orders)
     table = axon_table(sizes, blocks := tuple(b.slices for b in partition.blocks), rates)
     nets = traffic(table, len(blocks))
-    cores = _placed(table, nets, partition, chip, options) if cores is None else cores
+    cores = _placed(table, nets, partition, chip, options, trees=not draft) if cores is None else cores
     counts = [b.used["neurons"] for b in partition.blocks], spikes_per_block(sizes, blocks, rates)
-    paid = costs(table, cores, chip, counts[0], chips=options.chips, spikes_per_block=counts[1], nets=nets)
+    settings = {"chips": options.chips, "spikes_per_block": counts[1], "nets": nets, "bounded": not draft}
+    paid = costs(table, cores, chip, counts[0], **settings)
     network = replace(network, notes=(*network.notes, *_full_runs(sizes, partition), *_other_orders(partition)))
     splits = tuple(options.splits.items())
     placed = (partition, cores, table, paid, options.objective, origin, splits)
@@ -169,7 +188,7 @@ def place_partition(
 
 
 def _placed(
-    table: AxonTable, nets: Traffic, partition: Partition, chip: Chip, options: MapOptions
+    table: AxonTable, nets: Traffic, partition: Partition, chip: Chip, options: MapOptions, *, trees: bool
 ) -> tuple[CoreId, ...]:
     """The core of each block."""
     from nirbridge.mapping.placement.place import place
@@ -181,10 +200,10 @@ def _placed(
         chips=options.chips,
         seed=options.seed,
         effort=options.effort,
-        pins=_pinned(partition, chip, options),
+        pins=pinned_blocks(partition, chip, options),
         progress=options.progress,
         nets=nets,
-        trees=options.objective != "traffic",  # see ``with_annealed_trees``
+        trees=trees,
     )
 
 
@@ -213,7 +232,8 @@ def _full_runs(sizes: CostModel, partition: Partition) -> tuple[str, ...]:
     )
 
 
-def _pinned(partition: Partition, chip: Chip, options: MapOptions) -> dict[int, CoreId]:
+def pinned_blocks(partition: Partition, chip: Chip, options: MapOptions) -> dict[int, CoreId]:
+    """The cores of blocks with slices of pinned populations. Raises UsageError."""
     pins: dict[int, CoreId] = {}
     for cores in sorted(set(options.pins.values())):
         names = {name for name, population_cores in options.pins.items() if population_cores == cores}

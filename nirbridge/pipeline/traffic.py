@@ -1,4 +1,8 @@
-"""``--objective traffic``: neurons moved between the cores of a placed map, then its blocks on their exact trees."""
+"""A placed map made better: slices, neurons and blocks moved to where their spikes take fewer links.
+
+Each step takes a draft (``pipeline.map.place_partition``), its options and the function that makes drafts, and gives a
+draft: the same one where nothing better was found.
+"""
 
 from __future__ import annotations
 
@@ -10,67 +14,82 @@ from nirbridge.chips import cores_of
 from nirbridge.pipeline.options import MapOptions
 
 if TYPE_CHECKING:
-    from nirbridge.chips.model import CoreId
+    from nirbridge.arrays import Array
     from nirbridge.mapping.model import MappedNetwork
     from nirbridge.mapping.placement.neuron_moves import Moved
-    from nirbridge.network.model import Network
     from nirbridge.partitioner.cost.sizing import CostModel
     from nirbridge.partitioner.model import Partition
+
+    Draft = Callable[..., MappedNetwork]
 
 WITHOUT_NUMBA = "neurons stay on the cores of their block: moving them takes the compiled search (extra 'fast')"
 
 
-def with_moved_neurons(
-    mapped: MappedNetwork, network: Network, options: MapOptions, place: Callable[..., MappedNetwork]
-) -> MappedNetwork | None:
-    """The map of ``network`` with neurons moved to where their spikes take fewer links; None: there is no such map.
+def with_moved_slices(mapped: MappedNetwork, options: MapOptions, draft: Draft) -> MappedNetwork:
+    """Slices on other cores, and their blocks. Those of pinned blocks stay where they are."""
+    return _with_moved_slices(mapped, options, draft, new_cores=False)
 
-    ``place``: ``pipeline.map.place_partition``. Maps with pinned populations keep their neurons where they are.
-    """
+
+def with_slices_on_new_cores(mapped: MappedNetwork, options: MapOptions, draft: Draft) -> MappedNetwork:
+    """The same with free cores: after the search without them, which often finds more than this one alone."""
+    return _with_moved_slices(mapped, options, draft, new_cores=True)
+
+
+def _with_moved_slices(mapped: MappedNetwork, options: MapOptions, draft: Draft, *, new_cores: bool) -> MappedNetwork:
+    from nirbridge.mapping.placement.compiled import is_available
+    from nirbridge.mapping.placement.slice_moves import move_slices
+    from nirbridge.pipeline.map import pinned_blocks
+
+    if len(mapped.partition.blocks) < 2 or not is_available():
+        return mapped
+    sizes, rates = _sizes_and_rates(mapped, options)
+    moved = move_slices(
+        sizes,
+        tuple(b.slices for b in mapped.partition.blocks),
+        mapped.cores,
+        rates,
+        cores_of(mapped.chip, options.chips),
+        new_cores=new_cores,
+        fixed=pinned_blocks(mapped.partition, mapped.chip, options),
+        seed=options.seed,
+        effort=options.effort,
+        progress=options.progress,
+    )
+    return _as_draft(mapped, sizes, moved, options, draft)
+
+
+def with_moved_neurons(mapped: MappedNetwork, options: MapOptions, draft: Draft) -> MappedNetwork:
+    """Single neurons on other cores. Maps with pinned populations keep their neurons where they are."""
     from nirbridge.mapping.placement.compiled import is_available
     from nirbridge.mapping.placement.neuron_moves import move_neurons
-    from nirbridge.mapping.rates import assumed_rates
-    from nirbridge.partitioner.cost.sizing import cost_model
-    from nirbridge.partitioner.ordering import in_orders, ordered_network
-    from nirbridge.partitioner.search.methods import is_within
 
-    partition = mapped.partition
-    if options.pins or len(partition.blocks) < 2:
-        return None
+    if options.pins or len(mapped.partition.blocks) < 2:
+        return mapped
     if not is_available():
         notes = (*mapped.network.notes, WITHOUT_NUMBA)
         return replace(mapped, network=replace(mapped.network, notes=notes))
-    rates = (options.rates if options.rates is not None else assumed_rates(mapped.network))[0]
-    sizes = cost_model(ordered_network(mapped.stored_network, partition.orders), mapped.chip, partition.weight_bits)
+    sizes, rates = _sizes_and_rates(mapped, options)
     moved = move_neurons(
         sizes,
-        tuple(b.slices for b in partition.blocks),
+        tuple(b.slices for b in mapped.partition.blocks),
         mapped.cores,
-        in_orders(rates, partition.orders),
+        rates,
         cores_of(mapped.chip, options.chips),
         seed=options.seed,
         effort=options.effort,
         progress=options.progress,
     )
-    if moved is None or not is_within(sizes, moved.blocks):
-        return None
-    return place(network, mapped.chip, _repartitioned(partition, sizes, moved), options, moved.cores, mapped.stored)
+    return _as_draft(mapped, sizes, moved, options, draft)
 
 
-def with_annealed_trees(
-    mapped: MappedNetwork,
-    network: Network,
-    options: MapOptions,
-    place: Callable[..., MappedNetwork],
-    pins: Mapping[int, CoreId],
-) -> MappedNetwork:
-    """The map of ``network`` with its blocks, but those of ``pins``, annealed on their exact trees.
+def with_annealed_trees(mapped: MappedNetwork, options: MapOptions, draft: Draft) -> MappedNetwork:
+    """Blocks, but pinned ones, annealed on their exact trees.
 
-    This comes after moves of neurons: they make it useless for the blocks that were before. ``place``:
-    ``pipeline.map.place_partition``.
+    This comes after moves of slices and neurons: they make it useless for the blocks that were before.
     """
     from nirbridge.mapping.placement.place import annealed_on_trees
     from nirbridge.mapping.traffic import traffic
+    from nirbridge.pipeline.map import pinned_blocks
 
     cores = annealed_on_trees(
         traffic(mapped.axons, len(mapped.cores)),
@@ -79,12 +98,41 @@ def with_annealed_trees(
         chips=options.chips,
         seed=options.seed,
         effort=options.effort,
-        pins=pins,
+        pins=pinned_blocks(mapped.partition, mapped.chip, options),
         progress=options.progress,
     )
-    if cores == mapped.cores:
+    return mapped if cores == mapped.cores else draft(mapped.partition, options, cores)
+
+
+def with_traffic_bound(mapped: MappedNetwork) -> MappedNetwork:
+    """A draft as a map: with the lower bound on its multicast hops."""
+    from nirbridge.mapping.traffic_bound import traffic_lower_bound
+
+    bound = traffic_lower_bound(mapped.axons, len(mapped.cores), mapped.chip, chips=mapped.chips)
+    return replace(mapped, costs=replace(mapped.costs, traffic_lower_bound=bound))
+
+
+def _sizes_and_rates(mapped: MappedNetwork, options: MapOptions) -> tuple[CostModel, Mapping[str, Array]]:
+    """The network as the cores store it, in the orders of the partition, and its rates in these."""
+    from nirbridge.mapping.rates import assumed_rates
+    from nirbridge.partitioner.cost.sizing import cost_model
+    from nirbridge.partitioner.ordering import in_orders, ordered_network
+
+    partition = mapped.partition
+    rates = (options.rates if options.rates is not None else assumed_rates(mapped.network))[0]
+    network = ordered_network(mapped.stored_network, partition.orders)
+    return cost_model(network, mapped.chip, partition.weight_bits), in_orders(rates, partition.orders)
+
+
+def _as_draft(
+    mapped: MappedNetwork, sizes: CostModel, moved: Moved | None, options: MapOptions, draft: Draft
+) -> MappedNetwork:
+    """The map with other blocks, where there are any and every one is within every limit, counted in full."""
+    from nirbridge.partitioner.search.methods import is_within
+
+    if moved is None or not is_within(sizes, moved.blocks):
         return mapped
-    return place(network, mapped.chip, mapped.partition, options, cores, mapped.stored)
+    return draft(_repartitioned(mapped.partition, sizes, moved), options, moved.cores)
 
 
 def _repartitioned(partition: Partition, sizes: CostModel, moved: Moved) -> Partition:
@@ -95,7 +143,8 @@ def _repartitioned(partition: Partition, sizes: CostModel, moved: Moved) -> Part
     used = resource_use(sizes, moved.blocks)
     blocks = (Block(BlockId(i), s, u) for i, (s, u) in enumerate(zip(moved.blocks, used, strict=True)))
     report, cores = partition.report, len(moved.blocks)
-    lower, sliced = report.cores_lower_bound, min(report.cores_lower_bound_sliced, cores)
+    lower, sliced = report.cores_lower_bound, report.cores_lower_bound_sliced
+    sliced = lower if cores < sliced else sliced  # these blocks are none of the tilings that bound is of
     status = "optimal" if cores == lower else "optimal-sliced" if cores == sliced else "feasible"
-    report = replace(report, cores=cores, cores_lower_bound_sliced=max(sliced, lower), status=status)
+    report = replace(report, cores=cores, cores_lower_bound_sliced=sliced, status=status)
     return replace(partition, blocks=tuple(blocks), report=report)

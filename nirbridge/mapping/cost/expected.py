@@ -50,6 +50,7 @@ def costs(
     chips: int | None = None,
     spikes_per_block: Sequence[float] | Array | None = None,
     nets: Traffic | None = None,
+    bounded: bool = True,
 ) -> MapCosts:
     """The costs of blocks on ``cores`` (``cores[b]``: the core of block b).
 
@@ -61,6 +62,7 @@ def costs(
         chips: chips that a placement may use (the lower bound depends on it); None: as many as a board has.
         spikes_per_block: spikes per step of each block [blocks]; None: those of its neurons that have a target.
         nets: ``traffic`` of the table, where it is known.
+        bounded: False leaves the lower bound on traffic at 0.
     """
     paths = routes(axons, cores, chip)
     loads = link_loads(paths.multicast, axons.spikes_per_step, *_extent(cores, chip))
@@ -68,6 +70,8 @@ def costs(
     events = core_events(axons, paths.entry_group, neurons_per_block, spikes_per_block)
     energy, time = _energy(events, paths, axons, chip), _time(events, paths, axons, cores, chip)
     away = axons.targets != axons.source_block[paths.entry_group]
+    on_chips = chips or chip.mesh.chips_max
+    bound = traffic_lower_bound(axons, len(cores), chip, chips=on_chips, nets=nets) if bounded else 0.0
     return MapCosts(
         unicast_spikes_per_step=float(weighted_sum(axons.spikes_per_step[paths.entry_group], away)),
         multicast_hops_per_step=float(weighted_sum(axons.spikes_per_step, tree_hops(paths.multicast))),
@@ -77,7 +81,7 @@ def costs(
         time_per_step_s=sum(time.values()) if time else None,
         energy_breakdown_j=MappingProxyType(energy),
         time_breakdown_s=MappingProxyType(time),
-        traffic_lower_bound=traffic_lower_bound(axons, len(cores), chip, chips=chips or chip.mesh.chips_max, nets=nets),
+        traffic_lower_bound=bound,
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from nirbridge.arrays import Array, weighted_sum
 from nirbridge.mapping.mesh import HOST_TILE
-from nirbridge.mapping.placement.board import PlacementBoard
+from nirbridge.mapping.placement.board import PlacementBoard, Sites
 from nirbridge.mapping.traffic import Traffic
 
 HOT, COLD = 0.5, 0.05
@@ -22,7 +22,7 @@ STEP_ENTRIES = 20
 
 @dataclass(frozen=True, slots=True)
 class TreeBudget:
-    """Work of the annealing of trees: runs, the most steps a block in each, and entries in all runs together."""
+    """Work of the annealing of trees: runs, the most steps a part in each, and entries in all runs together."""
 
     runs: int = 0
     steps_per_block: int = 0
@@ -33,18 +33,17 @@ NO_TREES = TreeBudget()
 """No run."""
 
 
-def runs_and_steps(board: PlacementBoard, nets: Traffic, budget: TreeBudget) -> tuple[int, int]:
-    """Runs, and the steps of each; none where there would be too few steps to be of use.
+def runs_and_steps(movable: int, nets: Traffic, budget: TreeBudget, least: int = STEPS_LEAST) -> tuple[int, int]:
+    """Runs, and the steps of each; none where there would be fewer than ``least`` steps for each part that may move.
 
-    Fewer runs in full come before more short ones.
+    Fewer runs in full come before more short ones. ``movable``: the number of these parts, blocks or slices.
     """
-    blocks = len(board.movable)
-    if budget.runs == 0 or blocks < 2 or len(nets.source) == 0:
+    if budget.runs == 0 or movable < 2 or len(nets.source) == 0:
         return 0, 0
     entries = np.bincount(nets.entry_nets(), minlength=len(nets.source)) + 4
     step = STEP_ENTRIES + 2 * int(entries[nets.nets].sum()) // nets.blocks
-    steps = min(budget.entries // step, budget.steps_per_block * blocks)
-    if steps < STEPS_LEAST * blocks:
+    steps = min(budget.entries // step, budget.steps_per_block * movable)
+    if steps < least * movable:
         return 0, 0
     return min(budget.runs, budget.entries // step // steps), steps
 
@@ -54,35 +53,88 @@ def annealed_trees(board: PlacementBoard, nets: Traffic, rng: np.random.Generato
 
     Needs numba (see ``compiled.is_available``).
     """
-    from nirbridge.mapping.placement import tree_kernels as kernels
+    from nirbridge.mapping.placement import part_kernels as kernels
 
-    state = np.array([rng.integers(1, 2**63)], np.uint64)
-    trees, best = _tree_board(board, nets), board.site.copy()
-    kernels.load_all(trees)
+    trees, best = tree_board(board, nets), board.site.copy()
     unit = float(weighted_sum(nets.rate, trees.links)) / len(board.movable)
-    if unit <= 0.0 or kernels.anneal(trees, state, steps, HOT * unit, COLD * unit, best) >= 0.0:
+    if unit <= 0.0:
+        return None
+    state = np.array([rng.integers(1, 2**63)], np.uint64)
+    kernels.anneal(trees, kernels.BLOCKS, state, steps, HOT * unit, COLD * unit, best)
+    if trees.tally[kernels.LOWEST] >= 0.0:
         return None
     found = board.copy()
     found.put(board.movable, best[board.movable])
     return found
 
 
-def _tree_board(board: PlacementBoard, nets: Traffic) -> Any:
-    from nirbridge.mapping.placement import tree_kernels as kernels
+def tree_board(board: PlacementBoard, nets: Traffic) -> Any:
+    """The compiled board of blocks; pinned ones are on sites of their own, behind those that may be used."""
+    pinned = np.flatnonzero(board.site < 0)
+    site = board.site.copy()
+    site[pinned] = len(board.sites.cores) + np.arange(len(pinned))
+    needs = PartNeeds.none(nets.blocks, len(nets.source))
+    return Parts(nets, board.movable, site, needs).on(board.sites, board.x[pinned], board.y[pinned])
 
-    sites, extent = board.sites, board.extent
-    tiles, first = np.unique(sites.tile, return_index=True)
-    grid = np.full(extent, -1, np.int64)
-    grid[sites.x[first], sites.y[first]] = tiles
-    tile_start = np.concatenate(([0], np.cumsum(np.bincount(sites.tile))))
-    arrays: tuple[Array, ...] = (
-        *(nets.source, nets.rate, nets.ptr, nets.targets, nets.net_ptr, nets.nets, board.movable),
-        *(np.append(board.x, HOST_TILE[0]), np.append(board.y, HOST_TILE[1])),
-        *(board.site.copy(), board.block.copy(), sites.x, sites.y),
-        *(grid, tile_start, np.argsort(sites.tile, kind="stable")),
-        *(np.zeros(len(nets.source), np.int64), np.zeros((*extent, 4))),
-        *np.zeros((3, len(nets.source)), np.int64),
-        *np.zeros((2, extent[0]), np.int64),
-        np.zeros((3, len(sites.cores)), np.int64),
-    )
-    return kernels.TreeBoard._make(arrays)
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartNeeds:
+    """What single parts take of a core.
+
+    ``size`` [nets]: neurons of each net; ``fed``: the nets with targets in each part, as (starts, nets); ``needs`` [2,
+    parts]: neurons and, at most, words; ``kind`` [parts]: equal numbers for slices that fill a core alike; ``profile``
+    [parts]: for those of the same profiles; ``most`` [4]: neurons, words, input and output axons that a core may hold.
+    """
+
+    size: Array
+    fed: tuple[Array, Array]
+    needs: Array
+    kind: Array
+    profile: Array
+    most: Array
+
+    @classmethod
+    def none(cls, parts: int, nets: int) -> PartNeeds:
+        """Of whole blocks, which are within all limits wherever they are."""
+        nothing = np.zeros(parts, np.int64)
+        fed = np.zeros(parts + 1, np.int64), np.zeros(0, np.int64)
+        return cls(np.zeros(nets, np.int64), fed, np.zeros((2, parts), np.int64), nothing, nothing, np.zeros(4, np.int64))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Parts:
+    """What moves, and where it is: ``site`` [parts], ``movable`` parts, and the nets between parts as of blocks."""
+
+    nets: Traffic
+    movable: Array
+    site: Array
+    needs: PartNeeds
+
+    def on(self, sites: Sites, pinned_x: Array, pinned_y: Array) -> Any:
+        """The compiled board on some sites, and those of pinned parts behind them (columns and rows of their tiles)."""
+        from nirbridge.mapping.placement import tree_kernels as kernels
+
+        nets, own, parts = self.nets, self.needs, self.nets.blocks
+        x, y = np.append(sites.x, pinned_x), np.append(sites.y, pinned_y)
+        extent = (int(x.max(initial=0)) + 1, int(y.max(initial=0)) + 1)
+        tiles, first = np.unique(sites.tile, return_index=True)
+        grid = np.full(extent, -1, np.int64)
+        grid[sites.x[first], sites.y[first]] = tiles
+        tile_start = np.concatenate(([0], np.cumsum(np.bincount(sites.tile))))
+        arrays: tuple[Array, ...] = (
+            *(nets.source, np.asarray(nets.rate, np.float64), own.size, nets.ptr, nets.targets, nets.net_ptr, nets.nets, *own.fed),
+            *(self.movable, own.needs, own.kind, own.profile),
+            *(np.append(x[self.site], HOST_TILE[0]), np.append(y[self.site], HOST_TILE[1]), self.site.copy()),
+            *(np.full(len(x), -1, np.int64), *np.full((2, parts), -1, np.int64), x, y),
+            *(grid, tile_start, np.argsort(sites.tile, kind="stable")),
+            *np.zeros((2, len(nets.source)), np.int64),
+            *(np.zeros((*extent, 4)), np.zeros((4, len(x)), np.int64), own.most, np.zeros(3)),
+            *np.zeros((5, len(nets.source)), np.int64),
+            *(np.zeros(len(x), np.int64), np.zeros(2, np.int64)),
+            *np.zeros((3, extent[0]), np.int64),
+            np.zeros((3, parts), np.int64),
+        )
+        # compiled code is for one kind of arrays: those that are read-only would compile all of it again
+        board = kernels.TreeBoard._make(a if a.flags.writeable else a.copy() for a in arrays)
+        kernels.fill(board)
+        return board

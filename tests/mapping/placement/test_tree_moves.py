@@ -18,7 +18,7 @@ from nirbridge.mapping.placement.board import PlacementBoard, Sites
 from nirbridge.mapping.placement.compiled import is_available
 from nirbridge.mapping.placement.place import EFFORTS, annealed_on_trees, place, search_placement
 from nirbridge.mapping.placement.refine import exact_cost
-from nirbridge.mapping.placement.tree_moves import NO_TREES, TreeBudget, annealed_trees, runs_and_steps
+from nirbridge.mapping.placement.tree_moves import NO_TREES, TreeBudget, annealed_trees, runs_and_steps, tree_board
 from nirbridge.mapping.traffic import Traffic, traffic
 from nirbridge.pipeline import MapOptions, map_network
 from tests.mapping.known_searches import groups
@@ -26,7 +26,8 @@ from tests.mapping.tables import chip, cores_in_rows, group_lists, table
 from tests.partitioner.cases import LOIHI
 from tests.partitioner.nets import network_of
 
-kernels: Any = pytest.importorskip("nirbridge.mapping.placement.tree_kernels")
+kernels: Any = pytest.importorskip("nirbridge.mapping.placement.part_kernels")
+trees_of: Any = pytest.importorskip("nirbridge.mapping.placement.tree_kernels")
 
 
 @st.composite
@@ -45,7 +46,7 @@ def as_board(start: PlacementBoard, trees: Any) -> PlacementBoard:
     """The position that a compiled board holds."""
     board = start.copy()
     board.put(board.movable, trees.site[board.movable])
-    assert board.block.tolist() == trees.block.tolist()
+    assert board.block.tolist() == trees.first[: len(board.block)].tolist()
     return board
 
 
@@ -54,29 +55,29 @@ def as_board(start: PlacementBoard, trees: Any) -> PlacementBoard:
 def test_links_and_loads_brought_up_to_date_are_those_of_the_trees(
     made: tuple[PlacementBoard, Traffic], seed: int, taken: list[bool]
 ) -> None:
-    """Every proposal, kept or taken back, leaves the links, the loads and the busiest link of its position."""
+    """Every proposal, kept or refused, leaves the links, the loads and the busiest link of its position."""
     start, nets = made
-    trees, state = tree_moves._tree_board(start, nets), np.array([seed], np.uint64)
-    kernels.load_all(trees)
-    for stamp, keep in enumerate(taken, 1):
+    if len(start.movable) == 0:
+        return
+    trees, state = tree_board(start, nets), np.array([seed], np.uint64)
+    for keep in taken:
         before = exact_cost(as_board(start, trees), nets)
-        moves = kernels.propose(trees, state)
-        kernels.make(trees, moves, False)
-        change, count = 0.0, 0
-        for block in trees.moves[0, :moves].tolist():
-            more, count = kernels.retree(trees, block, stamp, count)
-            change += more
-        kernels.reload(trees, moves, count, False)
+        moves, what = kernels.propose(trees, kernels.BLOCKS, state)
+        if moves == 0:
+            continue
+        trees_of.shift(trees, moves, False)
+        change, count = kernels.weigh(trees, moves)
+        if not kernels.accept(trees, moves, what, count, change, 1e9 if keep else -1e9):
+            assert not keep
+            kernels.undo(trees, moves, count)
         after = exact_cost(as_board(start, trees), nets)
         assert trees.links.tolist() == after.hops.tolist()
-        assert kernels.busiest(trees) == pytest.approx(after.loads.max(initial=0.0), abs=1e-9)
-        assert change == pytest.approx(nets.rate @ (after.hops - before.hops), abs=1e-9)
-        if not keep:
-            kernels.reload(trees, moves, count, True)
-            trees.links[trees.changed[:count]] = trees.before[:count]
-            kernels.make(trees, moves, True)
-            assert exact_cost(as_board(start, trees), nets).hops.tolist() == before.hops.tolist()
-            assert kernels.busiest(trees) == pytest.approx(before.loads.max(initial=0.0), abs=1e-9)
+        assert trees_of.busiest(trees) == pytest.approx(after.loads.max(initial=0.0), abs=1e-9)
+        assert trees.tally[trees_of.PEAK] == pytest.approx(after.loads.max(initial=0.0), abs=1e-9)
+        if keep:
+            assert change == pytest.approx(nets.rate @ (after.hops - before.hops), abs=1e-9)
+        else:
+            assert after.hops.tolist() == before.hops.tolist()
 
 
 @settings(max_examples=60, deadline=None)
@@ -87,14 +88,14 @@ def test_the_best_position_costs_what_annealing_says_and_pins_stay(
     start, nets = made
     if len(start.movable) == 0 or len(nets.source) == 0:
         return
-    trees, best = tree_moves._tree_board(start, nets), start.site.copy()
-    kernels.load_all(trees)
-    gain = kernels.anneal(trees, np.array([seed + 1], np.uint64), 400, 0.5, 0.05, best)
-    found = start.copy()
+    trees, best = tree_board(start, nets), start.site.copy()
+    before = trees.site.copy()
+    kernels.anneal(trees, kernels.BLOCKS, np.array([seed + 1], np.uint64), 400, 0.5, 0.05, best)
+    found, gain = start.copy(), trees.tally[trees_of.LOWEST]
     found.put(found.movable, best[found.movable])
     assert exact_cost(found, nets).value == pytest.approx(exact_cost(start, nets).value + gain, abs=1e-6)
     fixed = np.setdiff1d(np.arange(nets.blocks), start.movable)
-    assert best[fixed].tolist() == start.site[fixed].tolist()
+    assert trees.site[fixed].tolist() == before[fixed].tolist()
     better = annealed_trees(start, nets, np.random.default_rng(seed), 400)
     assert better is None or exact_cost(better, nets).value < exact_cost(start, nets).value
     again = annealed_trees(start, nets, np.random.default_rng(seed), 400)
@@ -123,17 +124,17 @@ def test_no_placement_is_worse_with_trees_and_most_are_better(monkeypatch: pytes
 
 
 def test_runs_and_steps_of_a_budget() -> None:
-    board, nets = random_board(0)
-    assert runs_and_steps(board, nets, NO_TREES) == (0, 0)
-    assert runs_and_steps(board, nets, TreeBudget(2, 1_000, 10**9)) == (2, 24_000)
+    nets = random_board(0)[1]
+    assert runs_and_steps(24, nets, NO_TREES) == (0, 0)
+    assert runs_and_steps(24, nets, TreeBudget(2, 1_000, 10**9)) == (2, 24_000)
     entries = int((nets.degrees[nets.nets] + 4).sum())
     step = tree_moves.STEP_ENTRIES + 2 * entries // 24
-    assert runs_and_steps(board, nets, TreeBudget(2, 1_000, 2 * 24_000 * step)) == (2, 24_000)
-    assert runs_and_steps(board, nets, TreeBudget(2, 1_000, 2 * 24_000 * step - 1)) == (1, 24_000)
-    assert runs_and_steps(board, nets, TreeBudget(2, 1_000, 9_600 * step)) == (1, 9_600)
-    assert runs_and_steps(board, nets, TreeBudget(2, 1_000, 9_600 * step - 1)) == (0, 0)  # fewer than 400 a block
-    alone = PlacementBoard.empty(board.sites, 1, {}, chip(4, 3, 2))
-    assert runs_and_steps(alone, traffic(table([]), 1), TreeBudget(2, 1_000, 10**9)) == (0, 0)
+    assert runs_and_steps(24, nets, TreeBudget(2, 1_000, 2 * 24_000 * step)) == (2, 24_000)
+    assert runs_and_steps(24, nets, TreeBudget(2, 1_000, 2 * 24_000 * step - 1)) == (1, 24_000)
+    assert runs_and_steps(24, nets, TreeBudget(2, 1_000, 9_600 * step)) == (1, 9_600)
+    assert runs_and_steps(24, nets, TreeBudget(2, 1_000, 9_600 * step - 1)) == (0, 0)  # fewer than 400 a block
+    assert runs_and_steps(24, nets, TreeBudget(2, 1_000, 9_600 * step - 1), least=399) == (1, 9_599)
+    assert runs_and_steps(1, traffic(table([]), 1), TreeBudget(2, 1_000, 10**9)) == (0, 0)
 
 
 def test_a_numba_that_does_not_load_is_no_numba(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,305 @@
+"""Compiled annealing of blocks and slices on cores by exact multicast trees (numba, extra ``fast``).
+
+A proposal moves a block to another tile or swaps it with one there, swaps two tiles, or takes single parts from core to
+core, and weighs the trees of all nets of these parts anew; link loads are brought up to date where the hops alone leave
+a chance. Random numbers are those of ``neuron_kernels``, so that a seed gives the same moves with any version.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from nirbridge.mapping.placement.neuron_kernels import below, compiled, drawn
+from nirbridge.mapping.placement.tree_kernels import (
+    INPUTS,
+    LOWEST,
+    OUTPUTS,
+    PEAK,
+    TOTAL,
+    busiest,
+    cores_of,
+    inputs_of,
+    reload,
+    retree,
+    settle,
+    shift,
+    spread_outputs,
+)
+
+REACH = 1
+"""Parts are moved to the tile of a partner or to one at most as far in each direction."""
+TILE_SWAPS = 8
+"""One proposal for whole blocks in as many swaps two tiles."""
+HOPE = 0.1
+"""The busiest link is looked at where a move takes at most this share of its load in hops beyond what is allowed."""
+OF_PARTS, OF_ALIKE = 7, 4
+"""Of ten proposals so many take single parts, where these may move; of ten of these so many swap two of one kind."""
+BLOCKS, SLICES, NEW_CORES = range(3)
+"""What may move: blocks alone; single parts between cores in use as well; these to free cores, too."""
+PARTS, BLOCK, TILE = range(3)
+"""What a proposal moves."""
+
+
+@compiled
+def need(b, part, sign) -> None:
+    """Add what a part takes of its core by itself, or take it off."""
+    for row in range(2):
+        b.used[row, b.site[part]] += sign * b.needs[row, part]
+
+
+@compiled
+def regroup(b, moves, count, back) -> None:
+    """Move the parts of ``moves`` to their cores, or back, with all that the cores use; ``count`` nets are changed."""
+    for k in range(count):
+        spread_outputs(b, b.changed[k], -1)
+    for k in range(moves):
+        need(b, b.moves[0, k], -1)
+    settle(b, moves, back)
+    for k in range(moves):
+        need(b, b.moves[0, k], 1)
+    for k in range(count):
+        net = b.changed[k]
+        if back:
+            b.spread[net] = b.spread_before[k]
+        else:
+            b.spread_before[k] = b.spread[net]
+            b.spread[net] = cores_of(b, net)
+        spread_outputs(b, net, 1)
+    for row in range(1, 3):
+        b.used[INPUTS, b.moves[row, 0]] = inputs_of(b, b.moves[row, 0])
+
+
+@compiled
+def is_legal(b, count) -> bool:
+    """True where both cores of a proposal, and those of the sources of ``count`` changed nets, keep their limits."""
+    for row in range(1, 3):
+        for resource in range(4):
+            if b.used[resource, b.moves[row, 0]] > b.most[resource]:
+                return False
+    for k in range(count):
+        source = b.source[b.changed[k]]
+        if source >= 0 and b.used[OUTPUTS, b.site[source]] > b.most[OUTPUTS]:
+            return False
+    return True
+
+
+@compiled
+def trade(b, here, there) -> None:
+    """Swap the blocks of two sites; what their cores use goes with them."""
+    b.first[here], b.first[there] = b.first[there], b.first[here]
+    for site in (here, there):
+        part = b.first[site]
+        while part >= 0:
+            b.site[part] = site
+            part = b.behind[part]
+    for row in range(4):
+        b.used[row, here], b.used[row, there] = b.used[row, there], b.used[row, here]
+
+
+@compiled
+def trade_all(b, what) -> None:
+    """Make a proposal of whole blocks: of one and what is on its new core, or of two tiles."""
+    here, there = b.moves[1, 0], b.moves[2, 0]
+    if what == BLOCK:
+        trade(b, here, there)
+        return
+    one, other = tile_of(b, here), tile_of(b, there)
+    for k in range(b.tile_start[one + 1] - b.tile_start[one]):
+        trade(b, b.sites_of[b.tile_start[one] + k], b.sites_of[b.tile_start[other] + k])
+
+
+@compiled
+def tile_of(b, site) -> int:
+    """The tile of a site."""
+    return b.grid[b.site_x[site], b.site_y[site]]
+
+
+@compiled
+def proposed_site(b, part, state) -> int:
+    """A site near a partner of the part in some net, three times of four, or any."""
+    nets = b.net_ptr[part + 1] - b.net_ptr[part]
+    if nets == 0 or below(state, 4) == 0:
+        return below(state, b.sites_of.shape[0])  # sites that may be used come first
+    net = b.nets[b.net_ptr[part] + below(state, nets)]
+    k = below(state, b.ptr[net + 1] - b.ptr[net] + 1)
+    partner = b.source[net] if k == 0 else b.targets[b.ptr[net] + k - 1]
+    x = b.x[partner] + below(state, 2 * REACH + 1) - REACH
+    y = b.y[partner] + below(state, 2 * REACH + 1) - REACH
+    if x < 0 or y < 0 or x >= b.grid.shape[0] or y >= b.grid.shape[1] or b.grid[x, y] < 0:
+        return b.site[part]
+    start, stop = b.tile_start[b.grid[x, y]], b.tile_start[b.grid[x, y] + 1]
+    return b.sites_of[start + below(state, stop - start)]
+
+
+@compiled
+def note(b, count, here, there) -> int:
+    """Write down the moves of all parts of a site; an empty one has none."""
+    part = b.first[here]
+    while part >= 0:
+        b.moves[0, count], b.moves[1, count], b.moves[2, count] = part, here, there
+        count += 1
+        part = b.behind[part]
+    return count
+
+
+@compiled
+def propose_blocks(b, here, there, state) -> Any:
+    """(moves, what they move) of two sites that swap their blocks, or of their tiles that do."""
+    if below(state, TILE_SWAPS) > 0:
+        return note(b, note(b, 0, here, there), there, here), BLOCK
+    one, other = tile_of(b, here), tile_of(b, there)
+    size, count = b.tile_start[one + 1] - b.tile_start[one], 0
+    if size != b.tile_start[other + 1] - b.tile_start[other]:
+        return 0, TILE
+    for k in range(size):
+        here, there = b.sites_of[b.tile_start[one] + k], b.sites_of[b.tile_start[other] + k]
+        count = note(b, note(b, count, here, there), there, here)
+    return count, TILE
+
+
+@compiled
+def alike_on_tile(b, part, tile, state) -> int:
+    """A part of the same kind on a tile; -1: there is none."""
+    found, count = -1, 0
+    for k in range(b.tile_start[tile], b.tile_start[tile + 1]):
+        other = b.first[b.sites_of[k]]
+        while other >= 0:
+            if b.kind[other] == b.kind[part]:
+                count += 1
+                if below(state, count) == 0:
+                    found = other
+            other = b.behind[other]
+    return found
+
+
+@compiled
+def part_on_site(b, site, state) -> int:
+    """A part on a site, or -1; each as often as none."""
+    found, count, part = -1, 1, b.first[site]
+    while part >= 0:
+        count += 1
+        if below(state, count) == 0:
+            found = part
+        part = b.behind[part]
+    return found
+
+
+@compiled
+def takes(b, site, part, leaving) -> bool:
+    """True where a core has neurons, words and a profile for a part, without another that leaves (-1: none)."""
+    for row in range(2):
+        left = 0 if leaving < 0 else b.needs[row, leaving]
+        if b.used[row, site] + b.needs[row, part] - left > b.most[row]:
+            return False
+    if leaving >= 0 and b.profile[leaving] == b.profile[part]:
+        return True
+    other = b.first[site]
+    if other < 0:
+        return True
+    while other >= 0:
+        if other != leaving and b.profile[other] == b.profile[part]:
+            return True
+        other = b.behind[other]
+    return False
+
+
+@compiled
+def propose_parts(b, part, there, moving, state) -> int:
+    """The number of moves of a part to another core, perhaps for one that takes its place; 0: there is no room."""
+    if below(state, 10) < OF_ALIKE:
+        partner = alike_on_tile(b, part, tile_of(b, there), state)
+        if partner < 0:
+            return 0
+        there = b.site[partner]
+    else:
+        partner = part_on_site(b, there, state)
+    if partner < 0 and b.first[there] < 0 and moving < NEW_CORES:
+        return 0
+    here = b.site[part]
+    if not takes(b, there, part, partner) or (partner >= 0 and not takes(b, here, partner, part)):
+        return 0
+    b.moves[0, 0], b.moves[1, 0], b.moves[2, 0] = part, here, there
+    if partner >= 0:
+        b.moves[0, 1], b.moves[1, 1], b.moves[2, 1] = partner, there, here
+    return 1 if partner < 0 else 2
+
+
+@compiled
+def propose(b, moving, state) -> Any:
+    """(moves, what they move) of a new proposal; no moves where it would change nothing."""
+    part = b.movable[below(state, b.movable.shape[0])]
+    here, there = b.site[part], proposed_site(b, part, state)
+    if tile_of(b, here) == tile_of(b, there):
+        return 0, BLOCK
+    if moving > BLOCKS and below(state, 10) < OF_PARTS:
+        return propose_parts(b, part, there, moving, state), PARTS
+    return propose_blocks(b, here, there, state)
+
+
+@compiled
+def accept(b, moves, what, count, change, slack) -> bool:
+    """Make the moves, whose parts are shifted, if limits hold and the cost rises by at most ``slack``."""
+    if change - HOPE * b.tally[PEAK] > slack:
+        return False
+    if what == PARTS:
+        regroup(b, moves, count, False)
+        if not is_legal(b, count):
+            regroup(b, moves, count, True)
+            return False
+    reload(b, moves, count, False)
+    peak = busiest(b)
+    rise = change + peak - b.tally[PEAK]
+    if rise > slack:
+        reload(b, moves, count, True)
+        if what == PARTS:
+            regroup(b, moves, count, True)
+        return False
+    if what != PARTS:
+        trade_all(b, what)
+    b.tally[TOTAL] += rise
+    b.tally[PEAK] = peak
+    return True
+
+
+@compiled
+def weigh(b, moves) -> Any:
+    """(change, nets): rates times links of all trees of the shifted parts, brought up to date."""
+    b.clock[0] += 1
+    stamp, change, count = b.clock[0], 0.0, 0
+    for k in range(moves):
+        more, count = retree(b, b.moves[0, k], stamp, count)
+        change += more
+    return change, count
+
+
+@compiled
+def undo(b, moves, count) -> None:
+    """Put shifted parts and ``count`` changed trees back."""
+    for k in range(count):
+        b.links[b.changed[k]] = b.before[k]
+    shift(b, moves, True)
+
+
+@compiled
+def anneal(b, moving, state, steps, hot, cold, best) -> None:
+    """``steps`` proposals at a temperature that falls geometrically; ``best`` [parts]: the sites of least cost.
+
+    The cost is hops plus the load of the busiest link. ``tally`` has its change since the board was filled.
+    """
+    for step in range(steps):
+        moves, what = propose(b, moving, state)
+        if moves == 0:
+            continue
+        shift(b, moves, False)
+        change, count = weigh(b, moves)
+        chance = (np.float64(drawn(state) >> np.uint64(11)) + 1.0) / 9007199254740993.0
+        slack = -math.log(chance) * hot * (cold / hot) ** (step / steps)
+        if not accept(b, moves, what, count, change, slack):
+            undo(b, moves, count)
+        elif b.tally[TOTAL] < b.tally[LOWEST] - 1e-9 * hot:
+            b.tally[LOWEST] = b.tally[TOTAL]
+            for k in range(b.site.shape[0]):
+                best[k] = b.site[k]

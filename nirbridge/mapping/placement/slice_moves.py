@@ -1,0 +1,191 @@
+"""Moves of slices between the cores of a placed map, weighed by the exact multicast trees that they change.
+
+A partition has few kinds of slices, and the search for few cores does not care which slice of a kind lies on which
+core. So slices of the same kind change places, any slice goes where there is room for it, and whole blocks move, all in
+one annealing (``part_kernels``). Every state that is accepted is within all limits of the chip: neurons, axons in and
+out by exact counts, words by an upper bound (each slice stored by itself), profiles by those of the slices that are
+there already. The outcome is counted exactly again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nirbridge._types import Progress, no_progress
+from nirbridge.arrays import Array, weighted_sum
+from nirbridge.chips.model import CoreId
+from nirbridge.mapping.mesh import tiles_of
+from nirbridge.mapping.placement.board import Sites
+from nirbridge.mapping.placement.compiled import is_available
+from nirbridge.mapping.placement.neuron_moves import Moved
+from nirbridge.mapping.placement.tree_moves import PartNeeds, Parts, TreeBudget, runs_and_steps
+from nirbridge.mapping.traffic import Traffic
+from nirbridge.partitioner.cost.axons import HOST, AxonTable, Blocks, axon_table
+from nirbridge.partitioner.cost.resources import distinct_profiles, limits, profile_ids
+from nirbridge.partitioner.cost.sizing import CostModel, box_size
+from nirbridge.partitioner.model import Slice
+
+PARTS_MAX = 20_000
+"""Partitions into more slices are left as they are."""
+HOT, WARM, COLD = 1.0, 0.3, 0.05
+"""Temperatures in mean hops of a slice: at the start, at that of a search of few steps, and at the end."""
+STEPS_LEAST, STEPS_HOT = 50, 500
+"""Steps a slice: with less none is made, and with less the search starts warm."""
+CHUNKS = 40
+UNLIMITED = 2**62
+EFFORTS: Mapping[str, TreeBudget] = {
+    "fast": TreeBudget(1, 1_000, 60_000_000),
+    "default": TreeBudget(1, 5_000, 400_000_000),
+    "max": TreeBudget(8, 10_000, 6_000_000_000),
+}
+
+
+def move_slices(
+    sizes: CostModel,
+    blocks: Blocks,
+    cores: tuple[CoreId, ...],
+    rates: Mapping[str, Array],
+    usable: Sequence[CoreId],
+    *,
+    new_cores: bool = False,
+    fixed: Collection[int] = (),
+    seed: int = 0,
+    effort: str = "default",
+    progress: Progress = no_progress,
+) -> Moved | None:
+    """The best partition and placement found from a placed one; None: none is better, or nothing can move.
+
+    Args:
+        sizes: the network as the cores store it.
+        blocks: slices of each block of the start.
+        cores: the core of each block.
+        rates: spikes per time step by population or input.
+        usable: the cores that may be used, those of the start among them.
+        new_cores: slices may go to cores that hold none.
+        fixed: blocks that stay as they are, on their cores.
+        seed: of the random choices.
+        effort: ``fast``, ``default`` or ``max``.
+        progress: called with a stage and the fraction of it that is done.
+    """
+    slices = [s for own in blocks for s in own]
+    of_block = np.repeat(np.arange(len(blocks)), [len(own) for own in blocks])
+    if not len(blocks) < len(slices) <= PARTS_MAX or not is_available():
+        return None
+    table = axon_table(sizes, [(s,) for s in slices], rates)
+    nets = _nets(table, len(slices))
+    movable = np.flatnonzero(~np.isin(of_block, list(fixed)))
+    runs, steps = runs_and_steps(len(movable), nets, EFFORTS[effort], STEPS_LEAST)
+    if runs == 0:
+        return None
+    pinned = [cores[b] for b in sorted(fixed)]
+    free = [core for core in usable if core not in set(pinned)]
+    place = {core: k for k, core in enumerate((*free, *pinned))}
+    site = np.array([place[core] for core in cores], np.int64)[of_block]
+    parts = _parts(sizes, slices, table, nets, movable, site)
+    board = _Board(parts, Sites.of(free, sizes.chip), tiles_of(pinned, sizes.chip))
+    best = _best(board, runs, steps, seed, new_cores=new_cores, progress=progress)
+    return None if best is None else _as_moved(sizes, slices, best, (*free, *pinned))
+
+
+def _nets(table: AxonTable, parts: int) -> Traffic:
+    """Every group of neurons as a net, those without spikes and targets in the own part included: they take axons."""
+    source, ptr, targets = table.source_block, table.target_ptr, table.targets
+    net = np.repeat(np.arange(len(source)), np.diff(ptr))
+    on_chip = np.flatnonzero(source != HOST)
+    touched = np.unique(np.concatenate((targets, source[on_chip])) * len(source) + np.concatenate((net, on_chip)))
+    starts, nets = _rows(touched // max(len(source), 1), touched % max(len(source), 1), parts)
+    return Traffic(parts, np.asarray(source, np.int64), np.array(table.spikes_per_step), ptr, targets, starts, nets)
+
+
+def _rows(row: Array, value: Array, rows: int) -> tuple[Array, Array]:
+    """Values of each row, and where they begin."""
+    starts = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=rows)))).astype(np.int64)
+    return starts, value[np.argsort(row, kind="stable")].astype(np.int64)
+
+
+def _parts(
+    sizes: CostModel, slices: list[Slice], table: AxonTable, nets: Traffic, movable: Array, site: Array
+) -> Parts:
+    chip = sizes.chip
+    limit = limits(chip)
+    names = ("neurons", "synapse_words", "input_axons", "output_axons")
+    most = np.array([UNLIMITED if limit[name] is None else limit[name] for name in names], np.int64)
+    words = [
+        sum(sizes.words(s.population, edge, s.box) for edge in sizes.incoming[s.population])
+        if limit["synapse_words"] is not None
+        else 0
+        for s in slices
+    ]
+    profile = _numbered([_profiles(sizes, s) for s in slices]) if _has_profiles(sizes) else np.zeros_like(site)
+    kind = _numbered([(s.population, *(b - a for a, b in s.box)) for s in slices])
+    fed = _rows(nets.targets, nets.entry_nets(), len(slices))
+    needs = np.array([[box_size(s.box) for s in slices], words], np.int64)
+    return Parts(nets, movable, site, PartNeeds(np.array(table.neurons, np.int64), fed, needs, kind, profile, most))
+
+
+def _numbered(keys: Sequence[object]) -> Array:
+    numbers: dict[object, int] = {}
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
+
+
+def _has_profiles(sizes: CostModel) -> bool:
+    """True where a core may be too small for all profiles of the network."""
+    limit, (decays, thresholds) = limits(sizes.chip), distinct_profiles(sizes.network)
+    most = (limit["decay_profiles"], limit["threshold_profiles"])
+    return any(m is not None and found > m for m, found in zip(most, (decays, thresholds), strict=True))
+
+
+def _profiles(sizes: CostModel, piece: Slice) -> tuple[object, ...]:
+    """The profiles of the neurons of a slice, as a key."""
+    population = sizes.network.population(piece.population)
+    ids, region = profile_ids(population.neuron, population.shape), tuple(slice(a, b) for a, b in piece.box)
+    decays = tuple(ids.decay_values[i] for i in np.unique(ids.decay[region]).tolist())
+    if not ids.threshold_values:
+        return decays, ()
+    return decays, tuple(ids.threshold_values[i] for i in np.unique(ids.threshold[region]).tolist())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Board:
+    """Slices, the sites that they may use, and column and row of the tiles of those that are pinned."""
+
+    parts: Parts
+    sites: Sites
+    pinned: tuple[Array, Array]
+
+
+def _best(
+    board: _Board, runs: int, steps: int, seed: int, *, new_cores: bool, progress: Callable[[str, float | None], None]
+) -> Array | None:
+    """The site of each slice in the best state of all runs; None where none is better than the start."""
+    from nirbridge.mapping.placement import part_kernels as kernels
+
+    parts, moving = board.parts, kernels.NEW_CORES if new_cores else kernels.SLICES
+    hot = HOT if steps >= STEPS_HOT * len(parts.movable) else WARM
+    least, best = 0.0, None
+    for run in range(runs):
+        trees, found = parts.on(board.sites, *board.pinned), parts.site.copy()
+        unit = float(weighted_sum(parts.nets.rate, trees.links)) / len(parts.movable)
+        if unit <= 0.0:
+            return None
+        state = np.array([np.random.default_rng([seed, run]).integers(1, 2**63)], np.uint64)
+        heats = unit * np.geomspace(hot, COLD, CHUNKS + 1)
+        for k in range(CHUNKS):
+            kernels.anneal(trees, moving, state, steps // CHUNKS, heats[k], heats[k + 1], found)
+            progress("move slices", (run + (k + 1) / CHUNKS) / runs)
+        if trees.tally[kernels.LOWEST] < least:
+            least, best = float(trees.tally[kernels.LOWEST]), found
+    return best
+
+
+def _as_moved(sizes: CostModel, slices: list[Slice], site: Array, cores: tuple[CoreId, ...]) -> Moved:
+    """Blocks in the order of the first slice of each; their slices in the order of the network."""
+    order = {name: k for k, name in enumerate(sizes.shapes)}
+    members: dict[int, list[Slice]] = {}
+    for piece, own in zip(slices, site.tolist(), strict=True):
+        members.setdefault(own, []).append(piece)
+    blocks = (tuple(sorted(own, key=lambda s: (order[s.population], s.box))) for own in members.values())
+    return Moved(tuple(blocks), tuple(cores[own] for own in members))

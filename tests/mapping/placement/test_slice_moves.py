@@ -1,0 +1,210 @@
+"""Slices moved between cores: sums kept against a recount, limits counted in full, and maps with fewer hops."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nirbridge.chips import cores_of
+from nirbridge.chips.model import Chip
+from nirbridge.mapping.cost import costs
+from nirbridge.mapping.placement import slice_moves as moves
+from nirbridge.mapping.placement.board import Sites
+from nirbridge.mapping.placement.compiled import is_available
+from nirbridge.mapping.placement.neuron_moves import Moved
+from nirbridge.network.model import Network
+from nirbridge.partitioner import PartitionOptions, partition
+from nirbridge.partitioner.cost.axons import Blocks, axon_table
+from nirbridge.partitioner.cost.sizing import CostModel, cost_model
+from nirbridge.partitioner.cost.usage import resource_use
+from nirbridge.partitioner.model import Slice
+from nirbridge.partitioner.search.methods import is_within
+from nirbridge.pipeline import MapOptions, map_network
+from tests.mapping.placement.test_neuron_moves import mesh, recurrent
+from tests.partitioner.cases import LOIHI
+from tests.partitioner.nets import network_of
+
+kernels: Any = pytest.importorskip("nirbridge.mapping.placement.part_kernels")
+boards: Any = pytest.importorskip("nirbridge.mapping.placement.tree_kernels")
+
+CHIPS = [
+    mesh(4, 4, 1, {"neurons": 5}),
+    mesh(4, 3, 2, {"neurons": 9, "input_axons": 27}),
+    mesh(4, 4, 1, {"neurons": 9, "output_axons": 40}),
+    mesh(5, 5, 1, {"neurons": 8, "threshold_profiles": 2, "decay_profiles": 2}),
+    mesh(5, 5, 1, {"neurons": 9}, words=60),
+]
+RATES: dict[str, Any] = {"p": np.linspace(0, 1, 30), "q": np.full(9, 0.5), "in": np.float64(0.25)}
+CONVOLUTIONS = "2x16x16 conv16k5p2 lif conv24k3p1 lif conv16k5p2 lif"
+
+
+def cut(network: Network, chip: Chip, seed: int) -> tuple[CostModel, Blocks]:
+    """Blocks of small slices, put into cores in a random order as long as each is within its limits."""
+    sizes, rng = cost_model(network, chip, 8), np.random.default_rng(seed)
+    slices = []
+    for p in network.populations:
+        ends = np.minimum(np.append(0, np.cumsum(rng.integers(1, 4, p.size))), p.size)
+        ends = np.unique(ends)
+        slices += [Slice(p.name, ((int(a), int(b)),)) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    alone = [[s] if is_within(sizes, [(s,)]) else _singles(s) for s in slices]
+    slices = [s for own in alone for s in own]
+    blocks: list[tuple[Slice, ...]] = []
+    for k in rng.permutation(len(slices)):
+        for i, own in enumerate(blocks):
+            grown = [*blocks[:i], (*own, slices[k]), *blocks[i + 1 :]]
+            if is_within(sizes, grown):
+                blocks = grown
+                break
+        else:
+            blocks.append((slices[k],))
+    assert is_within(sizes, blocks)
+    assert len(blocks) <= len(cores_of(chip))
+    return sizes, tuple(blocks)
+
+
+def _singles(piece: Slice) -> list[Slice]:
+    return [Slice(piece.population, ((k, k + 1),)) for k in range(*piece.box[0])]
+
+
+def board_of(sizes: CostModel, blocks: Blocks) -> tuple[Any, list[Slice], Any]:
+    """The compiled board with block b on the chip's core b, its slices, and the description that it was made of."""
+    slices = [s for own in blocks for s in own]
+    table = axon_table(sizes, [(s,) for s in slices], RATES)
+    site = np.repeat(np.arange(len(blocks)), [len(own) for own in blocks])
+    parts = moves._parts(sizes, slices, table, moves._nets(table, len(slices)), np.arange(len(slices)), site)
+    return board_on(parts, sizes), slices, parts
+
+
+def board_on(parts: Any, sizes: CostModel) -> Any:
+    return parts.on(Sites.of(cores_of(sizes.chip), sizes.chip), np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+def as_blocks(sizes: CostModel, slices: list[Slice], site: Any) -> Moved:
+    return moves._as_moved(sizes, slices, site, cores_of(sizes.chip))
+
+
+@pytest.mark.parametrize("which", range(len(CHIPS)))
+def test_sums_kept_are_those_of_a_fresh_board_and_of_the_checker(which: int) -> None:
+    sizes, blocks = cut(recurrent(which), CHIPS[which], which)
+    board, slices, parts = board_of(sizes, blocks)
+    before, best = board.site.copy(), board.site.copy()
+    kernels.anneal(board, kernels.NEW_CORES, np.array([7 + which], np.uint64), 3000, 1.0, 0.3, best)
+    assert np.count_nonzero(board.site != before) > 5
+    fresh = board_on(replace(parts, site=board.site.copy()), sizes)
+    for name in ("links", "spread", "used", "x", "y", "site"):
+        assert np.array_equal(getattr(board, name), getattr(fresh, name)), name
+    assert np.allclose(board.loads, fresh.loads)
+    found = as_blocks(sizes, slices, board.site)
+    paid = costs(axon_table(sizes, found.blocks, RATES), found.cores, sizes.chip, [1] * len(found.blocks), chips=1)
+    assert paid.multicast_hops_per_step == pytest.approx(float(board.rate @ board.links))
+    assert paid.max_link_load_spikes_per_step == pytest.approx(board.tally[boards.PEAK])
+    number = {core: k for k, core in enumerate(cores_of(sizes.chip))}
+    for core, used in zip(found.cores, resource_use(sizes, found.blocks), strict=True):
+        on_board = board.used[:, number[core]]
+        assert on_board[boards.NEURONS] == used["neurons"]
+        assert on_board[boards.INPUTS] == used["input_axons"]
+        assert on_board[boards.OUTPUTS] == used["output_axons"]
+        assert on_board[boards.WORDS] >= used["synapse_words"] or sizes.chip.synapses.words is None
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 999), st.integers(0, len(CHIPS) - 1), st.booleans())
+def test_every_accepted_state_is_legal(seed: int, which: int, new_cores: bool) -> None:
+    sizes, blocks = cut(recurrent(seed), CHIPS[which], seed)
+    board, slices, _ = board_of(sizes, blocks)
+    state, moving = np.array([seed + 1], np.uint64), kernels.NEW_CORES if new_cores else kernels.SLICES
+    for _ in range(8):
+        kernels.anneal(board, moving, state, 40, 5.0, 5.0, board.site.copy())
+        found = as_blocks(sizes, slices, board.site)
+        assert is_within(sizes, found.blocks)
+        assert new_cores or len(found.blocks) <= len(blocks)
+        assert sorted(s for own in found.blocks for s in own) == sorted(slices)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 999), st.integers(0, len(CHIPS) - 1))
+def test_moved_slices_cost_less_and_fixed_blocks_stay(seed: int, which: int) -> None:
+    sizes, blocks = cut(recurrent(seed), CHIPS[which], seed)
+    usable, fixed = cores_of(sizes.chip), {0, len(blocks) - 1}
+    cores = usable[: len(blocks)]
+    found = moves.move_slices(sizes, blocks, cores, RATES, usable, fixed=fixed, seed=seed)
+    if found is None:
+        return
+    for b in fixed:
+        assert set(found.blocks[found.cores.index(cores[b])]) == set(blocks[b])
+    assert is_within(sizes, found.blocks)
+    assert cost(sizes, found) < cost(sizes, Moved(blocks, cores))
+    assert found == moves.move_slices(sizes, blocks, cores, RATES, usable, fixed=fixed, seed=seed)
+
+
+def cost(sizes: CostModel, moved: Moved) -> float:
+    """Hops and busiest link."""
+    table = axon_table(sizes, moved.blocks, RATES)
+    paid = costs(table, moved.cores, sizes.chip, [1] * len(moved.blocks), chips=1)
+    return paid.multicast_hops_per_step + paid.max_link_load_spikes_per_step
+
+
+def test_a_chain_of_convolutions_takes_far_fewer_hops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many cores, a third of the hops less, and objective traffic less still; the checker passes all."""
+    options = MapOptions(placement_only=True, method="packed", effort="fast")
+    net = network_of(CONVOLUTIONS)
+    moved = map_network(net, LOIHI, options)
+    spread = map_network(net, LOIHI, replace(options, objective="traffic"))
+    monkeypatch.setattr("nirbridge.pipeline.map.with_moved_slices", lambda mapped, *_: mapped)
+    before = map_network(net, LOIHI, options)
+    assert len(moved.cores) <= len(before.cores)
+    assert moved.costs.multicast_hops_per_step < 0.7 * before.costs.multicast_hops_per_step
+    assert spread.costs.multicast_hops_per_step <= moved.costs.multicast_hops_per_step
+
+
+def test_slices_of_other_profiles_stay_out() -> None:
+    """Where a core may not hold all profiles, a slice goes only to where its own are already."""
+    sizes, blocks = cut(recurrent(3), CHIPS[3], 3)
+    parts = board_of(sizes, blocks)[2]
+    assert len(np.unique(parts.needs.profile)) > 1
+    free = replace(CHIPS[3], core=replace(CHIPS[3].core, threshold_profiles=None, decay_profiles=None))
+    assert not board_of(cost_model(recurrent(3), free, 8), blocks)[2].needs.profile.any()
+
+
+def test_what_cannot_move_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes, blocks = cut(recurrent(0), CHIPS[0], 0)
+    usable = cores_of(sizes.chip)
+    given_ = (sizes, blocks, usable[: len(blocks)], RATES, usable)
+    assert moves.move_slices(*given_) is not None
+    monkeypatch.setattr(moves, "PARTS_MAX", len(blocks))
+    assert moves.move_slices(*given_) is None
+    monkeypatch.undo()
+    silent = {name: np.zeros_like(rate) for name, rate in RATES.items()}
+    assert moves.move_slices(*given_[:3], silent, usable) is None
+    whole = tuple((s,) for own in blocks for s in own)[: len(usable)]
+    assert moves.move_slices(sizes, whole, usable[: len(whole)], RATES, usable) is None
+    monkeypatch.setattr(moves, "is_available", lambda: False)
+    assert is_available()
+    assert moves.move_slices(*given_) is None
+
+
+def test_pinned_populations_stay_on_their_cores() -> None:
+    net = network_of(CONVOLUTIONS)
+    first = net.populations[0].name
+    options = MapOptions(placement_only=True, method="packed", effort="fast")
+    needed = partition(net, LOIHI, PartitionOptions(method="packed", groups={first: 1}))
+    pinned = sum(any(s.population == first for s in b.slices) for b in needed.blocks)
+    mapped = map_network(net, LOIHI, replace(options, pins={first: tuple(range(40, 40 + pinned))}))
+    on = {mapped.cores[b.id] for b in mapped.partition.blocks if any(s.population == first for s in b.slices)}
+    assert on <= set(cores_of(LOIHI)[40 : 40 + pinned])
+
+
+def test_progress_is_told_to_the_end() -> None:
+    sizes, blocks = cut(recurrent(1), CHIPS[0], 1)
+    told: list[tuple[str, float | None]] = []
+    usable = cores_of(sizes.chip)
+    moves.move_slices(
+        sizes, blocks, usable[: len(blocks)], RATES, usable, progress=lambda stage, done: told.append((stage, done))
+    )
+    assert told[-1] == ("move slices", 1.0)
+    assert len(told) == moves.CHUNKS
