@@ -1,7 +1,7 @@
 """Random chains of convolutions on loihi1: hops of the placement beside the proved lower bound on them.
 
-``python -m benchmarks.chains --seeds 0:40`` prints a row for each chain that fits on one chip, and the
-largest ratio at the end.
+``python -m benchmarks.chains --seeds 0:40 [--method cp-sat]`` prints a row for each chain that fits on one chip, and
+the largest ratio at the end.
 """
 
 from __future__ import annotations
@@ -80,11 +80,11 @@ class Row:
         return 1.0 if self.hops == 0 else self.hops / self.bound if self.bound > 0 else float("inf")
 
 
-def measure(name: str, graph: nir.NIRGraph) -> Row | None:
-    """Map a chain on one loihi1; None where it does not fit."""
+def measure(name: str, graph: nir.NIRGraph, method: str = "packed") -> Row | None:
+    """Map a chain on one loihi1 by some method of partitioning; None where it does not fit."""
     net, start = from_nir(graph), time.process_time()
     try:
-        mapped = map_network(net, read_chip("loihi1"), MapOptions(method="packed", placement_only=True))
+        mapped = map_network(net, read_chip("loihi1"), MapOptions(method=method, placement_only=True))
     except DoesNotFit:
         return None
     costs, seconds = mapped.costs, time.process_time() - start
@@ -94,11 +94,13 @@ def measure(name: str, graph: nir.NIRGraph) -> Row | None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="0:40", metavar="FROM:TO", help="seeds of the random chains")
-    first, last = (int(n) for n in parser.parse_args().seeds.split(":"))
+    parser.add_argument("--method", default="packed", help="of partitioning: packed, cp-sat, ...")
+    options = parser.parse_args()
+    first, last = (int(n) for n in options.seeds.split(":"))
     rows: list[Row] = []
     print(f"{'network':>10} {'blocks':>6} {'hops':>9} {'bound':>9} {'ratio':>6} {'CPU s':>6}")
     for name, build in networks(range(first, last)):
-        row = measure(name, build())
+        row = measure(name, build(), options.method)
         if row is None:
             print(f"{name:>10} does not fit", flush=True)
             continue

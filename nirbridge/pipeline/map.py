@@ -9,18 +9,18 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from nirbridge.chips import core_at
 from nirbridge.chips.model import Chip, CoreId
-from nirbridge.errors import UsageError, counted, did_you_mean, quoted
+from nirbridge.errors import UsageError, did_you_mean, quoted
 from nirbridge.network.model import Network, with_operators
 from nirbridge.network.operators import Operator
 from nirbridge.pipeline.fit import PreparedNetwork, prepare_network, prepare_retimed
 from nirbridge.pipeline.options import OBJECTIVES, MapOptions
-from nirbridge.pipeline.partitioning import as_interrupted, first_names, partitions, raise_unfit
+from nirbridge.pipeline.partitioning import as_interrupted, first_names, partitions, pinned_blocks, raise_unfit
 from nirbridge.pipeline.traffic import (
     with_annealed_trees,
     with_moved_neurons,
     with_moved_slices,
+    with_moved_slices_or_blocks,
     with_slices_on_new_cores,
     with_traffic_bound,
 )
@@ -107,6 +107,8 @@ def _best_placed(
     try:
         for p in candidates:
             placed = draft(p, settings)
+            if options.objective == "traffic":  # which partition is best shows only then
+                placed = with_moved_slices(placed, settings, draft)
             best = placed if best is None else min(best, placed, key=score)
         for better in _improvements(settings):
             if best is not None:
@@ -124,8 +126,8 @@ def _best_placed(
 def _improvements(options: MapOptions) -> tuple[Callable[..., MappedNetwork], ...]:
     """What makes a placed map better, in order: a draft and its options -> a draft."""
     if options.objective == "traffic":
-        return with_moved_slices, with_slices_on_new_cores, with_moved_neurons, with_annealed_trees
-    return with_moved_slices, with_annealed_trees
+        return with_slices_on_new_cores, with_moved_neurons, with_annealed_trees
+    return (with_moved_slices_or_blocks,)
 
 
 def _marked(mapped: MappedNetwork) -> MappedNetwork:
@@ -230,31 +232,3 @@ def _full_runs(sizes: CostModel, partition: Partition) -> tuple[str, ...]:
         f"with full runs of {fmt.run_targets_max} targets instead of runs of free length this map would take "
         f"{sum(words):,} words, and {over} of {len(words)} cores would hold too many",
     )
-
-
-def pinned_blocks(partition: Partition, chip: Chip, options: MapOptions) -> dict[int, CoreId]:
-    """The cores of blocks with slices of pinned populations. Raises UsageError."""
-    pins: dict[int, CoreId] = {}
-    for cores in sorted(set(options.pins.values())):
-        names = {name for name, population_cores in options.pins.items() if population_cores == cores}
-        blocks = [i for i, b in enumerate(partition.blocks) if any(s.population in names for s in b.slices)]
-        if len(blocks) > len(cores):
-            raise UsageError.of(
-                f"--pin {first_names(names)}",
-                f"takes {counted(len(blocks), 'core')}",
-                f"{len(cores)} named",
-                "name as many: --pin NAME=3,4,5",
-            )
-        beyond = [core for core in cores if core >= chip.mesh.cores * options.chips]
-        if beyond:
-            limit = f"cores of {options.chips} x {chip.name} are 0 to {chip.mesh.cores * options.chips - 1:,}"
-            subject = f"--pin {first_names(names)}"
-            raise UsageError.of(subject, f"core {beyond[0]:,}", limit, "choose one of these, or use more --chips")
-        pins.update({block: _core(chip, core) for block, core in zip(blocks, cores, strict=False)})
-    return pins
-
-
-def _core(chip: Chip, number: int) -> CoreId:
-    """The core of a number that runs on over the chips of a board."""
-    on_chip, index = divmod(number, chip.mesh.cores)
-    return core_at(chip, index, on_chip)

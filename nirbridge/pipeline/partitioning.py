@@ -1,4 +1,4 @@
-"""Partitions for an objective, or the reasons that there is none and changes that would fit."""
+"""Partitions for an objective, or the reasons that there is none and changes that would fit; cores of pinned ones."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn
 
 from nirbridge import plugins as registry
-from nirbridge.chips.model import Chip
-from nirbridge.errors import Diagnostic, DoesNotFit, ModelError, UsageError, did_you_mean, quoted
+from nirbridge.chips import core_at
+from nirbridge.chips.model import Chip, CoreId
+from nirbridge.errors import Diagnostic, DoesNotFit, ModelError, UsageError, counted, did_you_mean, quoted
 from nirbridge.network.model import Network
 from nirbridge.pipeline.fit import PreparedNetwork, prepare_network, with_placement_hint
 from nirbridge.pipeline.options import MapOptions
@@ -138,3 +139,31 @@ def first_names(names: set[str]) -> str:
     """The first eight names, for a message."""
     shown = [quoted(n) for n in sorted(names)]
     return ", ".join(shown[:8]) + (f" and {len(shown) - 8} more" if len(shown) > 8 else "")
+
+
+def pinned_blocks(partition: Partition, chip: Chip, options: MapOptions) -> dict[int, CoreId]:
+    """The cores of blocks with slices of pinned populations. Raises UsageError."""
+    pins: dict[int, CoreId] = {}
+    for cores in sorted(set(options.pins.values())):
+        names = {name for name, population_cores in options.pins.items() if population_cores == cores}
+        blocks = [i for i, b in enumerate(partition.blocks) if any(s.population in names for s in b.slices)]
+        if len(blocks) > len(cores):
+            raise UsageError.of(
+                f"--pin {first_names(names)}",
+                f"takes {counted(len(blocks), 'core')}",
+                f"{len(cores)} named",
+                "name as many: --pin NAME=3,4,5",
+            )
+        beyond = [core for core in cores if core >= chip.mesh.cores * options.chips]
+        if beyond:
+            limit = f"cores of {options.chips} x {chip.name} are 0 to {chip.mesh.cores * options.chips - 1:,}"
+            subject = f"--pin {first_names(names)}"
+            raise UsageError.of(subject, f"core {beyond[0]:,}", limit, "choose one of these, or use more --chips")
+        pins.update({block: _core(chip, core) for block, core in zip(blocks, cores, strict=False)})
+    return pins
+
+
+def _core(chip: Chip, number: int) -> CoreId:
+    """The core of a number that runs on over the chips of a board."""
+    on_chip, index = divmod(number, chip.mesh.cores)
+    return core_at(chip, index, on_chip)

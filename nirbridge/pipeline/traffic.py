@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from nirbridge.chips import cores_of
 from nirbridge.pipeline.options import MapOptions
+from nirbridge.pipeline.partitioning import pinned_blocks
 
 if TYPE_CHECKING:
     from nirbridge.arrays import Array
@@ -30,6 +31,12 @@ def with_moved_slices(mapped: MappedNetwork, options: MapOptions, draft: Draft) 
     return _with_moved_slices(mapped, options, draft, new_cores=False)
 
 
+def with_moved_slices_or_blocks(mapped: MappedNetwork, options: MapOptions, draft: Draft) -> MappedNetwork:
+    """Slices on other cores; where none moved, blocks annealed on their trees, which the moves of slices do as well."""
+    moved = with_moved_slices(mapped, options, draft)
+    return with_annealed_trees(mapped, options, draft) if moved is mapped else moved
+
+
 def with_slices_on_new_cores(mapped: MappedNetwork, options: MapOptions, draft: Draft) -> MappedNetwork:
     """The same with free cores: after the search without them, which often finds more than this one alone."""
     return _with_moved_slices(mapped, options, draft, new_cores=True)
@@ -38,14 +45,14 @@ def with_slices_on_new_cores(mapped: MappedNetwork, options: MapOptions, draft: 
 def _with_moved_slices(mapped: MappedNetwork, options: MapOptions, draft: Draft, *, new_cores: bool) -> MappedNetwork:
     from nirbridge.mapping.placement.compiled import is_available
     from nirbridge.mapping.placement.slice_moves import move_slices
-    from nirbridge.pipeline.map import pinned_blocks
 
-    if len(mapped.partition.blocks) < 2 or not is_available():
+    blocks = tuple(b.slices for b in mapped.partition.blocks)
+    if len(blocks) < 2 or all(len(slices) == 1 for slices in blocks) or not is_available():
         return mapped
     sizes, rates = _sizes_and_rates(mapped, options)
     moved = move_slices(
         sizes,
-        tuple(b.slices for b in mapped.partition.blocks),
+        blocks,
         mapped.cores,
         rates,
         cores_of(mapped.chip, options.chips),
@@ -89,7 +96,6 @@ def with_annealed_trees(mapped: MappedNetwork, options: MapOptions, draft: Draft
     """
     from nirbridge.mapping.placement.place import annealed_on_trees
     from nirbridge.mapping.traffic import traffic
-    from nirbridge.pipeline.map import pinned_blocks
 
     cores = annealed_on_trees(
         traffic(mapped.axons, len(mapped.cores)),

@@ -17,8 +17,9 @@ from nirbridge.mapping.tile_bound import tile_bound
 from nirbridge.mapping.tile_sets import count_sets
 from nirbridge.mapping.traffic import traffic
 from nirbridge.network.nir.from_nir import from_nir
+from nirbridge.partitioner import PartitionOptions, partition
 from nirbridge.partitioner.cost.axons import HOST
-from nirbridge.pipeline import MapOptions, map_network
+from nirbridge.pipeline import MapOptions, map_network, place_partition
 from tests.mapping.tables import Group, chip, hops_by_hand, table
 
 Net = tuple[bool, frozenset[int], float]
@@ -178,6 +179,7 @@ def test_chains_of_convolutions_are_placed_within_half_as_much_again(side: int, 
 
 
 def test_a_chain_of_48_blocks_whose_sets_were_too_many() -> None:
-    found = map_network(from_nir(mixed(16)), read_chip("loihi1"), MapOptions(method="packed", placement_only=True))
+    net, on = from_nir(mixed(16)), read_chip("loihi1")
+    found = place_partition(net, on, partition(net, on, PartitionOptions(method="packed")))
     assert found.costs.traffic_lower_bound == pytest.approx(752.535)
     assert found.costs.multicast_hops_per_step <= 1.5 * found.costs.traffic_lower_bound

@@ -140,10 +140,10 @@ def blocks(*names: str) -> Any:
 def test_pins_give_blocks_their_cores_in_order() -> None:
     chip = read_chip("loihi1")
     options = MapOptions(pins={"a": (9, 4), "b": (128 + 3,), "c": (9, 4)}, chips=2)
-    found = placing._pinned(blocks("x", "a", "b", "xc"), chip, options)
+    found = partitioning.pinned_blocks(blocks("x", "a", "b", "xc"), chip, options)
     assert found == {1: core_at(chip, 9), 3: core_at(chip, 4), 2: core_at(chip, 3, 1)}
-    assert placing._pinned(blocks("x", "a"), chip, options) == {1: core_at(chip, 9)}
-    assert refused(placing._pinned, blocks("a", "a", "c"), chip, options) == (
+    assert partitioning.pinned_blocks(blocks("x", "a"), chip, options) == {1: core_at(chip, 9)}
+    assert refused(partitioning.pinned_blocks, blocks("a", "a", "c"), chip, options) == (
         "--pin 'a', 'c': takes 3 cores, 2 named; name as many: --pin NAME=3,4,5"
     )
 

@@ -12,22 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from nirbridge.mapping.placement.limit_kernels import is_legal, regroup, takes
 from nirbridge.mapping.placement.neuron_kernels import below, compiled, drawn
-from nirbridge.mapping.placement.tree_kernels import (
-    INPUTS,
-    LOWEST,
-    OUTPUTS,
-    PEAK,
-    TOTAL,
-    busiest,
-    cores_of,
-    inputs_of,
-    reload,
-    retree,
-    settle,
-    shift,
-    spread_outputs,
-)
+from nirbridge.mapping.placement.tree_kernels import LOWEST, PEAK, TOTAL, busiest, reload, retree, shift
 
 REACH = 1
 """Parts are moved to the tile of a partner or to one at most as far in each direction."""
@@ -41,49 +28,6 @@ BLOCKS, SLICES, NEW_CORES = range(3)
 """What may move: blocks alone; single parts between cores in use as well; these to free cores, too."""
 PARTS, BLOCK, TILE = range(3)
 """What a proposal moves."""
-
-
-@compiled
-def need(b, part, sign) -> None:
-    """Add what a part takes of its core by itself, or take it off."""
-    for row in range(2):
-        b.used[row, b.site[part]] += sign * b.needs[row, part]
-
-
-@compiled
-def regroup(b, moves, count, back) -> None:
-    """Move the parts of ``moves`` to their cores, or back, with all that the cores use; ``count`` nets are changed."""
-    for k in range(count):
-        spread_outputs(b, b.changed[k], -1)
-    for k in range(moves):
-        need(b, b.moves[0, k], -1)
-    settle(b, moves, back)
-    for k in range(moves):
-        need(b, b.moves[0, k], 1)
-    for k in range(count):
-        net = b.changed[k]
-        if back:
-            b.spread[net] = b.spread_before[k]
-        else:
-            b.spread_before[k] = b.spread[net]
-            b.spread[net] = cores_of(b, net)
-        spread_outputs(b, net, 1)
-    for row in range(1, 3):
-        b.used[INPUTS, b.moves[row, 0]] = inputs_of(b, b.moves[row, 0])
-
-
-@compiled
-def is_legal(b, count) -> bool:
-    """True where both cores of a proposal, and those of the sources of ``count`` changed nets, keep their limits."""
-    for row in range(1, 3):
-        for resource in range(4):
-            if b.used[resource, b.moves[row, 0]] > b.most[resource]:
-                return False
-    for k in range(count):
-        source = b.source[b.changed[k]]
-        if source >= 0 and b.used[OUTPUTS, b.site[source]] > b.most[OUTPUTS]:
-            return False
-    return True
 
 
 @compiled
@@ -185,25 +129,6 @@ def part_on_site(b, site, state) -> int:
             found = part
         part = b.behind[part]
     return found
-
-
-@compiled
-def takes(b, site, part, leaving) -> bool:
-    """True where a core has neurons, words and a profile for a part, without another that leaves (-1: none)."""
-    for row in range(2):
-        left = 0 if leaving < 0 else b.needs[row, leaving]
-        if b.used[row, site] + b.needs[row, part] - left > b.most[row]:
-            return False
-    if leaving >= 0 and b.profile[leaving] == b.profile[part]:
-        return True
-    other = b.first[site]
-    if other < 0:
-        return True
-    while other >= 0:
-        if other != leaving and b.profile[other] == b.profile[part]:
-            return True
-        other = b.behind[other]
-    return False
 
 
 @compiled

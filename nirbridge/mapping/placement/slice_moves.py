@@ -38,7 +38,7 @@ CHUNKS = 40
 UNLIMITED = 2**62
 EFFORTS: Mapping[str, TreeBudget] = {
     "fast": TreeBudget(1, 1_000, 60_000_000),
-    "default": TreeBudget(1, 5_000, 400_000_000),
+    "default": TreeBudget(1, 5_000, 800_000_000),
     "max": TreeBudget(8, 10_000, 6_000_000_000),
 }
 

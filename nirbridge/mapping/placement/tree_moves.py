@@ -98,7 +98,9 @@ class PartNeeds:
         """Of whole blocks, which are within all limits wherever they are."""
         nothing = np.zeros(parts, np.int64)
         fed = np.zeros(parts + 1, np.int64), np.zeros(0, np.int64)
-        return cls(np.zeros(nets, np.int64), fed, np.zeros((2, parts), np.int64), nothing, nothing, np.zeros(4, np.int64))
+        return cls(
+            np.zeros(nets, np.int64), fed, np.zeros((2, parts), np.int64), nothing, nothing, np.zeros(4, np.int64)
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,19 +116,15 @@ class Parts:
         """The compiled board on some sites, and those of pinned parts behind them (columns and rows of their tiles)."""
         from nirbridge.mapping.placement import tree_kernels as kernels
 
-        nets, own, parts = self.nets, self.needs, self.nets.blocks
+        nets, own, parts, rate = self.nets, self.needs, self.nets.blocks, np.asarray(self.nets.rate, np.float64)
         x, y = np.append(sites.x, pinned_x), np.append(sites.y, pinned_y)
         extent = (int(x.max(initial=0)) + 1, int(y.max(initial=0)) + 1)
-        tiles, first = np.unique(sites.tile, return_index=True)
-        grid = np.full(extent, -1, np.int64)
-        grid[sites.x[first], sites.y[first]] = tiles
-        tile_start = np.concatenate(([0], np.cumsum(np.bincount(sites.tile))))
         arrays: tuple[Array, ...] = (
-            *(nets.source, np.asarray(nets.rate, np.float64), own.size, nets.ptr, nets.targets, nets.net_ptr, nets.nets, *own.fed),
+            *(nets.source, rate, own.size, nets.ptr, nets.targets, nets.net_ptr, nets.nets, *own.fed),
             *(self.movable, own.needs, own.kind, own.profile),
             *(np.append(x[self.site], HOST_TILE[0]), np.append(y[self.site], HOST_TILE[1]), self.site.copy()),
             *(np.full(len(x), -1, np.int64), *np.full((2, parts), -1, np.int64), x, y),
-            *(grid, tile_start, np.argsort(sites.tile, kind="stable")),
+            *_tiles(sites, extent),
             *np.zeros((2, len(nets.source)), np.int64),
             *(np.zeros((*extent, 4)), np.zeros((4, len(x)), np.int64), own.most, np.zeros(3)),
             *np.zeros((5, len(nets.source)), np.int64),
@@ -138,3 +136,12 @@ class Parts:
         board = kernels.TreeBoard._make(a if a.flags.writeable else a.copy() for a in arrays)
         kernels.fill(board)
         return board
+
+
+def _tiles(sites: Sites, extent: tuple[int, int]) -> tuple[Array, Array, Array]:
+    """The tile at each column and row (-1: none), where the sites of each begin, and the sites, tile by tile."""
+    tiles, first = np.unique(sites.tile, return_index=True)
+    grid = np.full(extent, -1, np.int64)
+    grid[sites.x[first], sites.y[first]] = tiles
+    starts = np.concatenate(([0], np.cumsum(np.bincount(sites.tile))))
+    return grid, starts, np.argsort(sites.tile, kind="stable")

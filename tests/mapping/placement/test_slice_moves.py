@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ def cut(network: Network, chip: Chip, seed: int) -> tuple[CostModel, Blocks]:
     for p in network.populations:
         ends = np.minimum(np.append(0, np.cumsum(rng.integers(1, 4, p.size))), p.size)
         ends = np.unique(ends)
-        slices += [Slice(p.name, ((int(a), int(b)),)) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        slices += [Slice(p.name, ((int(a), int(b)),)) for a, b in pairwise(ends)]
     alone = [[s] if is_within(sizes, [(s,)]) else _singles(s) for s in slices]
     slices = [s for own in alone for s in own]
     blocks: list[tuple[Slice, ...]] = []
@@ -155,7 +156,7 @@ def test_a_chain_of_convolutions_takes_far_fewer_hops(monkeypatch: pytest.Monkey
     net = network_of(CONVOLUTIONS)
     moved = map_network(net, LOIHI, options)
     spread = map_network(net, LOIHI, replace(options, objective="traffic"))
-    monkeypatch.setattr("nirbridge.pipeline.map.with_moved_slices", lambda mapped, *_: mapped)
+    monkeypatch.setattr("nirbridge.pipeline.traffic.with_moved_slices", lambda mapped, *_: mapped)
     before = map_network(net, LOIHI, options)
     assert len(moved.cores) <= len(before.cores)
     assert moved.costs.multicast_hops_per_step < 0.7 * before.costs.multicast_hops_per_step
