@@ -20,9 +20,7 @@ from nirbridge.pipeline.traffic import (
     with_annealed_trees,
     with_moved_neurons,
     with_moved_slices,
-    with_moved_slices_or_blocks,
     with_slices_on_new_cores,
-    with_traffic_bound,
 )
 
 if TYPE_CHECKING:
@@ -119,7 +117,7 @@ def _best_placed(
         is_interrupted = True
     if best is None:
         best = draft(candidates[0], quick)
-    best, is_late = finished(options.keep_best, with_traffic_bound, best)
+    best, is_late = finished(options.keep_best, _completed, best)
     return _marked(best) if is_interrupted or is_late else best
 
 
@@ -127,7 +125,7 @@ def _improvements(options: MapOptions) -> tuple[Callable[..., MappedNetwork], ..
     """What makes a placed map better, in order: a draft and its options -> a draft."""
     if options.objective == "traffic":
         return with_slices_on_new_cores, with_moved_neurons, with_annealed_trees
-    return (with_moved_slices_or_blocks,)
+    return with_moved_slices, with_annealed_trees
 
 
 def _marked(mapped: MappedNetwork) -> MappedNetwork:
@@ -158,8 +156,8 @@ def place_partition(
 ) -> MappedNetwork:
     """Place (unless ``cores`` says where each block sits), route and cost one partition, without the checker.
 
-    ``stored``: as of ``MappedNetwork``. ``draft``: of a map that is still to be improved; trees are not annealed, and
-    the bound on traffic is 0.
+    ``stored``: as of ``MappedNetwork``. ``draft``: of a map that is still to be improved; trees are not annealed, the
+    bound on traffic is 0, and notes on the blocks are left out (``_completed``).
 
     Raises:
         DoesNotFit: more blocks than cores.
@@ -183,10 +181,28 @@ def place_partition(
     counts = [b.used["neurons"] for b in partition.blocks], spikes_per_block(sizes, blocks, rates)
     settings = {"chips": options.chips, "spikes_per_block": counts[1], "nets": nets, "bounded": not draft}
     paid = costs(table, cores, chip, counts[0], **settings)
-    network = replace(network, notes=(*network.notes, *_full_runs(sizes, partition), *_other_orders(partition)))
+    network = network if draft else _noted(network, sizes, partition)
     splits = tuple(options.splits.items())
     placed = (partition, cores, table, paid, options.objective, origin, splits)
     return MappedNetwork(network, chip, options.chips, *placed, stored=stored)
+
+
+def _completed(draft: MappedNetwork) -> MappedNetwork:
+    """A draft as a map: with the lower bound on its multicast hops, and what is noted of its blocks."""
+    from nirbridge.mapping.traffic_bound import traffic_lower_bound
+    from nirbridge.partitioner.cost.sizing import cost_model
+    from nirbridge.partitioner.ordering import ordered_network
+
+    partition, chip = draft.partition, draft.chip
+    sizes = cost_model(ordered_network(draft.stored_network, partition.orders), chip, partition.weight_bits)
+    bound = traffic_lower_bound(draft.axons, len(draft.cores), chip, chips=draft.chips)
+    network, paid = _noted(draft.network, sizes, partition), replace(draft.costs, traffic_lower_bound=bound)
+    return replace(draft, network=network, costs=paid)
+
+
+def _noted(network: Network, sizes: CostModel, partition: Partition) -> Network:
+    """The network with the notes on its blocks."""
+    return replace(network, notes=(*network.notes, *_full_runs(sizes, partition), *_other_orders(partition)))
 
 
 def _placed(

@@ -6,7 +6,7 @@ draft: the same one where nothing better was found.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -29,12 +29,6 @@ WITHOUT_NUMBA = "neurons stay on the cores of their block: moving them takes the
 def with_moved_slices(mapped: MappedNetwork, options: MapOptions, draft: Draft) -> MappedNetwork:
     """Slices on other cores, and their blocks. Those of pinned blocks stay where they are."""
     return _with_moved_slices(mapped, options, draft, new_cores=False)
-
-
-def with_moved_slices_or_blocks(mapped: MappedNetwork, options: MapOptions, draft: Draft) -> MappedNetwork:
-    """Slices on other cores; where none moved, blocks annealed on their trees, which the moves of slices do as well."""
-    moved = with_moved_slices(mapped, options, draft)
-    return with_annealed_trees(mapped, options, draft) if moved is mapped else moved
 
 
 def with_slices_on_new_cores(mapped: MappedNetwork, options: MapOptions, draft: Draft) -> MappedNetwork:
@@ -110,14 +104,6 @@ def with_annealed_trees(mapped: MappedNetwork, options: MapOptions, draft: Draft
     return mapped if cores == mapped.cores else draft(mapped.partition, options, cores)
 
 
-def with_traffic_bound(mapped: MappedNetwork) -> MappedNetwork:
-    """A draft as a map: with the lower bound on its multicast hops."""
-    from nirbridge.mapping.traffic_bound import traffic_lower_bound
-
-    bound = traffic_lower_bound(mapped.axons, len(mapped.cores), mapped.chip, chips=mapped.chips)
-    return replace(mapped, costs=replace(mapped.costs, traffic_lower_bound=bound))
-
-
 def _sizes_and_rates(mapped: MappedNetwork, options: MapOptions) -> tuple[CostModel, Mapping[str, Array]]:
     """The network as the cores store it, in the orders of the partition, and its rates in these."""
     from nirbridge.mapping.rates import assumed_rates
@@ -134,19 +120,21 @@ def _as_draft(
     mapped: MappedNetwork, sizes: CostModel, moved: Moved | None, options: MapOptions, draft: Draft
 ) -> MappedNetwork:
     """The map with other blocks, where there are any and every one is within every limit, counted in full."""
-    from nirbridge.partitioner.search.methods import is_within
-
-    if moved is None or not is_within(sizes, moved.blocks):
-        return mapped
-    return draft(_repartitioned(mapped.partition, sizes, moved), options, moved.cores)
-
-
-def _repartitioned(partition: Partition, sizes: CostModel, moved: Moved) -> Partition:
-    """The partition with other blocks; its bounds on the cores of any map still hold."""
+    from nirbridge.partitioner.cost.resources import exceeded, limits
     from nirbridge.partitioner.cost.usage import resource_use
+
+    if moved is None:
+        return mapped
+    used, limit = resource_use(sizes, moved.blocks), limits(mapped.chip)
+    if any(exceeded(own, limit) for own in used):
+        return mapped
+    return draft(_repartitioned(mapped.partition, moved, used), options, moved.cores)
+
+
+def _repartitioned(partition: Partition, moved: Moved, used: Sequence[Mapping[str, int]]) -> Partition:
+    """The partition with other blocks; its bounds on the cores of any map still hold."""
     from nirbridge.partitioner.model import Block, BlockId
 
-    used = resource_use(sizes, moved.blocks)
     blocks = (Block(BlockId(i), s, u) for i, (s, u) in enumerate(zip(moved.blocks, used, strict=True)))
     report, cores = partition.report, len(moved.blocks)
     lower, sliced = report.cores_lower_bound, report.cores_lower_bound_sliced

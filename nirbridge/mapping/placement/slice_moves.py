@@ -10,7 +10,7 @@ there already. The outcome is counted exactly again.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,15 +31,15 @@ from nirbridge.partitioner.model import Slice
 PARTS_MAX = 20_000
 """Partitions into more slices are left as they are."""
 HOT, WARM, COLD = 1.0, 0.3, 0.05
-"""Temperatures in mean hops of a slice: at the start, at that of a search of few steps, and at the end."""
+"""Temperatures in mean hops of a slice: at the start of a run, of one that keeps most of where it starts, at the end."""
 STEPS_LEAST, STEPS_HOT = 50, 500
-"""Steps a slice: with less none is made, and with less the search starts warm."""
+"""Steps a slice: with less none is made, and with less every run is warm."""
 CHUNKS = 40
 UNLIMITED = 2**62
 EFFORTS: Mapping[str, TreeBudget] = {
-    "fast": TreeBudget(1, 1_000, 60_000_000),
-    "default": TreeBudget(1, 5_000, 800_000_000),
-    "max": TreeBudget(8, 10_000, 6_000_000_000),
+    "fast": TreeBudget(2, 1_000, 60_000_000),
+    "default": TreeBudget(2, 3_000, 500_000_000),
+    "max": TreeBudget(12, 10_000, 6_000_000_000),
 }
 
 
@@ -77,7 +77,7 @@ def move_slices(
     table = axon_table(sizes, [(s,) for s in slices], rates)
     nets = _nets(table, len(slices))
     movable = np.flatnonzero(~np.isin(of_block, list(fixed)))
-    runs, steps = runs_and_steps(len(movable), nets, EFFORTS[effort], STEPS_LEAST)
+    runs, steps = _runs_and_steps(len(movable), nets, EFFORTS[effort])
     if runs == 0:
         return None
     pinned = [cores[b] for b in sorted(fixed)]
@@ -88,6 +88,13 @@ def move_slices(
     board = _Board(parts, Sites.of(free, sizes.chip), tiles_of(pinned, sizes.chip))
     best = _best(board, runs, steps, seed, new_cores=new_cores, progress=progress)
     return None if best is None else _as_moved(sizes, slices, best, (*free, *pinned))
+
+
+def _runs_and_steps(movable: int, nets: Traffic, budget: TreeBudget) -> tuple[int, int]:
+    """Runs in pairs, a hot and a warm one, as long as a pair has enough steps."""
+    pairs = replace(budget, runs=budget.runs // 2, entries=budget.entries // 2)
+    runs, steps = runs_and_steps(movable, nets, pairs, STEPS_LEAST)
+    return 2 * runs, steps
 
 
 def _nets(table: AxonTable, parts: int) -> Traffic:
@@ -160,32 +167,40 @@ class _Board:
 def _best(
     board: _Board, runs: int, steps: int, seed: int, *, new_cores: bool, progress: Callable[[str, float | None], None]
 ) -> Array | None:
-    """The site of each slice in the best state of all runs; None where none is better than the start."""
+    """The site of each slice in the best state of all runs; None where none is better than the start.
+
+    Hot runs begin at the start, warm ones at the best state so far.
+    """
     from nirbridge.mapping.placement import part_kernels as kernels
 
     parts, moving = board.parts, kernels.NEW_CORES if new_cores else kernels.SLICES
-    hot = HOT if steps >= STEPS_HOT * len(parts.movable) else WARM
-    least, best = 0.0, None
+    least, best, is_long = 0.0, parts.site, steps >= STEPS_HOT * len(parts.movable)
     for run in range(runs):
-        trees, found = parts.on(board.sites, *board.pinned), parts.site.copy()
+        is_hot = is_long and run % 2 == 0
+        site = parts.site if is_hot else best
+        trees, found = replace(parts, site=site).on(board.sites, *board.pinned), site.copy()
         unit = float(weighted_sum(parts.nets.rate, trees.links)) / len(parts.movable)
         if unit <= 0.0:
-            return None
+            break
         state = np.array([np.random.default_rng([seed, run]).integers(1, 2**63)], np.uint64)
-        heats = unit * np.geomspace(hot, COLD, CHUNKS + 1)
+        heats = unit * np.geomspace(HOT if is_hot else WARM, COLD, CHUNKS + 1)
         for k in range(CHUNKS):
             kernels.anneal(trees, moving, state, steps // CHUNKS, heats[k], heats[k + 1], found)
             progress("move slices", (run + (k + 1) / CHUNKS) / runs)
-        if trees.tally[kernels.LOWEST] < least:
-            least, best = float(trees.tally[kernels.LOWEST]), found
-    return best
+        value = float(trees.tally[kernels.LOWEST]) + (0.0 if is_hot else least)
+        if value < least:
+            least, best = value, found
+    return best if least < 0.0 else None
 
 
 def _as_moved(sizes: CostModel, slices: list[Slice], site: Array, cores: tuple[CoreId, ...]) -> Moved:
-    """Blocks in the order of the first slice of each; their slices in the order of the network."""
+    """Blocks in the order of the first slice of each, their slices by population.
+
+    Those of one population stay in the order that they had: lists that run on from one into the next still do.
+    """
     order = {name: k for k, name in enumerate(sizes.shapes)}
     members: dict[int, list[Slice]] = {}
     for piece, own in zip(slices, site.tolist(), strict=True):
         members.setdefault(own, []).append(piece)
-    blocks = (tuple(sorted(own, key=lambda s: (order[s.population], s.box))) for own in members.values())
+    blocks = (tuple(sorted(own, key=lambda s: order[s.population])) for own in members.values())
     return Moved(tuple(blocks), tuple(cores[own] for own in members))
