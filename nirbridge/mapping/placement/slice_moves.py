@@ -9,7 +9,7 @@ there already. The outcome is counted exactly again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,15 +30,15 @@ from nirbridge.partitioner.model import Slice
 
 PARTS_MAX = 20_000
 """Partitions into more slices are left as they are."""
-HOT, WARM, COLD = 1.0, 0.3, 0.05
-"""Temperatures in mean hops of a slice: at the start of a run, of one that keeps most of where it starts, at the end."""
+HOT, WARM, COLD = 1.0, 0.5, 0.1
+"""Temperatures in mean hops of a slice: at the start of a run, of one that keeps most of its start, and at the end."""
 STEPS_LEAST, STEPS_HOT = 50, 500
 """Steps a slice: with less none is made, and with less every run is warm."""
 CHUNKS = 40
 UNLIMITED = 2**62
 EFFORTS: Mapping[str, TreeBudget] = {
     "fast": TreeBudget(2, 1_000, 60_000_000),
-    "default": TreeBudget(2, 3_000, 500_000_000),
+    "default": TreeBudget(6, 3_000, 500_000_000),
     "max": TreeBudget(12, 10_000, 6_000_000_000),
 }
 
@@ -164,33 +164,45 @@ class _Board:
     pinned: tuple[Array, Array]
 
 
-def _best(
-    board: _Board, runs: int, steps: int, seed: int, *, new_cores: bool, progress: Callable[[str, float | None], None]
-) -> Array | None:
+def _best(board: _Board, runs: int, steps: int, seed: int, *, new_cores: bool, progress: Progress) -> Array | None:
     """The site of each slice in the best state of all runs; None where none is better than the start.
 
-    Hot runs begin at the start, warm ones at the best state so far.
+    Hot runs begin at the start, warm ones at the best state so far. Where the first hot run finds nothing, heat only
+    destroys what the start has, and a warm run ends the search.
     """
+    start, is_long = board.parts.site, steps >= STEPS_HOT * len(board.parts.movable)
+    least, best, heat_pays = 0.0, start, True
+    for run in range(runs):
+        if run > 1 and not heat_pays:
+            break
+        is_hot = is_long and run % 2 == 0
+        tell: Progress = lambda stage, done, run=run: progress(stage, (run + (done or 0.0)) / runs)  # noqa: E731
+        rng, site, heat = np.random.default_rng([seed, run]), start if is_hot else best, HOT if is_hot else WARM
+        change, found = _annealed(board, site, steps, rng, heat, new_cores, tell)
+        change += 0.0 if is_hot else least
+        if change < least:
+            least, best = change, found
+        elif run == 0:
+            heat_pays = False
+    return best if least < 0.0 else None
+
+
+def _annealed(
+    board: _Board, site: Array, steps: int, rng: np.random.Generator, heat: float, new_cores: bool, progress: Progress
+) -> tuple[float, Array]:
+    """The change in cost that one run finds from ``site``, and the sites after it."""
     from nirbridge.mapping.placement import part_kernels as kernels
 
-    parts, moving = board.parts, kernels.NEW_CORES if new_cores else kernels.SLICES
-    least, best, is_long = 0.0, parts.site, steps >= STEPS_HOT * len(parts.movable)
-    for run in range(runs):
-        is_hot = is_long and run % 2 == 0
-        site = parts.site if is_hot else best
-        trees, found = replace(parts, site=site).on(board.sites, *board.pinned), site.copy()
-        unit = float(weighted_sum(parts.nets.rate, trees.links)) / len(parts.movable)
-        if unit <= 0.0:
-            break
-        state = np.array([np.random.default_rng([seed, run]).integers(1, 2**63)], np.uint64)
-        heats = unit * np.geomspace(HOT if is_hot else WARM, COLD, CHUNKS + 1)
-        for k in range(CHUNKS):
-            kernels.anneal(trees, moving, state, steps // CHUNKS, heats[k], heats[k + 1], found)
-            progress("move slices", (run + (k + 1) / CHUNKS) / runs)
-        value = float(trees.tally[kernels.LOWEST]) + (0.0 if is_hot else least)
-        if value < least:
-            least, best = value, found
-    return best if least < 0.0 else None
+    trees, found = replace(board.parts, site=site).on(board.sites, *board.pinned), site.copy()
+    unit = float(weighted_sum(board.parts.nets.rate, trees.links)) / len(board.parts.movable)
+    if unit <= 0.0:
+        return 0.0, site
+    moving, state = kernels.NEW_CORES if new_cores else kernels.SLICES, np.array([rng.integers(1, 2**63)], np.uint64)
+    heats = unit * np.geomspace(heat, COLD, CHUNKS + 1)
+    for k in range(CHUNKS):
+        kernels.anneal(trees, moving, state, steps // CHUNKS, heats[k], heats[k + 1], found)
+        progress("move slices", (k + 1) / CHUNKS)
+    return float(trees.tally[kernels.LOWEST]), found
 
 
 def _as_moved(sizes: CostModel, slices: list[Slice], site: Array, cores: tuple[CoreId, ...]) -> Moved:
