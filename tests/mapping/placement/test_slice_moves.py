@@ -205,7 +205,12 @@ def test_progress_is_told_run_by_run() -> None:
     told: list[tuple[str, float]] = []
     usable = cores_of(sizes.chip)
     moves.move_slices(
-        sizes, blocks, usable[: len(blocks)], RATES, usable, progress=lambda stage, done: told.append((stage, done or 0))
+        sizes,
+        blocks,
+        usable[: len(blocks)],
+        RATES,
+        usable,
+        progress=lambda stage, done: told.append((stage, done or 0)),
     )
     assert {stage for stage, _ in told} == {"move slices"}
     assert len(told) % moves.CHUNKS == 0
