@@ -2,7 +2,8 @@
 
 from nirbridge.partitioner.cost.axons import AxonTable, axon_table
 from nirbridge.partitioner.model import Block, Partition, Slice, SolveReport
-from nirbridge.partitioner.partition import METHODS, PartitionOptions, partition
+from nirbridge.partitioner.options import METHODS, PartitionOptions
+from nirbridge.partitioner.partition import partition
 
 __all__ = [
     "METHODS",

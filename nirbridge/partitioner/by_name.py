@@ -8,7 +8,8 @@ from nirbridge.chips.model import Chip
 from nirbridge.errors import instance_of
 from nirbridge.network.model import Network
 from nirbridge.partitioner.model import Partition
-from nirbridge.partitioner.partition import PartitionOptions, partition
+from nirbridge.partitioner.options import PartitionOptions
+from nirbridge.partitioner.partition import partition
 
 
 @dataclass(frozen=True, slots=True)

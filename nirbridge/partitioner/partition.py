@@ -3,61 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
 
-from nirbridge._types import Progress, no_progress
 from nirbridge.chips import cores_of
 from nirbridge.chips.model import Chip
-from nirbridge.errors import DoesNotFit, UsageError, did_you_mean
+from nirbridge.errors import DoesNotFit
 from nirbridge.network.model import Network
 from nirbridge.partitioner import explain
 from nirbridge.partitioner.cost.axons import Blocks
 from nirbridge.partitioner.cost.sizing import CostModel, cost_model
 from nirbridge.partitioner.cost.usage import resource_use
 from nirbridge.partitioner.model import Block, BlockId, Partition, SolveReport, Status
+from nirbridge.partitioner.options import PartitionOptions, checked_bits
 from nirbridge.partitioner.search import exact
-from nirbridge.partitioner.search.balance.balancing import BUDGETS, balanced
+from nirbridge.partitioner.search.balance.balancing import BUDGETS, balanced, nearer
 from nirbridge.partitioner.search.bounds import any_map_bounds, bounding_limits, least_cores, least_slots
 from nirbridge.partitioner.search.clusters import clustered
 from nirbridge.partitioner.search.finer import finer_cores
 from nirbridge.partitioner.search.interruption import finished, interrupted, keeping
 from nirbridge.partitioner.search.irregular.blocks import OrderedBlocks, ordered_blocks
 from nirbridge.partitioner.search.kernels.interleaved import with_interleaved
-from nirbridge.partitioner.search.methods import EFFORTS, SearchResult, fewest_cores, is_within, packed, sequential
+from nirbridge.partitioner.search.methods import SearchResult, fewest_cores, is_within, packed, sequential
 from nirbridge.partitioner.search.rectangles.tiling import axons_bind, tiled
 from nirbridge.partitioner.search.regrown import BUDGETS as REGROW_BUDGETS
 from nirbridge.partitioner.search.regrown import regrown
 from nirbridge.partitioner.search.slicing import NoTiling, Tilings, capacity, shrunk_capacity
 from nirbridge.partitioner.search.streaming import ORDERS, streamed
 
-METHODS = ("sequential", "packed", "cp-sat")
 SEEDS_MORE = 8
 """Seeds that are tried with the effort ``max`` where the cores do not suffice."""
 EXACT_TIME = 4.0
 """Deterministic time of one question to the exact model of a tiny network."""
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionOptions:
-    """Options of ``partition``. ``groups``: populations of different numbers never share a core (0 where not named).
-
-    ``keep_best``: Ctrl-C during the search gives the best partition so far, marked ``interrupted`` in its report; by
-    default, and while there is none, it raises KeyboardInterrupt.
-    ``spread``: `sequential` fills 1/spread of the neurons and words of a core, so that the load is spread.
-    """
-
-    method: str = "cp-sat"
-    weight_bits: int | None = None
-    chips: int = 1
-    effort: str = "default"
-    seed: int = 0
-    spread: int = 1
-    groups: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    keep_best: bool = False
-    progress: Progress = no_progress
 
 
 def partition(network: Network, chip: Chip, options: PartitionOptions | None = None) -> Partition:
@@ -68,7 +47,7 @@ def partition(network: Network, chip: Chip, options: PartitionOptions | None = N
         UsageError: an option that makes no sense.
     """
     settings = options or PartitionOptions()
-    bits = _checked_bits(chip, settings)
+    bits = checked_bits(chip, settings)
     sizes = cost_model(network, chip, bits)
     available = len(cores_of(chip, settings.chips))
     problems = [*explain.delay_problems(network, chip), *explain.oversized_neurons(sizes)]
@@ -123,8 +102,10 @@ def _searched(
     lower = max(bounds.values())
     blocks: Blocks | None = None
     try:
-        blocks, tilings = _heuristics(sizes, cap, lower, options)
-        outcome = _improve(sizes, cap, blocks, tilings, bounds, available, options)
+        first, tilings, name = _heuristics(sizes, cap, lower, options)
+        outcome = _improve(sizes, cap, blocks := first, tilings, bounds, available, options)
+        if first is not None and outcome is not None and outcome.blocks is first:
+            outcome = replace(outcome, blocks=_nearer(sizes, cap, first, name, options))
         if outcome is None or len(outcome.blocks) <= available or options.effort != "max":
             return outcome
         blocks = outcome.blocks
@@ -134,6 +115,16 @@ def _searched(
         if not options.keep_best or best is None or len(best) > available:
             raise
         return SearchResult(best, lower, 0.0, interrupted=True)
+
+
+def _nearer(sizes: CostModel, cap: np.ndarray, blocks: Blocks, name: str, options: PartitionOptions) -> Blocks:
+    """As many cores as a filling has, shared by populations near each other; the blocks themselves if none is found."""
+    if name not in ("filled", "ragged") or options.effort == "fast":
+        return blocks
+    options.progress("populations near each other", None)
+    with keeping(blocks):
+        found = nearer(sizes, cap, options.groups, blocks, options.seed, ragged=name == "ragged")
+    return found if found is not None and is_within(sizes, found) else blocks
 
 
 def _once_more(
@@ -159,25 +150,10 @@ def _no_map(
     return explain.too_many_cores(sizes.network, sizes.chip, options.chips, available, lower, reasons, by_population)
 
 
-def _checked_bits(chip: Chip, options: PartitionOptions) -> int:
-    bits = chip.synapses.weight_bits_default if options.weight_bits is None else options.weight_bits
-    if bits not in chip.synapses.weight_bits:
-        legal = ", ".join(str(b) for b in chip.synapses.weight_bits)
-        raise UsageError.of("--weight-bits", f"{bits}", f"{chip.name} stores {legal}", "choose one of these")
-    for option, value, names in (("--method", options.method, METHODS), ("--effort", options.effort, EFFORTS)):
-        if value not in names:
-            hint = did_you_mean(value, names) or "choose one of these"
-            raise UsageError.of(option, value, f"there are {', '.join(names)}", hint)
-    if not 1 <= options.chips <= chip.mesh.chips_max:
-        limit = f"a board of {chip.name} has 1 to {chip.mesh.chips_max:,}"
-        raise UsageError.of("--chips", f"{options.chips}", limit, "choose a number in that range")
-    return bits
-
-
 def _heuristics(
     sizes: CostModel, cap: np.ndarray, lower: int, options: PartitionOptions
-) -> tuple[Blocks | None, Tilings]:
-    """The best of the quick methods; the next one is asked while the cores do not meet the bound."""
+) -> tuple[Blocks | None, Tilings, str]:
+    """The best of the quick methods, and its name; the next one is asked while the cores do not meet the bound."""
     blocks: Blocks | None = None
     try:
         blocks, tilings = sequential(sizes, shrunk_capacity(cap, options.spread))
@@ -186,27 +162,28 @@ def _heuristics(
     if blocks is not None and options.method != "sequential":
         with keeping(blocks):
             blocks = packed(sizes, cap, tilings, options.groups, lower)
+    name = options.method
     if options.method != "cp-sat":
-        return blocks, tilings
+        return blocks, tilings, name
     groups, budget = options.groups, BUDGETS[options.effort]
     first: Blocks | None = None
-    searches: tuple[Callable[[], Blocks | None], ...] = (
-        lambda: streamed(sizes, cap, groups, lower, ORDERS[:2]),
-        lambda: balanced(sizes, cap, groups, lower, budget, options.seed),
-        lambda: balanced(sizes, cap, groups, lower, budget, options.seed, ragged=True),
+    searches: dict[str, Callable[[], Blocks | None]] = {
+        "streams": lambda: streamed(sizes, cap, groups, lower, ORDERS[:2]),
+        "filled": lambda: balanced(sizes, cap, groups, lower, budget, options.seed),
+        "ragged": lambda: balanced(sizes, cap, groups, lower, budget, options.seed, ragged=True),
         # more orders of streams only where none of the quicker searches did better than the first ones
-        lambda: None if blocks is not first else streamed(sizes, cap, groups, lower, ORDERS[2:]),
-        lambda: tiled(sizes, cap, groups, lower) if axons_bind(sizes, cap, blocks) else None,
-        lambda: clustered(sizes, cap, groups, lower),
-    )
-    for number, search in enumerate(searches):
+        "more streams": lambda: None if blocks is not first else streamed(sizes, cap, groups, lower, ORDERS[2:]),
+        "tiled": lambda: tiled(sizes, cap, groups, lower) if axons_bind(sizes, cap, blocks) else None,
+        "clusters": lambda: clustered(sizes, cap, groups, lower),
+    }
+    for own, search in searches.items():
         if blocks is None or len(blocks) > lower:
             with keeping(blocks):
                 other = search()
             if other is not None and (blocks is None or len(other) < len(blocks)) and is_within(sizes, other):
-                blocks = other
-        first = blocks if number == 0 else first
-    return blocks, tilings
+                blocks, name = other, own
+        first = blocks if own == "streams" else first
+    return blocks, tilings, name
 
 
 def _improve(

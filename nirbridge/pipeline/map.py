@@ -106,11 +106,11 @@ def _best_placed(
         for p in candidates:
             placed = draft(p, settings)
             if options.objective == "traffic":  # which partition is best shows only then
-                placed = with_moved_slices(placed, settings, draft)
+                placed = _better(placed, _of_slices(), settings, draft)
             best = placed if best is None else min(best, placed, key=score)
-        for better in _improvements(settings):
+        for better in _improvements(options):
             if best is not None:
-                best = min(better(best, settings, draft), best, key=score)
+                best = _better(best, (better,), settings, draft)
     except KeyboardInterrupt:
         if not options.keep_best:
             raise
@@ -121,11 +121,28 @@ def _best_placed(
     return _marked(best) if is_interrupted or is_late else best
 
 
-def _improvements(options: MapOptions) -> tuple[Callable[..., MappedNetwork], ...]:
-    """What makes a placed map better, in order: a draft and its options -> a draft."""
+Improvement = Callable[..., "MappedNetwork"]
+"""A draft, its options and the function that makes drafts -> a draft."""
+
+
+def _better(
+    placed: MappedNetwork, improvements: Sequence[Improvement], options: MapOptions, draft: Improvement
+) -> MappedNetwork:
+    """The map after some improvements, each kept where it is one."""
+    for better in improvements:
+        placed = min(better(placed, options, draft), placed, key=_score(options))
+    return placed
+
+
+def _of_slices() -> tuple[Improvement, ...]:
+    return with_annealed_trees, with_moved_slices, with_annealed_trees
+
+
+def _improvements(options: MapOptions) -> tuple[Improvement, ...]:
+    """What makes the best placed map better, in order."""
     if options.objective == "traffic":
         return with_slices_on_new_cores, with_moved_neurons, with_annealed_trees
-    return with_moved_slices, with_annealed_trees
+    return _of_slices()
 
 
 def _marked(mapped: MappedNetwork) -> MappedNetwork:

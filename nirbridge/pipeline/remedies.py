@@ -10,7 +10,8 @@ from nirbridge.chips.model import Chip
 from nirbridge.errors import NirbridgeError, counted, quoted
 from nirbridge.network.model import Network
 from nirbridge.partitioner.cost.sizing import cost_model, total_out_degrees
-from nirbridge.partitioner.partition import PartitionOptions, partition
+from nirbridge.partitioner.options import PartitionOptions
+from nirbridge.partitioner.partition import partition
 from nirbridge.passes.base import run_passes
 from nirbridge.passes.replicate_source import ReplicateSource
 

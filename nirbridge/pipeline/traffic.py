@@ -86,7 +86,7 @@ def with_moved_neurons(mapped: MappedNetwork, options: MapOptions, draft: Draft)
 def with_annealed_trees(mapped: MappedNetwork, options: MapOptions, draft: Draft) -> MappedNetwork:
     """Blocks, but pinned ones, annealed on their exact trees.
 
-    This comes after moves of slices and neurons: they make it useless for the blocks that were before.
+    Before moves of slices it is a start for warm runs; these make other blocks, so it comes after them, too.
     """
     from nirbridge.mapping.placement.place import annealed_on_trees
     from nirbridge.mapping.traffic import traffic

@@ -120,36 +120,77 @@ def alike_on_tile(b, part, tile, state) -> int:
 
 
 @compiled
-def part_on_site(b, site, state) -> int:
-    """A part on a site, or -1; each as often as none."""
-    found, count, part = -1, 1, b.first[site]
-    while part >= 0:
-        count += 1
-        if below(state, count) == 0:
-            found = part
-        part = b.behind[part]
-    return found
+def offer(b, count, pick, state, one, other) -> Any:
+    """(count, pick) after one more set of parts that may be taken in return; each has the same chance."""
+    if below(state, count + 1) == 0:
+        pick = (one, other)
+    return count + 1, pick
+
+
+@compiled
+def fitting_return(b, part, there, state) -> Any:
+    """(sets, (one, other)): up to two parts of a core that fit in exchange for a part (-1: none), any of those sets."""
+    here, count, pick = b.site[part], 0, (-1, -1)
+    most, least = limits_of_return(b, part, here, there)
+    if least[0] <= 0 and least[1] <= 0 and takes(b, there, part, -1):
+        count, pick = offer(b, count, pick, state, -1, -1)
+    one = b.first[there]
+    while one >= 0:
+        if b.profile[one] == b.profile[part] or (takes(b, there, part, one) and takes(b, here, one, part)):
+            if fits(b, one, -1, least, most):
+                count, pick = offer(b, count, pick, state, one, -1)
+            other = b.behind[one]
+            while other >= 0 and b.profile[one] == b.profile[part]:
+                if b.profile[other] == b.profile[part] and fits(b, one, other, least, most):
+                    count, pick = offer(b, count, pick, state, one, other)
+                other = b.behind[other]
+        one = b.behind[one]
+    return count, pick
+
+
+@compiled
+def limits_of_return(b, part, here, there) -> Any:
+    """(most, least) neurons and words that come in exchange for a part: all that fits here, what is too much there."""
+    most = (b.most[0] - b.used[0, here] + b.needs[0, part], b.most[1] - b.used[1, here] + b.needs[1, part])
+    least = (b.used[0, there] + b.needs[0, part] - b.most[0], b.used[1, there] + b.needs[1, part] - b.most[1])
+    return most, least
+
+
+@compiled
+def fits(b, one, other, least, most) -> bool:
+    """True where one or two parts are within both limits."""
+    for row in range(2):
+        total = b.needs[row, one] + (0 if other < 0 else b.needs[row, other])
+        if total > most[row] or total < least[row]:
+            return False
+    return True
 
 
 @compiled
 def propose_parts(b, part, there, moving, state) -> int:
-    """The number of moves of a part to another core, perhaps for one that takes its place; 0: there is no room."""
+    """The number of moves of a part to another core, perhaps for one or two that take its place; 0: no room."""
+    here, one, other = b.site[part], -1, -1
     if below(state, 10) < OF_ALIKE:
-        partner = alike_on_tile(b, part, tile_of(b, there), state)
-        if partner < 0:
+        one = alike_on_tile(b, part, tile_of(b, there), state)
+        if one < 0:
             return 0
-        there = b.site[partner]
+        there = b.site[one]
+        if not takes(b, there, part, one) or not takes(b, here, one, part):
+            return 0
+    elif b.first[there] < 0:
+        if moving < NEW_CORES or not takes(b, there, part, -1):
+            return 0
     else:
-        partner = part_on_site(b, there, state)
-    if partner < 0 and b.first[there] < 0 and moving < NEW_CORES:
-        return 0
-    here = b.site[part]
-    if not takes(b, there, part, partner) or (partner >= 0 and not takes(b, here, partner, part)):
-        return 0
+        sets, (one, other) = fitting_return(b, part, there, state)
+        if sets == 0:
+            return 0
     b.moves[0, 0], b.moves[1, 0], b.moves[2, 0] = part, here, there
-    if partner >= 0:
-        b.moves[0, 1], b.moves[1, 1], b.moves[2, 1] = partner, there, here
-    return 1 if partner < 0 else 2
+    count = 1
+    for back in (one, other):
+        if back >= 0:
+            b.moves[0, count], b.moves[1, count], b.moves[2, count] = back, there, here
+            count += 1
+    return count
 
 
 @compiled

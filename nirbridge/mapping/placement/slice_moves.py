@@ -21,6 +21,7 @@ from nirbridge.mapping.mesh import tiles_of
 from nirbridge.mapping.placement.board import Sites
 from nirbridge.mapping.placement.compiled import is_available
 from nirbridge.mapping.placement.neuron_moves import Moved
+from nirbridge.mapping.placement.slice_cuts import cut_slices, slice_words
 from nirbridge.mapping.placement.tree_moves import PartNeeds, Parts, TreeBudget, runs_and_steps
 from nirbridge.mapping.traffic import Traffic
 from nirbridge.partitioner.cost.axons import HOST, AxonTable, Blocks, axon_table
@@ -34,12 +35,27 @@ HOT, WARM, COLD = 1.0, 0.5, 0.1
 """Temperatures in mean hops of a slice: at the start of a run, of one that keeps most of its start, and at the end."""
 STEPS_LEAST, STEPS_HOT = 50, 500
 """Steps a slice: with less none is made, and with less every run is warm."""
+LONGER = 4
+"""A further pair of runs is so many times as long."""
+GAIN, FEW = 0.05, 16
+"""It is made with more than ``FEW`` blocks, where those before took off this part of the hops or had few steps."""
 CHUNKS = 40
 UNLIMITED = 2**62
-EFFORTS: Mapping[str, TreeBudget] = {
-    "fast": TreeBudget(2, 1_000, 60_000_000),
-    "default": TreeBudget(6, 3_000, 500_000_000),
-    "max": TreeBudget(12, 10_000, 6_000_000_000),
+
+
+@dataclass(frozen=True, slots=True)
+class MoveBudget:
+    """Pairs of runs, a hot and a warm one; steps a slice at most, and work (``tree_moves``), of a run of the first."""
+
+    pairs: int
+    steps_per_slice: int
+    entries: int
+
+
+EFFORTS: Mapping[str, MoveBudget] = {
+    "fast": MoveBudget(1, 1_000, 30_000_000),
+    "default": MoveBudget(2, 3_000, 250_000_000),
+    "max": MoveBudget(3, 10_000, 500_000_000),
 }
 
 
@@ -70,31 +86,28 @@ def move_slices(
         effort: ``fast``, ``default`` or ``max``.
         progress: called with a stage and the fraction of it that is done.
     """
-    slices = [s for own in blocks for s in own]
-    of_block = np.repeat(np.arange(len(blocks)), [len(own) for own in blocks])
-    if not len(blocks) < len(slices) <= PARTS_MAX or not is_available():
+    if not len(blocks) < sum(map(len, blocks)) <= PARTS_MAX or not is_available():
         return None
+    cut = cut_slices(sizes, blocks, fixed)
+    slices, of_block = cut.slices, np.array(cut.block, np.int64)
     table = axon_table(sizes, [(s,) for s in slices], rates)
     nets = _nets(table, len(slices))
     movable = np.flatnonzero(~np.isin(of_block, list(fixed)))
-    runs, steps = _runs_and_steps(len(movable), nets, EFFORTS[effort])
-    if runs == 0:
+    budget = EFFORTS[effort]
+    one_run = TreeBudget(1, budget.steps_per_slice, budget.entries)
+    # beside trees, a proposal weighs the neurons with targets on two cores
+    _, steps = runs_and_steps(len(movable), nets, one_run, STEPS_LEAST, 2 * len(nets.targets) // len(blocks))
+    if steps == 0:
         return None
+    is_limited = steps < budget.steps_per_slice * len(movable)
     pinned = [cores[b] for b in sorted(fixed)]
     free = [core for core in usable if core not in set(pinned)]
     place = {core: k for k, core in enumerate((*free, *pinned))}
     site = np.array([place[core] for core in cores], np.int64)[of_block]
     parts = _parts(sizes, slices, table, nets, movable, site)
     board = _Board(parts, Sites.of(free, sizes.chip), tiles_of(pinned, sizes.chip))
-    best = _best(board, runs, steps, seed, new_cores=new_cores, progress=progress)
-    return None if best is None else _as_moved(sizes, slices, best, (*free, *pinned))
-
-
-def _runs_and_steps(movable: int, nets: Traffic, budget: TreeBudget) -> tuple[int, int]:
-    """Runs in pairs, a hot and a warm one, as long as a pair has enough steps."""
-    pairs = replace(budget, runs=budget.runs // 2, entries=budget.entries // 2)
-    runs, steps = runs_and_steps(movable, nets, pairs, STEPS_LEAST)
-    return 2 * runs, steps
+    best = _Runs(board, steps, is_limited, seed, new_cores, progress).best(budget.pairs if len(blocks) > FEW else 1)
+    return None if best is None else _as_moved(sizes, cut.on_cores(best), (*free, *pinned))
 
 
 def _nets(table: AxonTable, parts: int) -> Traffic:
@@ -120,12 +133,7 @@ def _parts(
     limit = limits(chip)
     names = ("neurons", "synapse_words", "input_axons", "output_axons")
     most = np.array([UNLIMITED if limit[name] is None else limit[name] for name in names], np.int64)
-    words = [
-        sum(sizes.words(s.population, edge, s.box) for edge in sizes.incoming[s.population])
-        if limit["synapse_words"] is not None
-        else 0
-        for s in slices
-    ]
+    words = [0 if limit["synapse_words"] is None else slice_words(sizes, s) for s in slices]
     profile = _numbered([_profiles(sizes, s) for s in slices]) if _has_profiles(sizes) else np.zeros_like(site)
     kind = _numbered([(s.population, *(b - a for a, b in s.box)) for s in slices])
     fed = _rows(nets.targets, nets.entry_nets(), len(slices))
@@ -164,55 +172,65 @@ class _Board:
     pinned: tuple[Array, Array]
 
 
-def _best(board: _Board, runs: int, steps: int, seed: int, *, new_cores: bool, progress: Progress) -> Array | None:
-    """The site of each slice in the best state of all runs; None where none is better than the start.
+@dataclass(frozen=True, slots=True, eq=False)
+class _Runs:
+    """Annealing runs from one start. ``steps``: of a run of the first pair; ``is_limited``: more would be wanted."""
 
-    Hot runs begin at the start, warm ones at the best state so far. Where the first hot run finds nothing, heat only
-    destroys what the start has, and a warm run ends the search.
-    """
-    start, is_long = board.parts.site, steps >= STEPS_HOT * len(board.parts.movable)
-    least, best, heat_pays = 0.0, start, True
-    for run in range(runs):
-        if run > 1 and not heat_pays:
-            break
-        is_hot = is_long and run % 2 == 0
-        tell: Progress = lambda stage, done, run=run: progress(stage, (run + (done or 0.0)) / runs)  # noqa: E731
-        rng, site, heat = np.random.default_rng([seed, run]), start if is_hot else best, HOT if is_hot else WARM
-        change, found = _annealed(board, site, steps, rng, heat, new_cores, tell)
-        change += 0.0 if is_hot else least
-        if change < least:
-            least, best = change, found
-        elif run == 0:
-            heat_pays = False
-    return best if least < 0.0 else None
+    board: _Board
+    steps: int
+    is_limited: bool
+    seed: int
+    new_cores: bool
+    progress: Progress
+
+    def best(self, pairs: int) -> Array | None:
+        """The site of each slice in the best state of all runs; None where none is better than the start.
+
+        Hot runs begin at the start, warm ones at the best state so far. Once a hot run finds nothing, heat only
+        destroys what is there, and the runs after it are warm.
+        """
+        start, many = self.board.parts.site, len(self.board.parts.movable)
+        hops, least, best, heat_pays = self._hops(start), 0.0, start, True
+        for run in range(2 * pairs):
+            if run >= 2 and run % 2 == 0 and not self.is_limited and least > -GAIN * hops:
+                break
+            steps = self.steps * (1 if run < 2 else LONGER)
+            is_hot = heat_pays and run % 2 == 0 and steps >= STEPS_HOT * many
+            tell: Progress = lambda stage, done, run=run: self.progress(stage, (run + (done or 0.0)) / (2 * pairs))  # noqa: E731
+            change, found = self._annealed(run, start if is_hot else best, steps, HOT if is_hot else WARM, tell)
+            change += 0.0 if is_hot else least
+            heat_pays &= not is_hot or change < least
+            if change < least:
+                least, best = change, found
+        return best if least < 0.0 else None
+
+    def _hops(self, site: Array) -> float:
+        trees = replace(self.board.parts, site=site).on(self.board.sites, *self.board.pinned)
+        return float(weighted_sum(self.board.parts.nets.rate, trees.links))
+
+    def _annealed(self, run: int, site: Array, steps: int, heat: float, progress: Progress) -> tuple[float, Array]:
+        """The change in cost that one run finds from ``site``, and the sites after it."""
+        from nirbridge.mapping.placement import part_kernels as kernels
+
+        trees = replace(self.board.parts, site=site).on(self.board.sites, *self.board.pinned)
+        rate, found = self.board.parts.nets.rate, site.copy()
+        unit = float(weighted_sum(rate, trees.links)) / len(self.board.parts.movable)
+        if unit <= 0.0:
+            return 0.0, site
+        moving = kernels.NEW_CORES if self.new_cores else kernels.SLICES
+        state = np.array([np.random.default_rng([self.seed, run]).integers(1, 2**63)], np.uint64)
+        heats = unit * np.geomspace(heat, COLD, CHUNKS + 1)
+        for k in range(CHUNKS):
+            kernels.anneal(trees, moving, state, steps // CHUNKS, heats[k], heats[k + 1], found)
+            progress("move slices", (k + 1) / CHUNKS)
+        return float(trees.tally[kernels.LOWEST]), found
 
 
-def _annealed(
-    board: _Board, site: Array, steps: int, rng: np.random.Generator, heat: float, new_cores: bool, progress: Progress
-) -> tuple[float, Array]:
-    """The change in cost that one run finds from ``site``, and the sites after it."""
-    from nirbridge.mapping.placement import part_kernels as kernels
-
-    trees, found = replace(board.parts, site=site).on(board.sites, *board.pinned), site.copy()
-    unit = float(weighted_sum(board.parts.nets.rate, trees.links)) / len(board.parts.movable)
-    if unit <= 0.0:
-        return 0.0, site
-    moving, state = kernels.NEW_CORES if new_cores else kernels.SLICES, np.array([rng.integers(1, 2**63)], np.uint64)
-    heats = unit * np.geomspace(heat, COLD, CHUNKS + 1)
-    for k in range(CHUNKS):
-        kernels.anneal(trees, moving, state, steps // CHUNKS, heats[k], heats[k + 1], found)
-        progress("move slices", (k + 1) / CHUNKS)
-    return float(trees.tally[kernels.LOWEST]), found
-
-
-def _as_moved(sizes: CostModel, slices: list[Slice], site: Array, cores: tuple[CoreId, ...]) -> Moved:
+def _as_moved(sizes: CostModel, members: Mapping[int, list[Slice]], cores: tuple[CoreId, ...]) -> Moved:
     """Blocks in the order of the first slice of each, their slices by population.
 
     Those of one population stay in the order that they had: lists that run on from one into the next still do.
     """
     order = {name: k for k, name in enumerate(sizes.shapes)}
-    members: dict[int, list[Slice]] = {}
-    for piece, own in zip(slices, site.tolist(), strict=True):
-        members.setdefault(own, []).append(piece)
     blocks = (tuple(sorted(own, key=lambda s: order[s.population])) for own in members.values())
     return Moved(tuple(blocks), tuple(cores[own] for own in members))

@@ -33,15 +33,18 @@ NO_TREES = TreeBudget()
 """No run."""
 
 
-def runs_and_steps(movable: int, nets: Traffic, budget: TreeBudget, least: int = STEPS_LEAST) -> tuple[int, int]:
+def runs_and_steps(
+    movable: int, nets: Traffic, budget: TreeBudget, least: int = STEPS_LEAST, more: int = 0
+) -> tuple[int, int]:
     """Runs, and the steps of each; none where there would be fewer than ``least`` steps for each part that may move.
 
-    Fewer runs in full come before more short ones. ``movable``: the number of these parts, blocks or slices.
+    Fewer runs in full come before more short ones. ``movable``: the number of these parts, blocks or slices; ``more``:
+    the work of a step beside its trees.
     """
     if budget.runs == 0 or movable < 2 or len(nets.source) == 0:
         return 0, 0
     entries = np.bincount(nets.entry_nets(), minlength=len(nets.source)) + 4
-    step = STEP_ENTRIES + 2 * int(entries[nets.nets].sum()) // nets.blocks
+    step = STEP_ENTRIES + more + 2 * int(entries[nets.nets].sum()) // nets.blocks
     steps = min(budget.entries // step, budget.steps_per_block * movable)
     if steps < least * movable:
         return 0, 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from nirbridge.mapping.placement import slice_moves as moves
 from nirbridge.mapping.placement.board import Sites
 from nirbridge.mapping.placement.compiled import is_available
 from nirbridge.mapping.placement.neuron_moves import Moved
+from nirbridge.mapping.placement.slice_cuts import CutSlices, cut_slices, slice_words
 from nirbridge.network.model import Network
 from nirbridge.partitioner import PartitionOptions, partition
 from nirbridge.partitioner.cost.axons import Blocks, axon_table
@@ -86,7 +87,8 @@ def board_on(parts: Any, sizes: CostModel) -> Any:
 
 
 def as_blocks(sizes: CostModel, slices: list[Slice], site: Any) -> Moved:
-    return moves._as_moved(sizes, slices, site, cores_of(sizes.chip))
+    members = CutSlices(slices, [0] * len(slices), {}).on_cores(site)
+    return moves._as_moved(sizes, members, cores_of(sizes.chip))
 
 
 @pytest.mark.parametrize("which", range(len(CHIPS)))
@@ -125,6 +127,65 @@ def test_every_accepted_state_is_legal(seed: int, which: int, new_cores: bool) -
         assert is_within(sizes, found.blocks)
         assert new_cores or len(found.blocks) <= len(blocks)
         assert sorted(s for own in found.blocks for s in own) == sorted(slices)
+
+
+@pytest.mark.parametrize("which", range(len(CHIPS)))
+def test_one_or_two_slices_in_return_are_all_that_fit(which: int) -> None:
+    """Against all sets of up to two slices of the other core, by their neurons, words and profiles."""
+    sizes, blocks = cut(recurrent(which), CHIPS[which], which)
+    board, slices, _ = board_of(sizes, blocks)
+    state, rng, several = np.array([which + 1], np.uint64), np.random.default_rng(which), 0
+    for part, there in zip(rng.integers(len(slices), size=60), rng.integers(len(blocks), size=60), strict=True):
+        here, own = board.site[part], np.flatnonzero(board.site == there)
+        if here == there:
+            continue
+        sets = [s for k in (0, 1, 2) for s in combinations(own.tolist(), k) if may_return(board, part, here, there, s)]
+        count, pick = kernels.fitting_return(board, part, there, state)
+        assert count == len(sets)
+        assert not sets or sorted(k for k in pick if k >= 0) in [sorted(s) for s in sets]
+        several += any(len(s) == 2 for s in sets)
+    assert several or which == 4
+
+
+def may_return(board: Any, part: int, here: int, there: int, back: tuple[int, ...]) -> bool:
+    """True where a part fits on its new core, and up to two of that core on its own, when all have moved."""
+    needs, lists = board.needs, {site: set(np.flatnonzero(board.site == site)) for site in (here, there)}
+    left, more = needs[:, list(back)].sum(axis=1), needs[:, part]
+    fits = all(board.used[:2, there] + more - left <= board.most[:2]) and all(
+        board.used[:2, here] - more + left <= board.most[:2]
+    )
+    stay = [lists[there] - set(back), lists[here] - {part}]
+    alike = all(board.profile[k] == board.profile[part] for k in back)
+    known = [[board.profile[k] for k in own] for own in stay]
+    if not back:
+        return fits and board.profile[part] in known[0]
+    if len(back) == 1 and not alike:
+        return fits and board.profile[part] in known[0] and board.profile[back[0]] in known[1]
+    return fits and alike
+
+
+@pytest.mark.parametrize("which", range(len(CHIPS)))
+def test_lone_slices_are_cut_and_halves_that_stay_together_are_whole_again(which: int) -> None:
+    sizes = cost_model(recurrent(which), CHIPS[which], 8)
+    pieces = [Slice("p", ((k, min(k + 4, 30)),)) for k in range(0, 30, 4)] + [
+        Slice("q", ((0, 5),)),
+        Slice("q", ((5, 9),)),
+    ]
+    blocks = (*((s,) for s in pieces[:-2]), tuple(pieces[-2:]))
+    found = cut_slices(sizes, blocks, {1})
+    assert found.halves
+    assert pieces[1] in found.slices
+    assert [s for s in found.slices if s.population == "q"] == pieces[-2:]
+    for first, whole in found.halves.items():
+        one, other = found.slices[first : first + 2]
+        assert (one.box[0][0], one.box[0][1], other.box[0][1]) == (whole.box[0][0], other.box[0][0], whole.box[0][1])
+        assert found.block[first] == found.block[first + 1]
+        words = [slice_words(sizes, s) for s in (one, other, whole)]
+        assert sizes.chip.synapses.words is None or words[0] + words[1] <= 1.1 * words[2]
+    together = found.on_cores(np.array(found.block))
+    assert [tuple(own) for own in together.values()] == list(blocks)
+    apart = found.on_cores(np.arange(len(found.slices)))
+    assert [own for (own,) in apart.values()] == found.slices
 
 
 @settings(max_examples=15, deadline=None)

@@ -143,20 +143,20 @@ def test_without_a_first_map_there_are_no_tilings(monkeypatch: pytest.MonkeyPatc
 
     sizes = sizes_of()
     cap = capacity(chip(core={"neurons": 4}))
-    found, tilings = MODULE._heuristics(sizes, cap, 1, PartitionOptions(method="sequential", spread=2))
+    found, tilings, _ = MODULE._heuristics(sizes, cap, 1, PartitionOptions(method="sequential", spread=2))
     assert tilings["p"] == (((0, 2),), ((2, 4),), ((4, 6),), ((6, 8),), ((8, 9),))
     assert found == tuple((Slice("p", box),) for box in tilings["p"])
     monkeypatch.setattr(MODULE, "sequential", unfit)
-    assert MODULE._heuristics(sizes, cap, 1, PartitionOptions(method="packed")) == (None, {})
+    assert MODULE._heuristics(sizes, cap, 1, PartitionOptions(method="packed")) == (None, {}, "packed")
     for name in ("streamed", "balanced", "clustered"):
         monkeypatch.setattr(MODULE, name, lambda *_, **__: None)
-    assert MODULE._heuristics(sizes, cap, 1, PartitionOptions()) == (None, {})
+    assert MODULE._heuristics(sizes, cap, 1, PartitionOptions()) == (None, {}, "cp-sat")
 
 
 def test_the_first_map_is_the_best_of_those_that_are_legal(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = sizes_of()
     cap = capacity(sizes.chip)
-    first, tilings = MODULE._heuristics(sizes, cap, 1, PartitionOptions(method="packed"))
+    first, tilings, _ = MODULE._heuristics(sizes, cap, 1, PartitionOptions(method="packed"))
     asked: list[int] = []
 
     def search(blocks: Any) -> Any:
@@ -178,7 +178,7 @@ def test_the_first_map_is_the_best_of_those_that_are_legal(monkeypatch: pytest.M
         monkeypatch.setattr(MODULE, "balanced", search(balanced))
         monkeypatch.setattr(MODULE, "clustered", search(clustered))
         monkeypatch.setattr(MODULE, "is_within", lambda own, blocks, legal=legal: legal)
-        assert MODULE._heuristics(sizes, cap, 0, PartitionOptions()) == (expected, tilings)
+        assert MODULE._heuristics(sizes, cap, 0, PartitionOptions())[:2] == (expected, tilings)
         assert asked == [0] * calls
 
 

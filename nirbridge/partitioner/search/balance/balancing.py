@@ -12,7 +12,7 @@ from nirbridge.partitioner.cost.axons import Blocks
 from nirbridge.partitioner.cost.connectivity import Explicit, synapses
 from nirbridge.partitioner.cost.sizing import CostModel
 from nirbridge.partitioner.model import Slice
-from nirbridge.partitioner.search.balance.filling import Content, fill, share
+from nirbridge.partitioner.search.balance.filling import Content, Near, fill, share
 from nirbridge.partitioner.search.balance.ragged import ragged_columns, with_ragged
 from nirbridge.partitioner.search.balance.swaps import core_slots
 from nirbridge.partitioner.search.balance.ways import Stretch, StretchCosts, Way, ways_of
@@ -35,6 +35,8 @@ REPAIRS = 8
 """Rounds in which cores with too many output axons, and as many with few, are filled anew."""
 FREED = (4, 16)
 """Cores that are filled anew at a time, beside the two that are least full: from, to before."""
+NEAR_SHARE, NEAR_TRIES = 0.7, 150
+"""How much less a stretch is worth to a core of a far population (``filling.Near``), and few cores filled anew."""
 NOISE = 0.5
 """Spread of the order of stretches in these fillings (of the logarithm of words per neuron)."""
 
@@ -76,11 +78,32 @@ def balanced(
         return None
     costs = StretchCosts(sizes, cap, Work(budget.work))
     ways = with_ragged(costs, ways_of(costs, WEIGHTS, groups), left)
-    cores = _filled(costs, ways) if ways else None
+    return _balanced(costs, ways, enough, budget.tries, seed) if ways else None
+
+
+def nearer(
+    sizes: CostModel, cap: Array, groups: Mapping[str, int], blocks: Blocks, seed: int, *, ragged: bool
+) -> Blocks | None:
+    """As many cores as ``balanced`` found, which populations near each other in the network share; None: not found.
+
+    Such a preference costs cores, which more tries win back.
+    """
+    costs = StretchCosts(sizes, cap, Work(0))
+    ways = with_ragged(costs, ways_of(costs, WEIGHTS, groups), ragged_columns(sizes) if ragged else {})
+    places = {name: place for place, name in enumerate(sizes.shapes)}
+    costs.work.left = BUDGETS["default"].work
+    found = _balanced(costs, ways, len(blocks), NEAR_TRIES, seed, Near(places, NEAR_SHARE))
+    return found if found is not None and len(found) <= len(blocks) else None
+
+
+def _balanced(
+    costs: StretchCosts, ways: list[Way], enough: int, tries: int, seed: int, near: Near | None = None
+) -> Blocks | None:
+    cores = _filled(costs, ways, near)
     if cores is None:
         return None
-    cores = _improved(costs, ways, cores, enough, budget.tries, seed)
-    return tuple(_block(sizes, content) for content in cores)
+    cores = _improved(costs, ways, cores, enough, tries, seed, near)
+    return tuple(_block(costs.sizes, content) for content in cores)
 
 
 def completed(
@@ -100,13 +123,13 @@ def _block(sizes: CostModel, content: Content) -> tuple[Slice, ...]:
     return in_core_order(slices, tuple(sizes.shapes))
 
 
-def _filled(costs: StretchCosts, ways: list[Way]) -> list[Content] | None:
+def _filled(costs: StretchCosts, ways: list[Way], near: Near | None) -> list[Content] | None:
     """Fillings that charge the output axons of all those before; the last one is repaired."""
     slots = {name: np.zeros(shape, np.int64) for name, shape in costs.sizes.shapes.items()}
     cores: list[Content] | None = None
     for _ in range(PASSES):
         costs.charge(ways, slots)
-        cores = fill(costs, [Stretch(way, 0, way.size) for way in ways], POWER)
+        cores = fill(costs, [Stretch(way, 0, way.size) for way in ways], POWER, near)
         if cores is None:
             return None
         found = _slots(costs, cores)
@@ -114,7 +137,7 @@ def _filled(costs: StretchCosts, ways: list[Way]) -> list[Content] | None:
         if not _over(costs, cores):
             return cores
         slots = {name: np.maximum(slots[name], n) for name, n in found.items()}
-    return None if cores is None else _repaired(costs, ways, cores)
+    return None if cores is None else _repaired(costs, ways, cores, near)
 
 
 def _slots(costs: StretchCosts, cores: Sequence[Content]) -> dict[str, Array]:
@@ -132,7 +155,9 @@ def _over(costs: StretchCosts, cores: Sequence[Content]) -> list[int]:
     return [i for i, content in enumerate(cores) if _output_axons(costs, content) > costs.cap[5]]
 
 
-def _repaired(costs: StretchCosts, ways: list[Way], cores: list[Content]) -> list[Content] | None:
+def _repaired(
+    costs: StretchCosts, ways: list[Way], cores: list[Content], near: Near | None = None
+) -> list[Content] | None:
     """Fill cores with too many output axons anew, with as many that have few; None: some are left."""
     for _ in range(REPAIRS):
         costs.charge(ways, _slots(costs, cores))
@@ -141,7 +166,7 @@ def _repaired(costs: StretchCosts, ways: list[Way], cores: list[Content]) -> lis
             return cores
         by_use = sorted(range(len(cores)), key=lambda i: _output_axons(costs, cores[i]))
         freed = {*over, *by_use[: len(over)]}
-        again = fill(costs, _freed(cores, freed), POWER)
+        again = fill(costs, _freed(cores, freed), POWER, near)
         if again is None:
             return None
         cores = [*(c for i, c in enumerate(cores) if i not in freed), *again]
@@ -161,7 +186,13 @@ def _freed(cores: Sequence[Content], chosen: Collection[int]) -> list[Stretch]:
 
 
 def _improved(
-    costs: StretchCosts, ways: list[Way], cores: list[Content], enough: int, tries: int, seed: int
+    costs: StretchCosts,
+    ways: list[Way],
+    cores: list[Content],
+    enough: int,
+    tries: int,
+    seed: int,
+    near: Near | None = None,
 ) -> list[Content]:
     """Fill few cores anew, some tries: kept where there are fewer cores, or the same number less evenly filled.
 
@@ -176,7 +207,7 @@ def _improved(
             break
         try:
             costs.charge(ways, slots)
-            found = _refilled(costs, cores, weights, rng)
+            found = _refilled(costs, cores, weights, rng, near)
             if found is None:
                 continue
             other = _slots(costs, found)
@@ -189,7 +220,7 @@ def _improved(
 
 
 def _refilled(
-    costs: StretchCosts, cores: Sequence[Content], weights: Array, rng: np.random.Generator
+    costs: StretchCosts, cores: Sequence[Content], weights: Array, rng: np.random.Generator, near: Near | None
 ) -> list[Content] | None:
     """The cores after the two least full ones and some others were filled anew; None: that is no better."""
     full = [float(weighted_sum(share(costs, content), weights)) for content in cores]
@@ -198,7 +229,7 @@ def _refilled(
     stretches = _freed(cores, chosen)
     for stretch in stretches:
         stretch.rank = NOISE * float(rng.normal())
-    again = fill(costs, stretches, POWERS[int(rng.integers(len(POWERS)))])
+    again = fill(costs, stretches, POWERS[int(rng.integers(len(POWERS)))], near)
     if again is None or len(again) > len(chosen):
         return None
     after = sum(float(weighted_sum(share(costs, content), weights)) ** 2 for content in again)

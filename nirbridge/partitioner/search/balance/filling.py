@@ -3,13 +3,14 @@
 A core begins with the population of most words per neuron, and takes stretches of others (a beam over combinations).
 A combination is rated by the neurons and words that it uses up, each weighted by how scarce it is in what is left,
 where the words of a stretch count as its neurons take without cuts: dear cuts are waste. So populations of many words
-per neuron and of few are used up together.
+per neuron and of few are used up together. Where ``Near`` says so, those far from the first count less: their spikes
+would have to cross the chip.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,11 +30,30 @@ BACK = (1, 2, 3)
 """How many rows or pixels less than fit are tried for the first stretch of a core."""
 PARTS = (2, 3, 4, 6, 8, 16, 32)
 """Parts of the most that fits, tried for the first stretch of a core."""
+FAR = 8
+"""Populations between two stretches from which on they are far from each other."""
 
 Part = tuple[Way, int, int]
 """Places of a way, from the first to before the second number."""
 Content = tuple[Part, ...]
 """What a core holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """How much less a stretch is worth to a core that begins with one of a population far away.
+
+    ``places``: of populations in the network's order. Beside the first or of it, a stretch is worth all that it uses,
+    ``FAR`` places further ``share`` less, and proportionally less between.
+    """
+
+    places: Mapping[str, int]
+    share: float
+
+    def worth(self, first: Stretch, stretch: Stretch) -> float:
+        """What a stretch is worth, 1 at most."""
+        between = abs(self.places[first.way.population] - self.places[stretch.way.population]) - 1
+        return 1.0 - self.share * min(max(between, 0), FAR) / FAR
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,13 +63,34 @@ class _Choice:
     score: float
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rating:
+    """What stretches are worth. ``weights``: of neurons and words, by how scarce they are."""
+
+    costs: StretchCosts
+    weights: Array
+    near: Near | None
+
+    def gain(self, choice: _Choice, stretch: Stretch, stop: int, cost: Cost) -> float:
+        """What a core with this choice gains by a stretch up to ``stop`` of this cost."""
+        n, cap = stop - stretch.start, self.costs.cap
+        words = n * stretch.way.words
+        waste = cost[2] / cap[2] - words
+        gain = n * float(self.weights[0]) / cap[0] + float(self.weights[1]) * (words - CUT_LOSS * max(waste, 0.0))
+        if self.near is None or not choice.parts:
+            return gain
+        return gain * self.near.worth(choice.parts[0][0], stretch)
+
+
 def share(costs: StretchCosts, content: Content) -> Array:
     """The shares of a core, in neurons and in words, that a content takes where cuts cost nothing."""
     neurons = sum(stop - start for _, start, stop in content)
     return np.array([neurons / costs.cap[0], sum((stop - start) * way.words for way, start, stop in content)])
 
 
-def fill(costs: StretchCosts, stretches: Sequence[Stretch], power: float) -> list[Content] | None:
+def fill(
+    costs: StretchCosts, stretches: Sequence[Stretch], power: float, near: Near | None = None
+) -> list[Content] | None:
     """Cores that hold the stretches (which are used up); None: a neuron fits no core, or the work is spent.
 
     ``power``: how much more the scarcer of neurons and words counts.
@@ -58,7 +99,7 @@ def fill(costs: StretchCosts, stretches: Sequence[Stretch], power: float) -> lis
     left = np.sum([share(costs, ((s.way, s.start, s.stop),)) for s in rest], axis=0)
     cores: list[Content] = []
     while rest:
-        choice = _best_choice(costs, rest, (left / left.max()) ** power)
+        choice = _best_choice(_Rating(costs, (left / left.max()) ** power, near), rest)
         if choice is None or costs.work.left <= 0:
             return None
         content = tuple((s.way, s.start, stop) for s, stop in choice.parts)
@@ -70,14 +111,12 @@ def fill(costs: StretchCosts, stretches: Sequence[Stretch], power: float) -> lis
     return cores
 
 
-def _best_choice(costs: StretchCosts, rest: Sequence[Stretch], weights: Array) -> _Choice | None:
+def _best_choice(rating: _Rating, rest: Sequence[Stretch]) -> _Choice | None:
     first = max(rest, key=lambda s: s.way.words * math.exp(s.rank))
     others = [s for s in rest if s is not first and s.way.group == first.way.group]
     whole = len(rest) > FEW
-    best = empty = _Choice((), (0,) * len(costs.cap), 0.0)
-    choices = _extended(costs, empty, [first], weights, whole=whole) or _extended(
-        costs, empty, [first], weights, whole=False
-    )
+    best = empty = _Choice((), (0,) * len(rating.costs.cap), 0.0)
+    choices = _extended(rating, empty, [first], whole=whole) or _extended(rating, empty, [first], whole=False)
     width = 4 * BEAM
     for _ in range(DEPTH):
         if not choices:
@@ -85,20 +124,20 @@ def _best_choice(costs: StretchCosts, rest: Sequence[Stretch], weights: Array) -
         choices = sorted(choices, key=lambda c: -c.score)
         best = choices[0] if not best.parts or choices[0].score > best.score else best
         distinct = list({c.cost: c for c in reversed(choices)}.values())[::-1][:width]
-        choices = [longer for c in distinct for longer in _extended(costs, c, others, weights, whole=whole)]
+        choices = [longer for c in distinct for longer in _extended(rating, c, others, whole=whole)]
         width = BEAM
     for _ in range(DEPTH):
         # what is left of the core is too little for whole pixels
-        longer = [*_lengthened(costs, best, weights), *_extended(costs, best, others, weights, whole=False)]
+        longer = [*_lengthened(rating, best), *_extended(rating, best, others, whole=False)]
         if not longer:
             break
         best = max(longer, key=lambda c: c.score)
     return best if best.parts else None
 
 
-def _lengthened(costs: StretchCosts, choice: _Choice, weights: Array) -> list[_Choice]:
+def _lengthened(rating: _Rating, choice: _Choice) -> list[_Choice]:
     """The choice with one of its stretches as long as fits."""
-    found = []
+    costs, found = rating.costs, []
     for i, (stretch, stop) in enumerate(choice.parts):
         own = costs.cost(stretch.way, stretch.start, stop)
         room = tuple(most - x + y for most, x, y in zip(costs.cap, choice.cost, own, strict=True))
@@ -107,30 +146,14 @@ def _lengthened(costs: StretchCosts, choice: _Choice, weights: Array) -> list[_C
             more = costs.cost(stretch.way, stretch.start, end)
             cost = tuple(x - y + z for x, y, z in zip(choice.cost, own, more, strict=True))
             parts = (*choice.parts[:i], (stretch, end), *choice.parts[i + 1 :])
-            found.append(
-                _Choice(
-                    parts,
-                    cost,
-                    choice.score
-                    - _gain(costs, stretch, stop, own, weights)
-                    + _gain(costs, stretch, end, more, weights),
-                )
-            )
+            score = choice.score - rating.gain(choice, stretch, stop, own) + rating.gain(choice, stretch, end, more)
+            found.append(_Choice(parts, cost, score))
     return found
 
 
-def _gain(costs: StretchCosts, stretch: Stretch, stop: int, cost: Cost, weights: Array) -> float:
-    """What a core gains by a stretch up to ``stop`` of this cost."""
-    n = stop - stretch.start
-    words = n * stretch.way.words
-    waste = cost[2] / costs.cap[2] - words
-    return n * float(weights[0]) / costs.cap[0] + float(weights[1]) * (words - CUT_LOSS * max(waste, 0.0))
-
-
-def _extended(
-    costs: StretchCosts, choice: _Choice, rest: Sequence[Stretch], weights: Array, *, whole: bool
-) -> list[_Choice]:
+def _extended(rating: _Rating, choice: _Choice, rest: Sequence[Stretch], *, whole: bool) -> list[_Choice]:
     """The choice with one more stretch, for each that fits and each place where it may end."""
+    costs = rating.costs
     room = tuple(most - x for most, x in zip(costs.cap, choice.cost, strict=True))
     taken = {id(s) for s, _ in choice.parts}
     found = []
@@ -140,7 +163,7 @@ def _extended(
         for stop in _stops(costs, stretch, room, many=not choice.parts, whole=whole):
             more = costs.cost(stretch.way, stretch.start, stop)
             cost = tuple(a + b for a, b in zip(choice.cost, more, strict=True))
-            score = choice.score + _gain(costs, stretch, stop, more, weights)
+            score = choice.score + rating.gain(choice, stretch, stop, more)
             found.append(_Choice((*choice.parts, (stretch, stop)), cost, score))
     return found
 
