@@ -135,7 +135,7 @@ def _better(
 
 
 def _of_slices() -> tuple[Improvement, ...]:
-    return with_annealed_trees, with_moved_slices, with_annealed_trees
+    return with_moved_slices, with_annealed_trees
 
 
 def _improvements(options: MapOptions) -> tuple[Improvement, ...]:

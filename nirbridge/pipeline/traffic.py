@@ -43,6 +43,8 @@ def _with_moved_slices(mapped: MappedNetwork, options: MapOptions, draft: Draft,
     blocks = tuple(b.slices for b in mapped.partition.blocks)
     if len(blocks) < 2 or all(len(slices) == 1 for slices in blocks) or not is_available():
         return mapped
+    if not new_cores:  # whose slices have moved already
+        mapped = with_annealed_trees(mapped, options, draft)
     sizes, rates = _sizes_and_rates(mapped, options)
     moved = move_slices(
         sizes,
@@ -86,7 +88,8 @@ def with_moved_neurons(mapped: MappedNetwork, options: MapOptions, draft: Draft)
 def with_annealed_trees(mapped: MappedNetwork, options: MapOptions, draft: Draft) -> MappedNetwork:
     """Blocks, but pinned ones, annealed on their exact trees.
 
-    Before moves of slices it is a start for warm runs; these make other blocks, so it comes after them, too.
+    Before moves of slices it is a start for warm runs. These and moves of neurons make other blocks, so it comes after
+    them, too.
     """
     from nirbridge.mapping.placement.place import annealed_on_trees
     from nirbridge.mapping.traffic import traffic

@@ -54,7 +54,7 @@ class MoveBudget:
 
 EFFORTS: Mapping[str, MoveBudget] = {
     "fast": MoveBudget(1, 1_000, 30_000_000),
-    "default": MoveBudget(2, 3_000, 250_000_000),
+    "default": MoveBudget(2, 3_000, 200_000_000),
     "max": MoveBudget(3, 10_000, 500_000_000),
 }
 

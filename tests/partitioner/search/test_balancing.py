@@ -8,7 +8,8 @@ import pytest
 from nirbridge.network.model import Network
 from nirbridge.partitioner.cost.axons import Blocks
 from nirbridge.partitioner.cost.sizing import cost_model
-from nirbridge.partitioner.search.balance.balancing import BalanceBudget, balanced
+from nirbridge.partitioner.search.balance.balancing import BalanceBudget, balanced, nearer
+from nirbridge.partitioner.search.balance.filling import FAR, Near
 from nirbridge.partitioner.search.balance.ways import Stretch, StretchCosts, Way
 from nirbridge.partitioner.search.cores import Work
 from nirbridge.partitioner.search.methods import is_within
@@ -60,6 +61,47 @@ def test_many_and_few_words_fill_a_core_together() -> None:
     assert streams is not None
     assert len(blocks) < len(streams)
     assert is_within(sizes, blocks)
+
+
+FAR_APART = "1x12x12 conv20k5p2 lif " + "conv20k1 lif " * 5 + "conv20k5p2 lif " + "conv20k1 lif " * 5
+
+
+def between(net: Network, blocks: Blocks) -> int:
+    """Populations between the first and the last one of each core, added up."""
+    place = {p.name: k for k, p in enumerate(net.populations)}
+    own = [[place[s.population] for s in block] for block in blocks]
+    return sum(max(places) - min(places) for places in own)
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+def test_nearer_populations_share_as_many_cores(ragged: bool) -> None:
+    net = network_of(FAR_APART)
+    sizes, cap = cost_model(net, LOIHI, 8), capacity(LOIHI)
+    blocks = balanced(sizes, cap, {}, 0, BUDGET, 0)
+    assert blocks is not None
+    found = nearer(sizes, cap, {}, blocks, 0, ragged=ragged)
+    assert found is not None
+    assert len(found) <= len(blocks)
+    assert covers(net, found)
+    assert is_within(sizes, found)
+    assert between(net, found) < between(net, blocks)
+    assert found == nearer(sizes, cap, {}, blocks, 0, ragged=ragged)
+
+
+def test_there_are_no_nearer_blocks_on_fewer_cores_than_any_map_takes() -> None:
+    net = network_of(MIXED)
+    sizes, cap = cost_model(net, LOIHI, 8), capacity(LOIHI)
+    assert nearer(sizes, cap, {}, ((),), 0, ragged=False) is None
+
+
+def test_what_a_stretch_is_worth() -> None:
+    places = {name: place for place, name in enumerate("abcdefghijkl")}
+    near, first = Near(places, 0.5), Stretch(Way("c", (0,), (4,), 0, 0), 0, 4)
+    worth = {name: near.worth(first, Stretch(Way(name, (0,), (4,), 0, 0), 0, 4)) for name in places}
+    assert worth["b"] == worth["c"] == worth["d"] == 1.0
+    assert worth["a"] == worth["e"] == pytest.approx(1 - 0.5 / FAR)
+    assert worth["l"] == pytest.approx(0.5)
+    assert list(worth.values())[3:] == sorted(list(worth.values())[3:], reverse=True)
 
 
 def test_kernels_that_are_stored_once_are_kept_together() -> None:
