@@ -37,8 +37,9 @@ STEPS_LEAST, STEPS_HOT = 50, 500
 """Steps a slice: with less none is made, and with less every run is warm."""
 LONGER = 4
 """A further pair of runs is so many times as long."""
-GAIN, FEW = 0.05, 16
-"""It is made with more than ``FEW`` blocks, where those before took off this part of the hops or had few steps."""
+GAIN, FEW, SMALL = 0.05, 16, 1_000
+"""It is made where those before took off this part of the hops or had few steps, with more than ``FEW`` blocks and
+``SMALL`` neurons: up to there one pair finds most, and objective ``traffic`` moves neurons after it."""
 CHUNKS = 40
 UNLIMITED = 2**62
 
@@ -106,7 +107,8 @@ def move_slices(
     site = np.array([place[core] for core in cores], np.int64)[of_block]
     parts = _parts(sizes, slices, table, nets, movable, site)
     board = _Board(parts, Sites.of(free, sizes.chip), tiles_of(pinned, sizes.chip))
-    best = _Runs(board, steps, is_limited, seed, new_cores, progress).best(budget.pairs if len(blocks) > FEW else 1)
+    is_small = len(blocks) <= FEW or int(parts.needs.needs[0].sum()) <= SMALL
+    best = _Runs(board, steps, is_limited, seed, new_cores, progress).best(1 if is_small else budget.pairs)
     return None if best is None else _as_moved(sizes, cut.on_cores(best), (*free, *pinned))
 
 
