@@ -35,7 +35,7 @@ HOT, WARM, COLD = 1.0, 0.5, 0.1
 """Temperatures in mean hops of a slice: at the start of a run, of one that keeps most of its start, and at the end."""
 STEPS_LEAST, STEPS_HOT = 50, 500
 """Steps a slice: with less none is made, and with less every run is warm."""
-LONGER = 4
+LONGER = 3
 """A further pair of runs is so many times as long."""
 GAIN, FEW, SMALL = 0.05, 16, 1_000
 """It is made where those before took off this part of the hops or had few steps, with more than ``FEW`` blocks and
@@ -100,7 +100,7 @@ def move_slices(
     _, steps = runs_and_steps(len(movable), nets, one_run, STEPS_LEAST, 2 * len(nets.targets) // len(blocks))
     if steps == 0:
         return None
-    is_limited = steps < budget.steps_per_slice * len(movable)
+    is_limited = steps < 2 * STEPS_HOT * len(movable)
     pinned = [cores[b] for b in sorted(fixed)]
     free = [core for core in usable if core not in set(pinned)]
     place = {core: k for k, core in enumerate((*free, *pinned))}
