@@ -120,7 +120,7 @@ def alike_on_tile(b, part, tile, state) -> int:
 
 
 @compiled
-def offer(b, count, pick, state, one, other) -> Any:
+def offer(count, pick, state, one, other) -> Any:
     """(count, pick) after one more set of parts that may be taken in return; each has the same chance."""
     if below(state, count + 1) == 0:
         pick = (one, other)
@@ -132,17 +132,17 @@ def fitting_return(b, part, there, state) -> Any:
     """(sets, (one, other)): up to two parts of a core that fit in exchange for a part (-1: none), any of those sets."""
     here, count, pick = b.site[part], 0, (-1, -1)
     most, least = limits_of_return(b, part, here, there)
-    if least[0] <= 0 and least[1] <= 0 and takes(b, there, part, -1):
-        count, pick = offer(b, count, pick, state, -1, -1)
+    if takes(b, there, part, -1):
+        count, pick = offer(count, pick, state, -1, -1)
     one = b.first[there]
     while one >= 0:
         if b.profile[one] == b.profile[part] or (takes(b, there, part, one) and takes(b, here, one, part)):
             if fits(b, one, -1, least, most):
-                count, pick = offer(b, count, pick, state, one, -1)
+                count, pick = offer(count, pick, state, one, -1)
             other = b.behind[one]
             while other >= 0 and b.profile[one] == b.profile[part]:
                 if b.profile[other] == b.profile[part] and fits(b, one, other, least, most):
-                    count, pick = offer(b, count, pick, state, one, other)
+                    count, pick = offer(count, pick, state, one, other)
                 other = b.behind[other]
         one = b.behind[one]
     return count, pick

@@ -54,8 +54,8 @@ def _halves(sizes: CostModel, whole: Slice) -> tuple[Slice, ...]:
         sides = [high - low for low, high in whole.box]
         return _cut(whole, sides.index(max(sides)))
     cuts = [cut for axis in range(len(whole.box)) if len(cut := _cut(whole, axis)) > 1]
-    words = [sum(slice_words(sizes, half) for half in cut) for cut in cuts]
-    most = min(room, int(WORDS_MORE * slice_words(sizes, whole)))
+    words = [sum(sizes.cost(half.population, half.box).synapse_words for half in cut) for cut in cuts]
+    most = min(room, int(WORDS_MORE * sizes.cost(whole.population, whole.box).synapse_words))
     if not cuts or min(words) > most:
         return (whole,)
     return cuts[words.index(min(words))]
@@ -69,8 +69,3 @@ def _cut(whole: Slice, axis: int) -> tuple[Slice, ...]:
         return (whole,)
     ranges = ((low, (low + high) // 2), ((low + high) // 2, high))
     return tuple(Slice(whole.population, (*before, own, *after)) for own in ranges)
-
-
-def slice_words(sizes: CostModel, piece: Slice) -> int:
-    """Words of a slice that is stored by itself."""
-    return sum(sizes.words(piece.population, edge, piece.box) for edge in sizes.incoming[piece.population])

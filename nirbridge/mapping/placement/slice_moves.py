@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from nirbridge.mapping.mesh import tiles_of
 from nirbridge.mapping.placement.board import Sites
 from nirbridge.mapping.placement.compiled import is_available
 from nirbridge.mapping.placement.neuron_moves import Moved
-from nirbridge.mapping.placement.slice_cuts import cut_slices, slice_words
+from nirbridge.mapping.placement.slice_cuts import cut_slices
 from nirbridge.mapping.placement.tree_moves import PartNeeds, Parts, TreeBudget, runs_and_steps
 from nirbridge.mapping.traffic import Traffic
 from nirbridge.partitioner.cost.axons import HOST, AxonTable, Blocks, axon_table
@@ -33,10 +34,10 @@ PARTS_MAX = 20_000
 """Partitions into more slices are left as they are."""
 HOT, WARM, COLD = 1.0, 0.5, 0.1
 """Temperatures in mean hops of a slice: at the start of a run, of one that keeps most of its start, and at the end."""
-STEPS_LEAST, STEPS_HOT = 50, 500
-"""Steps a slice: with less none is made, and with less every run is warm."""
+STEPS_LEAST, STEPS_HOT, STEPS_FEW = 50, 500, 1_000
+"""Steps a slice: with less none is made, every run is warm, and more would be wanted."""
 LONGER = 3
-"""A further pair of runs is so many times as long."""
+"""How much longer a run of a further pair is than one of the first."""
 GAIN, FEW, SMALL = 0.05, 16, 1_000
 """It is made where those before took off this part of the hops or had few steps, with more than ``FEW`` blocks and
 ``SMALL`` neurons: up to there one pair finds most, and objective ``traffic`` moves neurons after it."""
@@ -44,20 +45,12 @@ CHUNKS = 40
 UNLIMITED = 2**62
 
 
-@dataclass(frozen=True, slots=True)
-class MoveBudget:
-    """Pairs of runs, a hot and a warm one; steps a slice at most, and work (``tree_moves``), of a run of the first."""
-
-    pairs: int
-    steps_per_slice: int
-    entries: int
-
-
-EFFORTS: Mapping[str, MoveBudget] = {
-    "fast": MoveBudget(1, 1_000, 30_000_000),
-    "default": MoveBudget(2, 3_000, 200_000_000),
-    "max": MoveBudget(3, 10_000, 500_000_000),
+EFFORTS: Mapping[str, tuple[int, TreeBudget]] = {
+    "fast": (1, TreeBudget(1, 1_000, 30_000_000)),
+    "default": (2, TreeBudget(1, 3_000, 200_000_000)),
+    "max": (3, TreeBudget(1, 10_000, 500_000_000)),
 }
+"""Pairs of runs, a hot and a warm one, and the budget of a run of the first."""
 
 
 def move_slices(
@@ -94,13 +87,11 @@ def move_slices(
     table = axon_table(sizes, [(s,) for s in slices], rates)
     nets = _nets(table, len(slices))
     movable = np.flatnonzero(~np.isin(of_block, list(fixed)))
-    budget = EFFORTS[effort]
-    one_run = TreeBudget(1, budget.steps_per_slice, budget.entries)
+    pairs, one_run = EFFORTS[effort]
     # beside trees, a proposal weighs the neurons with targets on two cores
     _, steps = runs_and_steps(len(movable), nets, one_run, STEPS_LEAST, 2 * len(nets.targets) // len(blocks))
     if steps == 0:
         return None
-    is_limited = steps < 2 * STEPS_HOT * len(movable)
     pinned = [cores[b] for b in sorted(fixed)]
     free = [core for core in usable if core not in set(pinned)]
     place = {core: k for k, core in enumerate((*free, *pinned))}
@@ -108,7 +99,7 @@ def move_slices(
     parts = _parts(sizes, slices, table, nets, movable, site)
     board = _Board(parts, Sites.of(free, sizes.chip), tiles_of(pinned, sizes.chip))
     is_small = len(blocks) <= FEW or int(parts.needs.needs[0].sum()) <= SMALL
-    best = _Runs(board, steps, is_limited, seed, new_cores, progress).best(1 if is_small else budget.pairs)
+    best = _Runs(board, steps, seed, new_cores, progress).best(1 if is_small else pairs)
     return None if best is None else _as_moved(sizes, cut.on_cores(best), (*free, *pinned))
 
 
@@ -135,7 +126,7 @@ def _parts(
     limit = limits(chip)
     names = ("neurons", "synapse_words", "input_axons", "output_axons")
     most = np.array([UNLIMITED if limit[name] is None else limit[name] for name in names], np.int64)
-    words = [0 if limit["synapse_words"] is None else slice_words(sizes, s) for s in slices]
+    words = [0 if limit["synapse_words"] is None else sizes.cost(s.population, s.box).synapse_words for s in slices]
     profile = _numbered([_profiles(sizes, s) for s in slices]) if _has_profiles(sizes) else np.zeros_like(site)
     kind = _numbered([(s.population, *(b - a for a, b in s.box)) for s in slices])
     fed = _rows(nets.targets, nets.entry_nets(), len(slices))
@@ -176,11 +167,10 @@ class _Board:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Runs:
-    """Annealing runs from one start. ``steps``: of a run of the first pair; ``is_limited``: more would be wanted."""
+    """Annealing runs from one start. ``steps``: of a run of the first pair."""
 
     board: _Board
     steps: int
-    is_limited: bool
     seed: int
     new_cores: bool
     progress: Progress
@@ -192,9 +182,10 @@ class _Runs:
         destroys what is there, and the runs after it are warm.
         """
         start, many = self.board.parts.site, len(self.board.parts.movable)
-        hops, least, best, heat_pays = self._hops(start), 0.0, start, True
+        (_, hops), is_limited = self._trees(start), self.steps < STEPS_FEW * many
+        least, best, heat_pays = 0.0, start, True
         for run in range(2 * pairs):
-            if run >= 2 and run % 2 == 0 and not self.is_limited and least > -GAIN * hops:
+            if run >= 2 and run % 2 == 0 and not is_limited and least > -GAIN * hops:
                 break
             steps = self.steps * (1 if run < 2 else LONGER)
             is_hot = heat_pays and run % 2 == 0 and steps >= STEPS_HOT * many
@@ -206,19 +197,19 @@ class _Runs:
                 least, best = change, found
         return best if least < 0.0 else None
 
-    def _hops(self, site: Array) -> float:
+    def _trees(self, site: Array) -> tuple[Any, float]:
+        """The compiled board with the slices on some sites, and its hops."""
         trees = replace(self.board.parts, site=site).on(self.board.sites, *self.board.pinned)
-        return float(weighted_sum(self.board.parts.nets.rate, trees.links))
+        return trees, float(weighted_sum(self.board.parts.nets.rate, trees.links))
 
     def _annealed(self, run: int, site: Array, steps: int, heat: float, progress: Progress) -> tuple[float, Array]:
         """The change in cost that one run finds from ``site``, and the sites after it."""
         from nirbridge.mapping.placement import part_kernels as kernels
 
-        trees = replace(self.board.parts, site=site).on(self.board.sites, *self.board.pinned)
-        rate, found = self.board.parts.nets.rate, site.copy()
-        unit = float(weighted_sum(rate, trees.links)) / len(self.board.parts.movable)
-        if unit <= 0.0:
+        (trees, hops), found = self._trees(site), site.copy()
+        if hops <= 0.0:
             return 0.0, site
+        unit = hops / len(self.board.parts.movable)
         moving = kernels.NEW_CORES if self.new_cores else kernels.SLICES
         state = np.array([np.random.default_rng([self.seed, run]).integers(1, 2**63)], np.uint64)
         heats = unit * np.geomspace(heat, COLD, CHUNKS + 1)

@@ -39,7 +39,7 @@ def runs_and_steps(
     """Runs, and the steps of each; none where there would be fewer than ``least`` steps for each part that may move.
 
     Fewer runs in full come before more short ones. ``movable``: the number of these parts, blocks or slices; ``more``:
-    the work of a step beside its trees.
+    the work of a proposal apart from its trees.
     """
     if budget.runs == 0 or movable < 2 or len(nets.source) == 0:
         return 0, 0

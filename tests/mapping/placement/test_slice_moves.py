@@ -18,7 +18,7 @@ from nirbridge.mapping.placement import slice_moves as moves
 from nirbridge.mapping.placement.board import Sites
 from nirbridge.mapping.placement.compiled import is_available
 from nirbridge.mapping.placement.neuron_moves import Moved
-from nirbridge.mapping.placement.slice_cuts import CutSlices, cut_slices, slice_words
+from nirbridge.mapping.placement.slice_cuts import CutSlices, cut_slices
 from nirbridge.network.model import Network
 from nirbridge.partitioner import PartitionOptions, partition
 from nirbridge.partitioner.cost.axons import Blocks, axon_table
@@ -180,7 +180,7 @@ def test_lone_slices_are_cut_and_halves_that_stay_together_are_whole_again(which
         one, other = found.slices[first : first + 2]
         assert (one.box[0][0], one.box[0][1], other.box[0][1]) == (whole.box[0][0], other.box[0][0], whole.box[0][1])
         assert found.block[first] == found.block[first + 1]
-        words = [slice_words(sizes, s) for s in (one, other, whole)]
+        words = [sizes.cost(s.population, s.box).synapse_words for s in (one, other, whole)]
         assert sizes.chip.synapses.words is None or words[0] + words[1] <= 1.1 * words[2]
     together = found.on_cores(np.array(found.block))
     assert [tuple(own) for own in together.values()] == list(blocks)

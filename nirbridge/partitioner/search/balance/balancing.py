@@ -88,10 +88,9 @@ def nearer(
 
     Such a preference costs cores, which more tries win back.
     """
-    costs = StretchCosts(sizes, cap, Work(0))
+    costs = StretchCosts(sizes, cap, Work(BUDGETS["default"].work))
     ways = with_ragged(costs, ways_of(costs, WEIGHTS, groups), ragged_columns(sizes) if ragged else {})
     places = {name: place for place, name in enumerate(sizes.shapes)}
-    costs.work.left = BUDGETS["default"].work
     found = _balanced(costs, ways, len(blocks), NEAR_TRIES, seed, Near(places, NEAR_SHARE))
     return found if found is not None and len(found) <= len(blocks) else None
 
