@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import comb
 
 import numpy as np
@@ -47,6 +47,10 @@ class TouchingNets:
         ptr = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
         return TouchingNets(self.blocks, ptr, self.ends[entries], self.rate[nets], self.is_host[nets])
 
+    def paying(self, rate: Array) -> TouchingNets:
+        """Those that have a rate here, with that rate."""
+        return replace(self, rate=rate).some(np.flatnonzero(rate > 0))
+
     def affordable(self, size: int, work: int) -> TouchingNets:
         """The nets that have fewest sets of ``size`` blocks for their rate, while there is ``work`` left for these."""
         sets = np.array([comb(degree, min(degree, size)) for degree in range(int(self.degrees.max(initial=0)) + 1)])
@@ -54,22 +58,28 @@ class TouchingNets:
         order = np.argsort(cost / self.rate, kind="stable")
         return self.some(np.sort(order[np.cumsum(cost[order]) <= work]))
 
-    def windows(self, size: int, sets: int) -> Iterator[TouchingNets]:
-        """The nets in windows of blocks that have at most ``sets`` sets of up to ``size`` blocks, all windows together.
-
-        Each net is in the window of most of its ends, without its others. Several windows are cut from an order in
-        which blocks follow those that they share most traffic with.
-        """
+    def count_windows(self, size: int, sets: int) -> int:
+        """The fewest windows of blocks that have at most ``sets`` sets of up to ``size`` blocks together."""
         count = 1
         while count * count_sets(-(-self.blocks // count), size) > sets and count < self.blocks:
             count += 1
-        width = -(-self.blocks // count)
-        nets = self if count == 1 else self._reordered()
-        window = nets.ends // width
-        share = np.bincount(nets.entry_nets() * count + window, minlength=len(nets.rate) * count)
+        return count
+
+    def windows(self, count: int) -> Iterator[TouchingNets]:
+        """The nets in so many windows of as many blocks, but for the last ones.
+
+        Each net is in the window of most of its ends, without its others.
+        """
+        width = self.width(count)
+        window = self.ends // width
+        share = np.bincount(self.entry_nets() * count + window, minlength=len(self.rate) * count)
         of_net = np.argmax(share.reshape(-1, count), axis=1)
         for i in range(count):
-            yield nets._within(i * width, min((i + 1) * width, nets.blocks), np.flatnonzero(of_net == i))
+            yield self._within(i * width, min((i + 1) * width, self.blocks), np.flatnonzero(of_net == i))
+
+    def width(self, count: int) -> int:
+        """Blocks of a window."""
+        return -(-self.blocks // count)
 
     def _within(self, first: int, stop: int, owned: Array) -> TouchingNets:
         """The nets ``owned``, without their blocks outside [first, stop); alike ones are added up."""
@@ -86,7 +96,7 @@ class TouchingNets:
         rate[used[same]] = np.bincount(of, nets.rate[used], len(same))
         return TouchingNets(max(stop - first, 0), ptr, ends, rate, nets.is_host).some(used[same])
 
-    def _reordered(self) -> TouchingNets:
+    def reordered(self) -> TouchingNets:
         """Blocks numbered so that each next one has the largest share of its traffic with those before it."""
         net = self.entry_nets()
         by_block = np.argsort(self.ends, kind="stable")

@@ -18,6 +18,8 @@ Pairs with the host are charged to the host.
    With rates, the nets of rate x or more for every x from 0 up, added up (an integral over x).
 5. *Sets.* A net on t tiles needs t - 1 links, from the host t where none of them is the host's, and tiles part the
    blocks into sets of at most c (``tile_bound``).
+6. *Distances.* The distances between all pairs of n blocks sum to no less than those of the most compact shape, and a
+   tree has all links between any two of its blocks (``distance_flows``; with fact 5, where hops are given).
 """
 
 from __future__ import annotations
@@ -35,17 +37,18 @@ from nirbridge.partitioner.cost.axons import HOST, AxonTable
 
 SHARES = ((0.5, 0.5), (1.0, 0.0), (0.0, 1.0))
 """Shares in which a pair is charged to its source and its target."""
+TIGHT = 1.25
 ROUNDED_DOWN = 1 - 1e-12
 
 
 def traffic_lower_bound(
-    axons: AxonTable, blocks: int, chip: Chip, *, chips: int = 1, nets: Traffic | None = None
+    axons: AxonTable, blocks: int, chip: Chip, *, chips: int = 1, nets: Traffic | None = None, hops: float = 0.0
 ) -> float:
     """Lower bound on the multicast hops per time step of any placement of these blocks on ``chips`` chips.
 
     It bounds ``MapCosts.multicast_hops_per_step`` for the given blocks, not over other partitions; it holds with any
-    dead cores or pins. Links beyond one for each further tile of a net are only counted block by block. ``nets``: those
-    of the table, where they are known.
+    dead cores or pins. ``nets``: those of the table, where they are known. ``hops``: of a placement; where they are
+    more than ``TIGHT`` times facts 1 to 5, distances are looked at, too, which takes seconds for a hundred blocks.
     """
     nets = traffic(axons, blocks) if nets is None else nets
     if len(nets.source) == 0:
@@ -64,7 +67,8 @@ def traffic_lower_bound(
         small_pay = _pair_bound(pairs, far, near.times(0.0), ranks)
         by_group = max(by_group, small_pay + float(by_tiles[~small].sum()))
     # a bound has to hold in floats too: sums of many rates may be off in the last digits
-    return max(ROUNDED_DOWN * max(by_group, _connection_bound(nets, per_tile)), tile_bound(nets, per_tile))
+    others, enough = ROUNDED_DOWN * max(by_group, _connection_bound(nets, per_tile)), hops / TIGHT
+    return max(others, tile_bound(nets, per_tile, board_tiles(chip, chips), enough if enough > others else 0.0))
 
 
 def _connection_bound(nets: Traffic, per_tile: int) -> float:

@@ -212,7 +212,8 @@ def _completed(draft: MappedNetwork) -> MappedNetwork:
 
     partition, chip = draft.partition, draft.chip
     sizes = cost_model(ordered_network(draft.stored_network, partition.orders), chip, partition.weight_bits)
-    bound = traffic_lower_bound(draft.axons, len(draft.cores), chip, chips=draft.chips)
+    hops = draft.costs.multicast_hops_per_step
+    bound = traffic_lower_bound(draft.axons, len(draft.cores), chip, chips=draft.chips, hops=hops)
     network, paid = _noted(draft.network, sizes, partition), replace(draft.costs, traffic_lower_bound=bound)
     return replace(draft, network=network, costs=paid)
 

@@ -13,6 +13,7 @@ from benchmarks.nets import Conv, feedforward, mixed
 from nirbridge.chips import read_chip
 from nirbridge.chips.model import CoreId
 from nirbridge.mapping import tile_bound as module
+from nirbridge.mapping import tile_program
 from nirbridge.mapping.tile_bound import tile_bound
 from nirbridge.mapping.tile_sets import count_sets
 from nirbridge.mapping.traffic import traffic
@@ -86,7 +87,7 @@ def with_the_host_on_every_tile(nets: Sequence[Net], most: int) -> float:
 def test_no_tiles_take_fewer_links_and_the_program_has_every_row_that_counts(
     rows_at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "ROWS_MORE", rows_at_once)
+    monkeypatch.setattr(tile_program, "ROWS_MORE", rows_at_once)
     rng, tight, higher = np.random.default_rng(5), 0, 0
     for _ in range(60):
         blocks, most = int(rng.integers(2, 9)), int(rng.integers(2, 5))
@@ -163,7 +164,7 @@ def test_bounds_of_windows_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(60):
         blocks, most = int(rng.integers(4, 9)), int(rng.integers(2, 4))
         monkeypatch.setattr(module, "SETS_MAX", count_sets(int(rng.integers(4, 8)), most))
-        monkeypatch.setattr(module, "ROUNDS_MAX", int(rng.integers(1, 4)))
+        monkeypatch.setattr(tile_program, "ROUNDS_MAX", int(rng.integers(1, 4)))
         groups = random_groups(rng, blocks, 12)
         found = tile_bound(traffic(table(groups), blocks), most)
         assert found <= min(links(nets_of(groups), tiles) for tiles in parts(range(blocks), most))
@@ -181,5 +182,6 @@ def test_chains_of_convolutions_are_placed_within_half_as_much_again(side: int, 
 def test_a_chain_of_48_blocks_whose_sets_were_too_many() -> None:
     net, on = from_nir(mixed(16)), read_chip("loihi1")
     found = place_partition(net, on, partition(net, on, PartitionOptions(method="packed")))
-    assert found.costs.traffic_lower_bound == pytest.approx(752.535)
+    assert tile_bound(traffic(found.axons, len(found.cores)), 4) == pytest.approx(752.535)
+    assert found.costs.traffic_lower_bound > 752.535
     assert found.costs.multicast_hops_per_step <= 1.5 * found.costs.traffic_lower_bound

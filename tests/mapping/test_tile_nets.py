@@ -31,7 +31,8 @@ def test_one_window_has_all_nets_and_adds_up_those_that_touch_the_same_blocks() 
     nets = TouchingNets.of_traffic(traffic(table(GROUPS), 8))
     assert nets.blocks == 5  # 1, 2, 4, 5 and 7
     assert nets.degrees.tolist() == [3, 3, 3, 1, 2]
-    (window,) = nets.windows(4, 1000)
+    assert nets.count_windows(4, 1000) == 1
+    (window,) = nets.windows(1)
     assert listed(window) == {(False, (0, 2, 3)): 2.5, (True, (0, 2, 3)): 1.0, (True, (4,)): 4.0, (False, (1, 4)): 3.0}
 
 
@@ -50,7 +51,8 @@ def test_windows_part_the_blocks_and_keep_a_net_in_the_window_of_most_of_its_end
         for _ in range(30)
     ]
     nets = TouchingNets.of_traffic(traffic(table(groups), 12))
-    windows = list(nets.windows(2, 3 * (4 + 6)))
+    assert nets.count_windows(2, 3 * (4 + 6)) == 3
+    windows = list(nets.reordered().windows(3))
     assert [window.blocks for window in windows] == [4, 4, 4]
     assert sum(window.rate.sum() for window in windows) <= nets.rate.sum() * (1 + 1e-12)
     for window in windows:

@@ -71,10 +71,11 @@ def costs(
     energy, time = _energy(events, paths, axons, chip), _time(events, paths, axons, cores, chip)
     away = axons.targets != axons.source_block[paths.entry_group]
     on_chips = chips or chip.mesh.chips_max
-    bound = traffic_lower_bound(axons, len(cores), chip, chips=on_chips, nets=nets) if bounded else 0.0
+    hops = float(weighted_sum(axons.spikes_per_step, tree_hops(paths.multicast)))
+    bound = traffic_lower_bound(axons, len(cores), chip, chips=on_chips, nets=nets, hops=hops) if bounded else 0.0
     return MapCosts(
         unicast_spikes_per_step=float(weighted_sum(axons.spikes_per_step[paths.entry_group], away)),
-        multicast_hops_per_step=float(weighted_sum(axons.spikes_per_step, tree_hops(paths.multicast))),
+        multicast_hops_per_step=hops,
         max_link_load_spikes_per_step=float(loads.max(initial=0.0)),
         mean_link_load_spikes_per_step=float(used.mean()) if len(used) else 0.0,
         energy_per_step_j=sum(energy.values()) if energy else None,

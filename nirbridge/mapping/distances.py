@@ -1,0 +1,72 @@
+"""The least sum of distances between all pairs of blocks on a mesh.
+
+The sum is a quadratic form in the blocks of each tile that is concave where their number is kept (distances of the
+plane are of negative type), so a best placement has full tiles and at most one other. Full tiles in columns of k1, k2,
+... of them have the least distances along x if the columns are ordered with the largest in the middle and smaller ones
+outwards in turns (Hardy, Littlewood, Polya 1934, Inequalities, section 10.2), and along y if each column fills the
+same rows from the middle: then row j has as many tiles as there are columns of more than j, which no other rows with
+these columns spread less (Gale-Ryser).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+ROWS_LISTED, TILES_LISTED = 4, 24
+"""All columns of tiles are looked at in meshes with at most as many rows, or for at most as many tiles."""
+
+
+def least_distances(blocks: int, per_tile: int, extent: tuple[int, int]) -> float:
+    """A lower bound on the links between blocks, summed over all pairs, of ``blocks`` blocks in any placement.
+
+    Args:
+        blocks: number of blocks; the mesh has room for them.
+        per_tile: blocks that a tile may hold.
+        extent: columns and rows of tiles of the mesh.
+    """
+    tiles, more = divmod(blocks, per_tile)
+    rows, columns = sorted(extent)
+    full = _least(tiles, rows, columns)
+    # of c blocks on a tile r are a share r / c of the mean of none and all
+    part = more / per_tile
+    return per_tile**2 * ((1 - part) * full + (part * _least(tiles + 1, rows, columns) if more else 0.0))
+
+
+def _least(tiles: int, rows: int, columns: int) -> int:
+    """The same for blocks that have a tile each; exact where all columns are looked at."""
+    if tiles < 2:
+        return 0
+    if rows <= ROWS_LISTED or tiles <= TILES_LISTED:
+        return min(
+            _along(own) + _along([sum(k > j for k in own) for j in range(own[0])])
+            for own in _columns(tiles, min(rows, tiles), columns)
+        )
+    sizes = ((w, h) for h in range(1, rows + 1) for w in range(1, columns + 1) if w + h - 1 <= tiles <= w * h)
+    return min(_along(_fullest(tiles, w, h)) + _along(_fullest(tiles, h, w)) for w, h in sizes)
+
+
+def _columns(tiles: int, most: int, columns: int) -> Iterator[tuple[int, ...]]:
+    """Every way to write ``tiles`` as a sum of up to ``columns`` numbers up to ``most``, the largest first."""
+    if tiles == 0:
+        yield ()
+        return
+    for first in range(min(most, tiles), -(-tiles // columns) - 1, -1):
+        for others in _columns(tiles - first, first, columns - 1) if columns > 1 or first == tiles else ():
+            yield (first, *others)
+
+
+def _fullest(tiles: int, lines: int, most: int) -> list[int]:
+    """``lines`` numbers from 1 to ``most`` whose sum is ``tiles``, as large as they can be from the first on."""
+    found = list[int]()
+    for left in range(lines - 1, -1, -1):
+        found.append(min(most, tiles - sum(found) - left))
+    return found
+
+
+def _along(lines: Sequence[int]) -> int:
+    """Distances between tiles across lines, of which the i-th largest is i // 2 from the middle one."""
+    largest = sorted(lines, reverse=True)
+    before = np.cumsum(largest[1::2][::-1] + largest[::2])
+    return int((before * (before[-1] - before)).sum()) if len(before) else 0

@@ -1,0 +1,171 @@
+"""A linear program over sets of blocks on tiles, whose value is a lower bound on multicast hops.
+
+A tree has a link for each of its tiles but the source's. So a net that touches t tiles takes at least t - 1 links, and
+a net of the host at least one for each touched tile that is not the host's. Added up over tiles, a placement takes at
+least the rates of the nets that touch each tile, on the host's tile without those of the host, less the rate of each
+net between blocks once. Tiles part n blocks into sets S of at most c, at least ceil(n / c) of them. With a price p per
+block, a price q per tile, and m, all at least 0, such that
+
+    p(S) + q <= rate of the nets that touch S,  and  p(S) + q - m <= rate of the nets between blocks that touch S
+
+for all sets, the sum of all p, plus ceil(n / c) times q, less m and the rates of the nets between blocks, is a bound:
+the dual of a set partitioning. The program starts with the sets of one block; the sets that its prices break most are
+added until none is. Every set is looked at in each round, and the prices are scaled down until every set holds, so that
+the bound rests neither on the solver nor on the last round.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from nirbridge.arrays import Array
+from nirbridge.mapping.tile_nets import TouchingNets
+from nirbridge.mapping.tile_sets import Coverage, chunks, members, sums
+
+ROWS_MORE = 8
+"""Rows added in each round for each last block of a set, each size and each kind of tile."""
+ROUNDS_MAX = 80
+UNIT = 1000.0
+"""The largest cost of a row as the solver sees it, whose tolerance is a number (1e-7)."""
+TOLERANCE = 1e-9
+ROUNDED_DOWN = 1 - 1e-12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Sets of blocks [rows, size] by their places in the order of such sets; on the host's tile, or on others."""
+
+    places: Array
+    sets: Array
+    of_host: bool
+
+    @property
+    def size(self) -> int:
+        """Blocks of each set."""
+        return self.sets.shape[1]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tiling:
+    """What the program found.
+
+    ``bound``: on the links of the nets; ``rows``: those of the program, which other rates may begin with; ``shares``:
+    how much of each row's sets a fractional tiling of that many links has.
+    """
+
+    bound: float
+    rows: list[Rows]
+    shares: Array
+
+
+def tiling(nets: TouchingNets, per_tile: int, rows: list[Rows]) -> Tiling:
+    """Solve the program of some nets, beginning with some rows; none: with the sets of one block."""
+    tiles = _Tiles.of_nets(nets, per_tile)
+    unit = max(float(cost.max()) for cost in tiles.cost) / UNIT
+    rows, best, least = rows or tiles.first_rows(), 0.0, -(-nets.blocks // per_tile)
+    once = float(nets.rate[~nets.is_host].sum()) / ROUNDED_DOWN
+    found, shares = list[Rows](), np.zeros(0)
+    for _ in range(ROUNDS_MAX):
+        prices = _solved(rows, tiles, unit, least)
+        if prices is None:
+            break
+        found, shares = rows, prices.shares
+        more, scale, host_excess = tiles.broken(prices, TOLERANCE * UNIT * unit)
+        paid = float(prices.of_block.sum()) + least * prices.of_tile
+        best = max(best, ROUNDED_DOWN * scale * paid - host_excess / ROUNDED_DOWN - once)
+        if not more:
+            break
+        rows = rows + more
+    return Tiling(best, found, shares)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Prices:
+    """p, q and m, and the share of each row."""
+
+    of_block: Array
+    of_tile: float
+    of_host: float
+    shares: Array
+
+
+def _solved(rows: list[Rows], tiles: _Tiles, unit: float, least: int) -> _Prices | None:
+    """The prices of the largest bound where only these rows hold, for ``least`` tiles; None: the solver gives up."""
+    from scipy.optimize import linprog
+
+    blocks, host, tile = tiles.blocks, tiles.blocks, tiles.blocks + 1
+    sets = [np.pad(r.sets, ((0, 0), (0, int(r.of_host))), constant_values=host) for r in rows]
+    sets = [np.pad(own, ((0, 0), (0, 1)), constant_values=tile) for own in sets]
+    pointers = np.concatenate([np.full(len(s), s.shape[1]) for s in sets]).cumsum()
+    places = np.concatenate([s.ravel() for s in sets])
+    signs = np.where(places == host, -1.0, 1.0)
+    matrix = sparse.csr_array((signs, places, np.append(0, pointers)), shape=(len(pointers), blocks + 2))
+    goal = np.append(np.full(blocks, -1.0), (1.0, -least))
+    result = linprog(goal, A_ub=matrix, b_ub=np.concatenate([tiles.costs(r) for r in rows]) / unit, method="highs")
+    if result.status != 0:
+        return None
+    found = unit * np.maximum(result.x, 0.0)
+    return _Prices(found[:blocks], float(found[tile]), float(found[host]), -result.ineqlin.marginals)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tiles:
+    """Per size of a set, the rates of the nets that touch each: ``cost`` all, ``host_cost`` those between blocks."""
+
+    blocks: int
+    cost: list[Array]
+    host_cost: list[Array]
+
+    @classmethod
+    def of_nets(cls, nets: TouchingNets, per_tile: int) -> _Tiles:
+        """The sets of up to ``per_tile`` blocks."""
+        coverage = Coverage(nets.blocks, nets.ptr, nets.ends, nets.rate)
+        host, inner = np.flatnonzero(nets.is_host), np.flatnonzero(~nets.is_host)
+        sizes = range(1, per_tile + 1)
+        host_cost = [coverage.rates(inner, size, nets.blocks) for size in sizes]
+        if len(host) == 0:
+            return cls(nets.blocks, host_cost, host_cost)
+        cost = [coverage.rates(host, size, nets.blocks) + on for size, on in zip(sizes, host_cost, strict=True)]
+        return cls(nets.blocks, cost, host_cost)
+
+    def first_rows(self) -> list[Rows]:
+        """Those of the sets of one block."""
+        single = np.arange(self.blocks)
+        return [Rows(single, single[:, None], False), Rows(single, single[:, None], True)]
+
+    def costs(self, rows: Rows) -> Array:
+        """The most that the prices of each set may sum to."""
+        return (self.host_cost if rows.of_host else self.cost)[rows.size - 1][rows.places]
+
+    def broken(self, prices: _Prices, allowed: float) -> tuple[list[Rows], float, float]:
+        """Rows that break most, the scale at which all sets hold but the host's, and the m that those need then."""
+        found, scale, excess = list[Rows](), 1.0, 0.0
+        for size, (cost, host_cost) in enumerate(zip(self.cost, self.host_cost, strict=True), start=1):
+            of_any, of_host = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+            others = sums(prices.of_block, size - 1, self.blocks - 1) if size > 1 else np.zeros(1)
+            for last, span in chunks(self.blocks, size):
+                paid = others[: span.stop - span.start] + (prices.of_block[last] + prices.of_tile)
+                over, over_host = paid - cost[span], paid - host_cost[span]
+                of_any.append(_worst(over, span, allowed))
+                of_host.append(_worst(over_host - prices.of_host, span, allowed))
+                excess = max(excess, float(over_host.max()))
+                at = np.flatnonzero(over > 0)
+                scale = min(scale, float(np.min(cost[span][at] / paid[at], initial=1.0)))
+            found.append(self._rows(np.concatenate(of_any), size, of_host=False))
+            if self.host_cost is not self.cost:
+                found.append(self._rows(np.concatenate(of_host), size, of_host=True))
+        return [rows for rows in found if len(rows.sets)], scale, excess
+
+    def _rows(self, places: Array, size: int, *, of_host: bool) -> Rows:
+        return Rows(places, members(places, size, self.blocks), of_host)
+
+
+def _worst(over: Array, span: slice, allowed: float) -> Array:
+    """Places of the sets whose prices break their rows most."""
+    at = np.flatnonzero(over > allowed)
+    if len(at) > ROWS_MORE:
+        at = at[np.argsort(-over[at], kind="stable")[:ROWS_MORE]]
+    return at + span.start
