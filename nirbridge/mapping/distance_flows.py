@@ -1,14 +1,16 @@
-"""Rates of nets that pay for the distances between blocks: flows over nets, as much as raises a bound most.
+"""A bound on the hops of nets by the distances between blocks: flows over nets between every two blocks.
 
-A tree has a link for each link between any two of its ends, at least. Send a flow of y between every two of n blocks,
-each over a chain of nets in which neighbours share a block, such that the flows over a net sum to no more than a part f
-of its rate. Then f times the links of the nets, added up, is at least y times the distances of all pairs, and these are
-at least ``distances.least_distances`` in any placement, here W. So y W bounds what these parts of the rates take.
+The tree of a net has at least as many links as lie between any two of its ends. Send a flow y between every two of n
+blocks, over nets that share blocks, such that the flows over each net sum to at most a part f of its rate. Then the
+hops of these parts, f times the links of each tree, are at least y times the distances of all pairs, and those are at
+least W in any placement (``distances.least_distances``): y W is a bound on them.
 
-The links that sets of blocks on tiles prove (``tile_program``) lose f times the tiles that each net touches beyond the
-first. The best flows for such numbers of tiles are those of a linear program with a variable for each tree of shortest
-ways from a block to all others: of the last lengths of a search for those at which the ways sum to W for the least sum
-of rates times lengths, which is the dual (Garg, Koenemann 2007, doi:10.1137/S0097539704446232, has the kind).
+What is left of the rates pays for tiles (``tile_program``), which loses f times the tiles that a net touches beyond
+the first. Where these are known, the flows for which the sum of both is largest are a linear program. Its dual asks for
+lengths of nets, their tiles and more, of the least rates times lengths where shortest ways between all pairs sum to
+W. Those are searched first, each length changed by how much of the rate the ways use, as in methods of multiplicative
+weights (Garg, Koenemann 2007, doi:10.1137/S0097539704446232). Then the program is solved for the trees of ways of the
+last steps. Its flows give the bound, however good the lengths are.
 """
 
 from __future__ import annotations
@@ -22,11 +24,11 @@ from nirbridge.arrays import Array, weighted_sum
 from nirbridge.mapping.tile_nets import TouchingNets
 
 STEPS, KEPT = 60, 12
-"""Steps of the search for lengths, and how many of the last ones give trees."""
+"""Steps of the search for lengths, and how many of the last ones give trees to the program."""
 SCALINGS, CLOSE = 3, 0.02
-"""Tries to scale lengths in a step, and how close the ways then sum to W."""
+"""Times that lengths are scaled in a step, at most, and how close to W the ways then are."""
 SHORT, LONG, AVERAGED = 0.3, 3.0, 0.3
-"""Least and most change of a length in a step, and the share of its flows in the mean of those before."""
+"""Least and most factor of a length in the first step, and the share of a step in the mean use of nets."""
 FIRST, LEAST = 0.3, 1e-9
 """First length beyond the tiles, and the least of any: in links."""
 ROUNDED_DOWN = 1 - 1e-9
@@ -34,7 +36,7 @@ ROUNDED_DOWN = 1 - 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Flows:
-    """Flows between all pairs of ``blocks``, which ``nets`` of the host aside connect; W is ``least``."""
+    """Flows between all pairs of ``blocks``, over the nets of numbers ``inner``, none of the host; ``least``: W."""
 
     nets: TouchingNets
     inner: Array
@@ -42,7 +44,7 @@ class Flows:
     least: float
 
     def best(self, covered: Array) -> tuple[Array, float]:
-        """(parts of the rates [nets], bound on what they take), for as many tiles of each net beyond the first."""
+        """(parts of the rates [nets], the bound on their hops), where tiles give as many links of each net [nets]."""
         parts, paid = np.zeros(len(self.nets.rate)), 0.0
         trees = self._trees(covered[self.inner])
         if trees is not None:
@@ -50,7 +52,7 @@ class Flows:
         return parts, paid
 
     def _trees(self, covered: Array) -> sparse.csr_array | None:
-        """What each tree of shortest ways takes of the nets for a flow of 1 [trees, nets]; None: tiles are enough."""
+        """What a flow of 1 over each tree of shortest ways uses of nets [trees, nets]; None: tiles are far enough."""
         rate, more, kept, mean = self.nets.rate[self.inner], np.full(len(covered), FIRST), [], np.zeros(len(covered))
         short = self.least - self._ways(covered)[0]
         if short <= 0:
@@ -88,7 +90,7 @@ class Flows:
         last = np.full(size, -1)
         last[self.blocks] = np.arange(len(self.blocks))
         parent = np.where(net >= 0, last[np.maximum(before[row, np.maximum(net, 0)], 0)], -1)
-        return float(way.sum()) / 2, _loads(way, net - blocks, parent, len(length))
+        return float(way.sum()) / 2, _loads(net - blocks, parent, len(length))
 
     def _split(self, covered: Array, trees: sparse.csr_array) -> tuple[Array, float]:
         """The flows of these trees of which a bound gains most, as ``best`` gives them."""
@@ -98,23 +100,27 @@ class Flows:
         of_block = sparse.kron(np.ones((1, kept)), sparse.eye_array(count))
         rows = sparse.block_array([[np.ones((count, 1)), -of_block], [None, trees.T]], format="csr")
         goal = np.append(-self.least, trees @ covered)
-        result = linprog(goal, A_ub=rows, b_ub=np.append(np.zeros(count), rate), method="highs-ipm")
+        result = linprog(goal, A_ub=rows, b_ub=np.append(np.zeros(count), rate / rate.max()), method="highs-ipm")
         if result.status != 0:
             return np.zeros(len(rate)), 0.0
-        flow = np.maximum(result.x[1:], 0.0)
+        flow = rate.max() * np.maximum(result.x[1:], 0.0)
         parts, least = flow @ trees, float((of_block @ flow).min())
         # the solver's tolerance may leave a net with more than its rate
         scale = float(np.min(rate[parts > 0] / parts[parts > 0], initial=1.0))
         return np.minimum(scale * parts, rate), ROUNDED_DOWN * scale * least * self.least
 
 
-def _loads(way: Array, net: Array, parent: Array, nets: int) -> sparse.csr_array:
+def _loads(net: Array, parent: Array, nets: int) -> sparse.csr_array:
     """Pairs of each tree over each net [blocks, nets], halved: a block and all that are reached over it."""
-    rows, count = np.arange(len(way)), np.ones(way.shape)
-    for place in np.argsort(-way, axis=1, kind="stable").T:
+    rows, count = np.arange(len(parent)), np.ones(parent.shape)
+    depth, above = np.zeros(parent.shape, np.int64), parent
+    while (above >= 0).any():
+        depth += above >= 0
+        above = np.where(above >= 0, parent[rows[:, None], above], -1)
+    for place in np.argsort(-depth, axis=1, kind="stable").T:
         before = parent[rows, place]
         away = before >= 0
         count[rows[away], before[away]] += count[rows[away], place[away]]
     row, block = np.nonzero(parent >= 0)
     entries = count[row, block] / 2, (row, net[row, block])
-    return sparse.csr_array(entries, shape=(len(way), nets))
+    return sparse.csr_array(entries, shape=(len(parent), nets))

@@ -30,6 +30,8 @@ WORK_MAX = 30_000_000
 """Sets of as many blocks as a tile holds, all of one net, over the nets of a window: the work of their rates."""
 FLOW_WORK_MAX = 5_000_000
 """Blocks times the ends of all nets, where distances are looked at."""
+TINY = 1e-9
+"""Nets of so little of the largest rate carry no flow."""
 TURNS = 3
 """Splits of the rates that are tried: more of them gained less than 1 %."""
 
@@ -114,7 +116,7 @@ def _flows(nets: TouchingNets, per_tile: int, extent: tuple[int, int]) -> Flows 
     """Flows between the most blocks that nets of blocks connect; None: too much work, or they are on one tile."""
     from scipy.sparse.csgraph import connected_components
 
-    inner = np.flatnonzero(~nets.is_host)
+    inner = np.flatnonzero(~nets.is_host & (nets.rate > TINY * nets.rate.max(initial=0.0)))
     between = nets.some(inner)
     if nets.blocks * len(between.ends) > FLOW_WORK_MAX or len(inner) == 0:
         return None

@@ -117,6 +117,7 @@ def _best_placed(
         is_interrupted = True
     if best is None:
         best = draft(candidates[0], quick)
+    options.progress("bounds", None)
     best, is_late = finished(options.keep_best, _completed, best)
     return _marked(best) if is_interrupted or is_late else best
 
