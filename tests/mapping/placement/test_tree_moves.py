@@ -179,7 +179,8 @@ def test_a_traffic_map_anneals_the_trees_of_its_last_blocks(monkeypatch: pytest.
     options = MapOptions(placement_only=True, objective="traffic", effort="fast", progress=progress)
     net = network_of("1x8x8 conv16k5p2 lif conv20k1 lif conv18k5p2 lif conv24k1 lif")
     mapped = map_network(net, LOIHI, options)
-    assert told.count("anneal trees") <= 2 * 3 + 1  # before and after slices of each of three candidates, and at the end
+    # before and after the slices of each of three candidates, and at the end
+    assert told.count("anneal trees") <= 2 * 3 + 1
     last = {stage: k for k, stage in enumerate(told)}
     assert last["anneal trees"] > max(last["place"], last["move slices"], last["move neurons"])
     before = mapped.costs.multicast_hops_per_step
