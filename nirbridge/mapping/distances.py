@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-ROWS_LISTED, TILES_LISTED = 4, 24
-"""All columns of tiles are looked at in meshes with at most as many rows, or for at most as many tiles."""
+ROWS_LISTED, TILES_LISTED, TILES_LISTED_IN_ROWS = 4, 24, 64
+"""All columns of tiles are looked at for so few tiles, the last number in meshes of so few rows: some 2,000 ways."""
 
 
 def least_distances(blocks: int, per_tile: int, extent: tuple[int, int]) -> float:
@@ -38,7 +38,7 @@ def _least(tiles: int, rows: int, columns: int) -> int:
     """The same for blocks that have a tile each; exact where all columns are looked at."""
     if tiles < 2:
         return 0
-    if rows <= ROWS_LISTED or tiles <= TILES_LISTED:
+    if tiles <= (TILES_LISTED_IN_ROWS if rows <= ROWS_LISTED else TILES_LISTED):
         return min(
             _along(own) + _along([sum(k > j for k in own) for j in range(own[0])])
             for own in _columns(tiles, min(rows, tiles), columns)
@@ -59,10 +59,8 @@ def _columns(tiles: int, most: int, columns: int) -> Iterator[tuple[int, ...]]:
 
 def _fullest(tiles: int, lines: int, most: int) -> list[int]:
     """``lines`` numbers from 1 to ``most`` whose sum is ``tiles``, as large as they can be from the first on."""
-    found = list[int]()
-    for left in range(lines - 1, -1, -1):
-        found.append(min(most, tiles - sum(found) - left))
-    return found
+    full, more = divmod(tiles - lines, most - 1) if most > 1 else (lines, 0)
+    return [*[most] * full, *[1 + more] * (full < lines), *[1] * (lines - full - 1)]
 
 
 def _along(lines: Sequence[int]) -> int:

@@ -111,6 +111,11 @@ def test_ways_and_their_use_are_those_of_shortest_paths() -> None:
     assert use @ length == pytest.approx(ways.sum(axis=1) / 2)
 
 
+def test_nets_that_are_all_too_much_work_leave_no_flows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WORK_MAX", 0)
+    assert tile_bound(traffic(table(in_a_ring(4)), 4), 2, (2, 1), ALL) == 0.0
+
+
 def test_the_same_bound_each_time_and_none_above_what_is_enough() -> None:
     nets = traffic(table(in_a_ring(10)), 10)
     found = [tile_bound(nets, 2, (5, 1), ALL) for _ in range(2)]

@@ -39,6 +39,12 @@ def test_tiles_that_are_not_full_cost_at_least_their_share(per_tile: int, shape:
         assert blocks % per_tile or found == least
 
 
+def test_long_meshes_have_their_distances_without_deep_recursion() -> None:
+    in_a_row = sum(k * (1100 - k) for k in range(1100))
+    assert least_distances(1100, 1, (2000, 1)) == in_a_row
+    assert 0 < least_distances(1024, 4, (128, 4)) <= 16 * all_pairs(tuple(itertools.product(range(64), range(4))))
+
+
 def test_full_meshes_and_larger_ones() -> None:
     full = all_pairs(tuple(itertools.product(range(16), range(8))))
     assert least_distances(128, 1, (16, 8)) == least_distances(128, 1, (8, 16)) == full
