@@ -5,7 +5,7 @@ blocks, over nets that share blocks, such that the flows over each net sum to at
 hops of these parts, f times the links of each tree, are at least y times the distances of all pairs, and those are at
 least W in any placement (``distances.least_distances``): y W is a bound on them.
 
-What is left of the rates pays for tiles (``tile_program``), which loses f times the tiles that a net touches beyond
+The rest of the rates pays for tiles (``tile_program``), which lose f times the tiles that a net touches beyond
 the first. Where these are known, the flows for which the sum of both is largest are a linear program. Its dual asks for
 lengths of nets, their tiles and more, of the least rates times lengths where shortest ways between all pairs sum to
 W. Those are searched first, each length changed by how much of the rate the ways use, as in methods of multiplicative
@@ -21,14 +21,19 @@ import numpy as np
 from scipy import sparse
 
 from nirbridge.arrays import Array, weighted_sum
+from nirbridge.mapping.distances import least_distances
 from nirbridge.mapping.tile_nets import TouchingNets
 
-STEPS, KEPT = 60, 12
-"""Steps of the search for lengths, and how many of the last ones give trees to the program."""
+FLOW_WORK_MAX = 5_000_000
+"""Blocks times the ends of all nets, at most: beyond, no flows are searched."""
+TINY = 1e-9
+"""Nets whose rate is at most this part of the largest rate carry no flow."""
+ITERATIONS, KEPT = 60, 12
+"""Iterations of the search for lengths, and how many of the last ones give trees to the program."""
 SCALINGS, CLOSE = 3, 0.02
-"""Times that lengths are scaled in a step, at most, and how close to W the ways then are."""
+"""Times that lengths are scaled in an iteration, at most, and how close to W the ways then are."""
 SHORT, LONG, AVERAGED = 0.3, 3.0, 0.3
-"""Least and most factor of a length in the first step, and the share of a step in the mean use of nets."""
+"""Least and most factor of a length in the first iteration, and the share of each in the mean use of nets."""
 FIRST, LEAST = 0.3, 1e-9
 """First length beyond the tiles, and the least of any: in links."""
 ROUNDED_DOWN = 1 - 1e-9
@@ -36,42 +41,65 @@ ROUNDED_DOWN = 1 - 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Flows:
-    """Flows between all pairs of ``blocks``, over the nets of numbers ``inner``, none of the host; ``least``: W."""
+    """Flows between all pairs of ``blocks``.
+
+    ``nets``: those that carry flows, ``numbers`` [nets] theirs among all nets, of which there are ``count``; ``least``:
+    W.
+    """
 
     nets: TouchingNets
-    inner: Array
+    numbers: Array
+    count: int
     blocks: Array
     least: float
 
+    @classmethod
+    def between(cls, nets: TouchingNets, per_tile: int, extent: tuple[int, int]) -> Flows | None:
+        """Flows over the largest set of blocks that nets connect; None: too much work, or a tile holds the set."""
+        from scipy.sparse.csgraph import connected_components
+
+        numbers = np.flatnonzero(~nets.is_host & (nets.rate > TINY * nets.rate.max(initial=0.0)))
+        inner = nets.some(numbers)
+        if len(numbers) == 0 or inner.blocks * len(inner.ends) > FLOW_WORK_MAX:
+            return None
+        part = connected_components(_graph(inner, np.ones(len(numbers))), directed=False)[1]
+        largest = part == np.bincount(part[: inner.blocks]).argmax()
+        blocks, linked = np.flatnonzero(largest[: inner.blocks]), np.flatnonzero(largest[inner.blocks :])
+        if len(blocks) <= per_tile:
+            return None
+        least = least_distances(len(blocks), per_tile, extent)
+        return cls(inner.some(linked), numbers[linked], len(nets.rate), blocks, least)
+
     def best(self, covered: Array) -> tuple[Array, float]:
         """(parts of the rates [nets], the bound on their hops), where tiles give as many links of each net [nets]."""
-        parts, paid = np.zeros(len(self.nets.rate)), 0.0
-        trees = self._trees(covered[self.inner])
+        parts, paid = np.zeros(self.count), 0.0
+        trees = self._trees(covered[self.numbers])
         if trees is not None:
-            parts[self.inner], paid = self._split(covered[self.inner], trees)
+            parts[self.numbers], paid = self._split(covered[self.numbers], trees)
         return parts, paid
 
     def _trees(self, covered: Array) -> sparse.csr_array | None:
-        """What a flow of 1 over each tree of shortest ways uses of nets [trees, nets]; None: tiles are far enough."""
-        rate, more, kept, mean = self.nets.rate[self.inner], np.full(len(covered), FIRST), [], np.zeros(len(covered))
+        """The use of nets by a flow of 1 over each tree of shortest ways [trees, nets]; None: tiles are far enough."""
+        rate, more = self.nets.rate / self.nets.rate.max(), np.full(len(covered), FIRST)
+        trees, mean = list[sparse.csr_array](), np.zeros(len(covered))
         short = self.least - self._ways(covered)[0]
         if short <= 0:
             return None
-        for step in range(STEPS):
+        for iteration in range(ITERATIONS):
             total, use = self._ways(covered + more)
             for _ in range(SCALINGS):
                 if abs(total / self.least - 1) < CLOSE:
                     break
                 more = more * max(short / max(total - self.least + short, LEAST), 0.1)
                 total, use = self._ways(covered + more)
-            kept = [*kept, use][-KEPT:]
+            trees = [*trees, use][-KEPT:]
             now = np.asarray(use.sum(axis=0)).ravel()
-            mean = now if step == 0 else (1 - AVERAGED) * mean + AVERAGED * now
+            mean = now if iteration == 0 else (1 - AVERAGED) * mean + AVERAGED * now
             price = mean / rate
             usual = weighted_sum(price * more, rate) / weighted_sum(more, rate)
-            change = np.clip(price / usual, SHORT, LONG) ** (0.5 / (1 + 0.03 * step))
+            change = np.clip(price / usual, SHORT, LONG) ** (0.5 / (1 + 0.03 * iteration))
             more = np.maximum(more * change, LEAST)
-        return sparse.csr_array(sparse.vstack(kept))
+        return sparse.csr_array(sparse.vstack(trees))
 
     def _ways(self, length: Array) -> tuple[float, sparse.csr_array]:
         """The sum of shortest ways between all pairs, and how many pairs the ways from each block have in each net.
@@ -80,23 +108,20 @@ class Flows:
         """
         from scipy.sparse.csgraph import dijkstra
 
-        blocks, nets = self.nets.blocks, self.nets.some(self.inner)
-        half = np.repeat(np.maximum(length, LEAST) / 2, nets.degrees)
-        size = blocks + len(length)
-        graph = sparse.csr_array((half, (nets.ends, blocks + nets.entry_nets())), shape=(size, size))
+        graph = _graph(self.nets, np.maximum(length, LEAST) / 2)
         found = dijkstra(graph, directed=False, indices=self.blocks, return_predecessors=True)
         way, before = (np.asarray(own) for own in found)
-        way, net, row = way[:, self.blocks], before[:, self.blocks], np.arange(len(self.blocks))[:, None]
-        last = np.full(size, -1)
-        last[self.blocks] = np.arange(len(self.blocks))
-        parent = np.where(net >= 0, last[np.maximum(before[row, np.maximum(net, 0)], 0)], -1)
-        return float(way.sum()) / 2, _loads(net - blocks, parent, len(length))
+        net, row = before[:, self.blocks], np.arange(len(self.blocks))[:, None]
+        place = np.full(way.shape[1], -1)
+        place[self.blocks] = np.arange(len(self.blocks))
+        parent = np.where(net >= 0, place[np.maximum(before[row, np.maximum(net, 0)], 0)], -1)
+        return float(way[:, self.blocks].sum()) / 2, _loads(net - self.nets.blocks, parent, len(length))
 
     def _split(self, covered: Array, trees: sparse.csr_array) -> tuple[Array, float]:
         """The flows of these trees of which a bound gains most, as ``best`` gives them."""
         from scipy.optimize import linprog
 
-        rate, count, kept = self.nets.rate[self.inner], len(self.blocks), len(trees.indptr) // len(self.blocks)
+        rate, count, kept = self.nets.rate, len(self.blocks), len(trees.indptr) // len(self.blocks)
         of_block = sparse.kron(np.ones((1, kept)), sparse.eye_array(count))
         rows = sparse.block_array([[np.ones((count, 1)), -of_block], [None, trees.T]], format="csr")
         goal = np.append(-self.least, trees @ covered)
@@ -108,6 +133,12 @@ class Flows:
         # the solver's tolerance may leave a net with more than its rate
         scale = float(np.min(rate[parts > 0] / parts[parts > 0], initial=1.0))
         return np.minimum(scale * parts, rate), ROUNDED_DOWN * scale * least * self.least
+
+
+def _graph(nets: TouchingNets, half: Array) -> sparse.csr_array:
+    """Blocks, and after them nets, each linked with its blocks at half its length [nets]."""
+    size, pointers = nets.blocks + len(half), np.concatenate((np.zeros(nets.blocks, np.int64), nets.ptr))
+    return sparse.csr_array((np.repeat(half, nets.degrees), nets.ends, pointers), shape=(size, size))
 
 
 def _loads(net: Array, parent: Array, nets: int) -> sparse.csr_array:

@@ -2,8 +2,8 @@
 
 ``tile_program`` counts a link for each tile of a net but one, wherever the tiles are, and ``distance_flows`` the links
 between blocks, however many they are on a tile. Both hold for any rates, so for any split of the rates in two the
-sum of both is a bound. It is searched in turns: the tiling that the program finds says what a net brings there, the
-flows take the rates that bring more with them, and the program is solved again for the rest.
+sum of both is a bound. It is searched in turns: the tiling that the program finds says how much a net brings there,
+the flows take the rates that bring more with them, and the program is solved again for the rest.
 
 More blocks than ``SETS_MAX`` allows are cut into windows for the program, with each net in the window of most of its
 ends: a net touches no fewer tiles than some of its blocks do. Nets that take most work for their rate are left out
@@ -12,6 +12,7 @@ beyond ``WORK_MAX``. Both only lower the bound.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,41 +20,38 @@ from scipy import sparse
 
 from nirbridge.arrays import Array
 from nirbridge.mapping.distance_flows import Flows
-from nirbridge.mapping.distances import least_distances
 from nirbridge.mapping.tile_nets import TouchingNets
-from nirbridge.mapping.tile_program import Rows, tiling
+from nirbridge.mapping.tile_program import Rows, incidence, tiling
 from nirbridge.mapping.traffic import Traffic
 
 SETS_MAX = 30_000_000
 """Sets of blocks that are looked at in each round: those of up to 4 of 164 blocks, of 41 tiles of loihi1."""
 WORK_MAX = 30_000_000
 """Sets of as many blocks as a tile holds, all of one net, over the nets of a window: the work of their rates."""
-FLOW_WORK_MAX = 5_000_000
-"""Blocks times the ends of all nets, where distances are looked at."""
-TINY = 1e-9
-"""Nets of so little of the largest rate carry no flow."""
 TURNS = 3
 """Splits of the rates that are tried: more of them gained less than 1 %."""
 
 
-def tile_bound(nets: Traffic, per_tile: int, extent: tuple[int, int] = (1, 1), enough: float = 0.0) -> float:
+def tile_bound(nets: Traffic, per_tile: int, extent: tuple[int, int] | None = None, enough: float = math.inf) -> float:
     """The bound.
 
     Args:
         nets: the nets between blocks.
         per_tile: cores of a tile.
-        extent: columns and rows of tiles of the mesh.
-        enough: where the tiles alone give as much, distances are not looked at. Nor are tiles of one core each then,
-            which other bounds count: the bound is 0.
+        extent: columns and rows of tiles of a mesh with room for all blocks; None: distances do not count, and the
+            bound of tiles of one core is 0, since the number of targets says as much.
+        enough: distances do not count either where the bound of tiles alone reaches this.
     """
-    if len(nets.source) == 0 or (per_tile < 2 and enough <= 0):
+    if len(nets.source) == 0 or (per_tile < 2 and extent is None):
         return 0.0
     touching = TouchingNets.of_traffic(nets).affordable(2, WORK_MAX)
     count = touching.count_windows(per_tile, SETS_MAX)
     windows = _Windows(touching if count == 1 else touching.reordered(), count, per_tile)
-    found = windows.tiled(windows.nets.rate, [[]] * count)
-    flows = _flows(windows.nets, per_tile, extent) if found.bound < enough else None
-    return found.bound if flows is None else _with_distances(windows, found, flows)
+    tiled = windows.tiled(windows.nets.rate, [[]] * count)
+    if extent is None or tiled.bound >= enough:
+        return tiled.bound
+    flows = Flows.between(windows.nets, per_tile, extent)
+    return tiled.bound if flows is None else _with_distances(windows, tiled, flows)
 
 
 def _with_distances(windows: _Windows, found: _Tiled, flows: Flows) -> float:
@@ -102,30 +100,7 @@ class _Windows:
 
     def _covered(self, sets: list[Array], shares: list[Array]) -> Array:
         """Tiles beyond the first of each net in a fractional tiling, at least 0."""
-        share = np.concatenate([np.zeros(0), *shares])
-        tile = np.repeat(np.arange(len(share)), [n for own in sets for n in [own.shape[1]] * len(own)])
-        blocks = np.concatenate([np.zeros(0, np.int64), *(own.ravel() for own in sets)])
-        on = sparse.csr_array((np.ones(len(tile)), (blocks, tile)), shape=(self.nets.blocks, len(share)))[:, share > 0]
-        ends = self.nets.ends, self.nets.ptr
-        of = sparse.csr_array((np.ones(len(ends[0])), *ends), shape=(len(self.nets.rate), self.nets.blocks))
-        touched = of @ on
+        share, nets = np.concatenate([np.zeros(0), *shares]), self.nets
+        ends = sparse.csr_array((np.ones(len(nets.ends)), nets.ends, nets.ptr), shape=(len(nets.rate), nets.blocks))
+        touched = ends @ incidence(sets, nets.blocks)[share > 0].T
         return np.maximum((touched > 0) @ share[share > 0] - 1, 0.0)
-
-
-def _flows(nets: TouchingNets, per_tile: int, extent: tuple[int, int]) -> Flows | None:
-    """Flows between the most blocks that nets of blocks connect; None: too much work, or they are on one tile."""
-    from scipy.sparse.csgraph import connected_components
-
-    inner = np.flatnonzero(~nets.is_host & (nets.rate > TINY * nets.rate.max(initial=0.0)))
-    between = nets.some(inner)
-    if nets.blocks * len(between.ends) > FLOW_WORK_MAX or len(inner) == 0:
-        return None
-    size = nets.blocks + len(inner)
-    net = nets.blocks + between.entry_nets()
-    graph = sparse.csr_array((np.ones(len(net)), (between.ends, net)), shape=(size, size))
-    part = connected_components(graph, directed=False)[1]
-    largest = int(np.bincount(part[: nets.blocks]).argmax())
-    blocks, inner = np.flatnonzero(part[: nets.blocks] == largest), inner[part[nets.blocks :] == largest]
-    if len(blocks) <= per_tile:
-        return None
-    return Flows(nets, inner, blocks, least_distances(len(blocks), per_tile, extent))

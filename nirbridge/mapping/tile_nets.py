@@ -61,12 +61,12 @@ class TouchingNets:
     def count_windows(self, size: int, sets: int) -> int:
         """The fewest windows of blocks that have at most ``sets`` sets of up to ``size`` blocks together."""
         count = 1
-        while count * count_sets(-(-self.blocks // count), size) > sets and count < self.blocks:
+        while count * count_sets(self.width(count), size) > sets and count < self.blocks:
             count += 1
         return count
 
     def windows(self, count: int) -> Iterator[TouchingNets]:
-        """The nets in so many windows of as many blocks, but for the last ones.
+        """The nets in ``count`` windows of equally many blocks, but for the last ones.
 
         Each net is in the window of most of its ends, without its others.
         """

@@ -16,6 +16,7 @@ the bound rests neither on the solver nor on the last round.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,10 +51,10 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tiling:
-    """What the program found.
+    """A solution of the program.
 
-    ``bound``: on the links of the nets; ``rows``: those of the program, which other rates may begin with; ``shares``:
-    how much of each row's sets a fractional tiling of that many links has.
+    ``bound``: on the links of the nets; ``rows``: those of the program, with which others may begin; ``shares`` [sets
+    of all rows]: that of each set in a fractional tiling with the fewest links.
     """
 
     bound: float
@@ -84,7 +85,7 @@ def tiling(nets: TouchingNets, per_tile: int, rows: list[Rows]) -> Tiling:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Prices:
-    """p, q and m, and the share of each row."""
+    """p, q and m; ``shares``: the dual values, by row."""
 
     of_block: Array
     of_tile: float
@@ -96,19 +97,22 @@ def _solved(rows: list[Rows], tiles: _Tiles, unit: float, least: int) -> _Prices
     """The prices of the largest bound where only these rows hold, for ``least`` tiles; None: the solver gives up."""
     from scipy.optimize import linprog
 
-    blocks, host, tile = tiles.blocks, tiles.blocks, tiles.blocks + 1
-    sets = [np.pad(r.sets, ((0, 0), (0, int(r.of_host))), constant_values=host) for r in rows]
-    sets = [np.pad(own, ((0, 0), (0, 1)), constant_values=tile) for own in sets]
-    pointers = np.concatenate([np.full(len(s), s.shape[1]) for s in sets]).cumsum()
-    places = np.concatenate([s.ravel() for s in sets])
-    signs = np.where(places == host, -1.0, 1.0)
-    matrix = sparse.csr_array((signs, places, np.append(0, pointers)), shape=(len(pointers), blocks + 2))
+    blocks, of_host = tiles.blocks, np.concatenate([np.full(len(r.sets), -float(r.of_host)) for r in rows])
+    of_blocks = incidence([r.sets for r in rows], blocks)
+    matrix = sparse.hstack([of_blocks, of_host[:, None], np.ones((len(of_host), 1))], format="csr")
     goal = np.append(np.full(blocks, -1.0), (1.0, -least))
     result = linprog(goal, A_ub=matrix, b_ub=np.concatenate([tiles.costs(r) for r in rows]) / unit, method="highs")
     if result.status != 0:
         return None
     found = unit * np.maximum(result.x, 0.0)
-    return _Prices(found[:blocks], float(found[tile]), float(found[host]), -result.ineqlin.marginals)
+    return _Prices(found[:blocks], float(found[-1]), float(found[blocks]), -result.ineqlin.marginals)
+
+
+def incidence(sets: Sequence[Array], blocks: int) -> sparse.csr_array:
+    """A row for each of some sets of blocks, given as arrays [sets, size], with a 1 for each of its blocks."""
+    sizes = np.concatenate([np.zeros(1, np.int64), *(np.full(len(own), own.shape[1]) for own in sets)])
+    members = np.concatenate([np.zeros(0, np.int64), *(own.ravel() for own in sets)])
+    return sparse.csr_array((np.ones(len(members)), members, sizes.cumsum()), shape=(len(sizes) - 1, blocks))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

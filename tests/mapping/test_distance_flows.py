@@ -11,16 +11,15 @@ from scipy.sparse.csgraph import dijkstra
 
 from benchmarks.chains import chain, measure
 from nirbridge.chips.model import CoreId
+from nirbridge.mapping import distance_flows
 from nirbridge.mapping import tile_bound as module
+from nirbridge.mapping.distance_flows import Flows
 from nirbridge.mapping.tile_bound import tile_bound
 from nirbridge.mapping.tile_nets import TouchingNets
 from nirbridge.mapping.traffic import traffic
 from nirbridge.mapping.traffic_bound import traffic_lower_bound
 from tests.mapping.tables import Group, chip, hops_by_hand, table
 from tests.mapping.test_tile_bound import random_groups
-
-ALL = 1e9
-"""More than any bound: distances are always looked at."""
 
 
 def in_a_ring(blocks: int) -> list[Group]:
@@ -47,7 +46,7 @@ def test_no_placement_has_trees_below_the_bound(shape: tuple[int, int, int]) -> 
         nets = random_groups(rng, blocks, 9) if k % 2 else in_a_ring(blocks)
         groups = [(s, float(rng.random()), t) for s, _, t in nets]
         on_mesh = traffic(table(groups), blocks)
-        found = tile_bound(on_mesh, most, (width, height), ALL)
+        found = tile_bound(on_mesh, most, (width, height))
         tiles_alone = tile_bound(on_mesh, most)
         assert tiles_alone <= found <= least_hops(groups, blocks, shape)
         higher += found > 1.01 * max(tiles_alone, sum(g[1] * len(set(g[2]) - {g[0]}) for g in groups if most == 1))
@@ -58,8 +57,8 @@ def test_nets_between_all_pairs_take_their_distances() -> None:
     """Nine tiles of a block each: 72 links between all pairs in the best placement, a square, and no less."""
     groups: list[Group] = [(a, 1.0, [b]) for a, b in itertools.combinations(range(9), 2)]
     nets = traffic(table(groups), 9)
-    assert tile_bound(nets, 1, (3, 3), ALL) == pytest.approx(72.0)
-    assert tile_bound(nets, 1, (9, 1), ALL) == pytest.approx(120.0)
+    assert tile_bound(nets, 1, (3, 3)) == pytest.approx(72.0)
+    assert tile_bound(nets, 1, (9, 1)) == pytest.approx(120.0)
     squares = [CoreId(0, b % 3, b // 3, 0) for b in range(9)]
     assert hops_by_hand(groups, squares, chip(3, 3, 1)) == 72.0
 
@@ -67,8 +66,8 @@ def test_nets_between_all_pairs_take_their_distances() -> None:
 def test_blocks_that_nothing_connects_are_left_to_the_tiles() -> None:
     """The larger of two parts, and the nets of the host, which end at one."""
     groups: list[Group] = [(a, 1.0, [b]) for a, b in itertools.combinations(range(5), 2)]
-    alone = tile_bound(traffic(table(groups), 5), 1, (5, 1), ALL)
-    both = tile_bound(traffic(table([*groups, (5, 2.0, [6]), (-1, 3.0, [5, 6])]), 7), 1, (7, 1), ALL)
+    alone = tile_bound(traffic(table(groups), 5), 1, (5, 1))
+    both = tile_bound(traffic(table([*groups, (5, 2.0, [6]), (-1, 3.0, [5, 6])]), 7), 1, (7, 1))
     assert alone == pytest.approx(20.0)  # of five in a row
     assert both >= alone + 2.0
 
@@ -82,7 +81,7 @@ def test_flows_take_no_more_than_the_rates_and_pay_for_distances() -> None:
             (int(s), float(rng.random()), rng.permutation(blocks)[:3].tolist()) for s in rng.integers(blocks, size=30)
         ]
         nets = TouchingNets.of_traffic(traffic(table(groups), blocks))
-        flows = module._flows(nets, 1, (4, 3))
+        flows = Flows.between(nets, 1, (4, 3))
         assert flows is not None
         parts, paid = flows.best(np.zeros(len(nets.rate)))
         assert paid > 0
@@ -98,9 +97,9 @@ def test_flows_take_no_more_than_the_rates_and_pay_for_distances() -> None:
 def test_ways_and_their_use_are_those_of_shortest_paths() -> None:
     rng, blocks = np.random.default_rng(4), 9
     groups: list[Group] = [(b, 1.0, rng.permutation(blocks)[:3].tolist()) for b in range(blocks)] * 2
-    flows = module._flows(TouchingNets.of_traffic(traffic(table(groups), blocks)), 1, (3, 3))
+    flows = Flows.between(TouchingNets.of_traffic(traffic(table(groups), blocks)), 1, (3, 3))
     assert flows is not None
-    length = rng.random(len(flows.inner)) + 0.1
+    length = rng.random(len(flows.numbers)) + 0.1
     total, use = flows._ways(length)
     nearest = np.full((blocks, blocks), np.inf)
     for own, links in zip(np.split(flows.nets.ends, flows.nets.ptr[1:-1]), length, strict=True):
@@ -113,12 +112,12 @@ def test_ways_and_their_use_are_those_of_shortest_paths() -> None:
 
 def test_nets_that_are_all_too_much_work_leave_no_flows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "WORK_MAX", 0)
-    assert tile_bound(traffic(table(in_a_ring(4)), 4), 2, (2, 1), ALL) == 0.0
+    assert tile_bound(traffic(table(in_a_ring(4)), 4), 2, (2, 1)) == 0.0
 
 
 def test_the_same_bound_each_time_and_none_above_what_is_enough() -> None:
     nets = traffic(table(in_a_ring(10)), 10)
-    found = [tile_bound(nets, 2, (5, 1), ALL) for _ in range(2)]
+    found = [tile_bound(nets, 2, (5, 1)) for _ in range(2)]
     assert found[0] == found[1] > 1.1 * tile_bound(nets, 2)
     assert tile_bound(nets, 2, (5, 1), tile_bound(nets, 2)) == tile_bound(nets, 2)
 
@@ -128,7 +127,7 @@ def test_distances_are_looked_at_where_a_map_is_far_above_the_other_bounds(monke
     others = traffic_lower_bound(axons, 10, on)
     assert traffic_lower_bound(axons, 10, on, hops=1.2 * others) == others
     assert traffic_lower_bound(axons, 10, on, hops=1.3 * others) > others
-    monkeypatch.setattr(module, "FLOW_WORK_MAX", 0)
+    monkeypatch.setattr(distance_flows, "FLOW_WORK_MAX", 0)
     assert traffic_lower_bound(axons, 10, on, hops=1.3 * others) == others
 
 
