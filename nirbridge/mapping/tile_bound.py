@@ -1,9 +1,10 @@
 """A lower bound on multicast hops over all placements: by the tiles that nets touch, and by distances between blocks.
 
-``tile_program`` counts a link for each tile of a net but one, wherever the tiles are, and ``distance_flows`` the links
-between blocks, however many they are on a tile. Both hold for any rates, so for any split of the rates in two the
-sum of both is a bound. It is searched in turns: the tiling that the program finds says how much a net brings there,
-the flows take the rates that bring more with them, and the program is solved again for the rest.
+``tile_program`` counts a link for each tile of a net but one, wherever the tiles are. ``host_rings`` adds links of the
+host's nets to tiles without a target. ``distance_flows`` counts links between blocks, however many are on a tile. All
+hold for any rates, so for any split of the rates between blocks in two the sum is a bound. It is searched in turns: the
+tiling that the program finds says how much a net brings there, the flows take the rates that bring more with them, and
+the program is solved again for the rest.
 
 More blocks than ``SETS_MAX`` allows are cut into windows for the program, with each net in the window of most of its
 ends: a net touches no fewer tiles than some of its blocks do. Nets that take most work for their rate are left out
@@ -20,13 +21,14 @@ from scipy import sparse
 
 from nirbridge.arrays import Array
 from nirbridge.mapping.distance_flows import Flows
+from nirbridge.mapping.host_rings import empty_rings
 from nirbridge.mapping.tile_nets import TouchingNets
 from nirbridge.mapping.tile_program import Rows, incidence, tiling
 from nirbridge.mapping.traffic import Traffic
 
-SETS_MAX = 30_000_000
-"""Sets of blocks that are looked at in each round: those of up to 4 of 164 blocks, of 41 tiles of loihi1."""
-WORK_MAX = 30_000_000
+SETS_MAX = 110_000_000
+"""Sets of blocks that are looked at in each round: those of up to 4 of 227 blocks, of 57 tiles of loihi1."""
+WORK_MAX = 200_000_000
 """Sets of as many blocks as a tile holds, all of one net, over the nets of a window: the work of their rates."""
 TURNS = 3
 """Splits of the rates that are tried: more of them gained less than 1 %."""
@@ -40,7 +42,7 @@ def tile_bound(nets: Traffic, per_tile: int, extent: tuple[int, int] | None = No
         per_tile: cores of a tile.
         extent: columns and rows of tiles of a mesh with room for all blocks; None: distances do not count, and the
             bound of tiles of one core is 0, since the number of targets says as much.
-        enough: distances do not count either where the bound of tiles alone reaches this.
+        enough: distances do not count either where a bound without them reaches this.
     """
     if len(nets.source) == 0 or (per_tile < 2 and extent is None):
         return 0.0
@@ -50,8 +52,9 @@ def tile_bound(nets: Traffic, per_tile: int, extent: tuple[int, int] | None = No
     tiled = windows.tiled(windows.nets.rate, [[]] * count)
     if extent is None or tiled.bound >= enough:
         return tiled.bound
-    flows = Flows.between(windows.nets, per_tile, extent)
-    return tiled.bound if flows is None else _with_distances(windows, tiled, flows)
+    rings = empty_rings(nets, per_tile, extent)
+    flows = Flows.between(windows.nets, per_tile, extent) if tiled.bound + rings < enough else None
+    return rings + (tiled.bound if flows is None else _with_distances(windows, tiled, flows))
 
 
 def _with_distances(windows: _Windows, found: _Tiled, flows: Flows) -> float:

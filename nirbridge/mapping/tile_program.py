@@ -29,6 +29,8 @@ from nirbridge.mapping.tile_sets import Coverage, chunks, members, sums
 ROWS_MORE = 8
 """Rows added in each round for each last block of a set, each size and each kind of tile."""
 ROUNDS_MAX = 80
+PIECE = 1 << 16
+"""Sets that are looked at together: their prices stay in the cache."""
 UNIT = 1000.0
 """The largest cost of a row as the solver sees it, whose tolerance is a number (1e-7)."""
 TOLERANCE = 1e-9
@@ -142,7 +144,7 @@ class _Tiles:
 
     def costs(self, rows: Rows) -> Array:
         """The most that the prices of each set may sum to."""
-        return (self.host_cost if rows.of_host else self.cost)[rows.size - 1][rows.places]
+        return (self.host_cost if rows.of_host else self.cost)[rows.size - 1][rows.places].astype(np.float64)
 
     def broken(self, prices: _Prices, allowed: float) -> tuple[list[Rows], float, float]:
         """Rows that break most, the scale at which all sets hold but the host's, and the m that those need then."""
@@ -151,13 +153,16 @@ class _Tiles:
             of_any, of_host = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
             others = sums(prices.of_block, size - 1, self.blocks - 1) if size > 1 else np.zeros(1)
             for last, span in chunks(self.blocks, size):
-                paid = others[: span.stop - span.start] + (prices.of_block[last] + prices.of_tile)
-                over, over_host = paid - cost[span], paid - host_cost[span]
-                of_any.append(_worst(over, span, allowed))
-                of_host.append(_worst(over_host - prices.of_host, span, allowed))
-                excess = max(excess, float(over_host.max()))
-                at = np.flatnonzero(over > 0)
-                scale = min(scale, float(np.min(cost[span][at] / paid[at], initial=1.0)))
+                price = prices.of_block[last] + prices.of_tile
+                over = _Over.of_sets(others, price, cost[span], allowed)
+                over_host = (
+                    over
+                    if cost is host_cost
+                    else _Over.of_sets(others, price, host_cost[span], allowed + prices.of_host, is_scaled=False)
+                )
+                of_any.append(over.worst + span.start)
+                of_host.append(over_host.worst + span.start)
+                scale, excess = min(scale, over.scale), max(excess, over_host.most)
             found.append(self._rows(np.concatenate(of_any), size, of_host=False))
             if self.host_cost is not self.cost:
                 found.append(self._rows(np.concatenate(of_host), size, of_host=True))
@@ -167,9 +172,35 @@ class _Tiles:
         return Rows(places, members(places, size, self.blocks), of_host)
 
 
-def _worst(over: Array, span: slice, allowed: float) -> Array:
-    """Places of the sets whose prices break their rows most."""
-    at = np.flatnonzero(over > allowed)
-    if len(at) > ROWS_MORE:
-        at = at[np.argsort(-over[at], kind="stable")[:ROWS_MORE]]
-    return at + span.start
+@dataclass(frozen=True, slots=True, eq=False)
+class _Over:
+    """How far prices of sets are above what they may be: ``most``, the places of the ``worst``, and the ``scale``.
+
+    At the scale, no price is above.
+    """
+
+    most: float
+    worst: Array
+    scale: float
+
+    @classmethod
+    def of_sets(cls, others: Array, price: float, cost: Array, allowed: float, *, is_scaled: bool = True) -> _Over:
+        """Of sets with the first of the prices ``others`` plus ``price``; the worst are more than ``allowed`` above."""
+        most, scale, places, overs = 0.0, 1.0, [np.zeros(0, np.int64)], [np.zeros(0)]
+        for start in range(0, len(cost), PIECE):
+            own = cost[start : start + PIECE]
+            paid = others[start : start + len(own)] + price
+            over = paid - own
+            above = float(over.max())
+            most = max(most, above)
+            if is_scaled and above > 0:
+                at = np.flatnonzero(over > 0)
+                scale = min(scale, float(np.min(own[at] / paid[at])))
+            if above > allowed:
+                at = np.flatnonzero(over > allowed)
+                places.append(at + start)
+                overs.append(over[at])
+        found, over = np.concatenate(places), np.concatenate(overs)
+        if len(found) > ROWS_MORE:
+            found = np.sort(found[np.argpartition(-over, ROWS_MORE)[:ROWS_MORE]])
+        return cls(most, found, scale)

@@ -16,6 +16,11 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.mapping.traffic import gather
 
+PRECISE_MAX = 30_000_000
+"""Sets whose rates are kept with 8 bytes each; of more, those of each have 4, rounded down."""
+STORED_DOWN = 1 - 2.0**-22
+"""Factor of rates of 4 bytes, so that also the sum of two is no more than it was."""
+
 
 def count_sets(blocks: int, most: int) -> int:
     """Number of sets of 1 to ``most`` of ``blocks`` blocks."""
@@ -75,15 +80,17 @@ class Coverage:
         if size == 2:
             both = self._added_up(self._pair_ptr, self._pair, nets, count)[:count]
             return single[self._low[:count]] + single[self._high[:count]] - both
-        others, out = self.rates(nets, size - 1, blocks - 1), np.empty(count)
-        is_in = np.zeros(len(self.rate), bool)
+        others, is_in = self.rates(nets, size - 1, blocks - 1), np.zeros(len(self.rate), bool)
         is_in[nets] = True
+        dtype, factor = (np.float64, 1.0) if count <= PRECISE_MAX else (np.float32, STORED_DOWN)
+        out = np.empty(count, dtype)
         for last, span in chunks(blocks, size):
-            np.add(others[: span.stop - span.start], single[last], out=out[span])
+            found = others[: span.stop - span.start] + single[last]
             shared = self._of[last][is_in[self._of[last]]]
             shared = shared[self._first[shared] < last]
             if len(shared):
-                out[span] -= self.rates(shared, size - 1, last)
+                found -= self.rates(shared, size - 1, last)
+            out[span] = found if factor == 1.0 else factor * found
         return out
 
     def _added_up(self, ptr: Array, keys: Array, nets: Array, count: int) -> Array:
