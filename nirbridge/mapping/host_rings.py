@@ -1,15 +1,19 @@
-"""A lower bound on the links of the host's nets to tiles without a target, by rings of tiles around the host's tile.
+"""A lower bound on the links of the host's nets, by rings of tiles around the host's tile.
 
-A tree from the host has a node in each ring of tiles at equal distance from it, as far as its farthest target. So a net
-takes a link for each tile with a target but the host's, and one more for each of these rings that has none of its
-targets. A ring has few tiles, so not all blocks are near. Let z(b, r) be 1 where block b is in ring r, and e(g, r)
-where ring r > 0 has no target of net g and a target is beyond. Then for each target b of g
+A tree from the host has a node in each ring of tiles at equal distance from it, as far as its farthest target. So it
+has at least as many links as there are links to that target, and at least one for each tile with a target but the
+host's and one more for each of these rings that has none. A ring has few tiles, so not all blocks are near. Let z(b, r)
+be 1 where block b is in ring r, f(g, r) where net g has a target in ring r > 0 or beyond, and e(g, r) where it has one
+beyond, but none in the ring. Then for each target b of g
 
-    e(g, r) >= 1 - (z(b, 0) + ... + z(b, r - 1)) - sum of z(a, r) over all targets a of g:
+    f(g, r) >= 1 - (z(b, 0) + ... + z(b, r - 1)),
+    e(g, r) >= 1 - (z(b, 0) + ... + z(b, r - 1)) - sum of z(a, r) over all targets a of g.
 
-either b is nearer, or some target is in the ring, or b is beyond it and none is in the ring. The least sum of e times
-rates, with room for so many blocks in each ring, is a linear program. Its dual values give each block a price in each
-ring, and the cheapest assignment of blocks to places is the bound, however good these values are.
+A part of the rate of g pays for the sum of f, the rest for the sum of e, and for the tiles with targets in another
+bound. Where it is known how many tiles that bound counts, the best parts are a linear program: the least rates times
+the larger of the sum of e and the sum of f less these tiles, with room for so many blocks in each ring. Its dual values
+give each block a price in each ring, and the cheapest assignment of blocks to places is the bound, however good these
+values are.
 """
 
 from __future__ import annotations
@@ -20,106 +24,124 @@ import numpy as np
 from scipy import sparse
 
 from nirbridge.arrays import Array
-from nirbridge.mapping.traffic import Traffic, gather
-from nirbridge.partitioner.cost.axons import HOST
+from nirbridge.mapping.tile_nets import TouchingNets
 
 ROWS_MAX = 100_000
-"""Rows of the program; nets with most targets for their rate are left out beyond."""
+"""Rows of the program for e; nets with most targets for their rate are left out beyond."""
+SURE = 1.25
+"""How many times the tiles that another bound counts a net's distance has to be, to pay more than they do."""
 MARGIN = 1e-9
 """Of all prices: what rounding may take."""
 
 
-def empty_rings(nets: Traffic, per_tile: int, extent: tuple[int, int]) -> float:
-    """The bound, on links beyond the tiles that have targets: it adds to any bound that counts those alone.
-
-    Args:
-        nets: the nets between blocks.
-        per_tile: cores of a tile.
-        extent: columns and rows of tiles of the mesh, which has the host at its first tile.
-    """
-    rings = _Rings.of_nets(nets, per_tile, extent)
-    if rings.inner == 0 or len(rings.rate) == 0:
-        return 0.0
-    return rings.bound(rings.prices())
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class _Rings:
-    """Pairs (``net``, ``block``) of the host's nets, numbered anew, and blocks that fit in each ring that may be empty.
+class Rings:
+    """Targets of the host's nets, and how many blocks fit in each ring.
 
-    ``places`` counts those of ring 0, 1, ...; all blocks fit in these, and beyond them is as much room as needed.
+    ``numbers`` [nets]: those of the nets among all, of which there are ``count``; ``net, block`` [pairs]: targets,
+    numbered anew; ``rate`` [nets]; ``places`` [rings]: all blocks fit in these rings, and more beyond.
     """
 
+    numbers: Array
+    count: int
     net: Array
     block: Array
     rate: Array
     places: Array
 
     @classmethod
-    def of_nets(cls, nets: Traffic, per_tile: int, extent: tuple[int, int]) -> _Rings:
-        """Those that take fewest rows for their rate."""
-        own, degrees = np.flatnonzero(nets.source == HOST), nets.degrees
-        targets = len(np.unique(nets.targets[gather(nets.ptr, own)[0]]))
+    def around(cls, nets: TouchingNets, per_tile: int, extent: tuple[int, int]) -> Rings | None:
+        """The rings of a mesh of so many columns and rows of tiles; None: no net has a target beyond some ring."""
+        own, degrees = np.flatnonzero(nets.is_host), nets.degrees
         room = per_tile * np.bincount(np.add.outer(np.arange(extent[0]), np.arange(extent[1])).ravel())
+        targets = len(np.unique(nets.some(own).ends))
         places = room[: int(np.searchsorted(np.cumsum(room), targets)) + 1]
         own = own[np.argsort(degrees[own] / nets.rate[own], kind="stable")]
-        own = np.sort(own[np.cumsum(degrees[own]) * max(len(places) - 1, 1) <= ROWS_MAX])
-        entries, counts = gather(nets.ptr, own)
-        block = np.unique(nets.targets[entries], return_inverse=True)[1].reshape(-1)
-        return cls(np.repeat(np.arange(len(own)), counts), block, nets.rate[own], places)
+        own = np.sort(own[np.cumsum(degrees[own]) * (len(places) - 1) <= ROWS_MAX])
+        if len(places) == 1 or len(own) == 0:
+            return None
+        some = nets.some(own)
+        block = np.unique(some.ends, return_inverse=True)[1].reshape(-1)
+        return cls(own, len(nets.rate), some.entry_nets(), block, some.rate, places)
 
     @property
     def blocks(self) -> int:
         """Number of blocks."""
-        return int(self.block.max(initial=-1)) + 1
+        return int(self.block.max()) + 1
 
     @property
-    def inner(self) -> int:
-        """Number of rings that may be empty before a target: all but the host's tile and the room beyond."""
+    def outer(self) -> int:
+        """Number of rings but the first, which is the host's tile."""
         return len(self.places) - 1
 
-    def prices(self) -> Array:
-        """How much of a net's rate each row [pairs, inner rings] has in the best solution: 0 where none is found."""
+    def best(self, covered: Array) -> tuple[Array, float]:
+        """(parts of the rates [nets], the bound), where another bound counts ``covered`` tiles of each net [nets].
+
+        The bound is on the links of these parts, and on those of the rest of the rates beyond the tiles with targets.
+        """
+        parts, (far, empty) = np.zeros(self.count), self._prices(covered[self.numbers])
+        taken = np.minimum(self._by_net(far).max(axis=1), self.rate)
+        far, empty = self._within(far, taken), self._within(empty, self.rate - taken)
+        parts[self.numbers] = taken
+        return parts, self.bound(far, empty)
+
+    def _prices(self, covered: Array) -> tuple[Array, Array]:
+        """How much of a net's rate each row [pairs, outer rings] of f and of e has in the best solution."""
         from scipy.optimize import linprog
 
-        rings, unit, rows = len(self.places), float(self.rate.max()), len(self.net) * self.inner
-        places, of_block = sparse.eye_array(rings), sparse.eye_array(self.blocks)
-        room, once = sparse.kron(np.ones((1, self.blocks)), places), sparse.kron(of_block, np.ones((1, rings)))
-        where, empty = self._rows()
-        result = linprog(
-            np.concatenate((np.zeros(self.blocks * rings), np.repeat(self.rate / unit, self.inner))),
-            A_ub=sparse.block_array([[-where, -empty], [room, None], [once, None]], format="csr"),
-            b_ub=np.concatenate((np.full(rows, -1.0), self.places, np.ones(self.blocks))),
-            method="highs-ipm",
+        rows, rings, unit = len(self.net) * self.outer, len(self.places), float(self.rate.max())
+        nets, blocks = sparse.eye_array(len(self.rate)), sparse.eye_array(self.blocks)
+        nearer, here, of_net = self._rows()
+        total = sparse.kron(nets, np.ones((1, self.outer)))
+        table = (
+            [-nearer, -of_net, None, None],
+            [-nearer - here, None, -of_net, None],
+            [None, total, None, -nets],
+            [None, None, total, -nets],
+            [sparse.kron(np.ones((1, self.blocks)), sparse.eye_array(rings)), None, None, None],
+            [sparse.kron(blocks, np.ones((1, rings))), None, None, None],
         )
-        if result.status != 0:
-            return np.zeros((len(self.net), self.inner))
-        return unit * np.maximum(-result.ineqlin.marginals[:rows], 0.0).reshape(len(self.net), self.inner)
+        tiles = np.minimum(SURE * covered, self.outer + 1)
+        limits = (np.full(2 * rows, -1.0), tiles, np.zeros(len(self.rate)), self.places, np.ones(self.blocks))
+        goal = np.append(np.zeros(self.blocks * rings + 2 * len(self.rate) * self.outer), self.rate / unit)
+        matrix = sparse.csr_array(sparse.block_array(table))
+        result = linprog(goal, A_ub=matrix, b_ub=np.concatenate(limits), method="highs-ipm")
+        found = -result.ineqlin.marginals[: 2 * rows] if result.status == 0 else np.zeros(2 * rows)
+        far, empty = unit * np.maximum(found, 0.0).reshape(2, len(self.net), self.outer)
+        return far, empty
 
-    def _rows(self) -> tuple[sparse.csr_array, sparse.csr_array]:
-        """How often z [rows, blocks and rings] and e [rows, nets and inner rings] are in each row."""
+    def _rows(self) -> tuple[sparse.csr_array, sparse.csr_array, sparse.csr_array]:
+        """Where rows of pairs and outer rings have z of nearer rings, z of all targets in the ring, and e or f."""
         rings, pairs, one = np.arange(len(self.places)), np.arange(len(self.net)), np.ones(len(self.net))
         of_block = sparse.csr_array((one, (pairs, self.block)), shape=(len(pairs), self.blocks))
         of_net = sparse.csr_array((one, (pairs, self.net)), shape=(len(pairs), len(self.rate)))
         targets = of_net @ sparse.csr_array((one, (self.net, self.block)), shape=(len(self.rate), self.blocks))
         nearer, here = (compare(rings, rings[1:, None]).astype(np.float64) for compare in (np.less, np.equal))
-        where = sparse.csr_array(sparse.kron(of_block, nearer) + sparse.kron(targets, here))
-        return where, sparse.csr_array(sparse.kron(of_net, sparse.eye_array(self.inner)))
+        factors = (of_block, nearer), (targets, here), (of_net, sparse.eye_array(self.outer))
+        nearer, here, of_net = (sparse.csr_array(sparse.kron(*own)) for own in factors)
+        return nearer, here, of_net
 
-    def bound(self, prices: Array) -> float:
-        """The bound by some prices [pairs, inner rings], lowered where those of a net are above its rate."""
+    def _by_net(self, prices: Array) -> Array:
+        """Prices of all targets of each net [nets, outer rings]."""
+        total = np.zeros((len(self.rate), self.outer))
+        np.add.at(total, self.net, prices)
+        return total
+
+    def _within(self, prices: Array, most: Array) -> Array:
+        """Prices lowered so that those of each net and ring are at most ``most`` [nets] together."""
+        total = self._by_net(prices)
+        return prices * np.divide(most[:, None], total, out=np.ones_like(total), where=total > most[:, None])[self.net]
+
+    def bound(self, far: Array, empty: Array) -> float:
+        """The bound by some prices [pairs, outer rings] of the rows of f and of e, which are within the rates."""
         from scipy.optimize import linear_sum_assignment
 
-        total = np.zeros((len(self.rate), self.inner))
-        np.add.at(total, self.net, prices)
-        allowed = np.minimum(1.0, self.rate[:, None] / np.maximum(total, self.rate[:, None]))
-        prices, total = prices * allowed[self.net], total * allowed
-        # in each ring: what a block saves of the prices of rings beyond, as itself, and of this one, as any target
+        # in each ring: what a block saves, as itself, of the prices of rings beyond, and of this one, as any target
         saved = np.zeros((self.blocks, len(self.places) + 1))
-        beyond = np.cumsum(prices[:, ::-1], axis=1)[:, ::-1]
+        beyond = np.cumsum((far + empty)[:, ::-1], axis=1)[:, ::-1]
         np.add.at(saved[:, :-2], self.block, beyond)
-        np.add.at(saved[:, 1:-1], self.block, total[self.net])
+        np.add.at(saved[:, 1:-1], self.block, self._by_net(empty)[self.net])
         room = np.minimum([*self.places, self.blocks], self.blocks)
         gains = np.repeat(saved, room, axis=1)
         most = float(gains[linear_sum_assignment(gains, maximize=True)].sum())
-        return max(float(total.sum()) * (1 - MARGIN) - most, 0.0)
+        return max(float((far + empty).sum()) * (1 - MARGIN) - most, 0.0)

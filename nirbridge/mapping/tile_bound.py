@@ -21,7 +21,7 @@ from scipy import sparse
 
 from nirbridge.arrays import Array
 from nirbridge.mapping.distance_flows import Flows
-from nirbridge.mapping.host_rings import empty_rings
+from nirbridge.mapping.host_rings import Rings
 from nirbridge.mapping.tile_nets import TouchingNets
 from nirbridge.mapping.tile_program import Rows, incidence, tiling
 from nirbridge.mapping.traffic import Traffic
@@ -52,26 +52,44 @@ def tile_bound(nets: Traffic, per_tile: int, extent: tuple[int, int] | None = No
     tiled = windows.tiled(windows.nets.rate, [[]] * count)
     if extent is None or tiled.bound >= enough:
         return tiled.bound
-    rings = empty_rings(nets, per_tile, extent)
-    flows = Flows.between(windows.nets, per_tile, extent) if tiled.bound + rings < enough else None
-    return rings + (tiled.bound if flows is None else _with_distances(windows, tiled, flows))
+    rate, of_rings, tiled = _with_rings(windows, tiled, Rings.around(windows.nets, per_tile, extent), enough)
+    flows = Flows.between(windows.nets, per_tile, extent) if tiled.bound + of_rings < enough else None
+    return of_rings + (tiled.bound if flows is None else _with_distances(windows, rate, tiled, flows))
 
 
-def _with_distances(windows: _Windows, found: _Tiled, flows: Flows) -> float:
+def _with_rings(windows: _Windows, found: _Tiled, rings: Rings | None, enough: float) -> tuple[Array, float, _Tiled]:
+    """(rates [nets] that rings leave to the tiles, the bound by rings, the tiling for these rates): the best split.
+
+    Tried are one where no part pays for whole trees and, if that is not enough, one by the tiles of ``found``.
+    """
+    rate = windows.nets.rate
+    best = rate, 0.0, found
+    if rings is None:
+        return best
+    for covered in (np.full(len(rate), np.inf), found.covered):
+        parts, paid = rings.best(covered)
+        left = windows.tiled(rate - parts, found.rows) if parts.any() else found
+        best = max(best, (rate - parts, paid, left), key=lambda split: split[1] + split[2].bound)
+        if best[1] + best[2].bound >= enough:
+            break
+    return best
+
+
+def _with_distances(windows: _Windows, rate: Array, found: _Tiled, flows: Flows) -> float:
     """The best bound of some splits of the rates, the first of which leaves all to the tiles."""
     best, covered = found.bound, found.covered
     for _ in range(TURNS):
         parts, paid = flows.best(covered)
         if paid <= 0:
             break
-        found = windows.tiled(windows.nets.rate - parts, found.rows)
+        found = windows.tiled(rate - parts, found.rows)
         best, covered = max(best, found.bound + paid), (covered + found.covered) / 2
     return best
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Tiled:
-    """The sum of the bounds of windows, how many tiles beyond the first each net touches there, and their rows."""
+    """The sum of the bounds of windows, how many tiles they count of each net, and their rows."""
 
     bound: float
     covered: Array
@@ -88,7 +106,7 @@ class _Windows:
 
     def tiled(self, rate: Array, rows: list[list[Rows]]) -> _Tiled:
         """The programs of all windows with these rates [nets], each beginning with its rows."""
-        bound, found, sets, shares = 0.0, list[list[Rows]](), list[Array](), list[Array]()
+        bound, found, sets, shares, away = 0.0, list[list[Rows]](), list[Array](), list[Array](), list[Array]()
         for number, window in enumerate(self.nets.paying(rate).windows(self.count)):
             nets = window.affordable(self.per_tile, WORK_MAX)
             if nets.blocks <= self.per_tile or len(nets.rate) == 0:
@@ -98,12 +116,15 @@ class _Windows:
             bound += own.bound
             found.append(own.rows)
             sets += [r.sets + number * self.nets.width(self.count) for r in own.rows]
+            away += [np.full(len(r.sets), not r.of_host) for r in own.rows]
             shares.append(own.shares)
-        return _Tiled(bound, self._covered(sets, shares), found)
+        return _Tiled(bound, self._covered(sets, shares, away), found)
 
-    def _covered(self, sets: list[Array], shares: list[Array]) -> Array:
-        """Tiles beyond the first of each net in a fractional tiling, at least 0."""
+    def _covered(self, sets: list[Array], shares: list[Array], away: list[Array]) -> Array:
+        """Tiles of each net in a fractional tiling: beyond the first, or of the host's nets, those ``away`` from it."""
         share, nets = np.concatenate([np.zeros(0), *shares]), self.nets
+        used = np.flatnonzero(share > 0)
         ends = sparse.csr_array((np.ones(len(nets.ends)), nets.ends, nets.ptr), shape=(len(nets.rate), nets.blocks))
-        touched = ends @ incidence(sets, nets.blocks)[share > 0].T
-        return np.maximum((touched > 0) @ share[share > 0] - 1, 0.0)
+        touched = (ends @ incidence(sets, nets.blocks)[used].T) > 0
+        counted = share[used] * np.concatenate([np.zeros(0, bool), *away])[used]
+        return np.where(nets.is_host, touched @ counted, np.maximum(touched @ share[used] - 1, 0.0))
