@@ -1,7 +1,7 @@
 """Random chains of convolutions on loihi1: hops of the placement beside the proved lower bound on them.
 
-``python -m benchmarks.chains --seeds 0:40 [--method cp-sat]`` prints a row for each chain that fits on one chip, and
-the largest ratio at the end.
+``python -m benchmarks.chains --seeds 0:40 [--method cp-sat] [--chips 2]`` prints a row for each chain that fits on one
+chip, or on exactly so many, and the largest ratio at the end.
 """
 
 from __future__ import annotations
@@ -80,12 +80,14 @@ class Row:
         return 1.0 if self.hops == 0 else self.hops / self.bound if self.bound > 0 else float("inf")
 
 
-def measure(name: str, graph: nir.NIRGraph, method: str = "packed") -> Row | None:
-    """Map a chain on one loihi1 by some method of partitioning; None where it does not fit."""
+def measure(name: str, graph: nir.NIRGraph, method: str = "packed", chips: int = 1) -> Row | None:
+    """Map a chain on some loihi1 by some method of partitioning; None where it does not fit, or fits on fewer."""
     net, start = from_nir(graph), time.process_time()
     try:
-        mapped = map_network(net, read_chip("loihi1"), MapOptions(method=method, placement_only=True))
+        mapped = map_network(net, read_chip("loihi1"), MapOptions(method=method, chips=chips, placement_only=True))
     except DoesNotFit:
+        return None
+    if len({core.chip for core in mapped.cores}) < chips:
         return None
     costs, seconds = mapped.costs, time.process_time() - start
     return Row(name, len(mapped.cores), costs.multicast_hops_per_step, costs.traffic_lower_bound, seconds)
@@ -95,14 +97,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="0:40", metavar="FROM:TO", help="seeds of the random chains")
     parser.add_argument("--method", default="packed", help="of partitioning: packed, cp-sat, ...")
+    parser.add_argument("--chips", type=int, default=1, help="chips of the board; chains that need fewer are left out")
     options = parser.parse_args()
     first, last = (int(n) for n in options.seeds.split(":"))
     rows: list[Row] = []
     print(f"{'network':>10} {'blocks':>6} {'hops':>9} {'bound':>9} {'ratio':>6} {'CPU s':>6}")
     for name, build in networks(range(first, last)):
-        row = measure(name, build(), options.method)
+        row = measure(name, build(), options.method, options.chips)
         if row is None:
-            print(f"{name:>10} does not fit", flush=True)
+            print(f"{name:>10} does not fit, or fits on fewer chips", flush=True)
             continue
         rows.append(row)
         line = f"{name:>10} {row.blocks:6} {row.hops:9.1f} {row.bound:9.1f} {row.ratio:6.3f} {row.seconds:6.1f}"

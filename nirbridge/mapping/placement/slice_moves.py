@@ -35,7 +35,7 @@ PARTS_MAX = 20_000
 HOT, WARM, COLD = 1.0, 0.5, 0.1
 """Temperatures in mean hops of a slice: at the start of a run, of one that keeps most of its start, and at the end."""
 STEPS_LEAST, STEPS_HOT, STEPS_FEW = 50, 500, 1_000
-"""Steps a slice: with less none is made, every run is warm, and more would be wanted."""
+"""Steps a slice: with less none is made, every run is warm, and there is one pair of runs, which is long."""
 LONGER = 3
 """How much longer a run of a further pair is than one of the first."""
 GAIN, FEW, SMALL = 0.05, 16, 1_000
@@ -47,8 +47,8 @@ UNLIMITED = 2**62
 
 EFFORTS: Mapping[str, tuple[int, TreeBudget]] = {
     "fast": (1, TreeBudget(1, 1_000, 30_000_000)),
-    "default": (2, TreeBudget(1, 3_000, 200_000_000)),
-    "max": (3, TreeBudget(1, 10_000, 500_000_000)),
+    "default": (2, TreeBudget(1, 3_000, 200_000_000, STEPS_FEW, 1_200_000_000)),
+    "max": (3, TreeBudget(1, 10_000, 500_000_000, 5 * STEPS_FEW, 4_000_000_000)),
 }
 """Pairs of runs, a hot and a warm one, and the budget of a run of the first."""
 
@@ -179,17 +179,19 @@ class _Runs:
         """The site of each slice in the best state of all runs; None where none is better than the start.
 
         Hot runs begin at the start, warm ones at the best state so far. Once a hot run finds nothing, heat only
-        destroys what is there, and the runs after it are warm.
+        destroys what is there, and the runs after it are warm. Where steps are few, one pair of runs as long as all
+        pairs together finds more than several.
         """
         start, many = self.board.parts.site, len(self.board.parts.movable)
-        (_, hops), is_limited = self._trees(start), self.steps < STEPS_FEW * many
-        least, best, heat_pays = 0.0, start, True
-        for run in range(2 * pairs):
-            if run >= 2 and run % 2 == 0 and not is_limited and least > -GAIN * hops:
+        hops, one_pair = self._trees(start)[1], self.steps <= STEPS_FEW * many
+        longer = [1 + LONGER * (pairs - 1)] if one_pair else [1, *[LONGER] * (pairs - 1)]
+        least, best, heat_pays, runs = 0.0, start, True, 2 * len(longer)
+        for run in range(runs):
+            if run >= 2 and run % 2 == 0 and least > -GAIN * hops:
                 break
-            steps = self.steps * (1 if run < 2 else LONGER)
+            steps = self.steps * longer[run // 2]
             is_hot = heat_pays and run % 2 == 0 and steps >= STEPS_HOT * many
-            tell: Progress = lambda stage, done, run=run: self.progress(stage, (run + (done or 0.0)) / (2 * pairs))  # noqa: E731
+            tell: Progress = lambda stage, done, run=run: self.progress(stage, (run + (done or 0.0)) / runs)  # noqa: E731
             change, found = self._annealed(run, start if is_hot else best, steps, HOT if is_hot else WARM, tell)
             change += 0.0 if is_hot else least
             heat_pays &= not is_hot or change < least

@@ -22,11 +22,16 @@ STEP_ENTRIES = 20
 
 @dataclass(frozen=True, slots=True)
 class TreeBudget:
-    """Work of the annealing of trees: runs, the most steps a part in each, and entries in all runs together."""
+    """Work of the annealing of trees: runs, the most steps a part in each, and entries in all runs together.
+
+    ``steps_wanted``: for so many steps a part ``entries`` may be more, up to ``entries_most``.
+    """
 
     runs: int = 0
     steps_per_block: int = 0
     entries: int = 0
+    steps_wanted: int = 0
+    entries_most: int = 0
 
 
 NO_TREES = TreeBudget()
@@ -45,10 +50,11 @@ def runs_and_steps(
         return 0, 0
     entries = np.bincount(nets.entry_nets(), minlength=len(nets.source)) + 4
     step = STEP_ENTRIES + more + 2 * int(entries[nets.nets].sum()) // nets.blocks
-    steps = min(budget.entries // step, budget.steps_per_block * movable)
+    wanted = min(budget.steps_wanted * movable, budget.entries_most // step)
+    steps = min(max(budget.entries // step, wanted), budget.steps_per_block * movable)
     if steps < least * movable:
         return 0, 0
-    return min(budget.runs, budget.entries // step // steps), steps
+    return min(budget.runs, max(budget.entries // step // steps, 1)), steps
 
 
 def annealed_trees(board: PlacementBoard, nets: Traffic, rng: np.random.Generator, steps: int) -> PlacementBoard | None:
