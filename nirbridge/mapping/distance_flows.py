@@ -24,8 +24,8 @@ from nirbridge.arrays import Array, weighted_sum
 from nirbridge.mapping.distances import least_distances
 from nirbridge.mapping.tile_nets import TouchingNets
 
-FLOW_WORK_MAX = 5_000_000
-"""Blocks times the ends of all nets, at most: beyond, no flows are searched."""
+PAIRS_MAX, BLOCKS_MAX = 10_000_000, 600
+"""Pairs of blocks of all nets, and blocks that they connect, at most: beyond, no flows are searched."""
 TINY = 1e-9
 """Nets whose rate is at most this part of the largest rate carry no flow."""
 ITERATIONS, KEPT = 60, 12
@@ -43,14 +43,17 @@ ROUNDED_DOWN = 1 - 1e-9
 class Flows:
     """Flows between all pairs of ``blocks``.
 
-    ``nets``: those that carry flows, ``numbers`` [nets] theirs among all nets, of which there are ``count``; ``least``:
-    W.
+    ``rate`` [nets]: of those that carry flows, ``numbers`` [nets] theirs among all nets, of which there are ``count``.
+    ``pair, net``: every two blocks of each net, as a number below ``blocks`` squared, ascending, and the net.
+    ``least``: W.
     """
 
-    nets: TouchingNets
+    rate: Array
     numbers: Array
     count: int
-    blocks: Array
+    blocks: int
+    pair: Array
+    net: Array
     least: float
 
     @classmethod
@@ -60,15 +63,17 @@ class Flows:
 
         numbers = np.flatnonzero(~nets.is_host & (nets.rate > TINY * nets.rate.max(initial=0.0)))
         inner = nets.some(numbers)
-        if len(numbers) == 0 or inner.blocks * len(inner.ends) > FLOW_WORK_MAX:
+        if len(numbers) == 0 or int((inner.degrees * (inner.degrees - 1) // 2).sum()) > PAIRS_MAX:
             return None
-        part = connected_components(_graph(inner, np.ones(len(numbers))), directed=False)[1]
+        part = connected_components(_graph(inner), directed=False)[1]
         largest = part == np.bincount(part[: inner.blocks]).argmax()
         blocks, linked = np.flatnonzero(largest[: inner.blocks]), np.flatnonzero(largest[inner.blocks :])
-        if len(blocks) <= per_tile:
+        if not per_tile < len(blocks) <= BLOCKS_MAX:
             return None
-        least = least_distances(len(blocks), per_tile, extent)
-        return cls(inner.some(linked), numbers[linked], len(nets.rate), blocks, least)
+        own, least = inner.some(linked), least_distances(len(blocks), per_tile, extent)
+        ends = np.searchsorted(blocks, own.ends)
+        pair, net = _pairs(ends, own.ptr, len(blocks))
+        return cls(own.rate, numbers[linked], len(nets.rate), len(blocks), pair, net, least)
 
     def best(self, covered: Array) -> tuple[Array, float]:
         """(parts of the rates [nets], the bound on their hops), where tiles give as many links of each net [nets]."""
@@ -80,7 +85,7 @@ class Flows:
 
     def _trees(self, covered: Array) -> sparse.csr_array | None:
         """The use of nets by a flow of 1 over each tree of shortest ways [trees, nets]; None: tiles are far enough."""
-        rate, more = self.nets.rate / self.nets.rate.max(), np.full(len(covered), FIRST)
+        rate, more = self.rate / self.rate.max(), np.full(len(covered), FIRST)
         trees, mean = list[sparse.csr_array](), np.zeros(len(covered))
         short = self.least - self._ways(covered)[0]
         if short <= 0:
@@ -106,22 +111,33 @@ class Flows:
 
         A pair is counted half at each of its blocks.
         """
-        from scipy.sparse.csgraph import dijkstra
+        from scipy.sparse.csgraph import shortest_path
 
-        graph = _graph(self.nets, np.maximum(length, LEAST) / 2)
-        found = dijkstra(graph, directed=False, indices=self.blocks, return_predecessors=True)
+        shortest, size = self._shortest(np.maximum(length, LEAST)), self.blocks
+        pair, net = self.pair[shortest], self.net[shortest]
+        nets = np.full(size * size, -1)
+        nets[pair] = net
+        nets = nets.reshape(size, size)
+        graph = sparse.csr_array((np.maximum(length, LEAST)[net], (pair // size, pair % size)), shape=(size, size))
+        found = shortest_path(graph, directed=False, return_predecessors=True)
         way, before = (np.asarray(own) for own in found)
-        net, row = before[:, self.blocks], np.arange(len(self.blocks))[:, None]
-        place = np.full(way.shape[1], -1)
-        place[self.blocks] = np.arange(len(self.blocks))
-        parent = np.where(net >= 0, place[np.maximum(before[row, np.maximum(net, 0)], 0)], -1)
-        return float(way[:, self.blocks].sum()) / 2, _loads(net - self.nets.blocks, parent, len(length))
+        parent, block = np.maximum(before, -1), np.arange(size)
+        over = np.where(parent >= 0, nets[np.minimum(parent, block), np.maximum(parent, block)], -1)
+        return float(way.sum()) / 2, _loads(over, parent, len(length))
+
+    def _shortest(self, length: Array) -> Array:
+        """The place of the shortest net of each pair of blocks that share one."""
+        lengths = length[self.net]
+        starts = np.flatnonzero(np.diff(self.pair, prepend=-1))
+        least = np.repeat(np.minimum.reduceat(lengths, starts), np.diff(starts, append=len(lengths)))
+        places = np.flatnonzero(lengths == least)
+        return places[np.flatnonzero(np.diff(self.pair[places], prepend=-1))]
 
     def _split(self, covered: Array, trees: sparse.csr_array) -> tuple[Array, float]:
         """The flows of these trees of which a bound gains most, as ``best`` gives them."""
         from scipy.optimize import linprog
 
-        rate, count, kept = self.nets.rate, len(self.blocks), len(trees.indptr) // len(self.blocks)
+        rate, count, kept = self.rate, self.blocks, len(trees.indptr) // self.blocks
         of_block = sparse.kron(np.ones((1, kept)), sparse.eye_array(count))
         rows = sparse.block_array([[np.ones((count, 1)), -of_block], [None, trees.T]], format="csr")
         goal = np.append(-self.least, trees @ covered)
@@ -135,10 +151,21 @@ class Flows:
         return np.minimum(scale * parts, rate), ROUNDED_DOWN * scale * least * self.least
 
 
-def _graph(nets: TouchingNets, half: Array) -> sparse.csr_array:
-    """Blocks, and after them nets, each linked with its blocks at half its length [nets]."""
-    size, pointers = nets.blocks + len(half), np.concatenate((np.zeros(nets.blocks, np.int64), nets.ptr))
-    return sparse.csr_array((np.repeat(half, nets.degrees), nets.ends, pointers), shape=(size, size))
+def _graph(nets: TouchingNets) -> sparse.csr_array:
+    """Blocks, and after them nets, each linked with its blocks."""
+    size, pointers = nets.blocks + len(nets.rate), np.concatenate((np.zeros(nets.blocks, np.int64), nets.ptr))
+    return sparse.csr_array((np.ones(len(nets.ends)), nets.ends, pointers), shape=(size, size))
+
+
+def _pairs(ends: Array, ptr: Array, blocks: int) -> tuple[Array, Array]:
+    """Every two ends of each net, the lower one times ``blocks`` plus the other, and the net; sorted by pairs."""
+    net = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
+    later = ptr[net + 1] - np.arange(len(ends)) - 1  # ends of the net behind each one
+    low = np.repeat(np.arange(len(ends)), later)
+    high = low + 1 + np.arange(len(low)) - np.repeat(np.cumsum(later) - later, later)
+    pair = ends[low] * blocks + ends[high]
+    order = np.argsort(pair, kind="stable")
+    return pair[order], net[low][order]
 
 
 def _loads(net: Array, parent: Array, nets: int) -> sparse.csr_array:

@@ -97,12 +97,14 @@ def test_flows_take_no_more_than_the_rates_and_pay_for_distances() -> None:
 def test_ways_and_their_use_are_those_of_shortest_paths() -> None:
     rng, blocks = np.random.default_rng(4), 9
     groups: list[Group] = [(b, 1.0, rng.permutation(blocks)[:3].tolist()) for b in range(blocks)] * 2
-    flows = Flows.between(TouchingNets.of_traffic(traffic(table(groups), blocks)), 1, (3, 3))
+    nets = TouchingNets.of_traffic(traffic(table(groups), blocks))
+    flows = Flows.between(nets, 1, (3, 3))
     assert flows is not None
+    assert flows.numbers.tolist() == list(range(len(nets.rate)))
     length = rng.random(len(flows.numbers)) + 0.1
     total, use = flows._ways(length)
     nearest = np.full((blocks, blocks), np.inf)
-    for own, links in zip(np.split(flows.nets.ends, flows.nets.ptr[1:-1]), length, strict=True):
+    for own, links in zip(np.split(nets.ends, nets.ptr[1:-1]), length, strict=True):
         for a, b in itertools.permutations(own.tolist(), 2):
             nearest[a, b] = min(nearest[a, b], links)
     ways = dijkstra(csr_array(np.where(np.isfinite(nearest), nearest, 0.0)))
@@ -127,8 +129,10 @@ def test_distances_are_looked_at_where_a_map_is_far_above_the_other_bounds(monke
     others = traffic_lower_bound(axons, 10, on)
     assert traffic_lower_bound(axons, 10, on, hops=1.2 * others) == others
     assert traffic_lower_bound(axons, 10, on, hops=1.3 * others) > others
-    monkeypatch.setattr(distance_flows, "FLOW_WORK_MAX", 0)
-    assert traffic_lower_bound(axons, 10, on, hops=1.3 * others) == others
+    for name in ("PAIRS_MAX", "BLOCKS_MAX"):
+        with monkeypatch.context() as limited:
+            limited.setattr(distance_flows, name, 1)
+            assert traffic_lower_bound(axons, 10, on, hops=1.3 * others) == others
 
 
 def test_a_chain_of_convolutions_that_was_far_above_the_bound_of_tiles_alone() -> None:
