@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
 from nirbridge.mapping.distance_flows import Flows
 from nirbridge.mapping.host_rings import Rings
@@ -32,9 +33,17 @@ WORK_MAX = 200_000_000
 """Sets of as many blocks as a tile holds, all of one net, over the nets of a window: the work of their rates."""
 TURNS = 3
 """Splits of the rates that are tried: more of them gained less than 1 %."""
+TILES, RINGS = 0.15, 0.5
+"""Parts of the time after which the first tiling and the rings are done, about."""
 
 
-def tile_bound(nets: Traffic, per_tile: int, extent: tuple[int, int] | None = None, enough: float = math.inf) -> float:
+def tile_bound(
+    nets: Traffic,
+    per_tile: int,
+    extent: tuple[int, int] | None = None,
+    enough: float = math.inf,
+    progress: Progress = no_progress,
+) -> float:
     """The bound.
 
     Args:
@@ -43,6 +52,7 @@ def tile_bound(nets: Traffic, per_tile: int, extent: tuple[int, int] | None = No
         extent: columns and rows of tiles of a mesh with room for all blocks; None: distances do not count, and the
             bound of tiles of one core is 0, since the number of targets says as much.
         enough: distances do not count either where a bound without them reaches this.
+        progress: called with a stage, "bounds", and the part of it that is done.
     """
     if len(nets.source) == 0 or (per_tile < 2 and extent is None):
         return 0.0
@@ -52,9 +62,11 @@ def tile_bound(nets: Traffic, per_tile: int, extent: tuple[int, int] | None = No
     tiled = windows.tiled(windows.nets.rate, [[]] * count)
     if extent is None or tiled.bound >= enough:
         return tiled.bound
+    progress("bounds", TILES)
     rate, of_rings, tiled = _with_rings(windows, tiled, Rings.around(windows.nets, per_tile, extent), enough)
+    progress("bounds", RINGS)
     flows = Flows.between(windows.nets, per_tile, extent) if tiled.bound + of_rings < enough else None
-    return of_rings + (tiled.bound if flows is None else _with_distances(windows, rate, tiled, flows))
+    return of_rings + (tiled.bound if flows is None else _with_distances(windows, rate, tiled, flows, progress))
 
 
 def _with_rings(windows: _Windows, found: _Tiled, rings: Rings | None, enough: float) -> tuple[Array, float, _Tiled]:
@@ -75,15 +87,16 @@ def _with_rings(windows: _Windows, found: _Tiled, rings: Rings | None, enough: f
     return best
 
 
-def _with_distances(windows: _Windows, rate: Array, found: _Tiled, flows: Flows) -> float:
+def _with_distances(windows: _Windows, rate: Array, found: _Tiled, flows: Flows, progress: Progress) -> float:
     """The best bound of some splits of the rates, the first of which leaves all to the tiles."""
     best, covered = found.bound, found.covered
-    for _ in range(TURNS):
+    for turn in range(TURNS):
         parts, paid = flows.best(covered)
         if paid <= 0:
             break
         found = windows.tiled(rate - parts, found.rows)
         best, covered = max(best, found.bound + paid), (covered + found.covered) / 2
+        progress("bounds", RINGS + (1 - RINGS) * (turn + 1) / TURNS)
     return best
 
 

@@ -18,8 +18,11 @@ Pairs with the host are charged to the host.
    With rates, the nets of rate x or more for every x from 0 up, added up (an integral over x).
 5. *Sets.* A net on t tiles needs t - 1 links, from the host t where none of them is the host's, and tiles part the
    blocks into sets of at most c (``tile_bound``).
-6. *Distances.* The distances between all pairs of n blocks sum to no less than those of the most compact shape, and a
-   tree has all links between any two of its blocks (``distance_flows``; with fact 5, where hops are given).
+6. *Rings.* A net of the host needs a link more for each ring of tiles around the host's tile that has none of its
+   targets, up to the farthest one, and few blocks fit in the near rings (``host_rings``).
+7. *Distances.* The distances between all pairs of n blocks sum to no less than those of the most compact shape, and a
+   tree has all links between any two of its blocks (``distance_flows``). Facts 6 and 7 are used with fact 5, where hops
+   are given.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array, weighted_sum
 from nirbridge.chips.boards import board_tiles
 from nirbridge.chips.model import Chip
@@ -43,13 +47,21 @@ ROUNDED_DOWN = 1 - 1e-12
 
 
 def traffic_lower_bound(
-    axons: AxonTable, blocks: int, chip: Chip, *, chips: int = 1, nets: Traffic | None = None, hops: float = 0.0
+    axons: AxonTable,
+    blocks: int,
+    chip: Chip,
+    *,
+    chips: int = 1,
+    nets: Traffic | None = None,
+    hops: float = 0.0,
+    progress: Progress = no_progress,
 ) -> float:
     """Lower bound on the multicast hops per time step of any placement of these blocks on ``chips`` chips.
 
     It bounds ``MapCosts.multicast_hops_per_step`` for the given blocks, not over other partitions; it holds with any
     dead cores or pins. ``nets``: those of the table, where they are known. ``hops``: of a placement; where they are
-    more than ``TIGHT`` times facts 1 to 5, distances count, too: 10 s for a hundred blocks, minutes for hundreds.
+    more than ``TIGHT`` times facts 1 to 5, rings and distances count, too: some 5 s for a hundred blocks, minutes for
+    hundreds.
     """
     nets = traffic(axons, blocks) if nets is None else nets
     if len(nets.source) == 0:
@@ -70,7 +82,7 @@ def traffic_lower_bound(
     # a bound has to hold in floats too: sums of many rates may be off in the last digits
     others, enough = ROUNDED_DOWN * max(by_group, _connection_bound(nets, per_tile)), hops / TIGHT
     extent = board_tiles(chip, chips) if enough > others else None
-    return max(others, tile_bound(nets, per_tile, extent, enough))
+    return max(others, tile_bound(nets, per_tile, extent, enough, progress))
 
 
 def _connection_bound(nets: Traffic, per_tile: int) -> float:

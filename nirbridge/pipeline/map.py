@@ -9,6 +9,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from nirbridge._types import Progress
 from nirbridge.chips.model import Chip, CoreId
 from nirbridge.errors import UsageError, did_you_mean, quoted
 from nirbridge.network.model import Network, with_operators
@@ -95,8 +96,6 @@ def _best_placed(
     prepared: PreparedNetwork, chip: Chip, candidates: Sequence[Partition], options: MapOptions
 ) -> MappedNetwork:
     """The best map of some partitions; Ctrl-C gives the best so far, marked, where the options want it."""
-    from nirbridge.partitioner.search.interruption import finished
-
     is_interrupted = any(p.report.interrupted for p in candidates)
     quick = replace(options, effort="fast")  # for a user who waits
     settings, score = quick if is_interrupted else options, _score(options)
@@ -117,9 +116,19 @@ def _best_placed(
         is_interrupted = True
     if best is None:
         best = draft(candidates[0], quick)
+    return _bounded(best, options, is_interrupted)
+
+
+def _bounded(best: MappedNetwork, options: MapOptions, is_interrupted: bool) -> MappedNetwork:
+    """A draft as a map, marked where it was interrupted: then, or where an interrupt comes now, with a quick bound."""
     options.progress("bounds", None)
-    best, is_late = finished(options.keep_best, _completed, best)
-    return _marked(best) if is_interrupted or is_late else best
+    if not is_interrupted:
+        try:
+            return _completed(best, best.costs.multicast_hops_per_step, options.progress)
+        except KeyboardInterrupt:
+            if not options.keep_best:
+                raise
+    return _marked(_completed(best, 0.0, options.progress))
 
 
 Improvement = Callable[..., "MappedNetwork"]
@@ -205,16 +214,18 @@ def place_partition(
     return MappedNetwork(network, chip, options.chips, *placed, stored=stored)
 
 
-def _completed(draft: MappedNetwork) -> MappedNetwork:
-    """A draft as a map: with the lower bound on its multicast hops, and what is noted of its blocks."""
+def _completed(draft: MappedNetwork, hops: float, progress: Progress) -> MappedNetwork:
+    """A draft as a map: with the lower bound on its multicast hops, and what is noted of its blocks.
+
+    ``hops``: its multicast hops, for a tight bound; 0: a quick one will do.
+    """
     from nirbridge.mapping.traffic_bound import traffic_lower_bound
     from nirbridge.partitioner.cost.sizing import cost_model
     from nirbridge.partitioner.ordering import ordered_network
 
-    partition, chip = draft.partition, draft.chip
+    partition, chip, cores = draft.partition, draft.chip, len(draft.cores)
     sizes = cost_model(ordered_network(draft.stored_network, partition.orders), chip, partition.weight_bits)
-    hops = draft.costs.multicast_hops_per_step
-    bound = traffic_lower_bound(draft.axons, len(draft.cores), chip, chips=draft.chips, hops=hops)
+    bound = traffic_lower_bound(draft.axons, cores, chip, chips=draft.chips, hops=hops, progress=progress)
     network, paid = _noted(draft.network, sizes, partition), replace(draft.costs, traffic_lower_bound=bound)
     return replace(draft, network=network, costs=paid)
 

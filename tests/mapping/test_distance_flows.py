@@ -124,6 +124,17 @@ def test_the_same_bound_each_time_and_none_above_what_is_enough() -> None:
     assert tile_bound(nets, 2, (5, 1), tile_bound(nets, 2)) == tile_bound(nets, 2)
 
 
+def test_parts_of_a_long_search_are_told() -> None:
+    told: list[tuple[str, float | None]] = []
+    nets = traffic(table([*in_a_ring(10), *((-1, 1.0, [b]) for b in range(10))]), 10)
+    tile_bound(nets, 2, (5, 1), progress=lambda stage, done: told.append((stage, done)))
+    assert {stage for stage, _ in told} == {"bounds"}
+    done = [part or 0.0 for _, part in told]
+    assert done == sorted(set(done))
+    assert done[-1] == 1.0
+    assert len(done) > 3
+
+
 def test_distances_are_looked_at_where_a_map_is_far_above_the_other_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     axons, on = table(in_a_ring(10)), chip(10, 1, 1)
     others = traffic_lower_bound(axons, 10, on)

@@ -180,6 +180,24 @@ def test_ctrl_c_while_other_partitions_are_tried_keeps_the_first(monkeypatch: py
     assert len(calls) == 2
 
 
+def test_ctrl_c_while_the_bound_on_hops_is_searched_gives_a_quick_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, asked = import_module("nirbridge.mapping.traffic_bound"), list[float]()
+    bound = module.traffic_lower_bound
+
+    def long(*args: Any, hops: float, **kwargs: Any) -> float:
+        asked.append(hops)
+        if hops > 0:
+            raise KeyboardInterrupt
+        return bound(*args, hops=hops, **kwargs)
+
+    monkeypatch.setattr(module, "traffic_lower_bound", long)
+    options = MapOptions(placement_only=True, method="packed", effort="fast", keep_best=True)
+    kept = map_network(network_of(NET), LOIHI, options)
+    assert kept.partition.report.interrupted
+    assert asked == [kept.costs.multicast_hops_per_step, 0.0]
+    assert 0.0 < kept.costs.traffic_lower_bound <= kept.costs.multicast_hops_per_step
+
+
 def test_what_ends_a_search_is_done_once_more() -> None:
     calls: list[int] = []
 
