@@ -1,7 +1,7 @@
 """Random chains of convolutions on loihi1: hops of the placement beside the proved lower bound on them.
 
 ``python -m benchmarks.chains --seeds 0:40 [--method cp-sat] [--chips 2]`` prints a row for each chain that fits on one
-chip, or on exactly so many, and the largest ratio at the end.
+chip, or takes all of ``--chips``, and the largest ratio at the end.
 """
 
 from __future__ import annotations

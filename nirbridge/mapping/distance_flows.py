@@ -113,12 +113,13 @@ class Flows:
         """
         from scipy.sparse.csgraph import shortest_path
 
-        shortest, size = self._shortest(np.maximum(length, LEAST)), self.blocks
+        length, size = np.maximum(length, LEAST), self.blocks
+        shortest = self._shortest(length)
         pair, net = self.pair[shortest], self.net[shortest]
         nets = np.full(size * size, -1)
         nets[pair] = net
         nets = nets.reshape(size, size)
-        graph = sparse.csr_array((np.maximum(length, LEAST)[net], (pair // size, pair % size)), shape=(size, size))
+        graph = sparse.csr_array((length[net], (pair // size, pair % size)), shape=(size, size))
         found = shortest_path(graph, directed=False, return_predecessors=True)
         way, before = (np.asarray(own) for own in found)
         parent, block = np.maximum(before, -1), np.arange(size)
@@ -160,7 +161,7 @@ def _graph(nets: TouchingNets) -> sparse.csr_array:
 def _pairs(ends: Array, ptr: Array, blocks: int) -> tuple[Array, Array]:
     """Every two ends of each net, the lower one times ``blocks`` plus the other, and the net; sorted by pairs."""
     net = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
-    later = ptr[net + 1] - np.arange(len(ends)) - 1  # ends of the net behind each one
+    later = ptr[net + 1] - np.arange(len(ends)) - 1  # ends of the net after each one
     low = np.repeat(np.arange(len(ends)), later)
     high = low + 1 + np.arange(len(low)) - np.repeat(np.cumsum(later) - later, later)
     pair = ends[low] * blocks + ends[high]

@@ -3,15 +3,14 @@
 A tree from the host has a node in each ring of tiles at equal distance from it, as far as its farthest target. So it
 has at least as many links as there are links to that target, and at least one for each tile with a target but the
 host's and one more for each of these rings that has none. A ring has few tiles, so not all blocks are near. Let z(b, r)
-be 1 where block b is in ring r, f(g, r) where net g has a target in ring r > 0 or beyond, and e(g, r) where it has one
-beyond, but none in the ring. Then for each target b of g
+be 1 where block b is in ring r or nearer, f(g, r) where net g has a target in ring r > 0 or beyond, and e(g, r) where
+it has one beyond, but none in the ring. Then for each target b of g
 
-    f(g, r) >= 1 - (z(b, 0) + ... + z(b, r - 1)),
-    e(g, r) >= 1 - (z(b, 0) + ... + z(b, r - 1)) - sum of z(a, r) over all targets a of g.
+    f(g, r) >= 1 - z(b, r - 1)  and  e(g, r) >= 1 - z(b, r - 1) - sum of z(a, r) - z(a, r - 1) over all targets a of g.
 
 A part of the rate of g pays for the sum of f, the rest for the sum of e, and for the tiles with targets in another
 bound. Where it is known how many tiles that bound counts, the best parts are a linear program: the least rates times
-the larger of the sum of e and the sum of f less these tiles, with room for so many blocks in each ring. Its dual values
+the larger of the sum of e and the sum of f less these tiles, with room for a few blocks in each ring. Its dual values
 give each block a price in each ring, and the cheapest assignment of blocks to places is the bound, however good these
 values are.
 """
@@ -26,12 +25,12 @@ from scipy import sparse
 from nirbridge.arrays import Array
 from nirbridge.mapping.tile_nets import TouchingNets
 
-ROWS_MAX = 100_000
-"""Rows of the program for e; nets with most targets for their rate are left out beyond."""
+ROWS_MAX = 60_000
+"""Rows of the program for e, and as many for f; nets with most targets for their rate are left out beyond."""
 SURE = 1.25
-"""How many times the tiles that another bound counts a net's distance has to be, to pay more than they do."""
+"""Factor on the tiles that another bound counts: the way to a net's farthest target pays only where it is longer."""
 MARGIN = 1e-9
-"""Of all prices: what rounding may take."""
+"""Part of all prices that rounding may take."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,12 +50,15 @@ class Rings:
 
     @classmethod
     def around(cls, nets: TouchingNets, per_tile: int, extent: tuple[int, int]) -> Rings | None:
-        """The rings of a mesh of so many columns and rows of tiles; None: no net has a target beyond some ring."""
+        """The rings of a mesh of these columns and rows of tiles.
+
+        None: all targets fit on the host's tile, or no net is within ``ROWS_MAX``.
+        """
         own, degrees = np.flatnonzero(nets.is_host), nets.degrees
         room = per_tile * np.bincount(np.add.outer(np.arange(extent[0]), np.arange(extent[1])).ravel())
         targets = len(np.unique(nets.some(own).ends))
         places = room[: int(np.searchsorted(np.cumsum(room), targets)) + 1]
-        own = own[np.argsort(degrees[own] / nets.rate[own], kind="stable")]
+        own = own[np.argsort(-nets.rate[own] / degrees[own], kind="stable")]
         own = np.sort(own[np.cumsum(degrees[own]) * (len(places) - 1) <= ROWS_MAX])
         if len(places) == 1 or len(own) == 0:
             return None
@@ -74,52 +76,68 @@ class Rings:
         """Number of rings but the first, which is the host's tile."""
         return len(self.places) - 1
 
-    def best(self, covered: Array) -> tuple[Array, float]:
+    def best(self, covered: Array | None) -> tuple[Array, float]:
         """(parts of the rates [nets], the bound), where another bound counts ``covered`` tiles of each net [nets].
 
         The bound is on the links of these parts, and on those of the rest of the rates beyond the tiles with targets.
+        ``covered`` None: all parts are 0.
         """
-        parts, (far, empty) = np.zeros(self.count), self._prices(covered[self.numbers])
+        parts = np.zeros(self.count)
+        far, empty = self._prices(None if covered is None else covered[self.numbers])
         taken = np.minimum(self._by_net(far).max(axis=1), self.rate)
         far, empty = self._within(far, taken), self._within(empty, self.rate - taken)
         parts[self.numbers] = taken
         return parts, self.bound(far, empty)
 
-    def _prices(self, covered: Array) -> tuple[Array, Array]:
+    def _prices(self, covered: Array | None) -> tuple[Array, Array]:
         """How much of a net's rate each row [pairs, outer rings] of f and of e has in the best solution."""
         from scipy.optimize import linprog
 
-        rows, rings, unit = len(self.net) * self.outer, len(self.places), float(self.rate.max())
-        nets, blocks = sparse.eye_array(len(self.rate)), sparse.eye_array(self.blocks)
-        nearer, here, of_net = self._rows()
-        total = sparse.kron(nets, np.ones((1, self.outer)))
-        table = (
-            [-nearer, -of_net, None, None],
-            [-nearer - here, None, -of_net, None],
-            [None, total, None, -nets],
-            [None, None, total, -nets],
-            [sparse.kron(np.ones((1, self.blocks)), sparse.eye_array(rings)), None, None, None],
-            [sparse.kron(blocks, np.ones((1, rings))), None, None, None],
-        )
-        tiles = np.minimum(SURE * covered, self.outer + 1)
-        limits = (np.full(2 * rows, -1.0), tiles, np.zeros(len(self.rate)), self.places, np.ones(self.blocks))
-        goal = np.append(np.zeros(self.blocks * rings + 2 * len(self.rate) * self.outer), self.rate / unit)
+        rows, unit, z = len(self.net) * self.outer, float(self.rate.max()), self.blocks * len(self.places)
+        table, limits = self._program(covered)
+        limit, others = np.concatenate(limits), (2 if covered is None else 3) * len(self.rate) * self.outer
+        goal = np.concatenate((np.zeros(z + others), self.rate / unit))
+        most = np.concatenate((np.ones(z), np.full(len(goal) - z, np.inf)))
+        bounds = np.stack((np.zeros(len(goal)), most), axis=1)
         matrix = sparse.csr_array(sparse.block_array(table))
-        result = linprog(goal, A_ub=matrix, b_ub=np.concatenate(limits), method="highs-ipm")
-        found = -result.ineqlin.marginals[: 2 * rows] if result.status == 0 else np.zeros(2 * rows)
-        far, empty = unit * np.maximum(found, 0.0).reshape(2, len(self.net), self.outer)
-        return far, empty
+        result = linprog(goal, A_ub=matrix, b_ub=limit, bounds=bounds, method="highs-ipm")
+        prices = -result.ineqlin.marginals if result.status == 0 else np.zeros(len(limit))
+        prices = unit * np.maximum(prices[: rows if covered is None else 2 * rows], 0.0)
+        empty, *far = prices.reshape(-1, len(self.net), self.outer)
+        return far[0] if far else np.zeros_like(empty), empty
 
-    def _rows(self) -> tuple[sparse.csr_array, sparse.csr_array, sparse.csr_array]:
-        """Where rows of pairs and outer rings have z of nearer rings, z of all targets in the ring, and e or f."""
-        rings, pairs, one = np.arange(len(self.places)), np.arange(len(self.net)), np.ones(len(self.net))
+    def _program(self, covered: Array | None) -> tuple[list[list[sparse.csr_array | None]], list[Array]]:
+        """Blocks of rows, and what these are at most.
+
+        Columns are z [blocks, rings], targets in a ring [nets, outer rings], e and f alike, and the larger of both sums
+        [nets]; without ``covered`` there is no f.
+        """
+        rows, rings = len(self.net) * self.outer, len(self.places)
+        nets, blocks, outer = (sparse.eye_array(size) for size in (len(self.rate), self.blocks, self.outer))
+        step = sparse.csr_array(sparse.eye_array(rings) - sparse.eye_array(rings, k=-1))
+        one, pairs = np.ones(len(self.net)), np.arange(len(self.net))
         of_block = sparse.csr_array((one, (pairs, self.block)), shape=(len(pairs), self.blocks))
-        of_net = sparse.csr_array((one, (pairs, self.net)), shape=(len(pairs), len(self.rate)))
-        targets = of_net @ sparse.csr_array((one, (self.net, self.block)), shape=(len(self.rate), self.blocks))
-        nearer, here = (compare(rings, rings[1:, None]).astype(np.float64) for compare in (np.less, np.equal))
-        factors = (of_block, nearer), (targets, here), (of_net, sparse.eye_array(self.outer))
-        nearer, here, of_net = (sparse.csr_array(sparse.kron(*own)) for own in factors)
-        return nearer, here, of_net
+        of_net = sparse.kron(sparse.csr_array((one, (pairs, self.net)), shape=(len(pairs), len(self.rate))), outer)
+        targets = sparse.csr_array((one, (self.net, self.block)), shape=(len(self.rate), self.blocks))
+        nearer, total = (
+            sparse.kron(of_block, sparse.eye_array(self.outer, rings)),
+            sparse.kron(nets, np.ones((1, self.outer))),
+        )
+        is_far = covered is not None
+        table = [
+            ([-nearer, -of_net, -of_net, None, None], np.full(rows, -1.0)),
+            ([-nearer, None, None, -of_net, None], np.full(rows, -1.0) if is_far else None),
+            (
+                [-sparse.kron(targets, step[1:]), sparse.kron(nets, outer), None, None, None],
+                np.zeros(len(self.rate) * self.outer),
+            ),
+            ([None, None, total, None, -nets], np.zeros(len(self.rate))),
+            ([None, None, None, total, -nets], SURE * covered if is_far else None),
+            ([sparse.kron(np.ones((1, self.blocks)), step), None, None, None, None], self.places),
+            ([-sparse.kron(blocks, step), None, None, None, None], np.zeros(self.blocks * rings)),
+        ]
+        kept = [(row if is_far else [*row[:3], row[4]], limit) for row, limit in table if limit is not None]
+        return [row for row, _ in kept], [limit for _, limit in kept]
 
     def _by_net(self, prices: Array) -> Array:
         """Prices of all targets of each net [nets, outer rings]."""
@@ -136,7 +154,7 @@ class Rings:
         """The bound by some prices [pairs, outer rings] of the rows of f and of e, which are within the rates."""
         from scipy.optimize import linear_sum_assignment
 
-        # in each ring: what a block saves, as itself, of the prices of rings beyond, and of this one, as any target
+        # in each ring: the prices that a block saves: of rings beyond, as itself, and of this one, as any target
         saved = np.zeros((self.blocks, len(self.places) + 1))
         beyond = np.cumsum((far + empty)[:, ::-1], axis=1)[:, ::-1]
         np.add.at(saved[:, :-2], self.block, beyond)

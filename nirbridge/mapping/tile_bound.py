@@ -2,9 +2,9 @@
 
 ``tile_program`` counts a link for each tile of a net but one, wherever the tiles are. ``host_rings`` adds links of the
 host's nets to tiles without a target. ``distance_flows`` counts links between blocks, however many are on a tile. All
-hold for any rates, so for any split of the rates between blocks in two the sum is a bound. It is searched in turns: the
-tiling that the program finds says how much a net brings there, the flows take the rates that bring more with them, and
-the program is solved again for the rest.
+hold for any rates, so for any split of the rates the sum is a bound. The tiling that the program finds says how much a
+net brings there; rings, and then flows in turns, take the rates that bring more with them, and the program is solved
+again for the rest.
 
 More blocks than ``SETS_MAX`` allows are cut into windows for the program, with each net in the window of most of its
 ends: a net touches no fewer tiles than some of its blocks do. Nets that take most work for their rate are left out
@@ -30,7 +30,10 @@ from nirbridge.mapping.traffic import Traffic
 SETS_MAX = 110_000_000
 """Sets of blocks that are looked at in each round: those of up to 4 of 227 blocks, of 57 tiles of loihi1."""
 WORK_MAX = 200_000_000
-"""Sets of as many blocks as a tile holds, all of one net, over the nets of a window: the work of their rates."""
+"""Sets of as many blocks as a tile holds, all of one net, over the nets of a window: the work of their rates.
+
+And pairs of blocks of one net, over all nets.
+"""
 TURNS = 3
 """Splits of the rates that are tried: more of them gained less than 1 %."""
 TILES, RINGS = 0.15, 0.5
@@ -78,7 +81,7 @@ def _with_rings(windows: _Windows, found: _Tiled, rings: Rings | None, enough: f
     best = rate, 0.0, found
     if rings is None:
         return best
-    for covered in (np.full(len(rate), np.inf), found.covered):
+    for covered in (None, found.covered):
         parts, paid = rings.best(covered)
         left = windows.tiled(rate - parts, found.rows) if parts.any() else found
         best = max(best, (rate - parts, paid, left), key=lambda split: split[1] + split[2].bound)

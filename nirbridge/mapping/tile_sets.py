@@ -71,8 +71,11 @@ class Coverage:
         self._pair_ptr = np.concatenate(([0], np.cumsum(pairs))).astype(np.int64)
         self._low, self._high = np.tril_indices(blocks, -1)[::-1]
 
-    def rates(self, nets: Array, size: int, blocks: int) -> Array:
-        """Rate of those of ``nets`` that touch each set of ``size`` of the first ``blocks`` blocks."""
+    def rates(self, nets: Array, size: int, blocks: int, *, is_exact: bool = False) -> Array:
+        """Rate of those of ``nets`` that touch each set of ``size`` of the first ``blocks`` blocks.
+
+        More than ``PRECISE_MAX`` are rounded down, if they need not be exact.
+        """
         single = self._added_up(self.ptr, self.ends, nets, len(self._of))
         if size == 1:
             return single[:blocks]
@@ -80,16 +83,17 @@ class Coverage:
         if size == 2:
             both = self._added_up(self._pair_ptr, self._pair, nets, count)[:count]
             return single[self._low[:count]] + single[self._high[:count]] - both
-        others, is_in = self.rates(nets, size - 1, blocks - 1), np.zeros(len(self.rate), bool)
+        others = self.rates(nets, size - 1, blocks - 1, is_exact=True)
+        is_in = np.zeros(len(self.rate), bool)
         is_in[nets] = True
-        dtype, factor = (np.float64, 1.0) if count <= PRECISE_MAX else (np.float32, STORED_DOWN)
+        dtype, factor = (np.float64, 1.0) if is_exact or count <= PRECISE_MAX else (np.float32, STORED_DOWN)
         out = np.empty(count, dtype)
         for last, span in chunks(blocks, size):
             found = others[: span.stop - span.start] + single[last]
             shared = self._of[last][is_in[self._of[last]]]
             shared = shared[self._first[shared] < last]
             if len(shared):
-                found -= self.rates(shared, size - 1, last)
+                found -= self.rates(shared, size - 1, last, is_exact=True)
             out[span] = found if factor == 1.0 else factor * found
         return out
 

@@ -83,6 +83,17 @@ def with_the_host_on_every_tile(nets: Sequence[Net], most: int) -> float:
     return by_all_sets([(False, ends, rate) for _, ends, rate in nets], most)
 
 
+def test_sets_in_pieces_give_the_same_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(7)
+    for _ in range(3):
+        on_mesh = traffic(table(random_groups(rng, 12, 40)), 12)
+        found = tile_bound(on_mesh, 3)
+        for piece in (1, 5):
+            with monkeypatch.context() as small:
+                small.setattr(tile_program, "PIECE", piece)
+                assert tile_bound(on_mesh, 3) == found > 0
+
+
 @pytest.mark.parametrize("rows_at_once", [4, 1])
 def test_no_tiles_take_fewer_links_and_the_program_has_every_row_that_counts(
     rows_at_once: int, monkeypatch: pytest.MonkeyPatch

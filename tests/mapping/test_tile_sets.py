@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from nirbridge.mapping import tile_sets
 from nirbridge.mapping.tile_sets import Coverage, chunks, count_sets, members, sums
 
 
@@ -20,6 +21,21 @@ def test_sets_and_sums_over_them(size: int) -> None:
         assert {own[-1] for own in sets[span]} == {last}
     assert sum(span.stop - span.start for _, span in chunks(7, size)) == len(sets)
     assert count_sets(7, size) == sum(1 for n in range(1, size + 1) for _ in itertools.combinations(range(7), n))
+
+
+def test_rates_of_many_sets_are_rounded_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(10):
+        nets = [np.sort(rng.permutation(9)[: rng.integers(1, 10)]) for _ in range(12)]
+        coverage = Coverage(9, np.cumsum([0, *map(len, nets)]), np.concatenate(nets), 10.0 ** rng.uniform(-6, 6, 12))
+        for size in (3, 4, 5):
+            monkeypatch.setattr(tile_sets, "PRECISE_MAX", 10**9)
+            exact = coverage.rates(np.arange(12), size, 9)
+            monkeypatch.setattr(tile_sets, "PRECISE_MAX", 0)
+            small = coverage.rates(np.arange(12), size, 9)
+            assert (exact.dtype, small.dtype) == (np.float64, np.float32)
+            assert ((1 - 1e-6) * exact < small).all()
+            assert (small.astype(np.float64) * (1 + 2.0**-24) < exact).all()  # so are sums of two
 
 
 def test_rates_of_the_nets_that_touch_each_set() -> None:

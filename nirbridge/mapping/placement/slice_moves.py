@@ -34,12 +34,16 @@ PARTS_MAX = 20_000
 """Partitions into more slices are left as they are."""
 HOT, WARM, COLD = 1.0, 0.5, 0.1
 """Temperatures in mean hops of a slice: at the start of a run, of one that keeps most of its start, and at the end."""
-STEPS_LEAST, STEPS_HOT, STEPS_FEW = 50, 500, 1_000
-"""Steps a slice: with less none is made, every run is warm, and there is one pair of runs, which is long."""
+STEPS_LEAST = 50
+"""Steps a slice of a run; none is made with less."""
+STEPS_HOT = 500
+"""Runs of fewer steps a slice are warm."""
+STEPS_FEW = 1_000
+"""With no more steps a slice there is one pair of runs, as long as all pairs together."""
 LONGER = 3
 """How much longer a run of a further pair is than one of the first."""
 GAIN, FEW, SMALL = 0.05, 16, 1_000
-"""It is made where those before took off this part of the hops or had few steps, with more than ``FEW`` blocks and
+"""It is made where those before took off this part of the hops, with more than ``FEW`` blocks and
 ``SMALL`` neurons: up to there one pair finds most, and objective ``traffic`` moves neurons after it."""
 CHUNKS = 40
 UNLIMITED = 2**62
@@ -50,7 +54,7 @@ EFFORTS: Mapping[str, tuple[int, TreeBudget]] = {
     "default": (2, TreeBudget(1, 3_000, 200_000_000, STEPS_FEW, 1_200_000_000)),
     "max": (3, TreeBudget(1, 10_000, 500_000_000, 5 * STEPS_FEW, 4_000_000_000)),
 }
-"""Pairs of runs, a hot and a warm one, and the budget of a run of the first."""
+"""Pairs of runs, a hot and a warm one, and the budget of a run of the first; all take up to 8 (max: 14) times that."""
 
 
 def move_slices(
@@ -182,15 +186,15 @@ class _Runs:
         destroys what is there, and the runs after it are warm. Where steps are few, one pair of runs as long as all
         pairs together finds more than several.
         """
-        start, many = self.board.parts.site, len(self.board.parts.movable)
-        hops, one_pair = self._trees(start)[1], self.steps <= STEPS_FEW * many
+        start, movable = self.board.parts.site, len(self.board.parts.movable)
+        hops, one_pair = self._trees(start)[1], self.steps <= STEPS_FEW * movable
         longer = [1 + LONGER * (pairs - 1)] if one_pair else [1, *[LONGER] * (pairs - 1)]
         least, best, heat_pays, runs = 0.0, start, True, 2 * len(longer)
         for run in range(runs):
             if run >= 2 and run % 2 == 0 and least > -GAIN * hops:
                 break
             steps = self.steps * longer[run // 2]
-            is_hot = heat_pays and run % 2 == 0 and steps >= STEPS_HOT * many
+            is_hot = heat_pays and run % 2 == 0 and steps >= STEPS_HOT * movable
             tell: Progress = lambda stage, done, run=run: self.progress(stage, (run + (done or 0.0)) / runs)  # noqa: E731
             change, found = self._annealed(run, start if is_hot else best, steps, HOT if is_hot else WARM, tell)
             change += 0.0 if is_hot else least

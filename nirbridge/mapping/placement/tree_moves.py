@@ -24,13 +24,13 @@ STEP_ENTRIES = 20
 class TreeBudget:
     """Work of the annealing of trees: runs, the most steps a part in each, and entries in all runs together.
 
-    ``steps_wanted``: for so many steps a part ``entries`` may be more, up to ``entries_most``.
+    ``steps_due``: where ``entries`` do not last for these steps a part, up to ``entries_most`` are taken.
     """
 
     runs: int = 0
     steps_per_block: int = 0
     entries: int = 0
-    steps_wanted: int = 0
+    steps_due: int = 0
     entries_most: int = 0
 
 
@@ -50,8 +50,8 @@ def runs_and_steps(
         return 0, 0
     entries = np.bincount(nets.entry_nets(), minlength=len(nets.source)) + 4
     step = STEP_ENTRIES + more + 2 * int(entries[nets.nets].sum()) // nets.blocks
-    wanted = min(budget.steps_wanted * movable, budget.entries_most // step)
-    steps = min(max(budget.entries // step, wanted), budget.steps_per_block * movable)
+    due = min(budget.steps_due * movable, budget.entries_most // step)
+    steps = min(max(budget.entries // step, due), budget.steps_per_block * movable)
     if steps < least * movable:
         return 0, 0
     return min(budget.runs, max(budget.entries // step // steps, 1)), steps

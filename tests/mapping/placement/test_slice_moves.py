@@ -279,3 +279,30 @@ def test_progress_is_told_run_by_run() -> None:
     shares = [done for _, done in told]
     assert shares == sorted(set(shares))
     assert shares[-1] <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("steps", "runs"),
+    [
+        (1_000, [(4_000, moves.HOT), (4_000, moves.WARM)]),
+        (100, [(400, moves.WARM), (400, moves.WARM)]),
+        (1_001, [(1_001, moves.HOT), (1_001, moves.WARM), (3_003, moves.HOT), (3_003, moves.WARM)]),
+    ],
+)
+def test_few_steps_are_made_in_one_long_pair_of_runs(
+    steps: int, runs: list[tuple[int, float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, float]] = []
+
+    def annealed(self: Any, run: int, site: Any, made: int, heat: float, progress: Any) -> tuple[float, Any]:
+        asked.append((made // len(self.board.parts.movable), heat))
+        return -1e9, site
+
+    sizes, blocks = cut(recurrent(1), CHIPS[0], 1)
+    monkeypatch.setattr(moves, "runs_and_steps", lambda movable, *_: (1, steps * movable))
+    monkeypatch.setattr(moves._Runs, "_annealed", annealed)
+    for name in ("FEW", "SMALL"):
+        monkeypatch.setattr(moves, name, 0)
+    usable = cores_of(sizes.chip)
+    moves.move_slices(sizes, blocks, usable[: len(blocks)], RATES, usable)
+    assert asked == runs

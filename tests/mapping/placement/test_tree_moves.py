@@ -137,6 +137,17 @@ def test_runs_and_steps_of_a_budget() -> None:
     assert runs_and_steps(1, traffic(table([]), 1), TreeBudget(2, 1_000, 10**9)) == (0, 0)
 
 
+def test_steps_that_are_due_take_more_work() -> None:
+    nets = random_board(0)[1]
+    step = tree_moves.STEP_ENTRIES + 2 * int((nets.degrees[nets.nets] + 4).sum()) // 24
+    usual = 12_000 * step
+    assert runs_and_steps(24, nets, TreeBudget(2, 1_000, usual, 600, 100 * usual)) == (1, 14_400)
+    assert runs_and_steps(24, nets, TreeBudget(2, 1_000, usual, 600, 13_000 * step)) == (1, 13_000)
+    assert runs_and_steps(24, nets, TreeBudget(2, 1_000, usual, 600, 0)) == (1, 12_000)
+    assert runs_and_steps(24, nets, TreeBudget(2, 1_000, usual, 400, 100 * usual)) == (1, 12_000)
+    assert runs_and_steps(24, nets, TreeBudget(2, 500, usual, 600, 100 * usual)) == (1, 12_000)
+
+
 def test_a_numba_that_does_not_load_is_no_numba(monkeypatch: pytest.MonkeyPatch) -> None:
     assert is_available()
     monkeypatch.setitem(sys.modules, "nirbridge.mapping.placement.neuron_kernels", None)
