@@ -38,7 +38,7 @@ STEPS_LEAST = 50
 """Steps a slice of a run; none is made with less."""
 STEPS_HOT = 500
 """Runs of fewer steps a slice are warm."""
-STEPS_FEW = 1_000
+STEPS_FEW = 1_250
 """With no more steps a slice there is one pair of runs, as long as all pairs together."""
 LONGER = 3
 """How much longer a run of a further pair is than one of the first."""
@@ -51,8 +51,8 @@ UNLIMITED = 2**62
 
 EFFORTS: Mapping[str, tuple[int, TreeBudget]] = {
     "fast": (1, TreeBudget(1, 1_000, 30_000_000)),
-    "default": (2, TreeBudget(1, 3_000, 200_000_000, STEPS_FEW, 1_200_000_000)),
-    "max": (3, TreeBudget(1, 10_000, 500_000_000, 5 * STEPS_FEW, 4_000_000_000)),
+    "default": (2, TreeBudget(1, 3_000, 200_000_000, 2_500, 1_200_000_000)),
+    "max": (3, TreeBudget(1, 10_000, 500_000_000, 10_000, 4_000_000_000)),
 }
 """Pairs of runs, a hot and a warm one, and the budget of a run of the first; all take up to 8 (max: 14) times that."""
 
@@ -93,7 +93,8 @@ def move_slices(
     movable = np.flatnonzero(~np.isin(of_block, list(fixed)))
     pairs, one_run = EFFORTS[effort]
     # beside trees, a proposal weighs the neurons with targets on two cores
-    _, steps = runs_and_steps(len(movable), nets, one_run, STEPS_LEAST, 2 * len(nets.targets) // len(blocks))
+    more = 2 * len(nets.targets) // len(blocks)
+    _, steps = runs_and_steps(len(movable), nets, one_run, STEPS_LEAST, more, len(blocks))
     if steps == 0:
         return None
     pinned = [cores[b] for b in sorted(fixed)]

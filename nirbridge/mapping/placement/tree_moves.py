@@ -24,7 +24,7 @@ STEP_ENTRIES = 20
 class TreeBudget:
     """Work of the annealing of trees: runs, the most steps a part in each, and entries in all runs together.
 
-    ``steps_due``: where ``entries`` do not last for these steps a part, up to ``entries_most`` are taken.
+    ``steps_due``: where ``entries`` do not last for these steps a block, up to ``entries_most`` are taken.
     """
 
     runs: int = 0
@@ -39,18 +39,18 @@ NO_TREES = TreeBudget()
 
 
 def runs_and_steps(
-    movable: int, nets: Traffic, budget: TreeBudget, least: int = STEPS_LEAST, more: int = 0
+    movable: int, nets: Traffic, budget: TreeBudget, least: int = STEPS_LEAST, more: int = 0, blocks: int = 0
 ) -> tuple[int, int]:
     """Runs, and the steps of each; none where there would be fewer than ``least`` steps for each part that may move.
 
     Fewer runs in full come before more short ones. ``movable``: the number of these parts, blocks or slices; ``more``:
-    the work of a proposal apart from its trees.
+    the work of a proposal apart from its trees; ``blocks``: those for which steps are due.
     """
     if budget.runs == 0 or movable < 2 or len(nets.source) == 0:
         return 0, 0
     entries = np.bincount(nets.entry_nets(), minlength=len(nets.source)) + 4
     step = STEP_ENTRIES + more + 2 * int(entries[nets.nets].sum()) // nets.blocks
-    due = min(budget.steps_due * movable, budget.entries_most // step)
+    due = min(budget.steps_due * blocks, budget.entries_most // step)
     steps = min(max(budget.entries // step, due), budget.steps_per_block * movable)
     if steps < least * movable:
         return 0, 0

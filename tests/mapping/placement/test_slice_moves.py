@@ -284,9 +284,9 @@ def test_progress_is_told_run_by_run() -> None:
 @pytest.mark.parametrize(
     ("steps", "runs"),
     [
-        (1_000, [(4_000, moves.HOT), (4_000, moves.WARM)]),
+        (1_250, [(5_000, moves.HOT), (5_000, moves.WARM)]),
         (100, [(400, moves.WARM), (400, moves.WARM)]),
-        (1_001, [(1_001, moves.HOT), (1_001, moves.WARM), (3_003, moves.HOT), (3_003, moves.WARM)]),
+        (1_251, [(1_251, moves.HOT), (1_251, moves.WARM), (3_753, moves.HOT), (3_753, moves.WARM)]),
     ],
 )
 def test_few_steps_are_made_in_one_long_pair_of_runs(

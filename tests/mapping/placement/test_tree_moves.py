@@ -141,11 +141,16 @@ def test_steps_that_are_due_take_more_work() -> None:
     nets = random_board(0)[1]
     step = tree_moves.STEP_ENTRIES + 2 * int((nets.degrees[nets.nets] + 4).sum()) // 24
     usual = 12_000 * step
-    assert runs_and_steps(24, nets, TreeBudget(2, 1_000, usual, 600, 100 * usual)) == (1, 14_400)
-    assert runs_and_steps(24, nets, TreeBudget(2, 1_000, usual, 600, 13_000 * step)) == (1, 13_000)
-    assert runs_and_steps(24, nets, TreeBudget(2, 1_000, usual, 600, 0)) == (1, 12_000)
-    assert runs_and_steps(24, nets, TreeBudget(2, 1_000, usual, 400, 100 * usual)) == (1, 12_000)
-    assert runs_and_steps(24, nets, TreeBudget(2, 500, usual, 600, 100 * usual)) == (1, 12_000)
+
+    def steps(most: int, due: int, entries: int, blocks: int = 6) -> tuple[int, int]:
+        return runs_and_steps(24, nets, TreeBudget(2, most, usual, due, entries), blocks=blocks)
+
+    assert steps(1_000, 2_400, 100 * usual) == (1, 14_400)
+    assert steps(1_000, 2_400, 13_000 * step) == (1, 13_000)
+    assert steps(1_000, 2_400, 0) == (1, 12_000)
+    assert steps(1_000, 1_600, 100 * usual) == (1, 12_000)
+    assert steps(500, 2_400, 100 * usual) == (1, 12_000)
+    assert steps(1_000, 2_400, 100 * usual, 0) == (1, 12_000)
 
 
 def test_a_numba_that_does_not_load_is_no_numba(monkeypatch: pytest.MonkeyPatch) -> None:
