@@ -23,9 +23,10 @@ from scipy import sparse
 from nirbridge.arrays import Array, weighted_sum
 from nirbridge.mapping.distances import least_distances
 from nirbridge.mapping.tile_nets import TouchingNets
+from nirbridge.mapping.tile_sets import pairs_of_ends
 
-PAIRS_MAX, BLOCKS_MAX = 10_000_000, 600
-"""Pairs of blocks of all nets, and blocks that they connect, at most: beyond, no flows are searched."""
+PAIRS_MAX, WORK_MAX, BLOCKS_MAX = 10_000_000, 110_000_000, 1_300
+"""Pairs of blocks of all nets, blocks times the different ones of these, and blocks: beyond, no flows are searched."""
 TINY = 1e-9
 """Nets whose rate is at most this part of the largest rate carry no flow."""
 ITERATIONS, KEPT = 60, 12
@@ -65,15 +66,21 @@ class Flows:
         inner = nets.some(numbers)
         if len(numbers) == 0 or int((inner.degrees * (inner.degrees - 1) // 2).sum()) > PAIRS_MAX:
             return None
-        part = connected_components(_graph(inner), directed=False)[1]
-        largest = part == np.bincount(part[: inner.blocks]).argmax()
-        blocks, linked = np.flatnonzero(largest[: inner.blocks]), np.flatnonzero(largest[inner.blocks :])
-        if not per_tile < len(blocks) <= BLOCKS_MAX:
+        low, high = (inner.ends[places] for places in pairs_of_ends(inner.ptr))
+        graph = sparse.csr_array((np.ones(len(low)), (low, high)), shape=(inner.blocks, inner.blocks))
+        part = connected_components(graph, directed=False)[1]
+        is_linked = part == np.bincount(part).argmax()
+        count = int(is_linked.sum())
+        if not per_tile < count <= BLOCKS_MAX or count * graph.nnz > WORK_MAX:
             return None
-        own, least = inner.some(linked), least_distances(len(blocks), per_tile, extent)
-        ends = np.searchsorted(blocks, own.ends)
-        pair, net = _pairs(ends, own.ptr, len(blocks))
-        return cls(own.rate, numbers[linked], len(nets.rate), len(blocks), pair, net, least)
+        number = np.cumsum(is_linked) - 1  # in the largest part
+        net = np.flatnonzero(is_linked[inner.ends[inner.ptr[:-1]]])
+        own = inner.some(net)
+        low, high = (number[own.ends[places]] for places in pairs_of_ends(own.ptr))
+        pair, of_net = low * count + high, np.repeat(np.arange(len(net)), own.degrees * (own.degrees - 1) // 2)
+        order = np.argsort(pair, kind="stable")
+        least = least_distances(count, per_tile, extent)
+        return cls(own.rate, numbers[net], len(nets.rate), count, pair[order], of_net[order], least)
 
     def best(self, covered: Array) -> tuple[Array, float]:
         """(parts of the rates [nets], the bound on their hops), where tiles give as many links of each net [nets]."""
@@ -150,23 +157,6 @@ class Flows:
         # the solver's tolerance may leave a net with more than its rate
         scale = float(np.min(rate[parts > 0] / parts[parts > 0], initial=1.0))
         return np.minimum(scale * parts, rate), ROUNDED_DOWN * scale * least * self.least
-
-
-def _graph(nets: TouchingNets) -> sparse.csr_array:
-    """Blocks, and after them nets, each linked with its blocks."""
-    size, pointers = nets.blocks + len(nets.rate), np.concatenate((np.zeros(nets.blocks, np.int64), nets.ptr))
-    return sparse.csr_array((np.ones(len(nets.ends)), nets.ends, pointers), shape=(size, size))
-
-
-def _pairs(ends: Array, ptr: Array, blocks: int) -> tuple[Array, Array]:
-    """Every two ends of each net, the lower one times ``blocks`` plus the other, and the net; sorted by pairs."""
-    net = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
-    later = ptr[net + 1] - np.arange(len(ends)) - 1  # ends of the net after each one
-    low = np.repeat(np.arange(len(ends)), later)
-    high = low + 1 + np.arange(len(low)) - np.repeat(np.cumsum(later) - later, later)
-    pair = ends[low] * blocks + ends[high]
-    order = np.argsort(pair, kind="stable")
-    return pair[order], net[low][order]
 
 
 def _loads(net: Array, parent: Array, nets: int) -> sparse.csr_array:

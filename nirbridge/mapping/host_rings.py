@@ -107,7 +107,7 @@ class Rings:
         return far[0] if far else np.zeros_like(empty), empty
 
     def _program(self, covered: Array | None) -> tuple[list[list[sparse.csr_array | None]], list[Array]]:
-        """Blocks of rows, and what these are at most.
+        """Blocks of rows and their upper limits.
 
         Columns are z [blocks, rings], targets in a ring [nets, outer rings], e and f alike, and the larger of both sums
         [nets]; without ``covered`` there is no f.
@@ -119,18 +119,14 @@ class Rings:
         of_block = sparse.csr_array((one, (pairs, self.block)), shape=(len(pairs), self.blocks))
         of_net = sparse.kron(sparse.csr_array((one, (pairs, self.net)), shape=(len(pairs), len(self.rate))), outer)
         targets = sparse.csr_array((one, (self.net, self.block)), shape=(len(self.rate), self.blocks))
-        nearer, total = (
-            sparse.kron(of_block, sparse.eye_array(self.outer, rings)),
-            sparse.kron(nets, np.ones((1, self.outer))),
-        )
+        nearer = sparse.kron(of_block, sparse.eye_array(self.outer, rings))
+        total = sparse.kron(nets, np.ones((1, self.outer)))
         is_far = covered is not None
+        none = np.zeros(len(self.rate) * self.outer)
         table = [
             ([-nearer, -of_net, -of_net, None, None], np.full(rows, -1.0)),
             ([-nearer, None, None, -of_net, None], np.full(rows, -1.0) if is_far else None),
-            (
-                [-sparse.kron(targets, step[1:]), sparse.kron(nets, outer), None, None, None],
-                np.zeros(len(self.rate) * self.outer),
-            ),
+            ([-sparse.kron(targets, step[1:]), sparse.kron(nets, outer), None, None, None], none),
             ([None, None, total, None, -nets], np.zeros(len(self.rate))),
             ([None, None, None, total, -nets], SURE * covered if is_far else None),
             ([sparse.kron(np.ones((1, self.blocks)), step), None, None, None, None], self.places),

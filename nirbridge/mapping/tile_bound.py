@@ -30,10 +30,8 @@ from nirbridge.mapping.traffic import Traffic
 SETS_MAX = 110_000_000
 """Sets of blocks that are looked at in each round: those of up to 4 of 227 blocks, of 57 tiles of loihi1."""
 WORK_MAX = 200_000_000
-"""Sets of as many blocks as a tile holds, all of one net, over the nets of a window: the work of their rates.
-
-And pairs of blocks of one net, over all nets.
-"""
+"""Sets of as many blocks as a tile holds, all of one net, over the nets of a window: the work of their rates; and pairs
+of blocks of one net, over all nets."""
 TURNS = 3
 """Splits of the rates that are tried: more of them gained less than 1 %."""
 TILES, RINGS = 0.15, 0.5

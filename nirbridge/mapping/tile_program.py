@@ -155,14 +155,13 @@ class _Tiles:
             for last, span in chunks(self.blocks, size):
                 price = prices.of_block[last] + prices.of_tile
                 over = _Over.of_sets(others, price, cost[span], allowed)
-                over_host = (
-                    over
-                    if cost is host_cost
-                    else _Over.of_sets(others, price, host_cost[span], allowed + prices.of_host, is_scaled=False)
-                )
                 of_any.append(over.worst + span.start)
-                of_host.append(over_host.worst + span.start)
-                scale, excess = min(scale, over.scale), max(excess, over_host.most)
+                scale = min(scale, over.scale)
+                if cost is host_cost:  # no net of the host saves anything
+                    continue
+                over = _Over.of_sets(others, price, host_cost[span], allowed + prices.of_host, is_scaled=False)
+                of_host.append(over.worst + span.start)
+                excess = max(excess, over.most)
             found.append(self._rows(np.concatenate(of_any), size, of_host=False))
             if self.host_cost is not self.cost:
                 found.append(self._rows(np.concatenate(of_host), size, of_host=True))

@@ -53,6 +53,14 @@ def members(places: Array, size: int, blocks: int) -> Array:
     return found
 
 
+def pairs_of_ends(ptr: Array) -> tuple[Array, Array]:
+    """Places (low, high) of every two ends of each net, net by net; those of a net are ``ptr[net]:ptr[net + 1]``."""
+    place = np.arange(ptr[-1], dtype=np.int64) - np.repeat(ptr[:-1], np.diff(ptr))
+    high = np.repeat(np.arange(ptr[-1], dtype=np.int64), place)  # each end with those before it
+    first = np.repeat(ptr[:-1], np.diff(ptr))[high]
+    return np.arange(len(high), dtype=np.int64) - np.repeat(np.cumsum(place) - place, place) + first, high
+
+
 class Coverage:
     """Nets as lists of blocks ``ends[ptr[net]:ptr[net + 1]]`` (ascending), each with a rate."""
 
@@ -63,9 +71,7 @@ class Coverage:
         by_block = np.argsort(ends, kind="stable")
         self._of = np.split(net[by_block], np.cumsum(np.bincount(ends, minlength=blocks))[:-1])
         self._first = ends[ptr[:-1]]
-        place = np.arange(len(ends), dtype=np.int64) - ptr[net]
-        high = np.repeat(np.arange(len(ends), dtype=np.int64), place)  # each end with those before it
-        low = np.arange(len(high), dtype=np.int64) - np.repeat(np.cumsum(place) - place, place) + ptr[net[high]]
+        low, high = pairs_of_ends(ptr)
         self._pair = ends[high] * (ends[high] - 1) // 2 + ends[low]
         pairs = degrees * (degrees - 1) // 2
         self._pair_ptr = np.concatenate(([0], np.cumsum(pairs))).astype(np.int64)

@@ -121,6 +121,8 @@ def _best_placed(
 
 def _bounded(best: MappedNetwork, options: MapOptions, is_interrupted: bool) -> MappedNetwork:
     """A draft as a map, marked where it was interrupted: then, or where an interrupt comes now, with a quick bound."""
+    from nirbridge.partitioner.search.interruption import finished
+
     options.progress("bounds", None)
     if not is_interrupted:
         try:
@@ -128,7 +130,7 @@ def _bounded(best: MappedNetwork, options: MapOptions, is_interrupted: bool) -> 
         except KeyboardInterrupt:
             if not options.keep_best:
                 raise
-    return _marked(_completed(best, 0.0, options.progress))
+    return _marked(finished(options.keep_best, _completed, best, 0.0, options.progress)[0])
 
 
 Improvement = Callable[..., "MappedNetwork"]
@@ -215,7 +217,7 @@ def place_partition(
 
 
 def _completed(draft: MappedNetwork, hops: float, progress: Progress) -> MappedNetwork:
-    """A draft as a map: with the lower bound on its multicast hops, and what is noted of its blocks.
+    """A draft as a map: with the lower bound on its multicast hops and the notes on its blocks.
 
     ``hops``: its multicast hops, for a tight bound; 0: a quick one will do.
     """

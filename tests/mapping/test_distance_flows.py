@@ -140,7 +140,7 @@ def test_distances_are_looked_at_where_a_map_is_far_above_the_other_bounds(monke
     others = traffic_lower_bound(axons, 10, on)
     assert traffic_lower_bound(axons, 10, on, hops=1.2 * others) == others
     assert traffic_lower_bound(axons, 10, on, hops=1.3 * others) > others
-    for name in ("PAIRS_MAX", "BLOCKS_MAX"):
+    for name in ("PAIRS_MAX", "WORK_MAX", "BLOCKS_MAX"):
         with monkeypatch.context() as limited:
             limited.setattr(distance_flows, name, 1)
             assert traffic_lower_bound(axons, 10, on, hops=1.3 * others) == others

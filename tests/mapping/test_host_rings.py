@@ -110,7 +110,7 @@ def test_the_bound_adds_to_that_of_tiles() -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_placement_has_trees_of_the_host_below_the_bound(shape: tuple[int, int, int]) -> None:
-    """A part of each rate pays for all links, the rest for those beyond the tiles, whatever is said of these."""
+    """A part of each rate pays for all links, the rest for those beyond the tiles, for any counts of these."""
     rng, parted = np.random.default_rng(shape), 0.0
     width, height, most = shape
     mesh = [(x, y) for x in range(width) for y in range(height)]

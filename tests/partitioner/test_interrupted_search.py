@@ -186,7 +186,7 @@ def test_ctrl_c_while_the_bound_on_hops_is_searched_gives_a_quick_one(monkeypatc
 
     def long(*args: Any, hops: float, **kwargs: Any) -> float:
         asked.append(hops)
-        if hops > 0:
+        if len(asked) < 3:
             raise KeyboardInterrupt
         return bound(*args, hops=hops, **kwargs)
 
@@ -194,7 +194,7 @@ def test_ctrl_c_while_the_bound_on_hops_is_searched_gives_a_quick_one(monkeypatc
     options = MapOptions(placement_only=True, method="packed", effort="fast", keep_best=True)
     kept = map_network(network_of(NET), LOIHI, options)
     assert kept.partition.report.interrupted
-    assert asked == [kept.costs.multicast_hops_per_step, 0.0]
+    assert asked == [kept.costs.multicast_hops_per_step, 0.0, 0.0]  # a second Ctrl-C ends nothing
     assert 0.0 < kept.costs.traffic_lower_bound <= kept.costs.multicast_hops_per_step
 
 
