@@ -173,7 +173,7 @@ class _Tiles:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Over:
-    """How far prices of sets are above what they may be: ``most``, the places of the ``worst``, and the ``scale``.
+    """How far prices of sets exceed their limits: ``most``, the places of the ``worst``, and the ``scale``.
 
     At the scale, no price is above.
     """

@@ -184,7 +184,7 @@ class _Runs:
         """The site of each slice in the best state of all runs; None where none is better than the start.
 
         Hot runs begin at the start, warm ones at the best state so far. Once a hot run finds nothing, heat only
-        destroys what is there, and the runs after it are warm. Where steps are few, one pair of runs as long as all
+        destroys the best state, and the runs after it are warm. Where steps are few, one pair of runs as long as all
         pairs together finds more than several.
         """
         start, movable = self.board.parts.site, len(self.board.parts.movable)
