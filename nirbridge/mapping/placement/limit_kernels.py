@@ -2,54 +2,68 @@
 
 from __future__ import annotations
 
-from nirbridge.mapping.placement.neuron_kernels import compiled
-from nirbridge.mapping.placement.tree_kernels import INPUTS, OUTPUTS, cores_of, inputs_of, settle, spread_outputs
+from nirbridge.mapping.placement.neuron_kernels import compiled, inlined
+from nirbridge.mapping.placement.tree_kernels import OUTPUTS, count_on_site, enter, spread_outputs
 
 
-@compiled
+@inlined
 def need(b, part, sign) -> None:
     """Add what a part takes of its core by itself, or take it off."""
     for row in range(2):
         b.used[row, b.site[part]] += sign * b.needs[row, part]
 
 
-@compiled
-def regroup(b, moves, count, back) -> None:
-    """Move the parts of ``moves`` to their cores, or back, with all that the cores use; ``count`` nets are changed."""
+@inlined
+def settle(b, count, back) -> None:
+    """Take the parts of ``moves`` out of the lists of their cores and into those they go to, or the reverse."""
+    row = 1 if back else 2
     for k in range(count):
-        spread_outputs(b, b.changed[k], -1)
+        part = b.moves[0, k]
+        ahead, behind = b.ahead[part], b.behind[part]
+        if ahead >= 0:
+            b.behind[ahead] = behind
+        else:
+            b.first[b.site[part]] = behind
+        if behind >= 0:
+            b.ahead[behind] = ahead
+    for k in range(count):
+        enter(b, b.moves[0, k], b.moves[row, k])
+
+
+@compiled
+def regroup(b, moves, back) -> None:
+    """Move the parts of ``moves`` to their cores, or back, with all that the cores use."""
+    for k in range(b.clock[1]):
+        spread_outputs(b, b.touched[k], -1)
     for k in range(moves):
         need(b, b.moves[0, k], -1)
     settle(b, moves, back)
     for k in range(moves):
         need(b, b.moves[0, k], 1)
-    for k in range(count):
-        net = b.changed[k]
-        if back:
-            b.spread[net] = b.spread_before[k]
-        else:
-            b.spread_before[k] = b.spread[net]
-            b.spread[net] = cores_of(b, net)
+    for k in range(b.clock[1]):
+        net = b.touched[k]
+        many = -b.shift[net] if back else b.shift[net]
+        if many != 0:
+            count_on_site(b, net, b.moves[1, 0], -many)
+            count_on_site(b, net, b.moves[2, 0], many)
         spread_outputs(b, net, 1)
-    for row in range(1, 3):
-        b.used[INPUTS, b.moves[row, 0]] = inputs_of(b, b.moves[row, 0])
 
 
-@compiled
-def is_legal(b, count) -> bool:
-    """True where both cores of a proposal, and those of the sources of ``count`` changed nets, keep their limits."""
+@inlined
+def is_legal(b) -> bool:
+    """True where both cores of a proposal, and those of the sources of the nets it touches, keep their limits."""
     for row in range(1, 3):
         for resource in range(4):
             if b.used[resource, b.moves[row, 0]] > b.most[resource]:
                 return False
-    for k in range(count):
-        source = b.source[b.changed[k]]
+    for k in range(b.clock[1]):
+        source = b.source[b.touched[k]]
         if source >= 0 and b.used[OUTPUTS, b.site[source]] > b.most[OUTPUTS]:
             return False
     return True
 
 
-@compiled
+@inlined
 def takes(b, site, part, leaving) -> bool:
     """True where a core has neurons, words and a profile for a part, without another that leaves (-1: none)."""
     for row in range(2):

@@ -64,16 +64,21 @@ class NeuronBoard(NamedTuple):
     undo: Any
 
 
-def compiled(function: Callable[..., Any]) -> Any:
+def compiled(function: Callable[..., Any], **options: Any) -> Any:
     """``numba.njit`` with a cache on disk where one can be written; no function makes an array.
 
     So none counts references to those of the board, which would cost more than the moves do.
     """
-    options: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
+    options = {"error_model": "numpy", "_nrt": False, **options}
     try:
         return numba.njit(cache=True, **options)(function)
     except RuntimeError:  # no place for a cache
         return numba.njit(**options)(function)
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """The same as a part of each function that calls it: a call passes every array of a board, some 0.2 us."""
+    return compiled(function, inline="always")
 
 
 @compiled

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from nirbridge.mapping.placement.limit_kernels import is_legal, regroup, takes
-from nirbridge.mapping.placement.neuron_kernels import below, compiled, drawn
-from nirbridge.mapping.placement.tree_kernels import LOWEST, PEAK, TOTAL, busiest, reload, retree, shift
+from nirbridge.mapping.placement.move_kernels import relief, turn, weigh
+from nirbridge.mapping.placement.neuron_kernels import below, compiled, drawn, inlined
+from nirbridge.mapping.placement.tree_kernels import LOWEST, PEAK, TOTAL, busiest, set_peak
 
 REACH = 1
 """Parts are moved to the tile of a partner or to one at most as far in each direction."""
@@ -30,7 +31,7 @@ PARTS, BLOCK, TILE = range(3)
 """What a proposal moves."""
 
 
-@compiled
+@inlined
 def trade(b, here, there) -> None:
     """Swap the blocks of two sites; what their cores use goes with them."""
     b.first[here], b.first[there] = b.first[there], b.first[here]
@@ -41,6 +42,9 @@ def trade(b, here, there) -> None:
             part = b.behind[part]
     for row in range(4):
         b.used[row, here], b.used[row, there] = b.used[row, there], b.used[row, here]
+    for k in range(b.clock[1]):
+        net = b.touched[k]
+        b.on_site[net, here], b.on_site[net, there] = b.on_site[net, there], b.on_site[net, here]
 
 
 @compiled
@@ -55,13 +59,13 @@ def trade_all(b, what) -> None:
         trade(b, b.sites_of[b.tile_start[one] + k], b.sites_of[b.tile_start[other] + k])
 
 
-@compiled
+@inlined
 def tile_of(b, site) -> int:
     """The tile of a site."""
     return b.grid[b.site_x[site], b.site_y[site]]
 
 
-@compiled
+@inlined
 def proposed_site(b, part, state) -> int:
     """A site near a partner of the part in some net, three times of four, or any."""
     nets = b.net_ptr[part + 1] - b.net_ptr[part]
@@ -78,7 +82,7 @@ def proposed_site(b, part, state) -> int:
     return b.sites_of[start + below(state, stop - start)]
 
 
-@compiled
+@inlined
 def note(b, count, here, there) -> int:
     """Write down the moves of all parts of a site; an empty one has none."""
     part = b.first[here]
@@ -104,7 +108,7 @@ def propose_blocks(b, here, there, state) -> Any:
     return count, TILE
 
 
-@compiled
+@inlined
 def alike_on_tile(b, part, tile, state) -> int:
     """A part of the same kind on a tile; -1: there is none."""
     found, count = -1, 0
@@ -119,7 +123,7 @@ def alike_on_tile(b, part, tile, state) -> int:
     return found
 
 
-@compiled
+@inlined
 def offer(count, pick, state, one, other) -> Any:
     """(count, pick) after one more set of parts that may be taken in return; each has the same chance."""
     if below(state, count + 1) == 0:
@@ -127,7 +131,7 @@ def offer(count, pick, state, one, other) -> Any:
     return count + 1, pick
 
 
-@compiled
+@inlined
 def fitting_return(b, part, there, state) -> Any:
     """(sets, (one, other)): up to two parts of a core that fit in exchange for a part (-1: none), any of those sets."""
     here, count, pick = b.site[part], 0, (-1, -1)
@@ -148,7 +152,7 @@ def fitting_return(b, part, there, state) -> Any:
     return count, pick
 
 
-@compiled
+@inlined
 def limits_of_return(b, part, here, there) -> Any:
     """(most, least) neurons and words that come in exchange for a part: all that fits here, what is too much there."""
     most = (b.most[0] - b.used[0, here] + b.needs[0, part], b.most[1] - b.used[1, here] + b.needs[1, part])
@@ -156,7 +160,7 @@ def limits_of_return(b, part, here, there) -> Any:
     return most, least
 
 
-@compiled
+@inlined
 def fits(b, one, other, least, most) -> bool:
     """True where one or two parts are within both limits."""
     for row in range(2):
@@ -193,7 +197,7 @@ def propose_parts(b, part, there, moving, state) -> int:
     return count
 
 
-@compiled
+@inlined
 def propose(b, moving, state) -> Any:
     """(moves, what they move) of a new proposal; no moves where it would change nothing."""
     part = b.movable[below(state, b.movable.shape[0])]
@@ -205,48 +209,29 @@ def propose(b, moving, state) -> Any:
     return propose_blocks(b, here, there, state)
 
 
-@compiled
+@inlined
 def accept(b, moves, what, count, change, slack) -> bool:
-    """Make the moves, whose parts are shifted, if limits hold and the cost rises by at most ``slack``."""
-    if change - HOPE * b.tally[PEAK] > slack:
+    """Make the moves if limits hold and the cost rises by at most ``slack``."""
+    if change - HOPE * b.tally[PEAK] > slack or change - relief(b, count) > slack:
         return False
     if what == PARTS:
-        regroup(b, moves, count, False)
-        if not is_legal(b, count):
-            regroup(b, moves, count, True)
+        regroup(b, moves, False)
+        if not is_legal(b):
+            regroup(b, moves, True)
             return False
-    reload(b, moves, count, False)
-    peak = busiest(b)
+    turn(b, moves, count, False)
+    peak, link = busiest(b)
     rise = change + peak - b.tally[PEAK]
     if rise > slack:
-        reload(b, moves, count, True)
+        turn(b, moves, count, True)
         if what == PARTS:
-            regroup(b, moves, count, True)
+            regroup(b, moves, True)
         return False
     if what != PARTS:
         trade_all(b, what)
     b.tally[TOTAL] += rise
-    b.tally[PEAK] = peak
+    set_peak(b, peak, link)
     return True
-
-
-@compiled
-def weigh(b, moves) -> Any:
-    """(change, nets): rates times links of all trees of the shifted parts, brought up to date."""
-    b.clock[0] += 1
-    stamp, change, count = b.clock[0], 0.0, 0
-    for k in range(moves):
-        more, count = retree(b, b.moves[0, k], stamp, count)
-        change += more
-    return change, count
-
-
-@compiled
-def undo(b, moves, count) -> None:
-    """Put shifted parts and ``count`` changed trees back."""
-    for k in range(count):
-        b.links[b.changed[k]] = b.before[k]
-    shift(b, moves, True)
 
 
 @compiled
@@ -259,13 +244,10 @@ def anneal(b, moving, state, steps, hot, cold, best) -> None:
         moves, what = propose(b, moving, state)
         if moves == 0:
             continue
-        shift(b, moves, False)
         change, count = weigh(b, moves)
         chance = (np.float64(drawn(state) >> np.uint64(11)) + 1.0) / 9007199254740993.0
         slack = -math.log(chance) * hot * (cold / hot) ** (step / steps)
-        if not accept(b, moves, what, count, change, slack):
-            undo(b, moves, count)
-        elif b.tally[TOTAL] < b.tally[LOWEST] - 1e-9 * hot:
+        if accept(b, moves, what, count, change, slack) and b.tally[TOTAL] < b.tally[LOWEST] - 1e-9 * hot:
             b.tally[LOWEST] = b.tally[TOTAL]
             for k in range(b.site.shape[0]):
                 best[k] = b.site[k]

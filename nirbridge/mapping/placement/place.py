@@ -164,7 +164,7 @@ def search_placement(
 
 def _by_trees(best: ExactCost, seed: int, budget: TreeBudget, progress: Progress) -> ExactCost:
     """The best position that annealing of exact trees finds, or ``best``."""
-    runs, steps = runs_and_steps(len(best.board.movable), best.nets, budget)
+    runs, steps = runs_and_steps(len(best.board.movable), best.nets, best.board.sites, budget)
     if runs == 0 or not is_available():
         return best
     start = best.board

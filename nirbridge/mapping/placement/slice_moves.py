@@ -23,7 +23,7 @@ from nirbridge.mapping.placement.board import Sites
 from nirbridge.mapping.placement.compiled import is_available
 from nirbridge.mapping.placement.neuron_moves import Moved
 from nirbridge.mapping.placement.slice_cuts import cut_slices
-from nirbridge.mapping.placement.tree_moves import PartNeeds, Parts, TreeBudget, runs_and_steps
+from nirbridge.mapping.placement.tree_moves import PartNeeds, Parts, TreeBudget, rows_of, runs_and_steps
 from nirbridge.mapping.traffic import Traffic
 from nirbridge.partitioner.cost.axons import HOST, AxonTable, Blocks, axon_table
 from nirbridge.partitioner.cost.resources import distinct_profiles, limits, profile_ids
@@ -38,23 +38,18 @@ STEPS_LEAST = 50
 """Steps a slice of a run; none is made with less."""
 STEPS_HOT = 500
 """Runs of fewer steps a slice are warm."""
-STEPS_FEW = 1_250
-"""With no more steps a slice there is one pair of runs, as long as all pairs together."""
-LONGER = 3
-"""How much longer a run of a further pair is than one of the first."""
-GAIN, FEW, SMALL = 0.05, 16, 1_000
-"""It is made where those before took off this part of the hops, with more than ``FEW`` blocks and
-``SMALL`` neurons: up to there one pair finds most, and objective ``traffic`` moves neurons after it."""
+FEW, SMALL, SHORTER = 16, 1_000, 4
+"""Up to that many blocks or neurons runs are as much shorter, and objective ``traffic`` moves neurons after them."""
 CHUNKS = 40
 UNLIMITED = 2**62
 
 
-EFFORTS: Mapping[str, tuple[int, TreeBudget]] = {
-    "fast": (1, TreeBudget(1, 1_000, 30_000_000)),
-    "default": (2, TreeBudget(1, 3_000, 200_000_000, 2_500, 1_200_000_000)),
-    "max": (3, TreeBudget(1, 10_000, 500_000_000, 10_000, 4_000_000_000)),
+EFFORTS: Mapping[str, TreeBudget] = {
+    "fast": TreeBudget(1, 2_000, 30_000_000),
+    "default": TreeBudget(1, 40_000, 800_000_000),
+    "max": TreeBudget(1, 200_000, 6_000_000_000),
 }
-"""Pairs of runs, a hot and a warm one, and the budget of a run of the first; all take up to 8 (max: 14) times that."""
+"""Of one run; there are two."""
 
 
 def move_slices(
@@ -91,20 +86,18 @@ def move_slices(
     table = axon_table(sizes, [(s,) for s in slices], rates)
     nets = _nets(table, len(slices))
     movable = np.flatnonzero(~np.isin(of_block, list(fixed)))
-    pairs, one_run = EFFORTS[effort]
-    # beside trees, a proposal weighs the neurons with targets on two cores
-    more = 2 * len(nets.targets) // len(blocks)
-    _, steps = runs_and_steps(len(movable), nets, one_run, STEPS_LEAST, more, len(blocks))
-    if steps == 0:
-        return None
     pinned = [cores[b] for b in sorted(fixed)]
     free = [core for core in usable if core not in set(pinned)]
+    sites = Sites.of(free, sizes.chip)
+    _, steps = runs_and_steps(len(movable), nets, sites, EFFORTS[effort], STEPS_LEAST, len(slices) / len(blocks))
+    if steps == 0:
+        return None
     place = {core: k for k, core in enumerate((*free, *pinned))}
     site = np.array([place[core] for core in cores], np.int64)[of_block]
     parts = _parts(sizes, slices, table, nets, movable, site)
-    board = _Board(parts, Sites.of(free, sizes.chip), tiles_of(pinned, sizes.chip))
+    board = _Board(parts, sites, tiles_of(pinned, sizes.chip))
     is_small = len(blocks) <= FEW or int(parts.needs.needs[0].sum()) <= SMALL
-    best = _Runs(board, steps, seed, new_cores, progress).best(1 if is_small else pairs)
+    best = _Runs(board, steps // SHORTER if is_small else steps, seed, new_cores, progress).best()
     return None if best is None else _as_moved(sizes, cut.on_cores(best), (*free, *pinned))
 
 
@@ -114,14 +107,8 @@ def _nets(table: AxonTable, parts: int) -> Traffic:
     net = np.repeat(np.arange(len(source)), np.diff(ptr))
     on_chip = np.flatnonzero(source != HOST)
     touched = np.unique(np.concatenate((targets, source[on_chip])) * len(source) + np.concatenate((net, on_chip)))
-    starts, nets = _rows(touched // max(len(source), 1), touched % max(len(source), 1), parts)
+    starts, nets = rows_of(touched // max(len(source), 1), touched % max(len(source), 1), parts)
     return Traffic(parts, np.asarray(source, np.int64), np.array(table.spikes_per_step), ptr, targets, starts, nets)
-
-
-def _rows(row: Array, value: Array, rows: int) -> tuple[Array, Array]:
-    """Values of each row, and where they begin."""
-    starts = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=rows)))).astype(np.int64)
-    return starts, value[np.argsort(row, kind="stable")].astype(np.int64)
 
 
 def _parts(
@@ -134,9 +121,8 @@ def _parts(
     words = [0 if limit["synapse_words"] is None else sizes.cost(s.population, s.box).synapse_words for s in slices]
     profile = _numbered([_profiles(sizes, s) for s in slices]) if _has_profiles(sizes) else np.zeros_like(site)
     kind = _numbered([(s.population, *(b - a for a, b in s.box)) for s in slices])
-    fed = _rows(nets.targets, nets.entry_nets(), len(slices))
     needs = np.array([[box_size(s.box) for s in slices], words], np.int64)
-    return Parts(nets, movable, site, PartNeeds(np.array(table.neurons, np.int64), fed, needs, kind, profile, most))
+    return Parts(nets, movable, site, PartNeeds(np.array(table.neurons, np.int64), needs, kind, profile, most))
 
 
 def _numbered(keys: Sequence[object]) -> Array:
@@ -172,7 +158,7 @@ class _Board:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Runs:
-    """Annealing runs from one start. ``steps``: of a run of the first pair."""
+    """Annealing runs of so many ``steps`` from one start."""
 
     board: _Board
     steps: int
@@ -180,28 +166,18 @@ class _Runs:
     new_cores: bool
     progress: Progress
 
-    def best(self, pairs: int) -> Array | None:
-        """The site of each slice in the best state of all runs; None where none is better than the start.
+    def best(self) -> Array | None:
+        """The site of each slice in the best state of both runs; None where none is better than the start.
 
-        Hot runs begin at the start, warm ones at the best state so far. Once a hot run finds nothing, heat only
-        destroys the best state, and the runs after it are warm. Where steps are few, one pair of runs as long as all
-        pairs together finds more than several.
+        A hot run begins at the start, a warm one at the best state so far.
         """
         start, movable = self.board.parts.site, len(self.board.parts.movable)
-        hops, one_pair = self._trees(start)[1], self.steps <= STEPS_FEW * movable
-        longer = [1 + LONGER * (pairs - 1)] if one_pair else [1, *[LONGER] * (pairs - 1)]
-        least, best, heat_pays, runs = 0.0, start, True, 2 * len(longer)
-        for run in range(runs):
-            if run >= 2 and run % 2 == 0 and least > -GAIN * hops:
-                break
-            steps = self.steps * longer[run // 2]
-            is_hot = heat_pays and run % 2 == 0 and steps >= STEPS_HOT * movable
-            tell: Progress = lambda stage, done, run=run: self.progress(stage, (run + (done or 0.0)) / runs)  # noqa: E731
-            change, found = self._annealed(run, start if is_hot else best, steps, HOT if is_hot else WARM, tell)
-            change += 0.0 if is_hot else least
-            heat_pays &= not is_hot or change < least
-            if change < least:
-                least, best = change, found
+        least, best, runs = 0.0, start, (HOT if self.steps >= STEPS_HOT * movable else WARM, WARM)
+        for run, heat in enumerate(runs):
+            tell: Progress = lambda stage, done, run=run: self.progress(stage, (run + (done or 0.0)) / len(runs))  # noqa: E731
+            change, found = self._annealed(run, best, heat, tell)
+            if change < 0.0:
+                least, best = least + change, found
         return best if least < 0.0 else None
 
     def _trees(self, site: Array) -> tuple[Any, float]:
@@ -209,7 +185,7 @@ class _Runs:
         trees = replace(self.board.parts, site=site).on(self.board.sites, *self.board.pinned)
         return trees, float(weighted_sum(self.board.parts.nets.rate, trees.links))
 
-    def _annealed(self, run: int, site: Array, steps: int, heat: float, progress: Progress) -> tuple[float, Array]:
+    def _annealed(self, run: int, site: Array, heat: float, progress: Progress) -> tuple[float, Array]:
         """The change in cost that one run finds from ``site``, and the sites after it."""
         from nirbridge.mapping.placement import part_kernels as kernels
 
@@ -221,7 +197,7 @@ class _Runs:
         state = np.array([np.random.default_rng([self.seed, run]).integers(1, 2**63)], np.uint64)
         heats = unit * np.geomspace(heat, COLD, CHUNKS + 1)
         for k in range(CHUNKS):
-            kernels.anneal(trees, moving, state, steps // CHUNKS, heats[k], heats[k + 1], found)
+            kernels.anneal(trees, moving, state, self.steps // CHUNKS, heats[k], heats[k + 1], found)
             progress("move slices", (k + 1) / CHUNKS)
         return float(trees.tally[kernels.LOWEST]), found
 

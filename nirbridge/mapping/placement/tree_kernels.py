@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from nirbridge.mapping.placement.neuron_kernels import compiled
+from nirbridge.mapping.placement.neuron_kernels import compiled, inlined
 
 NEURONS, WORDS, INPUTS, OUTPUTS = range(4)
 """Rows of ``used`` and ``most``."""
@@ -18,16 +18,22 @@ TOTAL, LOWEST, PEAK = range(3)
 class TreeBoard(NamedTuple):
     """Parts on sites, and nets between them (see ``Traffic``); the host is part -1, at the last place of ``x, y``.
 
-    ``size`` [nets]: neurons of a net. ``fed[fed_ptr[p]:fed_ptr[p + 1]]``: nets with a target in part p; ``nets`` those
-    with its neurons as the source as well. ``movable`` lists the parts that may move. Per part ``x, y`` (its tile),
-    ``site``, ``needs`` [2, parts] (neurons, and most words), ``kind`` (parts that fill a core alike), ``profile``.
-    The parts of a site are a list: ``first`` [sites], ``behind`` and ``ahead`` [parts] (-1: none). Sites of
-    ``sites_of[tile_start[t]:tile_start[t + 1]]``, of tile t = ``grid[x, y]`` (-1: none), may be used; others are
-    pinned. ``links`` [nets] are those of each tree, ``spread`` its cores with targets, ``loads`` [columns, rows, 4] the
-    spikes on each directed link, ``used`` [4, sites] and ``most`` [4] what cores hold and may hold, ``tally`` the
-    change in cost so far, the least of it, and the load of the busiest link.
-    Scratch: ``mark, seen, changed, before, spread_before`` [nets], ``on_site`` [sites], ``clock`` [2], ``column, low,
-    high`` [columns], and ``moves`` [3, parts]: parts of a proposal, from where, to where.
+    ``size`` [nets]: neurons of a net. ``fed[fed_ptr[p]:fed_ptr[p + 1]]``: nets with a target in part p; ``own`` those
+    with its neurons as the source; ``nets`` both. ``movable`` lists the parts that may move. Per part ``x, y`` (its
+    tile), ``site``, ``needs`` [2, parts] (neurons, and most words), ``kind`` (parts that fill a core alike),
+    ``profile``. The parts of a site are a list: ``first`` [sites], ``behind`` and ``ahead`` [parts] (-1: none). Sites
+    of ``sites_of[tile_start[t]:tile_start[t + 1]]``, of tile t = ``grid[x, y]`` (-1: none), may be used; others are
+    pinned.
+    Targets of each net are counted by tile, ``on_tile`` [nets, columns, rows], and by core, ``on_site`` [nets, sites];
+    ``low, high`` [nets, columns] are the rows of its first and last targets of a column (none: low above high) and
+    ``left, right`` [nets] the columns of the first and last. ``links`` [nets] are those of each tree, ``spread`` its
+    cores with targets, ``loads`` [columns, rows, 4] the spikes on each directed link, ``used`` [4, sites] and ``most``
+    [4] what cores hold and may hold, ``tally`` the change in cost so far, the least of it, and the load of the busiest
+    link, ``peak`` that link (column, row, direction).
+    Of a proposal: ``moves`` [3, parts] (parts, from where, to where); ``touched`` nets, ``clock[1]`` of them, whose
+    source or targets move, ``shift`` [nets] of their targets from the tile of its first move to that of the other;
+    ``changed`` nets, whose trees may differ, and their links ``after`` it. ``mark, away`` [nets] are the proposals,
+    ``clock[0]``, that touched a net last, and that moved its source.
     """
 
     source: Any
@@ -39,6 +45,8 @@ class TreeBoard(NamedTuple):
     nets: Any
     fed_ptr: Any
     fed: Any
+    own_ptr: Any
+    own: Any
     movable: Any
     needs: Any
     kind: Any
@@ -54,112 +62,109 @@ class TreeBoard(NamedTuple):
     grid: Any
     tile_start: Any
     sites_of: Any
+    on_tile: Any
+    on_site: Any
+    low: Any
+    high: Any
+    left: Any
+    right: Any
     links: Any
     spread: Any
     loads: Any
     used: Any
     most: Any
     tally: Any
+    peak: Any
     mark: Any
-    seen: Any
+    away: Any
+    touched: Any
+    shift: Any
     changed: Any
-    before: Any
-    spread_before: Any
-    on_site: Any
+    after: Any
     clock: Any
-    column: Any
-    low: Any
-    high: Any
     moves: Any
 
 
-@compiled
-def span(b, net) -> Any:
-    """(first, last) column of a net's tree; ``low`` and ``high`` of these columns are its rows there."""
-    own_x, own_y = b.x[b.source[net]], b.y[b.source[net]]
-    first, last = own_x, own_x
-    for k in range(b.ptr[net], b.ptr[net + 1]):
-        x = b.x[b.targets[k]]
-        first, last = min(first, x), max(last, x)
-    for x in range(first, last + 1):
-        b.low[x] = own_y
-        b.high[x] = own_y
-    for k in range(b.ptr[net], b.ptr[net + 1]):
-        x, y = b.x[b.targets[k]], b.y[b.targets[k]]
-        b.low[x] = min(b.low[x], y)
-        b.high[x] = max(b.high[x], y)
-    return first, last
+@inlined
+def reach(b, net, x, y) -> None:
+    """The first target of a net on a tile."""
+    if b.low[net, x] > b.high[net, x]:
+        b.low[net, x] = b.high[net, x] = y
+        b.left[net] = min(b.left[net], x)
+        b.right[net] = max(b.right[net], x)
+    else:
+        b.low[net, x] = min(b.low[net, x], y)
+        b.high[net, x] = max(b.high[net, x], y)
 
 
-@compiled
-def links_of(b, net) -> int:
-    """Links of a net's tree: along the row of its source, then along the column of each target."""
-    own_x, own_y = b.x[b.source[net]], b.y[b.source[net]]
-    first, last, links = own_x, own_x, 0
-    b.clock[1] += 1
-    for k in range(b.ptr[net], b.ptr[net + 1]):
-        x, y = b.x[b.targets[k]], b.y[b.targets[k]]
-        if b.column[x] != b.clock[1]:
-            b.column[x] = b.clock[1]
-            b.low[x] = b.high[x] = own_y
-            first, last = min(first, x), max(last, x)
-        if y < b.low[x]:
-            links += b.low[x] - y
-            b.low[x] = y
-        elif y > b.high[x]:
-            links += y - b.high[x]
-            b.high[x] = y
-    return links + last - first
+@inlined
+def leave(b, net, x, y) -> None:
+    """No target of a net is on a tile any more; others are elsewhere."""
+    if b.low[net, x] < b.high[net, x]:
+        while b.on_tile[net, x, b.low[net, x]] == 0:
+            b.low[net, x] += 1
+        while b.on_tile[net, x, b.high[net, x]] == 0:
+            b.high[net, x] -= 1
+        return
+    b.low[net, x], b.high[net, x] = 1, 0
+    while b.low[net, b.left[net]] > b.high[net, b.left[net]]:
+        b.left[net] += 1
+    while b.low[net, b.right[net]] > b.high[net, b.right[net]]:
+        b.right[net] -= 1
 
 
-@compiled
+@inlined
+def links_of(b, net, x, y) -> int:
+    """Links of a net's tree from a tile: along its row, then along the column of each target."""
+    links = max(b.right[net], x) - min(b.left[net], x)
+    for column in range(b.left[net], b.right[net] + 1):
+        if b.low[net, column] <= b.high[net, column]:
+            links += max(b.high[net, column], y) - min(b.low[net, column], y)
+    return links
+
+
+@inlined
 def load(b, net, rate) -> None:
     """Add ``rate`` to every link of a net's tree, each in its direction."""
-    first, last = span(b, net)
     own_x, own_y = b.x[b.source[net]], b.y[b.source[net]]
-    for x in range(first, last):
+    for x in range(min(b.left[net], own_x), max(b.right[net], own_x)):
         b.loads[x + (x < own_x), own_y, int(x < own_x)] += rate
-    for x in range(first, last + 1):
-        for y in range(b.low[x], b.high[x]):
-            b.loads[x, y + (y < own_y), 2 + int(y < own_y)] += rate
+    for x in range(b.left[net], b.right[net] + 1):
+        if b.low[net, x] <= b.high[net, x]:
+            for y in range(min(b.low[net, x], own_y), max(b.high[net, x], own_y)):
+                b.loads[x, y + (y < own_y), 2 + int(y < own_y)] += rate
 
 
-@compiled
-def busiest(b) -> float:
-    """Load of the busiest link."""
-    most = 0.0
-    for value in b.loads.flat:
-        most = max(most, value)
-    return most
+@inlined
+def is_on(b, net, x, y, way) -> bool:
+    """True where a net's tree has the link that leaves a tile that way: along x (0: up, 1: down) or y (2, 3)."""
+    own_x, own_y, left, right = b.x[b.source[net]], b.y[b.source[net]], b.left[net], b.right[net]
+    if way < 2:
+        return own_y == y and (own_x <= x < right if way == 0 else left < x <= own_x)
+    low, high = b.low[net, x], b.high[net, x]
+    return low <= high and (own_y <= y < high if way == 2 else low < y <= own_y)
 
 
-@compiled
-def shift(b, count, back) -> None:
-    """Give the parts of ``moves`` the tiles that they go to, or came from; their cores stay as they are."""
-    row = 1 if back else 2
-    for k in range(count):
-        b.x[b.moves[0, k]] = b.site_x[b.moves[row, k]]
-        b.y[b.moves[0, k]] = b.site_y[b.moves[row, k]]
+@inlined
+def busiest(b) -> Any:
+    """(load, (column, row, direction)) of the busiest link."""
+    most, link = 0.0, (0, 0, 0)
+    for x in range(b.loads.shape[0]):
+        for y in range(b.loads.shape[1]):
+            for way in range(4):
+                if b.loads[x, y, way] > most:
+                    most, link = b.loads[x, y, way], (x, y, way)
+    return most, link
 
 
-@compiled
-def settle(b, count, back) -> None:
-    """Take the parts of ``moves`` out of the lists of their cores and into those they go to, or the reverse."""
-    row = 1 if back else 2
-    for k in range(count):
-        part = b.moves[0, k]
-        ahead, behind = b.ahead[part], b.behind[part]
-        if ahead >= 0:
-            b.behind[ahead] = behind
-        else:
-            b.first[b.site[part]] = behind
-        if behind >= 0:
-            b.ahead[behind] = ahead
-    for k in range(count):
-        enter(b, b.moves[0, k], b.moves[row, k])
+@inlined
+def set_peak(b, most, link) -> None:
+    """Note the busiest link and its load."""
+    b.tally[PEAK] = most
+    b.peak[0], b.peak[1], b.peak[2] = link
 
 
-@compiled
+@inlined
 def enter(b, part, site) -> None:
     """Set a part at the head of the list of a core."""
     head = b.first[site]
@@ -169,35 +174,7 @@ def enter(b, part, site) -> None:
         b.ahead[head] = part
 
 
-@compiled
-def cores_of(b, net) -> int:
-    """Cores with targets of a net."""
-    b.clock[0] += 1
-    count = 0
-    for k in range(b.ptr[net], b.ptr[net + 1]):
-        site = b.site[b.targets[k]]
-        if b.on_site[site] != b.clock[0]:
-            b.on_site[site] = b.clock[0]
-            count += 1
-    return count
-
-
-@compiled
-def inputs_of(b, site) -> int:
-    """Neurons with targets on a core."""
-    b.clock[0] += 1
-    count, part = 0, b.first[site]
-    while part >= 0:
-        for k in range(b.fed_ptr[part], b.fed_ptr[part + 1]):
-            net = b.fed[k]
-            if b.seen[net] != b.clock[0]:
-                b.seen[net] = b.clock[0]
-                count += b.size[net]
-        part = b.behind[part]
-    return count
-
-
-@compiled
+@inlined
 def spread_outputs(b, net, sign) -> None:
     """Add the output axons of a net's neurons to their core, or take them off (``sign`` -1)."""
     if b.source[net] >= 0:
@@ -212,42 +189,31 @@ def fill(b) -> None:
         for row in range(2):
             b.used[row, b.site[part]] += b.needs[row, part]
     for net in range(b.source.shape[0]):
-        b.links[net] = links_of(b, net)
+        for k in range(b.ptr[net], b.ptr[net + 1]):
+            place_target(b, net, b.targets[k])
+        b.links[net] = links_of(b, net, b.x[b.source[net]], b.y[b.source[net]])
         load(b, net, b.rate[net])
-        b.spread[net] = cores_of(b, net)
         spread_outputs(b, net, 1)
-    for site in range(b.first.shape[0]):
-        b.used[INPUTS, site] = inputs_of(b, site)
-    b.tally[PEAK] = busiest(b)
+    most, link = busiest(b)
+    set_peak(b, most, link)
 
 
-@compiled
-def retree(b, part, stamp, count) -> Any:
-    """(change, nets): rates times links of the trees of a part that ``stamp`` has not marked, brought up to date."""
-    change = 0.0
-    for k in range(b.net_ptr[part], b.net_ptr[part + 1]):
-        net = b.nets[k]
-        if b.mark[net] == stamp:
-            continue
-        b.mark[net] = stamp
-        b.changed[count] = net
-        b.before[count] = b.links[net]
-        count += 1
-        b.links[net] = links_of(b, net)
-        change += b.rate[net] * (b.links[net] - b.before[count - 1])
-    return change, count
+@inlined
+def place_target(b, net, part) -> None:
+    """Count a target of a net on the core and the tile of its part."""
+    x, y, site = b.x[part], b.y[part], b.site[part]
+    b.on_tile[net, x, y] += 1
+    if b.on_tile[net, x, y] == 1:
+        reach(b, net, x, y)
+    count_on_site(b, net, site, 1)
 
 
-@compiled
-def reload(b, moves, count, back) -> None:
-    """Take the changed nets off the links as they were before the moves and put them on as they are, or the reverse.
-
-    The parts stay where they are after the moves. ``back``: the reverse.
-    """
-    sign = -1.0 if back else 1.0
-    for k in range(count):
-        load(b, b.changed[k], sign * b.rate[b.changed[k]])
-    shift(b, moves, True)
-    for k in range(count):
-        load(b, b.changed[k], -sign * b.rate[b.changed[k]])
-    shift(b, moves, False)
+@inlined
+def count_on_site(b, net, site, more) -> None:
+    """Count more targets of a net on a core, or fewer; its neurons are inputs of the core where it has any."""
+    before = b.on_site[net, site]
+    b.on_site[net, site] = before + more
+    if (before == 0) != (before + more == 0):
+        by = 1 if before == 0 else -1
+        b.spread[net] += by
+        b.used[INPUTS, site] += by * b.size[net]

@@ -11,27 +11,28 @@ from nirbridge.arrays import Array, weighted_sum
 from nirbridge.mapping.mesh import HOST_TILE
 from nirbridge.mapping.placement.board import PlacementBoard, Sites
 from nirbridge.mapping.traffic import Traffic
+from nirbridge.partitioner.cost.axons import HOST
 
 HOT, COLD = 0.5, 0.05
 """First and last temperature, in mean hops of a block."""
 STEPS_LEAST = 400
 """Steps a block: with less none is made, since heat needs time to cool."""
-STEP_ENTRIES = 20
-"""Work of a proposal that weighs no tree, in entries of trees."""
+STEP_NETS = 20
+"""Work of a proposal that weighs no tree, in nets."""
+OF_PARTS, OF_BLOCKS = 1.5, 0.6
+"""Parts that a proposal moves: so many, and so many of each that a block has (seven of ten move up to three parts)."""
+
+COUNTS_MAX = 200_000_000
+"""Counters of targets by tile and core, of two bytes each: beyond, no step is made."""
 
 
 @dataclass(frozen=True, slots=True)
 class TreeBudget:
-    """Work of the annealing of trees: runs, the most steps a part in each, and entries in all runs together.
-
-    ``steps_due``: where ``entries`` do not last for these steps a block, up to ``entries_most`` are taken.
-    """
+    """Work of the annealing of trees: runs, the most steps a part in each, and nets weighed in all runs together."""
 
     runs: int = 0
     steps_per_block: int = 0
-    entries: int = 0
-    steps_due: int = 0
-    entries_most: int = 0
+    nets: int = 0
 
 
 NO_TREES = TreeBudget()
@@ -39,22 +40,26 @@ NO_TREES = TreeBudget()
 
 
 def runs_and_steps(
-    movable: int, nets: Traffic, budget: TreeBudget, least: int = STEPS_LEAST, more: int = 0, blocks: int = 0
+    movable: int,
+    nets: Traffic,
+    sites: Sites,
+    budget: TreeBudget,
+    least: int = STEPS_LEAST,
+    parts_of_block: float = 1.0,
 ) -> tuple[int, int]:
     """Runs, and the steps of each; none where there would be fewer than ``least`` steps for each part that may move.
 
-    Fewer runs in full come before more short ones. ``movable``: the number of these parts, blocks or slices; ``more``:
-    the work of a proposal apart from its trees; ``blocks``: those for which steps are due.
+    Fewer runs in full come before more short ones. ``movable``: the number of these parts, blocks or slices.
     """
-    if budget.runs == 0 or movable < 2 or len(nets.source) == 0:
+    tiles = (int(sites.x.max(initial=0)) + 1) * (int(sites.y.max(initial=0)) + 1)
+    counts = len(nets.source) * (tiles + len(sites.x))
+    if budget.runs == 0 or movable < 2 or not 0 < counts <= COUNTS_MAX:
         return 0, 0
-    entries = np.bincount(nets.entry_nets(), minlength=len(nets.source)) + 4
-    step = STEP_ENTRIES + more + 2 * int(entries[nets.nets].sum()) // nets.blocks
-    due = min(budget.steps_due * blocks, budget.entries_most // step)
-    steps = min(max(budget.entries // step, due), budget.steps_per_block * movable)
+    step = STEP_NETS + int((OF_PARTS + OF_BLOCKS * parts_of_block) * len(nets.nets) / nets.blocks)
+    steps = min(budget.nets // step, budget.steps_per_block * movable)
     if steps < least * movable:
         return 0, 0
-    return min(budget.runs, max(budget.entries // step // steps, 1)), steps
+    return min(budget.runs, budget.nets // step // steps), steps
 
 
 def annealed_trees(board: PlacementBoard, nets: Traffic, rng: np.random.Generator, steps: int) -> PlacementBoard | None:
@@ -90,13 +95,12 @@ def tree_board(board: PlacementBoard, nets: Traffic) -> Any:
 class PartNeeds:
     """What single parts take of a core.
 
-    ``size`` [nets]: neurons of each net; ``fed``: the nets with targets in each part, as (starts, nets); ``needs`` [2,
-    parts]: neurons and, at most, words; ``kind`` [parts]: equal numbers for slices that fill a core alike; ``profile``
-    [parts]: for those of the same profiles; ``most`` [4]: neurons, words, input and output axons that a core may hold.
+    ``size`` [nets]: neurons of each net; ``needs`` [2, parts]: neurons and, at most, words; ``kind`` [parts]: equal
+    numbers for slices that fill a core alike; ``profile`` [parts]: for those of the same profiles; ``most`` [4]:
+    neurons, words, input and output axons that a core may hold.
     """
 
     size: Array
-    fed: tuple[Array, Array]
     needs: Array
     kind: Array
     profile: Array
@@ -106,10 +110,8 @@ class PartNeeds:
     def none(cls, parts: int, nets: int) -> PartNeeds:
         """Of whole blocks, which are within all limits wherever they are."""
         nothing = np.zeros(parts, np.int64)
-        fed = np.zeros(parts + 1, np.int64), np.zeros(0, np.int64)
-        return cls(
-            np.zeros(nets, np.int64), fed, np.zeros((2, parts), np.int64), nothing, nothing, np.zeros(4, np.int64)
-        )
+        nothing_of_core = np.zeros((2, parts), np.int64), nothing, nothing, np.zeros(4, np.int64)
+        return cls(np.zeros(nets, np.int64), *nothing_of_core)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,21 +127,23 @@ class Parts:
         """The compiled board on some sites, and those of pinned parts behind them (columns and rows of their tiles)."""
         from nirbridge.mapping.placement import tree_kernels as kernels
 
-        nets, own, parts, rate = self.nets, self.needs, self.nets.blocks, np.asarray(self.nets.rate, np.float64)
+        nets, own, parts, count = self.nets, self.needs, self.nets.blocks, len(self.nets.source)
+        rate = np.asarray(self.nets.rate, np.float64)
         x, y = np.append(sites.x, pinned_x), np.append(sites.y, pinned_y)
         extent = (int(x.max(initial=0)) + 1, int(y.max(initial=0)) + 1)
+        fed, owned = rows_of(nets.targets, nets.entry_nets(), parts), _owned(nets)
         arrays: tuple[Array, ...] = (
-            *(nets.source, rate, own.size, nets.ptr, nets.targets, nets.net_ptr, nets.nets, *own.fed),
+            *(nets.source, rate, own.size, nets.ptr, nets.targets, nets.net_ptr, nets.nets, *fed, *owned),
             *(self.movable, own.needs, own.kind, own.profile),
             *(np.append(x[self.site], HOST_TILE[0]), np.append(y[self.site], HOST_TILE[1]), self.site.copy()),
             *(np.full(len(x), -1, np.int64), *np.full((2, parts), -1, np.int64), x, y),
             *_tiles(sites, extent),
-            *np.zeros((2, len(nets.source)), np.int64),
-            *(np.zeros((*extent, 4)), np.zeros((4, len(x)), np.int64), own.most, np.zeros(3)),
-            *np.zeros((5, len(nets.source)), np.int64),
-            *(np.zeros(len(x), np.int64), np.zeros(2, np.int64)),
-            *np.zeros((3, extent[0]), np.int64),
-            np.zeros((3, parts), np.int64),
+            *(np.zeros((count, *extent), np.int16), np.zeros((count, len(x)), np.int16)),
+            *(np.ones((count, extent[0]), np.int16), np.zeros((count, extent[0]), np.int16)),
+            *(np.full(count, extent[0], np.int64), np.full(count, -1, np.int64), *np.zeros((2, count), np.int64)),
+            *(np.zeros((*extent, 4)), np.zeros((4, len(x)), np.int64), own.most, np.zeros(3), np.zeros(3, np.int64)),
+            *np.zeros((6, count), np.int64),
+            *(np.zeros(2, np.int64), np.zeros((3, parts), np.int64)),
         )
         # compiled code is for one kind of arrays: those that are read-only would compile all of it again
         board = kernels.TreeBoard._make(a if a.flags.writeable else a.copy() for a in arrays)
@@ -154,3 +158,15 @@ def _tiles(sites: Sites, extent: tuple[int, int]) -> tuple[Array, Array, Array]:
     grid[sites.x[first], sites.y[first]] = tiles
     starts = np.concatenate(([0], np.cumsum(np.bincount(sites.tile))))
     return grid, starts, np.argsort(sites.tile, kind="stable")
+
+
+def rows_of(row: Array, value: Array, rows: int) -> tuple[Array, Array]:
+    """Where the values of each row begin, and the values, row by row."""
+    starts = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=rows)))).astype(np.int64)
+    return starts, value[np.argsort(row, kind="stable")].astype(np.int64)
+
+
+def _owned(nets: Traffic) -> tuple[Array, Array]:
+    """The nets whose source is each part."""
+    net = np.flatnonzero(nets.source != HOST)
+    return rows_of(nets.source[net], net, nets.blocks)

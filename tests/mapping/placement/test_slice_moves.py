@@ -99,7 +99,8 @@ def test_sums_kept_are_those_of_a_fresh_board_and_of_the_checker(which: int) -> 
     kernels.anneal(board, kernels.NEW_CORES, np.array([7 + which], np.uint64), 3000, 1.0, 0.3, best)
     assert np.count_nonzero(board.site != before) > 5
     fresh = board_on(replace(parts, site=board.site.copy()), sizes)
-    for name in ("links", "spread", "used", "x", "y", "site"):
+    counts = ("on_tile", "on_site", "low", "high", "left", "right")
+    for name in ("links", "spread", "used", "x", "y", "site", *counts):
         assert np.array_equal(getattr(board, name), getattr(fresh, name)), name
     assert np.allclose(board.loads, fresh.loads)
     found = as_blocks(sizes, slices, board.site)
@@ -282,27 +283,27 @@ def test_progress_is_told_run_by_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "runs"),
+    ("steps", "runs", "few"),
     [
-        (1_250, [(5_000, moves.HOT), (5_000, moves.WARM)]),
-        (100, [(400, moves.WARM), (400, moves.WARM)]),
-        (1_251, [(1_251, moves.HOT), (1_251, moves.WARM), (3_753, moves.HOT), (3_753, moves.WARM)]),
+        (2_000, [(2_000, moves.HOT), (2_000, moves.WARM)], 0),
+        (400, [(400, moves.WARM), (400, moves.WARM)], 0),
+        (2_000, [(500, moves.HOT), (500, moves.WARM)], 100),
     ],
 )
-def test_few_steps_are_made_in_one_long_pair_of_runs(
-    steps: int, runs: list[tuple[int, float]], monkeypatch: pytest.MonkeyPatch
+def test_a_hot_and_a_warm_run_that_small_networks_have_shorter(
+    steps: int, runs: list[tuple[int, float]], few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[int, float]] = []
 
-    def annealed(self: Any, run: int, site: Any, made: int, heat: float, progress: Any) -> tuple[float, Any]:
-        asked.append((made // len(self.board.parts.movable), heat))
-        return -1e9, site
+    def annealed(self: Any, run: int, site: Any, heat: float, progress: Any) -> tuple[float, Any]:
+        asked.append((self.steps // len(self.board.parts.movable), heat))
+        return -1.0, site
 
     sizes, blocks = cut(recurrent(1), CHIPS[0], 1)
     monkeypatch.setattr(moves, "runs_and_steps", lambda movable, *_: (1, steps * movable))
     monkeypatch.setattr(moves._Runs, "_annealed", annealed)
-    for name in ("FEW", "SMALL"):
-        monkeypatch.setattr(moves, name, 0)
+    monkeypatch.setattr(moves, "FEW", few)
+    monkeypatch.setattr(moves, "SMALL", 0)
     usable = cores_of(sizes.chip)
     moves.move_slices(sizes, blocks, usable[: len(blocks)], RATES, usable)
     assert asked == runs
