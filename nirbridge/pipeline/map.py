@@ -221,7 +221,7 @@ def _completed(draft: MappedNetwork, hops: float, progress: Progress) -> MappedN
 
     ``hops``: its multicast hops, for a tight bound; 0: a quick one will do.
     """
-    from nirbridge.mapping.traffic_bound import traffic_lower_bound
+    from nirbridge.mapping.bounds.traffic_bound import traffic_lower_bound
     from nirbridge.partitioner.cost.sizing import cost_model
     from nirbridge.partitioner.ordering import ordered_network
 

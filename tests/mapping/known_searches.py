@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from nirbridge.chips.model import Chip, CoreId, EnergyFigures, TimeFigures
+from nirbridge.mapping.bounds.traffic_bound import traffic_lower_bound
 from nirbridge.mapping.cost import costs
 from nirbridge.mapping.placement.anneal import anneal, block_costs, pairwise_cost, step_work
 from nirbridge.mapping.placement.board import PlacementBoard, Sites
@@ -20,7 +21,6 @@ from nirbridge.mapping.placement.place import place
 from nirbridge.mapping.placement.refine import exact_cost, refine
 from nirbridge.mapping.placement.starts import columns_snake, greedy, hilbert, in_order, place_random, row_major, snake
 from nirbridge.mapping.traffic import pairwise_pulls, traffic
-from nirbridge.mapping.traffic_bound import traffic_lower_bound
 from nirbridge.partitioner.cost.axons import HOST
 from tests.mapping.tables import Group, chip, cores_in_rows, table
 

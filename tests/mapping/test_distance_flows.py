@@ -11,13 +11,13 @@ from scipy.sparse.csgraph import dijkstra
 
 from benchmarks.chains import chain, measure
 from nirbridge.chips.model import CoreId
-from nirbridge.mapping import distance_flows
-from nirbridge.mapping import tile_bound as module
-from nirbridge.mapping.distance_flows import Flows
-from nirbridge.mapping.tile_bound import tile_bound
-from nirbridge.mapping.tile_nets import TouchingNets
+from nirbridge.mapping.bounds import distance_flows
+from nirbridge.mapping.bounds import tile_bound as module
+from nirbridge.mapping.bounds.distance_flows import Flows
+from nirbridge.mapping.bounds.tile_bound import tile_bound
+from nirbridge.mapping.bounds.tile_nets import TouchingNets
+from nirbridge.mapping.bounds.traffic_bound import traffic_lower_bound
 from nirbridge.mapping.traffic import traffic
-from nirbridge.mapping.traffic_bound import traffic_lower_bound
 from tests.mapping.tables import Group, chip, hops_by_hand, table
 from tests.mapping.test_tile_bound import random_groups
 
@@ -94,22 +94,30 @@ def test_flows_take_no_more_than_the_rates_and_pay_for_distances() -> None:
         assert parts @ np.array(length, float) >= paid
 
 
-def test_ways_and_their_use_are_those_of_shortest_paths() -> None:
+@pytest.mark.parametrize("inputs", [0, 4])
+def test_ways_and_their_use_are_those_of_shortest_paths(inputs: int) -> None:
     rng, blocks = np.random.default_rng(4), 9
     groups: list[Group] = [(b, 1.0, rng.permutation(blocks)[:3].tolist()) for b in range(blocks)] * 2
+    groups += [(-1, 1.0, rng.permutation(blocks)[:2].tolist()) for _ in range(inputs)]
     nets = TouchingNets.of_traffic(traffic(table(groups), blocks))
     flows = Flows.between(nets, 1, (3, 3))
     assert flows is not None
     assert flows.numbers.tolist() == list(range(len(nets.rate)))
     length = rng.random(len(flows.numbers)) + 0.1
-    total, use = flows._ways(length)
-    nearest = np.full((blocks, blocks), np.inf)
-    for own, links in zip(np.split(nets.ends, nets.ptr[1:-1]), length, strict=True):
+    found, size = flows._ways(length), blocks + (inputs > 0)
+    assert flows.has_host == (inputs > 0)
+    nearest = np.full((size, size), np.inf)
+    own_ends = nets.with_host()
+    for own, links in zip(np.split(own_ends.ends, own_ends.ptr[1:-1]), length, strict=True):
         for a, b in itertools.permutations(own.tolist(), 2):
             nearest[a, b] = min(nearest[a, b], links)
     ways = dijkstra(csr_array(np.where(np.isfinite(nearest), nearest, 0.0)))
-    assert total == pytest.approx(ways.sum() / 2)
-    assert use @ length == pytest.approx(ways.sum(axis=1) / 2)
+    between, from_host = ways[:blocks, :blocks], ways[blocks:, :blocks].ravel()
+    assert found.pairs == pytest.approx(between.sum() / 2)
+    assert found.trees @ length == pytest.approx(between.sum(axis=1) / 2)
+    assert found.host == pytest.approx(from_host.sum())
+    assert found.from_host @ length == pytest.approx(from_host)
+    assert found.use(3.0) @ length == pytest.approx(found.length(3.0)) == found.pairs + 3.0 * found.host
 
 
 def test_nets_that_are_all_too_much_work_leave_no_flows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from nirbridge.mapping import distances
-from nirbridge.mapping.distances import least_distances
+from nirbridge.mapping.bounds import distances
+from nirbridge.mapping.bounds.distances import least_distances
 
 
 def all_pairs(places: tuple[tuple[int, int], ...]) -> int:

@@ -12,10 +12,10 @@ from scipy.optimize import linprog
 from benchmarks.nets import Conv, feedforward, mixed
 from nirbridge.chips import read_chip
 from nirbridge.chips.model import CoreId
-from nirbridge.mapping import tile_bound as module
-from nirbridge.mapping import tile_program
-from nirbridge.mapping.tile_bound import tile_bound
-from nirbridge.mapping.tile_sets import count_sets
+from nirbridge.mapping.bounds import tile_bound as module
+from nirbridge.mapping.bounds import tile_program
+from nirbridge.mapping.bounds.tile_bound import tile_bound
+from nirbridge.mapping.bounds.tile_sets import count_sets
 from nirbridge.mapping.traffic import traffic
 from nirbridge.network.nir.from_nir import from_nir
 from nirbridge.partitioner import PartitionOptions, partition

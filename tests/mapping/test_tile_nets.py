@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nirbridge.mapping.tile_nets import TouchingNets
+from nirbridge.mapping.bounds.tile_nets import TouchingNets
 from nirbridge.mapping.traffic import traffic
 from nirbridge.partitioner.cost.axons import HOST
 from tests.mapping.tables import Group, table

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from nirbridge.mapping import tile_sets
-from nirbridge.mapping.tile_sets import Coverage, chunks, count_sets, members, sums
+from nirbridge.mapping.bounds import tile_sets
+from nirbridge.mapping.bounds.tile_sets import Coverage, chunks, count_sets, members, sums
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5])

@@ -22,6 +22,7 @@ import numpy as np
 from nirbridge.arrays import Array, weighted_sum
 from nirbridge.chips.boards import board_tiles
 from nirbridge.chips.model import SYNAPSE_KINDS, Chip, CoreId, SynapseKind
+from nirbridge.mapping.bounds.traffic_bound import traffic_lower_bound
 from nirbridge.mapping.cost.figures import (
     ENERGY_FIGURES,
     STAND_INS,
@@ -37,7 +38,6 @@ from nirbridge.mapping.cost.time import time_kinds
 from nirbridge.mapping.model import MapCosts
 from nirbridge.mapping.route import Routes, link_loads, routes, tree_hops
 from nirbridge.mapping.traffic import Traffic
-from nirbridge.mapping.traffic_bound import traffic_lower_bound
 from nirbridge.partitioner.cost.axons import HOST, AxonTable
 
 

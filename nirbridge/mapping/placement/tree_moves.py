@@ -28,11 +28,16 @@ COUNTS_MAX = 200_000_000
 
 @dataclass(frozen=True, slots=True)
 class TreeBudget:
-    """Work of the annealing of trees: runs, the most steps a part in each, and nets weighed in all runs together."""
+    """Work of the annealing of trees: runs, the most steps a part in each, and nets weighed in all runs together.
+
+    ``steps_due``: where ``nets`` do not last for these steps a part, up to ``nets_most`` are taken.
+    """
 
     runs: int = 0
     steps_per_block: int = 0
     nets: int = 0
+    steps_due: int = 0
+    nets_most: int = 0
 
 
 NO_TREES = TreeBudget()
@@ -56,10 +61,11 @@ def runs_and_steps(
     if budget.runs == 0 or movable < 2 or not 0 < counts <= COUNTS_MAX:
         return 0, 0
     step = STEP_NETS + int((OF_PARTS + OF_BLOCKS * parts_of_block) * len(nets.nets) / nets.blocks)
-    steps = min(budget.nets // step, budget.steps_per_block * movable)
+    due = min(budget.steps_due * movable, budget.nets_most // step)
+    steps = min(max(budget.nets // step, due), budget.steps_per_block * movable)
     if steps < least * movable:
         return 0, 0
-    return min(budget.runs, budget.nets // step // steps), steps
+    return min(budget.runs, max(budget.nets // step // steps, 1)), steps
 
 
 def annealed_trees(board: PlacementBoard, nets: Traffic, rng: np.random.Generator, steps: int) -> PlacementBoard | None:

@@ -159,6 +159,11 @@ def test_runs_and_steps_of_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     longer = tree_moves.STEP_NETS + int((tree_moves.OF_PARTS + 5 * tree_moves.OF_BLOCKS) * len(nets.nets) / 24)
     assert runs_and_steps(24, nets, sites, TreeBudget(1, 1_000, 9_600 * longer), parts_of_block=5) == (1, 9_600)
     assert runs_and_steps(1, traffic(table([]), 1), sites, TreeBudget(2, 1_000, 10**9)) == (0, 0)
+    due = TreeBudget(1, 1_000, 9_600 * step, 600, 20_000 * step)
+    assert runs_and_steps(24, nets, sites, due) == (1, 14_400)
+    assert runs_and_steps(24, nets, sites, TreeBudget(1, 1_000, 9_600 * step, 600, 12_000 * step)) == (1, 12_000)
+    assert runs_and_steps(24, nets, sites, TreeBudget(1, 500, 9_600 * step, 600, 20_000 * step)) == (1, 12_000)
+    assert runs_and_steps(24, nets, sites, TreeBudget(1, 1_000, 20_000 * step, 600, 10_000 * step)) == (1, 20_000)
     # 12 tiles of two cores each
     monkeypatch.setattr(tree_moves, "COUNTS_MAX", len(nets.source) * (12 + 24))
     assert runs_and_steps(24, nets, sites, TreeBudget(2, 1_000, 10**9)) == (2, 24_000)

@@ -9,7 +9,7 @@ from math import comb
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.mapping.tile_sets import count_sets
+from nirbridge.mapping.bounds.tile_sets import count_sets
 from nirbridge.mapping.traffic import Traffic, alike, gather
 from nirbridge.partitioner.cost.axons import HOST
 
@@ -46,6 +46,12 @@ class TouchingNets:
         entries, counts = gather(self.ptr, nets)
         ptr = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
         return TouchingNets(self.blocks, ptr, self.ends[entries], self.rate[nets], self.is_host[nets])
+
+    def with_host(self) -> TouchingNets:
+        """The host as a block more, the last one, that its nets touch."""
+        at = self.ptr[1:][self.is_host]
+        ptr = self.ptr + np.concatenate(([0], np.cumsum(self.is_host)))
+        return TouchingNets(self.blocks + 1, ptr, np.insert(self.ends, at, self.blocks), self.rate, self.is_host)
 
     def paying(self, rate: Array) -> TouchingNets:
         """Those that have a rate here, with that rate."""

@@ -23,8 +23,8 @@ import numpy as np
 from scipy import sparse
 
 from nirbridge.arrays import Array
-from nirbridge.mapping.tile_nets import TouchingNets
-from nirbridge.mapping.tile_sets import Coverage, chunks, members, sums
+from nirbridge.mapping.bounds.tile_nets import TouchingNets
+from nirbridge.mapping.bounds.tile_sets import Coverage, chunks, members, sums
 
 ROWS_MORE = 8
 """Rows added in each round for each last block of a set, each size and each kind of tile."""

@@ -1,10 +1,9 @@
 """A lower bound on multicast hops over all placements: by the tiles that nets touch, and by distances between blocks.
 
-``tile_program`` counts a link for each tile of a net but one, wherever the tiles are. ``host_rings`` adds links of the
-host's nets to tiles without a target. ``distance_flows`` counts links between blocks, however many are on a tile. All
-hold for any rates, so for any split of the rates the sum is a bound. The tiling that the program finds says how much a
-net brings there; rings, and then flows in turns, take the rates that bring more with them, and the program is solved
-again for the rest.
+``tile_program`` counts a link for each tile of a net but one, wherever the tiles are. ``distance_flows`` counts links
+between blocks, and from the host to blocks, however many are on a tile. Both hold for any rates, so for any split of
+the rates the sum is a bound. The tiling that the program finds says how much a net brings there; flows, in turns, take
+the rates that bring more with them, and the program is solved again for the rest.
 
 More blocks than ``SETS_MAX`` allows are cut into windows for the program, with each net in the window of most of its
 ends: a net touches no fewer tiles than some of its blocks do. Nets that take most work for their rate are left out
@@ -21,10 +20,9 @@ from scipy import sparse
 
 from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
-from nirbridge.mapping.distance_flows import Flows
-from nirbridge.mapping.host_rings import Rings
-from nirbridge.mapping.tile_nets import TouchingNets
-from nirbridge.mapping.tile_program import Rows, incidence, tiling
+from nirbridge.mapping.bounds.distance_flows import Flows
+from nirbridge.mapping.bounds.tile_nets import TouchingNets
+from nirbridge.mapping.bounds.tile_program import Rows, incidence, tiling
 from nirbridge.mapping.traffic import Traffic
 
 SETS_MAX = 110_000_000
@@ -34,8 +32,8 @@ WORK_MAX = 200_000_000
 of blocks of one net, over all nets."""
 TURNS = 3
 """Splits of the rates that are tried: more of them gained less than 1 %."""
-TILES, RINGS = 0.15, 0.5
-"""Parts of the time after which the first tiling and the rings are done, about."""
+TILES = 0.1
+"""Part of the time after which the first tiling is done, about."""
 
 
 def tile_bound(
@@ -64,40 +62,20 @@ def tile_bound(
     if extent is None or tiled.bound >= enough:
         return tiled.bound
     progress("bounds", TILES)
-    rate, of_rings, tiled = _with_rings(windows, tiled, Rings.around(windows.nets, per_tile, extent), enough)
-    progress("bounds", RINGS)
-    flows = Flows.between(windows.nets, per_tile, extent) if tiled.bound + of_rings < enough else None
-    return of_rings + (tiled.bound if flows is None else _with_distances(windows, rate, tiled, flows, progress))
+    flows = Flows.between(windows.nets, per_tile, extent)
+    return tiled.bound if flows is None else _with_distances(windows, tiled, flows, progress)
 
 
-def _with_rings(windows: _Windows, found: _Tiled, rings: Rings | None, enough: float) -> tuple[Array, float, _Tiled]:
-    """(rates [nets] that rings leave to the tiles, the bound by rings, the tiling for these rates): the best split.
-
-    Tried are one where no part pays for whole trees and, if that is not enough, one by the tiles of ``found``.
-    """
-    rate = windows.nets.rate
-    best = rate, 0.0, found
-    if rings is None:
-        return best
-    for covered in (None, found.covered):
-        parts, paid = rings.best(covered)
-        left = windows.tiled(rate - parts, found.rows) if parts.any() else found
-        best = max(best, (rate - parts, paid, left), key=lambda split: split[1] + split[2].bound)
-        if best[1] + best[2].bound >= enough:
-            break
-    return best
-
-
-def _with_distances(windows: _Windows, rate: Array, found: _Tiled, flows: Flows, progress: Progress) -> float:
+def _with_distances(windows: _Windows, found: _Tiled, flows: Flows, progress: Progress) -> float:
     """The best bound of some splits of the rates, the first of which leaves all to the tiles."""
     best, covered = found.bound, found.covered
     for turn in range(TURNS):
         parts, paid = flows.best(covered)
         if paid <= 0:
             break
-        found = windows.tiled(rate - parts, found.rows)
+        found = windows.tiled(windows.nets.rate - parts, found.rows)
         best, covered = max(best, found.bound + paid), (covered + found.covered) / 2
-        progress("bounds", RINGS + (1 - RINGS) * (turn + 1) / TURNS)
+        progress("bounds", TILES + (1 - TILES) * (turn + 1) / TURNS)
     return best
 
 

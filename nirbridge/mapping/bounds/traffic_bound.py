@@ -18,11 +18,9 @@ Pairs with the host are charged to the host.
    With rates, the nets of rate x or more for every x from 0 up, added up (an integral over x).
 5. *Sets.* A net on t tiles needs t - 1 links, from the host t where none of them is the host's, and tiles part the
    blocks into sets of at most c (``tile_bound``).
-6. *Rings.* A net of the host needs a link more for each ring of tiles around the host's tile that has none of its
-   targets, up to the farthest one, and few blocks fit in the near rings (``host_rings``).
-7. *Distances.* The distances between all pairs of n blocks sum to no less than those of the most compact shape, and a
-   tree has all links between any two of its blocks (``distance_flows``). Facts 6 and 7 are used with fact 5, where hops
-   are given.
+6. *Distances.* The distances between all pairs of n blocks sum to no less than those of the most compact shape, few
+   blocks fit near the host's tile, and a tree has all links between any two of its blocks, or between the host's tile
+   and any of them (``distance_flows``). This is used with fact 5, where hops are given.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array, weighted_sum
 from nirbridge.chips.boards import board_tiles
 from nirbridge.chips.model import Chip
-from nirbridge.mapping.tile_bound import tile_bound
+from nirbridge.mapping.bounds.tile_bound import tile_bound
 from nirbridge.mapping.traffic import Traffic, distinct_pairs, traffic
 from nirbridge.partitioner.cost.axons import HOST, AxonTable
 
@@ -60,8 +58,7 @@ def traffic_lower_bound(
 
     It bounds ``MapCosts.multicast_hops_per_step`` for the given blocks, not over other partitions; it holds with any
     dead cores or pins. ``nets``: those of the table, where they are known. ``hops``: of a placement; where they are
-    more than ``TIGHT`` times facts 1 to 5, rings and distances count, too: some 5 s for a hundred blocks, minutes for
-    hundreds.
+    more than ``TIGHT`` times facts 1 to 5, distances count, too: some 5 s for a hundred blocks, minutes for hundreds.
     """
     nets = traffic(axons, blocks) if nets is None else nets
     if len(nets.source) == 0:

@@ -17,6 +17,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from nirbridge.arrays import Array
+
 ROWS_LISTED, TILES_LISTED, TILES_LISTED_IN_ROWS = 4, 24, 64
 """Most tiles of which all columns are looked at: 24, or 64 in meshes of up to 4 rows, some 2,000 ways."""
 
@@ -35,6 +37,13 @@ def least_distances(blocks: int, per_tile: int, extent: tuple[int, int]) -> floa
     # of c blocks on a tile r are a share r / c of the mean of none and all
     part = more / per_tile
     return per_tile**2 * ((1 - part) * full + (part * _least_of_tiles(tiles + 1, rows, columns) if more else 0.0))
+
+
+def beyond_rings(blocks: int, per_tile: int, extent: tuple[int, int]) -> Array:
+    """How many of ``blocks`` blocks are at least 1, 2, ... links away from the host's tile in any placement [rings]."""
+    links = np.add.outer(np.arange(extent[0]), np.arange(extent[1])).ravel()
+    beyond = blocks - per_tile * np.cumsum(np.bincount(links))
+    return beyond[beyond > 0]
 
 
 def _least_of_tiles(tiles: int, rows: int, columns: int) -> int:

@@ -1,0 +1,1 @@
+"""Lower bounds on the hops of any placement of given blocks."""
