@@ -19,7 +19,7 @@ export NIRBRIDGE_CACHE := $(CURDIR)/$(VENV)/cache
 unexport PYTHONPATH
 unexport PYTHONHOME
 
-.PHONY: help tools demo test test-slow test-stack docs wheel mutants fuzz check format clean
+.PHONY: help tools demo test test-slow test-stack docs wheel mutants fuzz check format kernels clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -71,7 +71,10 @@ format: $(VENV)/.dev ## format the code and fix what can be fixed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-clean: ## remove the environment and caches
+kernels: ## remove compiled kernels: numba does not see an edit of a function that another file calls
+	find nirbridge -name '*.nb[ci]' -delete
+
+clean: kernels ## remove the environment and caches
 	rm -rf $(VENV) $(STACK) .pytest_cache .ruff_cache .hypothesis *.egg-info build dist
 
 $(VENV)/.made $(STACK)/.made:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from nirbridge.chips.model import CoreId
+from nirbridge.mapping.bounds import distance_flows
 from nirbridge.mapping.bounds.distance_flows import Flows
 from nirbridge.mapping.bounds.distances import beyond_rings
 from nirbridge.mapping.bounds.tile_bound import tile_bound
@@ -116,3 +117,23 @@ def test_parts_of_rates_take_what_is_paid_in_any_placement(seed: int) -> None:
             for g, (source, part) in enumerate(zip(on_mesh.source, parts, strict=True))
         ]
         assert hops_by_hand(taken, cores, chip(*shape)) >= paid
+
+
+def test_large_boards_have_no_flows_from_the_host_and_few_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = from_host_on(np.random.default_rng(2), 5)
+    whole = flows_of(groups, 5, (5, 1, 1))
+    assert whole.has_host
+    paid = whole.best(np.zeros(whole.count))[1]
+    monkeypatch.setattr(distance_flows, "TREES_MAX", 1)
+    few = whole.best(np.zeros(whole.count))[1]
+    assert 0.0 < few <= paid * (1 + 1e-6)
+    rings = len(beyond_rings(5, 1, (5, 1)))
+    monkeypatch.setattr(distance_flows, "HOST_MAX", 5 * rings)
+    assert flows_of(groups, 5, (5, 1, 1)).has_host
+    monkeypatch.setattr(distance_flows, "HOST_MAX", 5 * rings - 1)
+    without = Flows.between(TouchingNets.of_traffic(nets([*groups, (4, 1.0, [0])], 5)), 1, (5, 1))
+    assert without is not None
+    assert not without.has_host
+    assert tile_bound(nets([*groups, (4, 1.0, [0])], 5), 1, (5, 1)) <= least_hops(
+        [*groups, (4, 1.0, [0])], 5, (5, 1, 1)
+    )

@@ -33,8 +33,11 @@ PAIRS_MAX, WORK_MAX, BLOCKS_MAX = 10_000_000, 110_000_000, 1_300
 """Pairs of blocks of all nets, blocks times the different ones of these, and blocks: beyond, no flows are searched."""
 TINY = 1e-9
 """Nets whose rate is at most this part of the largest rate carry no flow."""
-ITERATIONS, KEPT = 60, 12
-"""Iterations of the search for lengths, and how many of the last ones give ways to the program."""
+HOST_MAX = 30_000
+"""Blocks times rings of tiles around the host's tile that they need: beyond, no flows go from the host."""
+ITERATIONS, KEPT, TREES_MAX = 60, 12, 9_000
+"""Iterations of a search for lengths (half of them in each of several), how many of the last ones give ways to the
+program, and the most trees that these may be together; two are kept in any case."""
 SCALINGS, CLOSE = 3, 0.02
 """Times that lengths are scaled in an iteration, at most, and how close to the least sum the ways then are."""
 SHORT, LONG, AVERAGED = 0.3, 3.0, 0.3
@@ -71,7 +74,9 @@ class Flows:
         """
         from scipy.sparse.csgraph import connected_components
 
-        numbers = np.flatnonzero(nets.rate > TINY * nets.rate.max(initial=0.0))
+        with_host = nets.blocks * len(beyond_rings(nets.blocks, per_tile, extent)) <= HOST_MAX
+        carry = (nets.rate > TINY * nets.rate.max(initial=0.0)) & (with_host | ~nets.is_host)
+        numbers = np.flatnonzero(carry)
         inner = nets.with_host().some(numbers)
         if len(numbers) == 0 or int((inner.degrees * (inner.degrees - 1) // 2).sum()) > PAIRS_MAX:
             return None
@@ -102,8 +107,10 @@ class Flows:
         """(parts of the rates [nets], the bound on their hops), where tiles give as many links of each net [nets]."""
         parts, paid = np.zeros(self.count), 0.0
         own, found = covered[self.numbers], list[Ways]()
-        for host in OF_HOST if self.has_host else OF_HOST[:1]:
-            found += self._found(own, host * self.least / float(self.beyond.sum()) if self.has_host else 0.0)
+        searches = OF_HOST if self.has_host else OF_HOST[:1]
+        kept = max(min(KEPT, TREES_MAX // (len(searches) * self.blocks)), 2)
+        for host in searches:
+            found += self._found(own, host * self.least / max(float(self.beyond.sum()), 1.0))[-kept:]
         if found:
             parts[self.numbers], paid = best_flows(found, self.rate, own, self.least, self.beyond)
         return parts, paid

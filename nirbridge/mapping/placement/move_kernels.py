@@ -1,6 +1,6 @@
-"""Proposals that move parts between two tiles: the links of all trees that they change, and trees made anew (compiled).
+"""Proposals that move parts between two tiles: links of the trees that they change, and the changes (compiled).
 
-Numba, extra ``fast``. Nothing but scratch is written before a proposal is made.
+Numba, extra ``fast``. A proposal that is weighed leaves the board as it was.
 """
 
 from __future__ import annotations

@@ -67,7 +67,8 @@ class NeuronBoard(NamedTuple):
 def compiled(function: Callable[..., Any], **options: Any) -> Any:
     """``numba.njit`` with a cache on disk where one can be written; no function makes an array.
 
-    So none counts references to those of the board, which would cost more than the moves do.
+    So none counts references to those of the board, which would cost more than the moves do. Numba compiles a function
+    again where its own file has changed, not where that of a function it calls has: after an edit, ``make kernels``.
     """
     options = {"error_model": "numpy", "_nrt": False, **options}
     try:

@@ -1,8 +1,8 @@
 """Compiled annealing of blocks and slices on cores by exact multicast trees (numba, extra ``fast``).
 
 A proposal moves a block to another tile or swaps it with one there, swaps two tiles, or takes single parts from core to
-core, and weighs the trees of all nets of these parts anew; link loads are brought up to date where the hops alone leave
-a chance. Random numbers are those of ``neuron_kernels``, so that a seed gives the same moves with any version.
+core. The links of all trees that it changes are weighed first; trees and link loads are brought up to date where these
+leave a chance. Random numbers are those of ``neuron_kernels``, so that a seed gives the same moves with any version.
 """
 
 from __future__ import annotations

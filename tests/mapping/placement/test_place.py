@@ -192,7 +192,7 @@ def test_efforts_grow_and_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> N
         assert getattr(fast, field) < getattr(default, field) < getattr(most, field)
     trees = [budget.trees for budget in (fast, default, most)]
     assert [budget.runs for budget in trees] == sorted({budget.runs for budget in trees})
-    assert [budget.entries for budget in trees] == sorted({budget.entries for budget in trees})
+    assert [budget.nets for budget in trees] == sorted({budget.nets for budget in trees})
     monkeypatch.setattr(placing, "is_available", lambda: False)
     told: list[tuple[str, float | None]] = []
     place(table(layers([2, 2])), 4, chip(), effort="fast", progress=lambda stage, done: told.append((stage, done)))
