@@ -38,18 +38,21 @@ STEPS_LEAST = 50
 """Steps a slice of a run; none is made with less."""
 STEPS_HOT = 500
 """Runs of fewer steps a slice are warm."""
-FEW, SMALL, SHORTER = 16, 1_000, 4
-"""Up to that many blocks or neurons runs are as much shorter, and objective ``traffic`` moves neurons after them."""
+SHORTER = 5
+"""How much shorter the runs of the first pair are."""
+GAIN, FEW, SMALL = 0.03, 16, 1_000
+"""A second pair is made where the first takes off this part of the hops, with more than ``FEW`` blocks and ``SMALL``
+neurons: up to there one pair finds most, and objective ``traffic`` moves neurons after it."""
 CHUNKS = 40
 UNLIMITED = 2**62
 
 
 EFFORTS: Mapping[str, TreeBudget] = {
     "fast": TreeBudget(1, 2_000, 30_000_000),
-    "default": TreeBudget(1, 40_000, 800_000_000, 6_000, 2_400_000_000),
+    "default": TreeBudget(1, 20_000, 500_000_000, 6_000, 2_400_000_000),
     "max": TreeBudget(1, 200_000, 6_000_000_000),
 }
-"""Of one run; there are two."""
+"""Of one run of the second pair."""
 
 
 def move_slices(
@@ -97,7 +100,7 @@ def move_slices(
     parts = _parts(sizes, slices, table, nets, movable, site)
     board = _Board(parts, sites, tiles_of(pinned, sizes.chip))
     is_small = len(blocks) <= FEW or int(parts.needs.needs[0].sum()) <= SMALL
-    best = _Runs(board, steps // SHORTER if is_small else steps, seed, new_cores, progress).best()
+    best = _Runs(board, steps, seed, new_cores, progress).best(1 if is_small else 2)
     return None if best is None else _as_moved(sizes, cut.on_cores(best), (*free, *pinned))
 
 
@@ -158,7 +161,7 @@ class _Board:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Runs:
-    """Annealing runs of so many ``steps`` from one start."""
+    """Annealing runs from one start. ``steps``: of a run of the second pair."""
 
     board: _Board
     steps: int
@@ -166,16 +169,20 @@ class _Runs:
     new_cores: bool
     progress: Progress
 
-    def best(self) -> Array | None:
-        """The site of each slice in the best state of both runs; None where none is better than the start.
+    def best(self, pairs: int) -> Array | None:
+        """The site of each slice in the best state of all runs; None where none is better than the start.
 
-        A hot run begins at the start, a warm one at the best state so far.
+        Each begins at the best state so far, and the first of a pair is hot. The second pair is a long one: where the
+        first finds little, slices are where they should be.
         """
-        start, movable = self.board.parts.site, len(self.board.parts.movable)
-        least, best, runs = 0.0, start, (HOT if self.steps >= STEPS_HOT * movable else WARM, WARM)
-        for run, heat in enumerate(runs):
-            tell: Progress = lambda stage, done, run=run: self.progress(stage, (run + (done or 0.0)) / len(runs))  # noqa: E731
-            change, found = self._annealed(run, best, heat, tell)
+        movable, best, least = len(self.board.parts.movable), self.board.parts.site, 0.0
+        hops = self._trees(best)[1]
+        for run, steps in enumerate((*[self.steps // SHORTER] * 2, *[self.steps] * 2)[: 2 * pairs]):
+            if run == 2 and least > -GAIN * hops:
+                break
+            heat = HOT if run % 2 == 0 and steps >= STEPS_HOT * movable else WARM
+            tell: Progress = lambda stage, done, run=run: self.progress(stage, (run + (done or 0.0)) / (2 * pairs))  # noqa: E731
+            change, found = self._annealed(run, best, steps, heat, tell)
             if change < 0.0:
                 least, best = least + change, found
         return best if least < 0.0 else None
@@ -185,7 +192,7 @@ class _Runs:
         trees = replace(self.board.parts, site=site).on(self.board.sites, *self.board.pinned)
         return trees, float(weighted_sum(self.board.parts.nets.rate, trees.links))
 
-    def _annealed(self, run: int, site: Array, heat: float, progress: Progress) -> tuple[float, Array]:
+    def _annealed(self, run: int, site: Array, steps: int, heat: float, progress: Progress) -> tuple[float, Array]:
         """The change in cost that one run finds from ``site``, and the sites after it."""
         from nirbridge.mapping.placement import part_kernels as kernels
 
@@ -197,7 +204,7 @@ class _Runs:
         state = np.array([np.random.default_rng([self.seed, run]).integers(1, 2**63)], np.uint64)
         heats = unit * np.geomspace(heat, COLD, CHUNKS + 1)
         for k in range(CHUNKS):
-            kernels.anneal(trees, moving, state, self.steps // CHUNKS, heats[k], heats[k + 1], found)
+            kernels.anneal(trees, moving, state, steps // CHUNKS, heats[k], heats[k + 1], found)
             progress("move slices", (k + 1) / CHUNKS)
         return float(trees.tally[kernels.LOWEST]), found
 

@@ -283,21 +283,22 @@ def test_progress_is_told_run_by_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "runs", "few"),
+    ("steps", "gain", "few", "runs"),
     [
-        (2_000, [(2_000, moves.HOT), (2_000, moves.WARM)], 0),
-        (400, [(400, moves.WARM), (400, moves.WARM)], 0),
-        (2_000, [(500, moves.HOT), (500, moves.WARM)], 100),
+        (10_000, 1e9, 0, [(2_000, moves.HOT), (2_000, moves.WARM), (10_000, moves.HOT), (10_000, moves.WARM)]),
+        (2_000, 1e9, 0, [(400, moves.WARM), (400, moves.WARM), (2_000, moves.HOT), (2_000, moves.WARM)]),
+        (10_000, 1e-9, 0, [(2_000, moves.HOT), (2_000, moves.WARM)]),
+        (10_000, 1e9, 100, [(2_000, moves.HOT), (2_000, moves.WARM)]),
     ],
 )
-def test_a_hot_and_a_warm_run_that_small_networks_have_shorter(
-    steps: int, runs: list[tuple[int, float]], few: int, monkeypatch: pytest.MonkeyPatch
+def test_a_short_pair_of_runs_and_a_long_one_where_it_pays(
+    steps: int, gain: float, few: int, runs: list[tuple[int, float]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[int, float]] = []
 
-    def annealed(self: Any, run: int, site: Any, heat: float, progress: Any) -> tuple[float, Any]:
-        asked.append((self.steps // len(self.board.parts.movable), heat))
-        return -1.0, site
+    def annealed(self: Any, run: int, site: Any, made: int, heat: float, progress: Any) -> tuple[float, Any]:
+        asked.append((made // len(self.board.parts.movable), heat))
+        return -gain, site
 
     sizes, blocks = cut(recurrent(1), CHIPS[0], 1)
     monkeypatch.setattr(moves, "runs_and_steps", lambda movable, *_: (1, steps * movable))
