@@ -93,15 +93,16 @@ def best_flows(found: Sequence[Ways], rate: Array, covered: Array, least: float,
 
     trees = sparse.csr_array(sparse.vstack([ways.trees for ways in found]))
     ways = sparse.csr_array(sparse.vstack([own.from_host for own in found]))
-    blocks, unit = found[0].trees.shape[0], rate.max()
-    of_block = sparse.kron(np.ones((1, len(found))), sparse.eye_array(blocks), format="csr")
-    table, limits, goal = _program(trees, ways, of_block, beyond)
+    count, unit = trees.indptr.size - 1, rate.max()
+    blocks = count // len(found)
+    of_block = sparse.csr_array(sparse.kron(np.ones((1, len(found))), sparse.eye_array(blocks)))
+    table, limits, goal = _program(trees, ways, of_block, blocks, beyond)
     goal = np.concatenate(([-least], trees @ covered, ways @ covered, goal))
     result = linprog(goal, A_ub=table, b_ub=np.concatenate((rate / unit, limits)), method="highs-ipm")
     if result.status != 0:
         return np.zeros(len(rate)), 0.0
-    flow = unit * np.maximum(result.x[1 : 1 + trees.shape[0] + ways.shape[0]], 0.0)
-    of_trees, of_ways = flow[: trees.shape[0]], flow[trees.shape[0] :]
+    flow = unit * np.maximum(result.x, 0.0)
+    of_trees, of_ways = flow[1 : 1 + count], flow[1 + count : count + ways.indptr.size]
     parts = of_trees @ trees + of_ways @ ways
     # the solver's tolerance may leave a net with more than its rate
     scale = float(np.min(rate[parts > 0] / parts[parts > 0], initial=1.0))
@@ -113,30 +114,25 @@ def best_flows(found: Sequence[Ways], rate: Array, covered: Array, least: float,
 
 
 def _program(
-    trees: sparse.csr_array, ways: sparse.csr_array, of_block: sparse.csr_array, beyond: Array
+    trees: sparse.csr_array, ways: sparse.csr_array, of_block: sparse.csr_array, blocks: int, beyond: Array
 ) -> tuple[sparse.csr_array, Array, Array]:
     """(rows, the upper limits of all but the first ones, which are rates, costs of the last variables).
 
     Columns are y, a flow for each tree, and with the host one for each way, h [blocks], t [rings] and what is missing
     to t [rings, blocks].
     """
-    blocks, rings, nets = of_block.shape[0], len(beyond), trees.shape[1]
-    one, each, ring = np.ones((blocks, 1)), sparse.eye_array(blocks), sparse.eye_array(rings)
+    rings, of_nets = len(beyond), sparse.csr_array(trees.T)
+    one, each = np.ones((blocks, 1)), sparse.eye_array(blocks)
+    none = sparse.csr_array((of_nets.indptr.size - 1, 1))
     if rings == 0:
-        rows = [[sparse.csr_array((nets, 1)), trees.T], [one, -of_block]]
-        return sparse.csr_array(sparse.block_array(rows)), np.zeros(blocks), np.zeros(0)
+        rows = sparse.block_array([[none, of_nets], [one, -of_block]])
+        return sparse.csr_array(rows), np.zeros(blocks), np.zeros(0)
+    less, each_ring = -sparse.kron(np.ones((rings, 1)), each), sparse.kron(sparse.eye_array(rings), one)
     table = [
-        [sparse.csr_array((nets, 1)), trees.T, ways.T, None, None, None],
+        [none, of_nets, ways.T, None, None, None],
         [one, -of_block, None, None, None, None],
         [None, None, -of_block, each, None, None],
-        [
-            None,
-            None,
-            None,
-            -sparse.kron(np.ones((rings, 1)), each),
-            sparse.kron(ring, one),
-            -sparse.eye_array(rings * blocks),
-        ],
+        [None, None, None, less, each_ring, -sparse.eye_array(rings * blocks)],
     ]
     goal = np.concatenate((np.zeros(blocks), -beyond.astype(np.float64), np.ones(rings * blocks)))
     return sparse.csr_array(sparse.block_array(table)), np.zeros((2 + rings) * blocks), goal
