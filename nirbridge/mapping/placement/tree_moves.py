@@ -20,7 +20,7 @@ STEPS_LEAST = 400
 STEP_NETS = 20
 """Work of a proposal that weighs no tree, in nets."""
 OF_PARTS, OF_BLOCKS = 1.5, 0.6
-"""Parts that a proposal moves: so many, and so many of each that a block has (seven of ten move up to three parts)."""
+"""Parts that a proposal moves: 1.5, and 0.6 for each that a block has (seven of ten move up to three parts)."""
 
 COUNTS_MAX = 200_000_000
 """Counters of targets by tile and core, of two bytes each: beyond, no step is made."""
