@@ -19,13 +19,13 @@ def settle(b, count, back) -> None:
     row = 1 if back else 2
     for k in range(count):
         part = b.moves[0, k]
-        ahead, behind = b.ahead[part], b.behind[part]
-        if ahead >= 0:
-            b.behind[ahead] = behind
+        previous, following = b.previous[part], b.following[part]
+        if previous >= 0:
+            b.following[previous] = following
         else:
-            b.first[b.site[part]] = behind
-        if behind >= 0:
-            b.ahead[behind] = ahead
+            b.first[b.site[part]] = following
+        if following >= 0:
+            b.previous[following] = previous
     for k in range(count):
         enter(b, b.moves[0, k], b.moves[row, k])
 
@@ -78,5 +78,5 @@ def takes(b, site, part, leaving) -> bool:
     while other >= 0:
         if other != leaving and b.profile[other] == b.profile[part]:
             return True
-        other = b.behind[other]
+        other = b.following[other]
     return False

@@ -39,7 +39,7 @@ def trade(b, here, there) -> None:
         part = b.first[site]
         while part >= 0:
             b.site[part] = site
-            part = b.behind[part]
+            part = b.following[part]
     for row in range(4):
         b.used[row, here], b.used[row, there] = b.used[row, there], b.used[row, here]
     for k in range(b.clock[1]):
@@ -89,7 +89,7 @@ def note(b, count, here, there) -> int:
     while part >= 0:
         b.moves[0, count], b.moves[1, count], b.moves[2, count] = part, here, there
         count += 1
-        part = b.behind[part]
+        part = b.following[part]
     return count
 
 
@@ -119,7 +119,7 @@ def alike_on_tile(b, part, tile, state) -> int:
                 count += 1
                 if below(state, count) == 0:
                     found = other
-            other = b.behind[other]
+            other = b.following[other]
     return found
 
 
@@ -143,12 +143,12 @@ def fitting_return(b, part, there, state) -> Any:
         if b.profile[one] == b.profile[part] or (takes(b, there, part, one) and takes(b, here, one, part)):
             if fits(b, one, -1, least, most):
                 count, pick = offer(count, pick, state, one, -1)
-            other = b.behind[one]
+            other = b.following[one]
             while other >= 0 and b.profile[one] == b.profile[part]:
                 if b.profile[other] == b.profile[part] and fits(b, one, other, least, most):
                     count, pick = offer(count, pick, state, one, other)
-                other = b.behind[other]
-        one = b.behind[one]
+                other = b.following[other]
+        one = b.following[one]
     return count, pick
 
 

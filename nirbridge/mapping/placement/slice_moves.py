@@ -35,7 +35,7 @@ PARTS_MAX = 20_000
 HOT, WARM, COLD = 1.0, 0.5, 0.1
 """Temperatures in mean hops of a slice: at the start of a run, of one that keeps most of its start, and at the end."""
 STEPS_LEAST = 50
-"""Steps a slice of a run; none is made with less."""
+"""Steps a slice of a run of the second pair; none is made with less."""
 STEPS_HOT = 500
 """Runs of fewer steps a slice are warm."""
 SHORTER = 5

@@ -21,9 +21,9 @@ class TreeBoard(NamedTuple):
     ``size`` [nets]: neurons of a net. ``fed[fed_ptr[p]:fed_ptr[p + 1]]``: nets with a target in part p; ``own`` those
     with its neurons as the source; ``nets`` both. ``movable`` lists the parts that may move. Per part ``x, y`` (its
     tile), ``site``, ``needs`` [2, parts] (neurons, and most words), ``kind`` (parts that fill a core alike),
-    ``profile``. The parts of a site are a list: ``first`` [sites], ``behind`` and ``ahead`` [parts] (-1: none). Sites
-    of ``sites_of[tile_start[t]:tile_start[t + 1]]``, of tile t = ``grid[x, y]`` (-1: none), may be used; others are
-    pinned.
+    ``profile``. The parts of a site are a list: ``first`` [sites], ``following`` and ``previous`` [parts] (-1: none).
+    Sites of ``sites_of[tile_start[t]:tile_start[t + 1]]``, of tile t = ``grid[x, y]`` (-1: none), may be used; others
+    are pinned.
     Targets of each net are counted by tile, ``on_tile`` [nets, columns, rows], and by core, ``on_site`` [nets, sites];
     ``low, high`` [nets, columns] are the rows of its first and last targets of a column (none: low above high) and
     ``left, right`` [nets] the columns of the first and last. ``links`` [nets] are those of each tree, ``spread`` its
@@ -55,8 +55,8 @@ class TreeBoard(NamedTuple):
     y: Any
     site: Any
     first: Any
-    behind: Any
-    ahead: Any
+    following: Any
+    previous: Any
     site_x: Any
     site_y: Any
     grid: Any
@@ -169,9 +169,9 @@ def enter(b, part, site) -> None:
     """Set a part at the head of the list of a core."""
     head = b.first[site]
     b.site[part], b.first[site] = site, part
-    b.ahead[part], b.behind[part] = -1, head
+    b.previous[part], b.following[part] = -1, head
     if head >= 0:
-        b.ahead[head] = part
+        b.previous[head] = part
 
 
 @inlined
