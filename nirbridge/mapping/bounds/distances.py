@@ -1,6 +1,6 @@
 """The least sum of distances between all pairs of blocks on a mesh, and how many are far from the host at least.
 
-The sum over pairs is a quadratic form in the blocks of each tile that is concave where their number is kept (distances of the
+The sum is a quadratic form in the blocks of each tile that is concave where their number is kept (distances of the
 plane are of negative type), so a best placement has full tiles and at most one other. Full tiles in columns of k1, k2,
 ... of them have the least distances along x if the columns are ordered with the largest in the middle and smaller ones
 outwards in turns (Hardy, Littlewood, Polya 1934, Inequalities, section 10.2). Their rows are majorized by those where
