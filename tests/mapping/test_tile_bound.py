@@ -13,7 +13,7 @@ from benchmarks.nets import Conv, feedforward, mixed
 from nirbridge.chips import read_chip
 from nirbridge.chips.model import CoreId
 from nirbridge.mapping.bounds import tile_bound as module
-from nirbridge.mapping.bounds import tile_program
+from nirbridge.mapping.bounds import tile_parting, tile_program
 from nirbridge.mapping.bounds.tile_bound import tile_bound
 from nirbridge.mapping.bounds.tile_sets import count_sets
 from nirbridge.mapping.traffic import traffic
@@ -99,6 +99,7 @@ def test_no_tiles_take_fewer_links_and_the_program_has_every_row_that_counts(
     rows_at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tile_program, "ROWS_MORE", rows_at_once)
+    monkeypatch.setattr(tile_parting, "WORK_MAX", 0)
     rng, tight, higher = np.random.default_rng(5), 0, 0
     for _ in range(60):
         blocks, most = int(rng.integers(2, 9)), int(rng.integers(2, 5))
@@ -113,6 +114,25 @@ def test_no_tiles_take_fewer_links_and_the_program_has_every_row_that_counts(
         tight, higher = tight + (found > best - 1e-5), higher + (found > before + 1e-5)
     assert tight > 30
     assert higher > 0
+
+
+def test_few_blocks_are_parted_exactly() -> None:
+    rng, above = np.random.default_rng(9), 0
+    for _ in range(80):
+        blocks, most = int(rng.integers(2, 10)), int(rng.integers(2, 6))
+        groups = random_groups(rng, blocks, 24)
+        nets, found = nets_of(groups), tile_bound(traffic(table(groups), blocks), most)
+        best = min(links(nets, tiles) for tiles in parts(range(blocks), most))
+        assert found <= best
+        assert found == pytest.approx(best, rel=1e-9, abs=1e-9)
+        above += found > by_all_sets(nets, most) + 1e-5
+    assert above > 10
+
+
+def test_blocks_that_are_parted_exactly() -> None:
+    assert all(tile_parting.is_exact(blocks, 4) for blocks in range(1, 19))
+    assert tile_parting.is_exact(16, 128)
+    assert not any(tile_parting.is_exact(blocks, most) for blocks, most in ((20, 4), (18, 128), (400, 2)))
 
 
 @pytest.mark.parametrize("shape", [(2, 2, 2), (3, 1, 2), (3, 2, 2), (2, 1, 3), (1, 3, 3), (2, 2, 4)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from nirbridge.mapping.bounds.tile_nets import TouchingNets
@@ -42,6 +44,8 @@ def test_the_nets_of_least_work_for_their_rate() -> None:
     assert nets.affordable(2, 2).rate.tolist() == [4.0, 3.0]
     assert nets.affordable(2, 5).rate.tolist() == [2.0, 4.0, 3.0]
     assert nets.affordable(2, 11).rate.tolist() == nets.rate.tolist()
+    faint = replace(nets, rate=1e-310 * nets.rate)
+    assert faint.affordable(2, 5).rate.tolist() == (1e-310 * np.array([2.0, 4.0, 3.0])).tolist()
 
 
 def test_windows_part_the_blocks_and_keep_a_net_in_the_window_of_most_of_its_ends() -> None:

@@ -61,7 +61,7 @@ class TouchingNets:
         """The nets that have fewest sets of ``size`` blocks for their rate, while there is ``work`` left for these."""
         sets = np.array([comb(degree, min(degree, size)) for degree in range(int(self.degrees.max(initial=0)) + 1)])
         cost = sets[self.degrees].astype(np.float64)
-        order = np.argsort(cost / self.rate, kind="stable")
+        order = np.argsort(-self.rate / cost, kind="stable")
         return self.some(np.sort(order[np.cumsum(cost[order]) <= work]))
 
     def count_windows(self, size: int, sets: int) -> int:

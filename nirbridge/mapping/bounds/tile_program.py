@@ -24,6 +24,7 @@ from scipy import sparse
 
 from nirbridge.arrays import Array
 from nirbridge.mapping.bounds.tile_nets import TouchingNets
+from nirbridge.mapping.bounds.tile_parting import is_exact, least_parting
 from nirbridge.mapping.bounds.tile_sets import Coverage, chunks, members, sums
 
 ROWS_MORE = 8
@@ -82,6 +83,8 @@ def tiling(nets: TouchingNets, per_tile: int, rows: list[Rows]) -> Tiling:
         if not more:
             break
         rows = rows + more
+    if is_exact(nets.blocks, per_tile):
+        best = max(best, ROUNDED_DOWN * least_parting(nets.blocks, tiles.cost, tiles.host_cost) - once)
     return Tiling(best, found, shares)
 
 
