@@ -12,6 +12,9 @@ for all sets, the sum of all p, plus ceil(n / c) times q, less m and the rates o
 the dual of a set partitioning. The program starts with the sets of one block; the sets that its prices break most are
 added until none is. Every set is looked at in each round, and the prices are scaled down until every set holds, so that
 the bound rests neither on the solver nor on the last round.
+
+A solution may have sets in fractions, as no placement has. Few blocks are parted exactly, too (``tile_parting``), and
+the larger bound counts.
 """
 
 from __future__ import annotations
