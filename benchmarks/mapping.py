@@ -94,7 +94,8 @@ def fullest(partition: Partition, chip: Chip) -> str:
 def with_costs(result: Result, costs: MapCosts) -> Result:
     """The result with the traffic of its map."""
     hops, load = costs.multicast_hops_per_step, costs.max_link_load_spikes_per_step
-    return replace(result, hops=round(hops, 2), link_load=round(load, 3))
+    bound = round(costs.traffic_lower_bound, 2)
+    return replace(result, hops=round(hops, 2), hops_bound=bound, link_load=round(load, 3))
 
 
 def by_nirbridge(work: Work, method: str, seed: int) -> Result:

@@ -19,6 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from benchmarks import chains
 from benchmarks.reservoirs import FAN_IN, HEADS, ReservoirResult
 
 GENERATED = re.compile(r"\d+ \(")
@@ -32,11 +33,11 @@ This page is written by `python -m benchmarks.mapping_page` from the JSON files 
 ([how](../benchmarks/README.md)). `sequential`, `packed` and `cp-sat` are nirbridge's methods; the other rows are rules
 to compare with, each stated at the head of its file in `benchmarks/rivals` or `benchmarks/baselines.py`. Cores and
 bounds are exact and repeat; CPU seconds and the peak of the memory (of a process for each row) are of one run of a
-shared machine. Hops and link load are spikes per time step at 0.02 spikes per neuron and time step. `gap` is the
-optimality gap: cores over the lower bound for any map. In sums over networks, `cores`, `bounds` and `fewest` (the
-fewest cores of any row) are those of the networks on which the row has a map, and `not the fewest` counts the networks
-on which another row has fewer cores, or a map where this one has none. Every map of nirbridge here has passed the
-independent checker.
+shared machine. Hops, the proved `bound` on hops of any placement of the same blocks, and link load are spikes per time
+step at 0.02 spikes per neuron and time step. `gap` is the optimality gap: cores over the lower bound for any map. In
+sums over networks, `cores`, `bounds` and `fewest` (the fewest cores of any row) are those of the networks on which the
+row has a map, and `not the fewest` counts the networks on which another row has fewer cores, or a map where this one
+has none. Every map of nirbridge here has passed the independent checker.
 """
 LIMITS = """
 ## Where the mapper falls short
@@ -60,6 +61,15 @@ weights as lists. Connectivity is the sum over neurons of (cores with targets - 
 many parts as the map has cores; its parts know no limit of the chip but their size.
 
 """
+CHAINS = """
+## Chains of convolutions on loihi1
+
+Random chains of 2 to 8 convolutions (`benchmarks/chains.py`) that fit on one chip, or need two: multicast hops of the
+map in units of `traffic_lower_bound`, the proved bound on hops for any placement of its blocks, which is recomputed for
+each map. In parentheses the chain that is farthest from its bound; `mixed-8` to `mixed-64` are in every run that has
+room for them.
+
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +89,7 @@ class Result:
     note: str = ""
     hops: float | None = None
     link_load: float | None = None
+    hops_bound: float | None = None
     peak_mb: int = 0
 
 
@@ -89,13 +100,13 @@ def gap(cores: int | None, bound: int | None) -> str:
 
 def table(results: Sequence[Result]) -> Rows:
     """Every row of every network."""
-    heads = ("network", "neurons", "method", "cores", "any-map", "sliced", "gap", "hops", "link")
+    heads = ("network", "neurons", "method", "cores", "any-map", "sliced", "gap", "hops", "bound", "link")
     rows, previous = [], ""
     bounds = {r.network: r.bound_any for r in results if r.bound_any}
     for r in results:
         head = ("", "") if r.network == previous else (r.network, f"{r.neurons:,}")
         numbers = ["-" if n is None else f"{n:,}" for n in (r.cores, r.bound_any, r.bound_sliced)]
-        traffic = ["-" if x is None else f"{x:,.2f}" for x in (r.hops, r.link_load)]
+        traffic = ["-" if x is None else f"{x:,.2f}" for x in (r.hops, r.hops_bound, r.link_load)]
         last = (r.status, r.fullest, f"{r.cpu_s:.2f}", f"{r.peak_mb:,}", r.note)
         rows.append((*head, r.method, *numbers, gap(r.cores, bounds.get(r.network)), *traffic, *last))
         previous = r.network
@@ -161,6 +172,11 @@ def reservoirs(results: Sequence[ReservoirResult]) -> str:
     return RESERVOIRS + markdown((HEADS, [r.row() for r in results])) if results else ""
 
 
+def chains_of(runs: Sequence[dict[str, Any]]) -> str:
+    """The section of the chains of convolutions; nothing where there are none."""
+    return CHAINS + markdown((chains.HEADS, [chains.summary(run) for run in runs])) if runs else ""
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", type=Path)
@@ -181,7 +197,8 @@ def main() -> int:
     sparse = [ReservoirResult(**r) for document in documents for r in document.get("reservoirs", [])]
     sparse = list({(r.kind, r.neurons, r.seed, r.chip, r.effort): r for r in sparse}.values())
     others = [(d["title"], (tuple(d["heads"]), [tuple(row) for row in d["rows"]])) for d in documents if "title" in d]
-    text = page([run for run in runs if run], others) + reservoirs(sparse) + LIMITS
+    text = page([run for run in runs if run], others) + chains_of([d["chains"] for d in documents if "chains" in d])
+    text += reservoirs(sparse) + LIMITS
     options.output.write_text(text, encoding="utf-8")
     return 0
 
