@@ -1,64 +1,119 @@
-"""Slices that are alone on their core, cut in two before slices move: a core full of one can exchange nothing."""
+"""Slices cut in parts before they move: a core full of one slice can exchange nothing, and of two only all of either.
+
+The largest slices are cut in two, and their halves again, until there are as many as the search moves well. Neurons of
+one channel have the more sources and targets in common the nearer they are, so slices are cut across their longest side
+and keep their channels.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import heapq
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from nirbridge.arrays import Array
 from nirbridge.partitioner.cost.axons import Blocks
 from nirbridge.partitioner.cost.resources import limits
-from nirbridge.partitioner.cost.sizing import CostModel
+from nirbridge.partitioner.cost.sizing import CostModel, box_size
 from nirbridge.partitioner.model import Slice
 
+PARTS_OF_BLOCK = 6
+"""Parts for each block on average, up to which slices are cut. More than 8 are worse: each is moved in fewer steps."""
 WORDS_MORE = 1.1
 """A slice is not cut where its halves take more than this many times its words."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CutSlices:
-    """Slices in the order of their blocks; ``halves``: the first half of each slice that was cut, and that slice."""
+class Piece:
+    """A slice of a block, whole or cut in two ``halves``."""
 
+    whole: Slice
+    halves: tuple[Piece, ...] = ()
+
+    def leaves(self) -> Iterator[Slice]:
+        """The parts that are not cut, in order."""
+        if not self.halves:
+            yield self.whole
+        for half in self.halves:
+            yield from half.leaves()
+
+    def on_cores(self, sites: Iterator[int]) -> Iterator[tuple[int, Slice]]:
+        """Slices with their sites, given those of the leaves; halves that stayed together are one slice again."""
+        if not self.halves:
+            yield next(sites), self.whole
+            return
+        found = [own for half in self.halves for own in half.on_cores(sites)]
+        is_together = len(found) == len(self.halves) and len({site for site, _ in found}) == 1
+        whole = all(own == half.whole for (_, own), half in zip(found, self.halves, strict=False))
+        yield from [(found[0][0], self.whole)] if is_together and whole else found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CutSlices:
+    """The ``pieces`` of all blocks; ``slices``: their parts in order, ``block``: those of the parts."""
+
+    pieces: list[Piece]
     slices: list[Slice]
     block: list[int]
-    halves: dict[int, Slice]
 
     def on_cores(self, site: Array) -> dict[int, list[Slice]]:
-        """The slices of each site, in their order here; halves that stayed together are one slice again."""
-        found: dict[int, list[Slice]] = {}
-        second = {first + 1 for first in self.halves if site[first] == site[first + 1]}
-        for k, (piece, own) in enumerate(zip(self.slices, site.tolist(), strict=True)):
-            if k not in second:
-                whole = self.halves.get(k, piece) if k + 1 in second else piece
-                found.setdefault(own, []).append(whole)
+        """The slices of each site, in their order here; those cut in parts that stayed together are whole again."""
+        found, sites = dict[int, list[Slice]](), iter(site.tolist())
+        for piece in self.pieces:
+            for own, part in piece.on_cores(sites):
+                found.setdefault(own, []).append(part)
         return found
 
 
 def cut_slices(sizes: CostModel, blocks: Blocks, fixed: Collection[int]) -> CutSlices:
-    """The slices of all blocks; those that are alone on a core in halves, but for ``fixed`` blocks."""
-    slices, block, halves = list[Slice](), list[int](), dict[int, Slice]()
-    for number, own in enumerate(blocks):
-        whole, *others = own
-        parts = own if others or number in fixed else _halves(sizes, whole)
-        if len(parts) > len(own):
-            halves[len(slices)] = whole
-        slices += parts
-        block += [number] * len(parts)
-    return CutSlices(slices, block, halves)
+    """The slices of all blocks; those that are alone on a core, and the largest, cut, but for ``fixed`` blocks."""
+    wholes = [(number, own) for number, block in enumerate(blocks) for own in block]
+    alone = [number not in fixed and len(blocks[number]) == 1 for number, _ in wholes]
+    halves: dict[int, tuple[int, int]] = {}
+    found = [own for _, own in wholes]
+    room = PARTS_OF_BLOCK * len(blocks) - len(wholes)
+    # those alone first, then the largest; equal ones in their order
+    queue = [(not alone[k], -box_size(own.box), k) for k, (number, own) in enumerate(wholes) if number not in fixed]
+    heapq.heapify(queue)
+    while queue and (room > 0 or not queue[0][0]):
+        *_, k = heapq.heappop(queue)
+        cut = _halves(sizes, found[k])
+        if len(cut) < 2:
+            continue
+        halves[k] = (len(found), len(found) + 1)
+        for half in cut:
+            heapq.heappush(queue, (True, -box_size(half.box), len(found)))
+            found.append(half)
+        room -= 1
+
+    def piece(k: int) -> Piece:
+        return Piece(found[k], tuple(piece(half) for half in halves.get(k, ())))
+
+    pieces = [piece(k) for k in range(len(wholes))]
+    leaves = [list(own.leaves()) for own in pieces]
+    block = [number for (number, _), own in zip(wholes, leaves, strict=True) for _ in own]
+    return CutSlices(pieces, [part for own in leaves for part in own], block)
 
 
 def _halves(sizes: CostModel, whole: Slice) -> tuple[Slice, ...]:
-    """Two halves of the fewest words, or the slice where these are too many."""
-    room = limits(sizes.chip)["synapse_words"]
-    if room is None:
-        sides = [high - low for low, high in whole.box]
-        return _cut(whole, sides.index(max(sides)))
+    """Two halves, or the slice where these take too many words, or fewer: halves that meet again have to fit.
+
+    Across the longest side but the channels.
+    """
     cuts = [cut for axis in range(len(whole.box)) if len(cut := _cut(whole, axis)) > 1]
-    words = [sum(sizes.cost(half.population, half.box).synapse_words for half in cut) for cut in cuts]
-    most = min(room, int(WORDS_MORE * sizes.cost(whole.population, whole.box).synapse_words))
-    if not cuts or min(words) > most:
-        return (whole,)
-    return cuts[words.index(min(words))]
+    room = limits(sizes.chip)["synapse_words"]
+    if room is not None:
+        least = sizes.cost(whole.population, whole.box).synapse_words
+        words = [sum(sizes.cost(half.population, half.box).synapse_words for half in cut) for cut in cuts]
+        cuts = [cut for cut, own in zip(cuts, words, strict=True) if least <= own <= min(room, int(WORDS_MORE * least))]
+    return min(cuts, key=lambda cut: _nearness(whole, cut), default=(whole,))
+
+
+def _nearness(whole: Slice, cut: tuple[Slice, ...]) -> int:
+    """Less for a cut across a longer side; a cut of channels comes last."""
+    axis = next(k for k, (own, half) in enumerate(zip(whole.box, cut[0].box, strict=True)) if own != half)
+    low, high = whole.box[axis]
+    return low - high if axis > 0 or len(whole.box) == 1 else 0
 
 
 def _cut(whole: Slice, axis: int) -> tuple[Slice, ...]:

@@ -40,7 +40,7 @@ STEPS_HOT = 500
 """Runs of fewer steps a slice are warm."""
 SHORTER = 5
 """How much shorter the runs of the first pair are."""
-GAIN, FEW, SMALL = 0.03, 16, 1_000
+GAIN, FEW, SMALL = 0.1, 16, 1_000
 """A second pair is made where the first takes off this part of the hops, with more than ``FEW`` blocks and ``SMALL``
 neurons: up to there one pair finds most, and objective ``traffic`` moves neurons after it."""
 CHUNKS = 40

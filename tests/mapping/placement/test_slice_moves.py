@@ -14,15 +14,16 @@ from hypothesis import strategies as st
 from nirbridge.chips import cores_of
 from nirbridge.chips.model import Chip
 from nirbridge.mapping.cost import costs
+from nirbridge.mapping.placement import slice_cuts
 from nirbridge.mapping.placement import slice_moves as moves
 from nirbridge.mapping.placement.board import Sites
 from nirbridge.mapping.placement.compiled import is_available
 from nirbridge.mapping.placement.neuron_moves import Moved
-from nirbridge.mapping.placement.slice_cuts import CutSlices, cut_slices
+from nirbridge.mapping.placement.slice_cuts import CutSlices, Piece, cut_slices
 from nirbridge.network.model import Network
 from nirbridge.partitioner import PartitionOptions, partition
 from nirbridge.partitioner.cost.axons import Blocks, axon_table
-from nirbridge.partitioner.cost.sizing import CostModel, cost_model
+from nirbridge.partitioner.cost.sizing import CostModel, box_size, cost_model
 from nirbridge.partitioner.cost.usage import resource_use
 from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.search.methods import is_within
@@ -87,7 +88,7 @@ def board_on(parts: Any, sizes: CostModel) -> Any:
 
 
 def as_blocks(sizes: CostModel, slices: list[Slice], site: Any) -> Moved:
-    members = CutSlices(slices, [0] * len(slices), {}).on_cores(site)
+    members = CutSlices([Piece(s) for s in slices], slices, [0] * len(slices)).on_cores(site)
     return moves._as_moved(sizes, members, cores_of(sizes.chip))
 
 
@@ -166,7 +167,10 @@ def may_return(board: Any, part: int, here: int, there: int, back: tuple[int, ..
 
 
 @pytest.mark.parametrize("which", range(len(CHIPS)))
-def test_lone_slices_are_cut_and_halves_that_stay_together_are_whole_again(which: int) -> None:
+def test_lone_slices_are_cut_and_halves_that_stay_together_are_whole_again(
+    which: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slice_cuts, "PARTS_OF_BLOCK", 1)
     sizes = cost_model(recurrent(which), CHIPS[which], 8)
     pieces = [Slice("p", ((k, min(k + 4, 30)),)) for k in range(0, 30, 4)] + [
         Slice("q", ((0, 5),)),
@@ -174,19 +178,64 @@ def test_lone_slices_are_cut_and_halves_that_stay_together_are_whole_again(which
     ]
     blocks = (*((s,) for s in pieces[:-2]), tuple(pieces[-2:]))
     found = cut_slices(sizes, blocks, {1})
-    assert found.halves
+    halved = [piece for piece in found.pieces if piece.halves]
+    assert halved
     assert pieces[1] in found.slices
     assert [s for s in found.slices if s.population == "q"] == pieces[-2:]
-    for first, whole in found.halves.items():
-        one, other = found.slices[first : first + 2]
-        assert (one.box[0][0], one.box[0][1], other.box[0][1]) == (whole.box[0][0], other.box[0][0], whole.box[0][1])
-        assert found.block[first] == found.block[first + 1]
-        words = [sizes.cost(s.population, s.box).synapse_words for s in (one, other, whole)]
-        assert sizes.chip.synapses.words is None or words[0] + words[1] <= 1.1 * words[2]
+    assert all(not half.halves for piece in halved for half in piece.halves)
     together = found.on_cores(np.array(found.block))
     assert [tuple(own) for own in together.values()] == list(blocks)
     apart = found.on_cores(np.arange(len(found.slices)))
     assert [own for (own,) in apart.values()] == found.slices
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 999), st.integers(0, len(CHIPS) - 1), st.integers(1, 12), st.booleans())
+def test_parts_are_the_slices_and_take_the_words_of_a_core_at_most_as_counted(
+    seed: int, which: int, parts: int, has_fixed: bool
+) -> None:
+    """Every neuron is in one part; parts that meet again are whole, and no more words than by themselves."""
+    sizes, blocks = cut(recurrent(seed), CHIPS[which], seed)
+    fixed = {0} if has_fixed else set[int]()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(slice_cuts, "PARTS_OF_BLOCK", parts)
+        found = cut_slices(sizes, blocks, fixed)
+        assert found.slices == cut_slices(sizes, blocks, fixed).slices
+    assert [piece.whole for piece in found.pieces] == [s for own in blocks for s in own]
+    assert found.block == sorted(found.block)
+    assert found.slices[: len(blocks[0])] == list(blocks[0]) or not fixed
+    lone = sum(len(own) == 1 for own in blocks)
+    assert len(found.slices) <= max(len(found.pieces) + lone, parts * len(blocks))
+    neurons = [(s.population, k) for s in found.slices for k in range(*s.box[0])]
+    assert sorted(neurons) == sorted((s.population, k) for own in blocks for s in own for k in range(*s.box[0]))
+    rng, words = np.random.default_rng(seed), sizes.chip.synapses.words
+    for _ in range(5):
+        site = rng.integers(0, 4, len(found.slices))
+        for core, own in found.on_cores(site).items():
+            there = [s for s, k in zip(found.slices, site.tolist(), strict=True) if k == core]
+            assert sum(box_size(s.box) for s in own) == sum(box_size(s.box) for s in there)
+            assert words is None or _words(sizes, own) <= _words(sizes, there)
+
+
+def _words(sizes: CostModel, slices: list[Slice]) -> int:
+    return sum(sizes.cost(s.population, s.box).synapse_words for s in slices)
+
+
+def test_slices_are_cut_across_their_longest_side_but_the_channels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slice_cuts, "PARTS_OF_BLOCK", 4)
+    net = network_of(CONVOLUTIONS)
+    name = net.populations[0].name
+    sizes, whole = cost_model(net, LOIHI, 8), Slice(name, ((0, 16), (0, 4), (0, 8)))
+    found = cut_slices(sizes, ((whole,),), set())
+    assert [s.box for s in found.slices] == [
+        ((0, 16), (rows, rows + 2), (columns, columns + 4)) for columns in (0, 4) for rows in (0, 2)
+    ]
+    assert found.on_cores(np.array([0, 0, 1, 2])) == {
+        0: [Slice(name, ((0, 16), (0, 4), (0, 4)))],
+        1: [found.slices[2]],
+        2: [found.slices[3]],
+    }
+    assert found.on_cores(np.zeros(4, np.int64)) == {0: [whole]}
 
 
 @settings(max_examples=15, deadline=None)
