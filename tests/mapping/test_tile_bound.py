@@ -132,7 +132,7 @@ def test_few_blocks_are_parted_exactly() -> None:
 def test_blocks_that_are_parted_exactly() -> None:
     assert all(tile_parting.is_exact(blocks, 4) for blocks in range(1, 19))
     assert tile_parting.is_exact(16, 128)
-    assert not any(tile_parting.is_exact(blocks, most) for blocks, most in ((20, 4), (18, 128), (400, 2)))
+    assert not any(tile_parting.is_exact(blocks, most) for blocks, most in ((20, 4), (18, 128), (400, 2), (8, 1)))
 
 
 @pytest.mark.parametrize("shape", [(2, 2, 2), (3, 1, 2), (3, 2, 2), (2, 1, 3), (1, 3, 3), (2, 2, 4)])

@@ -1,6 +1,6 @@
 """The fewest links over all ways to part a few blocks into tiles, exactly, by dynamic programming over sets of blocks.
 
-The last block of a set S shares a tile with some others of it. So the least cost of S is the least over the sets T of
+The last block of a set S shares its tile with others of it, or with none. So the least cost of S is the least over the sets T of
 up to c blocks with that block, of the cost of a tile with T plus the least cost of S without T (Bellman's recursion for
 set partitioning). A set is a number whose bit b says whether it has block b; numbers below 2^d are the sets of the
 first d blocks, so an array of their costs is a box with d axes of two places, and all S of one T are a face of it.
@@ -15,14 +15,17 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.mapping.bounds.tile_sets import members
 
+BLOCKS_MAX = 22
+"""More blocks have too many sets: of 22 their costs take 34 MB."""
 WORK_MAX = 60_000_000
-"""Pairs of a set and of a tile within it that are looked at: all of 18 blocks on tiles of 4, of 16 on larger ones."""
+"""Pairs of a set and of a tile within it that are looked at: all of 18 blocks on tiles of 4, of 16 on any tiles."""
 
 
 def is_exact(blocks: int, per_tile: int) -> bool:
-    """Whether so few blocks can be parted exactly."""
-    others = range(min(per_tile, blocks))
-    return blocks < 64 and sum(comb(d, k) << (d - k) for d in range(blocks) for k in others if k <= d) <= WORK_MAX
+    """Whether so few blocks can be parted exactly, and in more ways than one."""
+    if per_tile < 2 or blocks > BLOCKS_MAX:
+        return False
+    return sum(comb(d, k) << (d - k) for d in range(blocks) for k in range(min(per_tile, d + 1))) <= WORK_MAX
 
 
 def least_parting(blocks: int, cost: list[Array], host_cost: list[Array]) -> float:

@@ -57,7 +57,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tiling:
-    """A solution of the program.
+    """A solution of the program, and the larger bound of it and of an exact parting.
 
     ``bound``: on the links of the nets; ``rows``: those of the program, with which others may begin; ``shares`` [sets
     of all rows]: that of each set in a fractional tiling with the fewest links.

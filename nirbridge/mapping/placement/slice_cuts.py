@@ -1,8 +1,8 @@
 """Slices cut in parts before they move: a core full of one slice can exchange nothing, and of two only all of either.
 
 The largest slices are cut in two, and their halves again, until there are as many as the search moves well. Neurons of
-one channel have the more sources and targets in common the nearer they are, so slices are cut across their longest side
-and keep their channels.
+one channel have the more sources and targets in common the nearer they are, so slices are cut across the longest side
+that adds few words, and across channels only where there is no other.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from nirbridge.partitioner.cost.sizing import CostModel, box_size
 from nirbridge.partitioner.model import Slice
 
 PARTS_OF_BLOCK = 6
-"""Parts for each block on average, up to which slices are cut. More than 8 are worse: each is moved in fewer steps."""
+"""Parts for each block on average, up to which slices are cut: hops are least at 5 to 8, and 8 take twice the time."""
 WORDS_MORE = 1.1
-"""A slice is not cut where its halves take more than this many times its words."""
+"""A slice is not cut where its halves take more than this many times its words; nor is a half of it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,9 +43,8 @@ class Piece:
             yield next(sites), self.whole
             return
         found = [own for half in self.halves for own in half.on_cores(sites)]
-        is_together = len(found) == len(self.halves) and len({site for site, _ in found}) == 1
-        whole = all(own == half.whole for (_, own), half in zip(found, self.halves, strict=False))
-        yield from [(found[0][0], self.whole)] if is_together and whole else found
+        is_together = len(found) == len(self.halves) and len({site for site, _ in found}) == 1  # both halves are whole
+        yield from [(found[0][0], self.whole)] if is_together else found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,13 +64,16 @@ class CutSlices:
         return found
 
 
-def cut_slices(sizes: CostModel, blocks: Blocks, fixed: Collection[int]) -> CutSlices:
-    """The slices of all blocks; those that are alone on a core, and the largest, cut, but for ``fixed`` blocks."""
+def cut_slices(sizes: CostModel, blocks: Blocks, fixed: Collection[int], most: int) -> CutSlices:
+    """The slices of all blocks; those that are alone on a core, and the largest, cut, but for ``fixed`` blocks.
+
+    Slices that share their core are cut while there are fewer than ``most`` parts.
+    """
     wholes = [(number, own) for number, block in enumerate(blocks) for own in block]
     alone = [number not in fixed and len(blocks[number]) == 1 for number, _ in wholes]
     halves: dict[int, tuple[int, int]] = {}
     found = [own for _, own in wholes]
-    room = PARTS_OF_BLOCK * len(blocks) - len(wholes)
+    room = min(PARTS_OF_BLOCK * len(blocks), most) - len(wholes)
     # those alone first, then the largest; equal ones in their order
     queue = [(not alone[k], -box_size(own.box), k) for k, (number, own) in enumerate(wholes) if number not in fixed]
     heapq.heapify(queue)
@@ -96,9 +98,9 @@ def cut_slices(sizes: CostModel, blocks: Blocks, fixed: Collection[int]) -> CutS
 
 
 def _halves(sizes: CostModel, whole: Slice) -> tuple[Slice, ...]:
-    """Two halves, or the slice where these take too many words, or fewer: halves that meet again have to fit.
+    """Two halves across the longest side but the channels, or the slice where no two take about its words.
 
-    Across the longest side but the channels.
+    Two that take fewer words than the slice are no good either: halves that meet again have to fit.
     """
     cuts = [cut for axis in range(len(whole.box)) if len(cut := _cut(whole, axis)) > 1]
     room = limits(sizes.chip)["synapse_words"]

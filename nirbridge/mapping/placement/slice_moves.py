@@ -84,7 +84,7 @@ def move_slices(
     """
     if not len(blocks) < sum(map(len, blocks)) <= PARTS_MAX or not is_available():
         return None
-    cut = cut_slices(sizes, blocks, fixed)
+    cut = cut_slices(sizes, blocks, fixed, PARTS_MAX)
     slices, of_block = cut.slices, np.array(cut.block, np.int64)
     table = axon_table(sizes, [(s,) for s in slices], rates)
     nets = _nets(table, len(slices))

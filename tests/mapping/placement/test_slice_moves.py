@@ -177,7 +177,7 @@ def test_lone_slices_are_cut_and_halves_that_stay_together_are_whole_again(
         Slice("q", ((5, 9),)),
     ]
     blocks = (*((s,) for s in pieces[:-2]), tuple(pieces[-2:]))
-    found = cut_slices(sizes, blocks, {1})
+    found = cut_slices(sizes, blocks, {1}, 100)
     halved = [piece for piece in found.pieces if piece.halves]
     assert halved
     assert pieces[1] in found.slices
@@ -199,8 +199,8 @@ def test_parts_are_the_slices_and_take_the_words_of_a_core_at_most_as_counted(
     fixed = {0} if has_fixed else set[int]()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(slice_cuts, "PARTS_OF_BLOCK", parts)
-        found = cut_slices(sizes, blocks, fixed)
-        assert found.slices == cut_slices(sizes, blocks, fixed).slices
+        found = cut_slices(sizes, blocks, fixed, 1_000)
+        assert found.slices == cut_slices(sizes, blocks, fixed, 1_000).slices
     assert [piece.whole for piece in found.pieces] == [s for own in blocks for s in own]
     assert found.block == sorted(found.block)
     assert found.slices[: len(blocks[0])] == list(blocks[0]) or not fixed
@@ -221,12 +221,11 @@ def _words(sizes: CostModel, slices: list[Slice]) -> int:
     return sum(sizes.cost(s.population, s.box).synapse_words for s in slices)
 
 
-def test_slices_are_cut_across_their_longest_side_but_the_channels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slice_cuts, "PARTS_OF_BLOCK", 4)
+def test_slices_are_cut_across_their_longest_side_but_the_channels() -> None:
     net = network_of(CONVOLUTIONS)
     name = net.populations[0].name
     sizes, whole = cost_model(net, LOIHI, 8), Slice(name, ((0, 16), (0, 4), (0, 8)))
-    found = cut_slices(sizes, ((whole,),), set())
+    found = cut_slices(sizes, ((whole,),), set(), 4)
     assert [s.box for s in found.slices] == [
         ((0, 16), (rows, rows + 2), (columns, columns + 4)) for columns in (0, 4) for rows in (0, 2)
     ]
