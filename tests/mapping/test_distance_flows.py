@@ -155,6 +155,6 @@ def test_distances_are_looked_at_where_a_map_is_far_above_the_other_bounds(monke
 
 
 def test_a_chain_of_convolutions_that_was_far_above_the_bound_of_tiles_alone() -> None:
-    row = measure("chain-17", chain(17))
+    row = measure("chain-127", chain(127))
     assert row is not None
     assert 1.0 <= row.ratio <= 1.5

@@ -8,7 +8,7 @@ that adds few words, and across channels only where there is no other.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from nirbridge.arrays import Array
@@ -19,6 +19,8 @@ from nirbridge.partitioner.model import Slice
 
 PARTS_OF_BLOCK = 6
 """Parts for each block on average, up to which slices are cut: hops are least at 5 to 8, and 8 take twice the time."""
+FULL = 0.95
+"""Only slices alone on their core are cut where cores use more of their words: parts find no room (decision 0045)."""
 WORDS_MORE = 1.1
 """A slice is not cut where its halves take more than this many times its words; nor is a half of it."""
 
@@ -70,23 +72,27 @@ def cut_slices(sizes: CostModel, blocks: Blocks, fixed: Collection[int], most: i
     Slices that share their core are cut while there are fewer than ``most`` parts.
     """
     wholes = [(number, own) for number, block in enumerate(blocks) for own in block]
-    alone = [number not in fixed and len(blocks[number]) == 1 for number, _ in wholes]
+    found, of_block = [own for _, own in wholes], [number for number, _ in wholes]
+    words = [_words(sizes, block) for block in blocks]
+    limit = limits(sizes.chip)["synapse_words"]
     halves: dict[int, tuple[int, int]] = {}
-    found = [own for _, own in wholes]
-    room = min(PARTS_OF_BLOCK * len(blocks), most) - len(wholes)
+    parts = _most_parts(words, limit, most) - len(wholes)
     # those alone first, then the largest; equal ones in their order
-    queue = [(not alone[k], -box_size(own.box), k) for k, (number, own) in enumerate(wholes) if number not in fixed]
+    queue = [(len(blocks[b]) > 1, -box_size(own.box), k) for k, (b, own) in enumerate(wholes) if b not in fixed]
     heapq.heapify(queue)
-    while queue and (room > 0 or not queue[0][0]):
+    while queue and (parts > 0 or not queue[0][0]):
         *_, k = heapq.heappop(queue)
-        cut = _halves(sizes, found[k])
+        own, least = words[of_block[k]], _words(sizes, (found[k],))
+        cut = _halves(sizes, found[k], least, None if limit is None else limit - own + least)
         if len(cut) < 2:
             continue
+        words[of_block[k]] += _words(sizes, cut) - least
         halves[k] = (len(found), len(found) + 1)
         for half in cut:
             heapq.heappush(queue, (True, -box_size(half.box), len(found)))
             found.append(half)
-        room -= 1
+            of_block.append(of_block[k])
+        parts -= 1
 
     def piece(k: int) -> Piece:
         return Piece(found[k], tuple(piece(half) for half in halves.get(k, ())))
@@ -97,17 +103,26 @@ def cut_slices(sizes: CostModel, blocks: Blocks, fixed: Collection[int], most: i
     return CutSlices(pieces, [part for own in leaves for part in own], block)
 
 
-def _halves(sizes: CostModel, whole: Slice) -> tuple[Slice, ...]:
-    """Two halves across the longest side but the channels, or the slice where no two take about its words.
+def _most_parts(words: list[int], limit: int | None, most: int) -> int:
+    """Parts up to which slices that share their core are cut, given the words of each block and the most of a core."""
+    is_full = limit is not None and sum(words) > FULL * limit * len(words)
+    return 0 if is_full else min(PARTS_OF_BLOCK * len(words), most)
 
-    Two that take fewer words than the slice are no good either: halves that meet again have to fit.
+
+def _words(sizes: CostModel, slices: Iterable[Slice]) -> int:
+    """Words of slices, each stored by itself."""
+    return sum(sizes.cost(s.population, s.box).synapse_words for s in slices)
+
+
+def _halves(sizes: CostModel, whole: Slice, least: int, room: int | None) -> tuple[Slice, ...]:
+    """Two halves across the longest side but the channels, or the slice where no two take about its ``least`` words.
+
+    Two that take fewer are no good either: halves that meet again have to fit. ``room``: the most words that they may
+    take, so that their core is not too full for any exchange; None: words are not limited.
     """
     cuts = [cut for axis in range(len(whole.box)) if len(cut := _cut(whole, axis)) > 1]
-    room = limits(sizes.chip)["synapse_words"]
     if room is not None:
-        least = sizes.cost(whole.population, whole.box).synapse_words
-        words = [sum(sizes.cost(half.population, half.box).synapse_words for half in cut) for cut in cuts]
-        cuts = [cut for cut, own in zip(cuts, words, strict=True) if least <= own <= min(room, int(WORDS_MORE * least))]
+        cuts = [cut for cut in cuts if least <= _words(sizes, cut) <= min(room, int(WORDS_MORE * least))]
     return min(cuts, key=lambda cut: _nearness(whole, cut), default=(whole,))
 
 

@@ -189,7 +189,7 @@ def test_lone_slices_are_cut_and_halves_that_stay_together_are_whole_again(
     assert [own for (own,) in apart.values()] == found.slices
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 999), st.integers(0, len(CHIPS) - 1), st.integers(1, 12), st.booleans())
 def test_parts_are_the_slices_and_take_the_words_of_a_core_at_most_as_counted(
     seed: int, which: int, parts: int, has_fixed: bool
@@ -237,7 +237,7 @@ def test_slices_are_cut_across_their_longest_side_but_the_channels() -> None:
     assert found.on_cores(np.zeros(4, np.int64)) == {0: [whole]}
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(0, 999), st.integers(0, len(CHIPS) - 1))
 def test_moved_slices_cost_less_and_fixed_blocks_stay(seed: int, which: int) -> None:
     sizes, blocks = cut(recurrent(seed), CHIPS[which], seed)
