@@ -3,7 +3,7 @@
 The last block of a set S shares its tile with others of it, or with none. So the least cost of S is the least over the
 sets T of up to c blocks with that block, of the cost of a tile with T plus the least cost of S without T (Bellman's
 recursion for set partitioning). A set is a number whose bit b says whether it has block b; numbers below 2^d are the
-sets of the first d blocks, so an array of their costs is a box with d axes of two places, and all S of one T are a face
+sets of the first d blocks, so their costs are an array of d axes with two places each, and all S of one T are a view
 of it.
 """
 

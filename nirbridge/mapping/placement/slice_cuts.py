@@ -26,11 +26,11 @@ WORDS_MORE = 1.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Piece:
+class SliceTree:
     """A slice of a block, whole or cut in two ``halves``."""
 
     whole: Slice
-    halves: tuple[Piece, ...] = ()
+    halves: tuple[SliceTree, ...] = ()
 
     def leaves(self) -> Iterator[Slice]:
         """The parts that are not cut, in order."""
@@ -51,17 +51,17 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CutSlices:
-    """The ``pieces`` of all blocks; ``slices``: their parts in order, ``block``: those of the parts."""
+    """The ``trees`` of all blocks; ``slices``: their parts in order, ``block``: those of the parts."""
 
-    pieces: list[Piece]
+    trees: list[SliceTree]
     slices: list[Slice]
     block: list[int]
 
     def on_cores(self, site: Array) -> dict[int, list[Slice]]:
         """The slices of each site, in their order here; those cut in parts that stayed together are whole again."""
         found, sites = dict[int, list[Slice]](), iter(site.tolist())
-        for piece in self.pieces:
-            for own, part in piece.on_cores(sites):
+        for tree in self.trees:
+            for own, part in tree.on_cores(sites):
                 found.setdefault(own, []).append(part)
         return found
 
@@ -94,13 +94,13 @@ def cut_slices(sizes: CostModel, blocks: Blocks, fixed: Collection[int], most: i
             of_block.append(of_block[k])
         parts -= 1
 
-    def piece(k: int) -> Piece:
-        return Piece(found[k], tuple(piece(half) for half in halves.get(k, ())))
+    def tree(k: int) -> SliceTree:
+        return SliceTree(found[k], tuple(tree(half) for half in halves.get(k, ())))
 
-    pieces = [piece(k) for k in range(len(wholes))]
-    leaves = [list(own.leaves()) for own in pieces]
+    trees = [tree(k) for k in range(len(wholes))]
+    leaves = [list(own.leaves()) for own in trees]
     block = [number for (number, _), own in zip(wholes, leaves, strict=True) for _ in own]
-    return CutSlices(pieces, [part for own in leaves for part in own], block)
+    return CutSlices(trees, [part for own in leaves for part in own], block)
 
 
 def _most_parts(words: list[int], limit: int | None, most: int) -> int:

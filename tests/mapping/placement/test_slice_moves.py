@@ -19,7 +19,7 @@ from nirbridge.mapping.placement import slice_moves as moves
 from nirbridge.mapping.placement.board import Sites
 from nirbridge.mapping.placement.compiled import is_available
 from nirbridge.mapping.placement.neuron_moves import Moved
-from nirbridge.mapping.placement.slice_cuts import CutSlices, Piece, cut_slices
+from nirbridge.mapping.placement.slice_cuts import CutSlices, SliceTree, cut_slices
 from nirbridge.network.model import Network
 from nirbridge.partitioner import PartitionOptions, partition
 from nirbridge.partitioner.cost.axons import Blocks, axon_table
@@ -88,7 +88,7 @@ def board_on(parts: Any, sizes: CostModel) -> Any:
 
 
 def as_blocks(sizes: CostModel, slices: list[Slice], site: Any) -> Moved:
-    members = CutSlices([Piece(s) for s in slices], slices, [0] * len(slices)).on_cores(site)
+    members = CutSlices([SliceTree(s) for s in slices], slices, [0] * len(slices)).on_cores(site)
     return moves._as_moved(sizes, members, cores_of(sizes.chip))
 
 
@@ -178,11 +178,11 @@ def test_lone_slices_are_cut_and_halves_that_stay_together_are_whole_again(
     ]
     blocks = (*((s,) for s in pieces[:-2]), tuple(pieces[-2:]))
     found = cut_slices(sizes, blocks, {1}, 100)
-    halved = [piece for piece in found.pieces if piece.halves]
+    halved = [tree for tree in found.trees if tree.halves]
     assert halved
     assert pieces[1] in found.slices
     assert [s for s in found.slices if s.population == "q"] == pieces[-2:]
-    assert all(not half.halves for piece in halved for half in piece.halves)
+    assert all(not half.halves for tree in halved for half in tree.halves)
     together = found.on_cores(np.array(found.block))
     assert [tuple(own) for own in together.values()] == list(blocks)
     apart = found.on_cores(np.arange(len(found.slices)))
@@ -201,11 +201,11 @@ def test_parts_are_the_slices_and_take_the_words_of_a_core_at_most_as_counted(
         patched.setattr(slice_cuts, "PARTS_OF_BLOCK", parts)
         found = cut_slices(sizes, blocks, fixed, 1_000)
         assert found.slices == cut_slices(sizes, blocks, fixed, 1_000).slices
-    assert [piece.whole for piece in found.pieces] == [s for own in blocks for s in own]
+    assert [tree.whole for tree in found.trees] == [s for own in blocks for s in own]
     assert found.block == sorted(found.block)
     assert found.slices[: len(blocks[0])] == list(blocks[0]) or not fixed
     lone = sum(len(own) == 1 for own in blocks)
-    assert len(found.slices) <= max(len(found.pieces) + lone, parts * len(blocks))
+    assert len(found.slices) <= max(len(found.trees) + lone, parts * len(blocks))
     neurons = [(s.population, k) for s in found.slices for k in range(*s.box[0])]
     assert sorted(neurons) == sorted((s.population, k) for own in blocks for s in own for k in range(*s.box[0]))
     rng, words = np.random.default_rng(seed), sizes.chip.synapses.words
