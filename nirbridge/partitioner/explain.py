@@ -12,7 +12,8 @@ from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip
 from nirbridge.errors import Diagnostic, counted, quoted
 from nirbridge.network.model import Network, Population
-from nirbridge.partitioner.cost.connectivity import Axis, Explicit, Separable, out_degrees
+from nirbridge.partitioner.cost.axis import Axis
+from nirbridge.partitioner.cost.connectivity import Explicit, Separable, out_degrees
 from nirbridge.partitioner.cost.resources import delay_on_chip_steps, exceeded, limits
 from nirbridge.partitioner.cost.sizing import CostModel
 

@@ -124,7 +124,7 @@ def test_large_boards_have_no_flows_from_the_host_and_few_ways(monkeypatch: pyte
     whole = flows_of(groups, 5, (5, 1, 1))
     assert whole.has_host
     paid = whole.best(np.zeros(whole.count))[1]
-    monkeypatch.setattr(distance_flows, "TREES_MAX", 1)
+    monkeypatch.setattr(distance_flows, "ENTRIES_MAX", 1)
     few = whole.best(np.zeros(whole.count))[1]
     assert 0.0 < few <= paid * (1 + 1e-6)
     rings = len(beyond_rings(5, 1, (5, 1)))

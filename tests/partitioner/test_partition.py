@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -17,10 +18,17 @@ from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Dense, Sparse
 from nirbridge.partitioner import PartitionOptions, partition
 from nirbridge.partitioner.cost.resources import exceeded, limits
+from nirbridge.partitioner.model import Partition
 from nirbridge.pipeline import MapOptions, map_network
 from tests.partitioner.nets import DENSE_KILLERS, DVS_GESTURE, NMNIST, network_of
 
 LOIHI1 = read_chip("loihi1")
+
+
+@cache
+def nmnist_on(chip: str) -> Partition:
+    """The network of NMNIST by the default method."""
+    return partition(network_of(NMNIST), read_chip(chip))
 
 
 @pytest.mark.parametrize("name", sorted(DENSE_KILLERS))
@@ -40,15 +48,14 @@ def test_dvs_gesture_takes_30_cores_of_loihi1() -> None:
 
 @pytest.mark.parametrize(("chip", "cores", "status"), [("loihi1", 11, "optimal-sliced"), ("loihi2", 2, "optimal")])
 def test_the_nmnist_network_is_proved_on_loihi(chip: str, cores: int, status: str) -> None:
-    report = partition(network_of(NMNIST), read_chip(chip)).report
+    report = nmnist_on(chip).report
     assert (report.cores, report.status) == (cores, status)
 
 
 def test_methods_in_their_order() -> None:
     network = network_of(NMNIST)
-    cores = [
-        partition(network, LOIHI1, PartitionOptions(method=m)).report.cores for m in ("sequential", "packed", "cp-sat")
-    ]
+    cores = [partition(network, LOIHI1, PartitionOptions(method=m)).report.cores for m in ("sequential", "packed")]
+    cores.append(nmnist_on("loihi1").report.cores)
     assert cores == sorted(cores, reverse=True)
     assert cores[0] > cores[2]
 
@@ -68,7 +75,7 @@ def test_fewer_bits_take_fewer_cores() -> None:
 def test_shared_kernels_need_fewer_words() -> None:
     network = network_of(NMNIST)
     shared = replace(LOIHI1, synapses=replace(LOIHI1.synapses, shared_kernels=True))
-    assert partition(network, shared).report.cores <= partition(network, LOIHI1).report.cores
+    assert partition(network, shared).report.cores <= nmnist_on("loihi1").report.cores
 
 
 def test_populations_of_different_groups_never_share_a_core() -> None:

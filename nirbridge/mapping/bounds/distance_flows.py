@@ -35,9 +35,9 @@ TINY = 1e-9
 """Nets whose rate is at most this part of the largest rate carry no flow."""
 HOST_MAX = 30_000
 """Blocks times rings of tiles around the host's tile that they need: beyond, no flows go from the host."""
-ITERATIONS, KEPT, TREES_MAX = 60, 12, 9_000
+ITERATIONS, KEPT, ENTRIES_MAX = 60, 12, 1_500_000
 """Iterations of a search for lengths (half of them in each of several), how many of the last ones give ways to the
-program, and the most trees that these may be together; two are kept in any case."""
+program, and the most entries that their trees may have together; the ways of two are kept in any case."""
 SCALINGS, CLOSE = 3, 0.02
 """Times that lengths are scaled in an iteration, at most, and how close to the least sum the ways then are."""
 SHORT, LONG, AVERAGED = 0.3, 3.0, 0.3
@@ -108,9 +108,10 @@ class Flows:
         parts, paid = np.zeros(self.count), 0.0
         own, found = covered[self.numbers], list[Ways]()
         searches = OF_HOST if self.has_host else OF_HOST[:1]
-        kept = max(min(KEPT, TREES_MAX // (len(searches) * self.blocks)), 2)
         for host in searches:
-            found += self._found(own, host * self.least / max(float(self.beyond.sum()), 1.0))[-kept:]
+            ways = self._found(own, host * self.least / max(float(self.beyond.sum()), 1.0))
+            entries = max((some.trees.nnz for some in ways), default=1)
+            found += ways[-max(ENTRIES_MAX // (len(searches) * entries), 2) :]
         if found:
             parts[self.numbers], paid = best_flows(found, self.rate, own, self.least, self.beyond)
         return parts, paid

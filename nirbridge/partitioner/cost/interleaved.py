@@ -16,7 +16,8 @@ from scipy import sparse
 
 from nirbridge._types import Box
 from nirbridge.arrays import Array
-from nirbridge.partitioner.cost.connectivity import Axis, Separable, axis_from_matrix
+from nirbridge.partitioner.cost.axis import Axis, axis_from_matrix
+from nirbridge.partitioner.cost.connectivity import Separable
 from nirbridge.partitioner.cost.patterns import Patterns, axis_lists, range_patterns
 from nirbridge.partitioner.cost.sizing import CostModel, IncomingProjection, numbering_axes
 

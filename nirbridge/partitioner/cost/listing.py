@@ -9,7 +9,8 @@ from scipy import sparse
 
 from nirbridge._types import Box, Shape
 from nirbridge.arrays import Array
-from nirbridge.partitioner.cost.connectivity import Explicit, Separable, axis_rows
+from nirbridge.partitioner.cost.axis import axis_rows
+from nirbridge.partitioner.cost.connectivity import Explicit, Separable
 
 
 def numbering_axes(shape: Shape) -> tuple[int, ...]:

@@ -14,7 +14,8 @@ import numpy as np
 from scipy import sparse
 
 from nirbridge.arrays import Array
-from nirbridge.partitioner.cost.connectivity import Separable, axis_rows, explicit, synapses
+from nirbridge.partitioner.cost.axis import axis_rows
+from nirbridge.partitioner.cost.connectivity import Separable, explicit, synapses
 from nirbridge.partitioner.cost.resources import (
     axon_list_words,
     least_list_words,

@@ -13,7 +13,8 @@ from itertools import pairwise
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.partitioner.cost.connectivity import Axis, run_lengths
+from nirbridge.partitioner.cost.axis import Axis
+from nirbridge.partitioner.cost.connectivity import run_lengths
 
 Patterns = tuple[tuple[tuple[int, ...], int, int], ...]
 """Along one axis: run lengths of the targets, how many inputs have them, and how many distinct taps among these."""

@@ -20,9 +20,9 @@ from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip, SynapseFormat
 from nirbridge.network.model import Network, Projection
 from nirbridge.network.operators import Chain, Conv, Identity, Reshape, SumPool
+from nirbridge.partitioner.cost.axis import Axis
 from nirbridge.partitioner.cost.connectivity import (
     AllToAll,
-    Axis,
     Connectivity,
     Explicit,
     Separable,

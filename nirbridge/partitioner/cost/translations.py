@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from nirbridge._types import Box
-from nirbridge.partitioner.cost.connectivity import Axis, Connectivity, Separable
+from nirbridge.partitioner.cost.axis import Axis
+from nirbridge.partitioner.cost.connectivity import Connectivity, Separable
 
 
 class Translations:

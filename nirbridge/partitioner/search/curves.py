@@ -18,7 +18,8 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.chips.model import SynapseFormat
 from nirbridge.network.operators import Chain, Conv, Sparse, SumPool
-from nirbridge.partitioner.cost.connectivity import AllToAll, Axis, Connectivity, Explicit, Separable
+from nirbridge.partitioner.cost.axis import Axis
+from nirbridge.partitioner.cost.connectivity import AllToAll, Connectivity, Explicit, Separable
 from nirbridge.partitioner.cost.resources import least_list_words, synapse_bits
 from nirbridge.partitioner.cost.sizing import CostModel, IncomingProjection
 from nirbridge.partitioner.search.kernels.copies import least_weights

@@ -22,7 +22,8 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from nirbridge.arrays import Array
-from nirbridge.partitioner.cost.connectivity import Axis, Explicit, Separable
+from nirbridge.partitioner.cost.axis import Axis
+from nirbridge.partitioner.cost.connectivity import Explicit, Separable
 
 AXIS_MAX = 300
 """Outputs of one connected part of an axis up to which its table is exact."""

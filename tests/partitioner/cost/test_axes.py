@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from nirbridge.partitioner.cost.connectivity import Axis, _compose, _outputs_touched, axis_from_matrix, full_axis
+from nirbridge.partitioner.cost.axis import Axis, axis_from_matrix, composed, full_axis, outputs_touched
 from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.search.packing import in_core_order
 
@@ -38,7 +38,7 @@ def axes(draw: st.DrawFn, n_in: int, n_out: int) -> Axis:
 def test_one_relation_after_another(data: st.DataObject, a: int, b: int, c: int) -> None:
     first, second = data.draw(axes(a, b)), data.draw(axes(b, c))
     expected = (dense(second).astype(int) @ dense(first).astype(int)) > 0
-    found = _compose(first, second)
+    found = composed(first, second)
     assert np.array_equal(dense(found), expected)
     assert np.array_equal(found.touched, expected.any(axis=0))
     for start in range(c):
@@ -49,7 +49,7 @@ def test_one_relation_after_another(data: st.DataObject, a: int, b: int, c: int)
             assert np.array_equal(inputs, np.flatnonzero(inside))
             assert np.array_equal(counts, inside[inside > 0])
     if not found.full:
-        assert np.array_equal(_outputs_touched(found), expected.any(axis=1))
+        assert np.array_equal(outputs_touched(found), expected.any(axis=1))
         columns = [np.flatnonzero(column) for column in expected.T]
         assert found.contiguous == all(len(x) == 0 or x[-1] - x[0] + 1 == len(x) for x in columns)
 
@@ -59,7 +59,7 @@ def test_a_full_axis_stays_one_wherever_it_can(second_is_full: bool) -> None:
     """Channels that all reach all stay in closed form behind a convolution and in front of one."""
     some = axis_from_matrix(sparse.csr_array(np.eye(3, dtype=np.int64)))
     pair = (some, full_axis(3, 4)) if second_is_full else (full_axis(4, 3), some)
-    assert _compose(*pair).full
+    assert composed(*pair).full
 
 
 @pytest.mark.parametrize(

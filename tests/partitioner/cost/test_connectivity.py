@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from nirbridge.errors import ModelError
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
+from nirbridge.partitioner.cost.axis import axis_rows
 from nirbridge.partitioner.cost.connectivity import (
     AllToAll,
     Connectivity,
     Explicit,
     Separable,
-    axis_rows,
     connectivity,
     explicit,
     out_degrees,

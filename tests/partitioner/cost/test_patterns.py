@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from nirbridge.network.operators import Chain, Conv, SumPool
 from nirbridge.partitioner.cost import patterns
-from nirbridge.partitioner.cost.connectivity import Axis, Separable, axis_from_matrix, connectivity
+from nirbridge.partitioner.cost.axis import Axis, axis_from_matrix
+from nirbridge.partitioner.cost.connectivity import Separable, connectivity
 from nirbridge.partitioner.cost.patterns import axis_lists, range_patterns
 from tests.partitioner.cases import random_conv
 

@@ -11,7 +11,8 @@ from scipy import sparse
 from nirbridge.network.model import Projection
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Reshape, Scale, Sparse
-from nirbridge.partitioner.cost.connectivity import AllToAll, Separable, axis_from_matrix, full_axis, identity_axis
+from nirbridge.partitioner.cost.axis import axis_from_matrix, full_axis, identity_axis
+from nirbridge.partitioner.cost.connectivity import AllToAll, Separable
 from nirbridge.partitioner.cost.sizing import CostModel, cost_model
 from nirbridge.partitioner.search import layouts as cutting
 from nirbridge.partitioner.search.layouts import Band, Layout, LayoutArc, LayoutRow, layouts, realise

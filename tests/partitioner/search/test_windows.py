@@ -9,7 +9,8 @@ import pytest
 
 from nirbridge.arrays import Array
 from nirbridge.network.operators import Conv, Operator
-from nirbridge.partitioner.cost.connectivity import AllToAll, Axis, Separable, connectivity
+from nirbridge.partitioner.cost.axis import Axis
+from nirbridge.partitioner.cost.connectivity import AllToAll, Separable, connectivity
 from nirbridge.partitioner.search import windows
 from nirbridge.partitioner.search.windows import least_by_degrees, least_inputs, least_listed, least_sources
 from tests.partitioner.cases import random_operator, random_windows, structure

@@ -43,7 +43,7 @@ def chain(names: Sequence[str], size: int = 100) -> Network:
 
 
 def placed(names: Sequence[str], blocks: int, chip_name: str = "loihi2", chips: int = 1) -> MappedNetwork:
-    """``blocks`` cores, each with 100 neurons of one population, that send to the next two and to the first."""
+    """``blocks`` cores, each of 100 neurons of a population, that send to the next two and the first of their chip."""
     chip = read_chip(chip_name)
     mesh = chip.mesh
     sizes = [len(range(k, blocks, len(names))) for k in range(len(names))]
@@ -82,7 +82,8 @@ def placed(names: Sequence[str], blocks: int, chip_name: str = "loihi2", chips: 
         )
         for c, k in places
     )
-    axons = table([(b, 1.0 + b % 7, sorted({(b + 1) % blocks, (b + 2) % blocks, 0})) for b in range(blocks)])
+    to = [sorted({(b + 1) % blocks, (b + 2) % blocks, b - b % per_chip}) for b in range(blocks)]
+    axons = table([(b, 1.0 + b % 7, targets) for b, targets in enumerate(to)])
     senders = np.array([b % len(names) + 1 for b in range(blocks)], np.int64)
     axons = replace(axons, names=("host", *names), source_name=senders)
     paid = costs(axons, cores, chip, [100] * blocks, chips=chips)

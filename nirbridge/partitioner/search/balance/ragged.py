@@ -14,7 +14,8 @@ from itertools import groupby, product
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.partitioner.cost.connectivity import Axis, Separable
+from nirbridge.partitioner.cost.axis import Axis
+from nirbridge.partitioner.cost.connectivity import Separable
 from nirbridge.partitioner.cost.resources import run_words
 from nirbridge.partitioner.cost.sizing import CostModel, IncomingProjection
 from nirbridge.partitioner.model import Slice

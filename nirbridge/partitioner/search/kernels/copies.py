@@ -20,7 +20,7 @@ from itertools import product
 import numpy as np
 
 from nirbridge.arrays import Array, weighted_sum
-from nirbridge.partitioner.cost.connectivity import Axis
+from nirbridge.partitioner.cost.axis import Axis
 
 PIXELS_MAX = 16
 """All sets of up to this number of pixels are enumerated."""

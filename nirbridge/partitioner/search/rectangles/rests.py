@@ -9,7 +9,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.partitioner.cost.connectivity import Axis, Separable
+from nirbridge.partitioner.cost.axis import Axis
+from nirbridge.partitioner.cost.connectivity import Separable
 from nirbridge.partitioner.cost.listing import numbering_axes
 from nirbridge.partitioner.cost.sizing import CostModel
 from nirbridge.partitioner.model import Slice
