@@ -32,7 +32,7 @@ from nirbridge.partitioner.model import Slice
 
 PARTS_MAX = 20_000
 """Partitions into more slices are left as they are."""
-HOT, WARM, COLD = 1.0, 0.5, 0.1
+HOT, WARM, COLD = 1.0, 0.25, 0.05
 """Temperatures in mean hops of a slice: at the start of a run, of one that keeps most of its start, and at the end."""
 STEPS_LEAST = 50
 """Steps a slice of a run of the second pair; none is made with less."""
@@ -49,7 +49,7 @@ UNLIMITED = 2**62
 
 EFFORTS: Mapping[str, TreeBudget] = {
     "fast": TreeBudget(1, 2_000, 30_000_000),
-    "default": TreeBudget(1, 20_000, 440_000_000, 6_000, 2_400_000_000),
+    "default": TreeBudget(1, 20_000, 440_000_000, 6_000, 3_000_000_000),
     "max": TreeBudget(1, 200_000, 6_000_000_000),
 }
 """Of one run of the second pair."""
