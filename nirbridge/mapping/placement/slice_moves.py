@@ -49,7 +49,7 @@ UNLIMITED = 2**62
 
 EFFORTS: Mapping[str, TreeBudget] = {
     "fast": TreeBudget(1, 2_000, 30_000_000),
-    "default": TreeBudget(1, 20_000, 440_000_000, 6_000, 3_000_000_000),
+    "default": TreeBudget(1, 20_000, 360_000_000, 5_000, 3_000_000_000),
     "max": TreeBudget(1, 200_000, 6_000_000_000),
 }
 """Of one run of the second pair."""
