@@ -34,7 +34,7 @@ def outcome(network: Network, chip: Chip, method: str) -> Partition | str:
         return str(error)
 
 
-@settings(max_examples=300, suppress_health_check=HEALTH, phases=PHASES)
+@settings(max_examples=500, suppress_health_check=HEALTH, phases=PHASES)
 @given(networks(max_populations=4), chips())
 def test_every_map_is_legal_and_no_method_is_worse_than_the_one_before(network: Network, chip: Chip) -> None:
     found = [cores_or_none(network, chip, method) for method in ("sequential", "packed", "cp-sat")]

@@ -39,7 +39,7 @@ from nirbridge.partitioner.cost.axons import HOST, AxonTable
 
 SHARES = ((0.5, 0.5), (1.0, 0.0), (0.0, 1.0))
 """Shares in which a pair is charged to its source and its target."""
-TIGHT = 1.35
+TIGHT = 1.25
 """Hops over the bound up to which a placement needs no better bound."""
 ROUNDED_DOWN = 1 - 1e-12
 
