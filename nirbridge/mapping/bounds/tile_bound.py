@@ -30,8 +30,8 @@ SETS_MAX = 110_000_000
 WORK_MAX = 200_000_000
 """Sets of as many blocks as a tile holds, all of one net, over the nets of a window: the work of their rates; and pairs
 of blocks of one net, over all nets."""
-TURNS = 3
-"""Splits of the rates that are tried: more of them gained less than 1 %."""
+TURNS, SETTLED = 3, 0.01
+"""Splits of the rates that are tried, at most: the last is one that gains, but less than this part of the bound."""
 TILES = 0.1
 """Part of the time after which the first tiling is done, about."""
 
@@ -74,8 +74,10 @@ def _with_distances(windows: _Windows, found: _Tiled, flows: Flows, progress: Pr
         if paid <= 0:
             break
         found = windows.tiled(windows.nets.rate - parts, found.rows)
-        best, covered = max(best, found.bound + paid), (covered + found.covered) / 2
+        before, best, covered = best, max(best, found.bound + paid), (covered + found.covered) / 2
         progress("bounds", TILES + (1 - TILES) * (turn + 1) / TURNS)
+        if before < best < (1 + SETTLED) * before:
+            break
     return best
 
 

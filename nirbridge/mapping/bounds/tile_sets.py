@@ -55,10 +55,11 @@ def members(places: Array, size: int, blocks: int) -> Array:
 
 def pairs_of_ends(ptr: Array) -> tuple[Array, Array]:
     """Places (low, high) of every two ends of each net, net by net; those of a net are ``ptr[net]:ptr[net + 1]``."""
-    place = np.arange(ptr[-1], dtype=np.int64) - np.repeat(ptr[:-1], np.diff(ptr))
-    high = np.repeat(np.arange(ptr[-1], dtype=np.int64), place)  # each end with those before it
-    first = np.repeat(ptr[:-1], np.diff(ptr))[high]
-    return np.arange(len(high), dtype=np.int64) - np.repeat(np.cumsum(place) - place, place) + first, high
+    first = np.repeat(ptr[:-1], np.diff(ptr))
+    end = np.arange(ptr[-1], dtype=np.int64)
+    place = end - first
+    high = np.repeat(end, place)  # each end with those before it
+    return np.arange(len(high), dtype=np.int64) - np.repeat(np.cumsum(place) - end, place), high
 
 
 class Coverage:
@@ -72,7 +73,7 @@ class Coverage:
         self._of = np.split(net[by_block], np.cumsum(np.bincount(ends, minlength=blocks))[:-1])
         self._first = ends[ptr[:-1]]
         low, high = pairs_of_ends(ptr)
-        self._pair = ends[high] * (ends[high] - 1) // 2 + ends[low]
+        self._pair = (ends * (ends - 1) // 2)[high] + ends[low]
         pairs = degrees * (degrees - 1) // 2
         self._pair_ptr = np.concatenate(([0], np.cumsum(pairs))).astype(np.int64)
         self._low, self._high = np.tril_indices(blocks, -1)[::-1]

@@ -172,15 +172,15 @@ class _Runs:
     def best(self, pairs: int) -> Array | None:
         """The site of each slice in the best state of all runs; None where none is better than the start.
 
-        Each begins at the best state so far, and the first of a pair is hot. The second pair is a long one: where the
-        first finds little, slices are where they should be.
+        Each begins at the best state so far. The first pair is a short hot run and a warm one: where these find little,
+        slices are where they should be. Long hot runs end up to 10 % apart, so the second pair is two of them.
         """
         movable, best, least = len(self.board.parts.movable), self.board.parts.site, 0.0
         hops = self._trees(best)[1]
         for run, steps in enumerate((*[self.steps // SHORTER] * 2, *[self.steps] * 2)[: 2 * pairs]):
             if run == 2 and least > -GAIN * hops:
                 break
-            heat = HOT if run % 2 == 0 and steps >= STEPS_HOT * movable else WARM
+            heat = HOT if run != 1 and steps >= STEPS_HOT * movable else WARM
             tell: Progress = lambda stage, done, run=run: self.progress(stage, (run + (done or 0.0)) / (2 * pairs))  # noqa: E731
             change, found = self._annealed(run, best, steps, heat, tell)
             if change < 0.0:

@@ -280,8 +280,12 @@ def gains_to(x, members, own, to) -> Array:
         v = members[m]
         for k in range(start[v], start[v + 1]):
             e = nets[k]
-            there = _number(first, count, held, length, e, to)
-            gains[m] += (there > 0) - (_number(first, count, held, length, e, own) > 1)
+            if first[e] < 0:
+                gains[m] += (count[e, to] > 0) - (count[e, own] > 1)
+                continue
+            for i in range(first[e], first[e] + length[e]):  # once for both: half of the time of two searches
+                core = held[i, 0]
+                gains[m] += (core == to) - (core == own and held[i, 1] > 1)
     return gains
 
 
