@@ -83,7 +83,8 @@ def test_flows_take_no_more_than_the_rates_and_pay_for_distances() -> None:
         nets = TouchingNets.of_traffic(traffic(table(groups), blocks))
         flows = Flows.between(nets, 1, (4, 3))
         assert flows is not None
-        parts, paid = flows.best(np.zeros(len(nets.rate)))
+        split = flows.best(np.zeros(len(nets.rate)))
+        parts, paid = split.parts, split.paid
         assert paid > 0
         assert (parts >= 0).all()
         assert (parts <= nets.rate).all()

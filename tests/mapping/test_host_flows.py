@@ -96,14 +96,17 @@ def test_the_host_is_a_block_more() -> None:
     assert found.rate.tolist() == given.rate.tolist()
 
 
+@pytest.mark.parametrize("is_later", [False, True])
 @pytest.mark.parametrize("seed", range(4))
-def test_parts_of_rates_take_what_is_paid_in_any_placement(seed: int) -> None:
+def test_parts_of_rates_take_what_is_paid_in_any_placement(seed: int, is_later: bool) -> None:
     rng, shape, blocks = np.random.default_rng(seed), (6, 5, 1 + seed % 2), 24
     groups = from_host_on(rng, blocks) + [
         (int(rng.integers(blocks)), float(rng.random()), rng.permutation(blocks)[:3].tolist()) for _ in range(40)
     ]
     on_mesh, flows = nets(groups, blocks), flows_of(groups, blocks, shape)
-    parts, paid = flows.best(rng.random(len(on_mesh.rate)))
+    first = flows.best(rng.random(len(on_mesh.rate)))
+    split = flows.best(rng.random(len(on_mesh.rate)), first.lengths) if is_later else first
+    parts, paid = split.parts, split.paid
     assert (parts <= on_mesh.rate + 1e-12).all()
     assert paid > 0.0
     tiles = [(x, y) for x in range(shape[0]) for y in range(shape[1]) for _ in range(shape[2])]
@@ -123,9 +126,9 @@ def test_large_boards_have_no_flows_from_the_host_and_few_ways(monkeypatch: pyte
     groups = from_host_on(np.random.default_rng(2), 5)
     whole = flows_of(groups, 5, (5, 1, 1))
     assert whole.has_host
-    paid = whole.best(np.zeros(whole.count))[1]
+    paid = whole.best(np.zeros(whole.count)).paid
     monkeypatch.setattr(distance_flows, "ENTRIES_MAX", 1)
-    few = whole.best(np.zeros(whole.count))[1]
+    few = whole.best(np.zeros(whole.count)).paid
     assert 0.0 < few <= paid * (1 + 1e-6)
     rings = len(beyond_rings(5, 1, (5, 1)))
     monkeypatch.setattr(distance_flows, "HOST_MAX", 5 * rings)

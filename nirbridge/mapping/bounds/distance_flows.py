@@ -18,7 +18,8 @@ the ways of the last steps. Its flows give the bound, however good the lengths a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
@@ -36,8 +37,9 @@ TINY = 1e-9
 HOST_MAX = 30_000
 """Blocks times rings of tiles around the host's tile that they need: beyond, no flows go from the host."""
 ITERATIONS, KEPT, ENTRIES_MAX = 60, 12, 1_500_000
-"""Iterations of a search for lengths (half of them in each of several), how many of the last ones give ways to the
-program, and the most entries that their trees may have together; the ways of two are kept in any case."""
+"""Iterations of a search for lengths (half of them in each of several, and of those only the last third from lengths
+that were found before), how many of the last ones give ways to the program, and the most entries that their trees may
+have together; the ways of two are kept in any case."""
 SCALINGS, CLOSE = 3, 0.02
 """Times that lengths are scaled in an iteration, at most, and how close to the least sum the ways then are."""
 SHORT, LONG, AVERAGED = 0.3, 3.0, 0.3
@@ -46,6 +48,24 @@ FIRST, LEAST = 0.3, 1e-9
 """First length beyond the tiles, and the least of any: in links."""
 OF_HOST = (0.0, 3.0, 6.0)
 """The ways from the host count as many times as much as those of all pairs, in one search each."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lengths:
+    """Those of nets beyond their tiles [nets], the mean use of nets by ways that are shortest then, and some ways."""
+
+    more: Array
+    use: Array
+    ways: list[Ways]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Split:
+    """Parts of the rates [nets] that flows take, the bound on the hops of these, and the lengths of each search."""
+
+    parts: Array
+    paid: float
+    lengths: list[Lengths]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,28 +123,30 @@ class Flows:
         """True where flows go from the host."""
         return len(self.beyond) > 0
 
-    def best(self, covered: Array) -> tuple[Array, float]:
-        """(parts of the rates [nets], the bound on their hops), where tiles give as many links of each net [nets]."""
+    def best(self, covered: Array, before: Sequence[Lengths] = ()) -> Split:
+        """Flows where tiles give as many links of each net [nets]; ``before``: lengths for other tiles."""
         parts, paid = np.zeros(self.count), 0.0
-        own, found = covered[self.numbers], list[Ways]()
+        own, found, ways = covered[self.numbers], list[Lengths](), list[Ways]()
         searches = OF_HOST if self.has_host else OF_HOST[:1]
-        for host in searches:
-            ways = self._found(own, host * self.least / max(float(self.beyond.sum()), 1.0))
-            entries = max((some.trees.nnz for some in ways), default=1)
-            found += ways[-max(ENTRIES_MAX // (len(searches) * entries), 2) :]
-        if found:
-            parts[self.numbers], paid = best_flows(found, self.rate, own, self.least, self.beyond)
-        return parts, paid
+        for number, host in enumerate(searches):
+            start = before[number] if before else None
+            found.append(self._found(own, host * self.least / max(float(self.beyond.sum()), 1.0), start))
+            entries = max((some.trees.nnz for some in found[-1].ways), default=1)
+            ways += found[-1].ways[-max(ENTRIES_MAX // (len(searches) * entries), 2) :]
+        if ways:
+            parts[self.numbers], paid = best_flows(ways, self.rate, own, self.least, self.beyond)
+        return Split(parts, paid, found)
 
-    def _found(self, covered: Array, host: float) -> list[Ways]:
+    def _found(self, covered: Array, host: float, start: Lengths | None) -> Lengths:
         """Ways between all pairs and, ``host`` times as much, from the host; none: tiles are far enough."""
-        rate, more = self.rate / self.rate.max(), np.full(len(covered), FIRST)
+        rate, count = self.rate / self.rate.max(), ITERATIONS // 2 if self.has_host else ITERATIONS
+        start = start or Lengths(np.full(len(covered), FIRST), np.zeros(0), [])
+        more, mean, found = start.more, start.use, list[Ways]()
         least = self.least + host * float(self.beyond.sum())
-        found, mean = list[Ways](), np.zeros(len(covered))
         short = least - self._ways(covered).length(host)
         if short <= 0:
-            return found
-        for iteration in range(ITERATIONS // 2 if self.has_host else ITERATIONS):
+            return replace(start, ways=found)
+        for iteration in range(2 * count // 3 if len(mean) else 0, count):
             ways = self._ways(covered + more)
             for _ in range(SCALINGS):
                 if abs(ways.length(host) / least - 1) < CLOSE:
@@ -132,13 +154,9 @@ class Flows:
                 more = more * max(short / max(ways.length(host) - least + short, LEAST), 0.1)
                 ways = self._ways(covered + more)
             found = [*found, ways][-KEPT:]
-            now = ways.use(host)
-            mean = now if iteration == 0 else (1 - AVERAGED) * mean + AVERAGED * now
-            price = mean / rate
-            usual = weighted_sum(price * more, rate) / weighted_sum(more, rate)
-            change = np.clip(price / usual, SHORT, LONG) ** (0.5 / (1 + 0.03 * iteration))
-            more = np.maximum(more * change, LEAST)
-        return found
+            mean = (1 - AVERAGED) * mean + AVERAGED * ways.use(host) if len(mean) else ways.use(host)
+            more = _changed(more, mean, rate, iteration)
+        return Lengths(more, mean, found)
 
     def _ways(self, length: Array) -> Ways:
         """Shortest ways between all pairs, and from the host."""
@@ -164,3 +182,11 @@ class Flows:
         least = np.repeat(np.minimum.reduceat(lengths, starts), np.diff(starts, append=len(lengths)))
         places = np.flatnonzero(lengths == least)
         return places[np.flatnonzero(np.diff(self.pair[places], prepend=-1))]
+
+
+def _changed(more: Array, use: Array, rate: Array, iteration: int) -> Array:
+    """Longer lengths of the nets that ways use more than others, for their rate; ever less changed."""
+    price = use / rate
+    usual = weighted_sum(price * more, rate) / weighted_sum(more, rate)
+    change = np.clip(price / usual, SHORT, LONG) ** (0.5 / (1 + 0.03 * iteration))
+    return np.maximum(more * change, LEAST)

@@ -20,7 +20,7 @@ from scipy import sparse
 
 from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
-from nirbridge.mapping.bounds.distance_flows import Flows
+from nirbridge.mapping.bounds.distance_flows import Flows, Lengths
 from nirbridge.mapping.bounds.tile_nets import TouchingNets
 from nirbridge.mapping.bounds.tile_program import Rows, incidence, tiling
 from nirbridge.mapping.traffic import Traffic
@@ -30,7 +30,7 @@ SETS_MAX = 110_000_000
 WORK_MAX = 200_000_000
 """Sets of as many blocks as a tile holds, all of one net, over the nets of a window: the work of their rates; and pairs
 of blocks of one net, over all nets."""
-TURNS, SETTLED = 3, 0.01
+TURNS, SETTLED = 3, 0.02
 """Splits of the rates that are tried, at most: the last is one that gains, but less than this part of the bound."""
 TILES = 0.1
 """Part of the time after which the first tiling is done, about."""
@@ -68,13 +68,13 @@ def tile_bound(
 
 def _with_distances(windows: _Windows, found: _Tiled, flows: Flows, progress: Progress) -> float:
     """The best bound of some splits of the rates, the first of which leaves all to the tiles."""
-    best, covered = found.bound, found.covered
+    best, covered, lengths = found.bound, found.covered, list[Lengths]()
     for turn in range(TURNS):
-        parts, paid = flows.best(covered)
-        if paid <= 0:
+        split = flows.best(covered, lengths)
+        if split.paid <= 0:
             break
-        found = windows.tiled(windows.nets.rate - parts, found.rows)
-        before, best, covered = best, max(best, found.bound + paid), (covered + found.covered) / 2
+        found, lengths = windows.tiled(windows.nets.rate - split.parts, found.rows), split.lengths
+        before, best, covered = best, max(best, found.bound + split.paid), (covered + found.covered) / 2
         progress("bounds", TILES + (1 - TILES) * (turn + 1) / TURNS)
         if before < best < (1 + SETTLED) * before:
             break

@@ -277,15 +277,12 @@ def gains_to(x, members, own, to) -> Array:
     gains = np.zeros(len(members), np.int64)
     start, nets, first, count, held, length = x.start, x.nets, x.first, x.counts, x.held, x.length
     for m in range(len(members)):
-        v = members[m]
-        for k in range(start[v], start[v + 1]):
-            e = nets[k]
+        for e in nets[start[members[m]] : start[members[m] + 1]]:
             if first[e] < 0:
                 gains[m] += (count[e, to] > 0) - (count[e, own] > 1)
                 continue
-            for i in range(first[e], first[e] + length[e]):  # once for both: half of the time of two searches
-                core = held[i, 0]
-                gains[m] += (core == to) - (core == own and held[i, 1] > 1)
+            for i in range(first[e], first[e] + length[e]):  # once for both cores: their search is most of the time
+                gains[m] += (held[i, 0] == to) - (held[i, 0] == own and held[i, 1] > 1)
     return gains
 
 
