@@ -9,6 +9,7 @@ d that touch the others too: a sum of the same kind over fewer nets.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from math import comb
 
 import numpy as np
@@ -55,11 +56,12 @@ def members(places: Array, size: int, blocks: int) -> Array:
 
 def pairs_of_ends(ptr: Array) -> tuple[Array, Array]:
     """Places (low, high) of every two ends of each net, net by net; those of a net are ``ptr[net]:ptr[net + 1]``."""
-    first = np.repeat(ptr[:-1], np.diff(ptr))
-    end = np.arange(ptr[-1], dtype=np.int64)
+    pairs = int((np.diff(ptr) * (np.diff(ptr) - 1) // 2).sum())
+    dtype = np.int32 if max(pairs, int(ptr[-1])) < 2**31 else np.int64  # as long as memory takes
+    end, first = np.arange(ptr[-1], dtype=dtype), np.repeat(ptr[:-1].astype(dtype), np.diff(ptr))
     place = end - first
-    high = np.repeat(end, place)  # each end with those before it
-    return np.arange(len(high), dtype=np.int64) - np.repeat(np.cumsum(place) - end, place), high
+    before = np.cumsum(place, dtype=dtype) - end  # each end comes with those before it
+    return np.arange(pairs, dtype=dtype) - np.repeat(before, place), np.repeat(end, place)
 
 
 class Coverage:
@@ -72,11 +74,14 @@ class Coverage:
         by_block = np.argsort(ends, kind="stable")
         self._of = np.split(net[by_block], np.cumsum(np.bincount(ends, minlength=blocks))[:-1])
         self._first = ends[ptr[:-1]]
-        low, high = pairs_of_ends(ptr)
-        self._pair = (ends * (ends - 1) // 2)[high] + ends[low]
-        pairs = degrees * (degrees - 1) // 2
-        self._pair_ptr = np.concatenate(([0], np.cumsum(pairs))).astype(np.int64)
         self._low, self._high = np.tril_indices(blocks, -1)[::-1]
+
+    @cached_property
+    def _pairs(self) -> tuple[Array, Array]:
+        """Where those of each net begin, and every two ends of each as the place of their blocks among all pairs."""
+        degrees, (low, high) = np.diff(self.ptr), pairs_of_ends(self.ptr)
+        ptr = np.concatenate(([0], np.cumsum(degrees * (degrees - 1) // 2))).astype(np.int64)
+        return ptr, (self.ends * (self.ends - 1) // 2)[high] + self.ends[low]
 
     def rates(self, nets: Array, size: int, blocks: int, *, is_exact: bool = False) -> Array:
         """Rate of those of ``nets`` that touch each set of ``size`` of the first ``blocks`` blocks.
@@ -88,7 +93,7 @@ class Coverage:
             return single[:blocks]
         count = comb(blocks, size)
         if size == 2:
-            both = self._added_up(self._pair_ptr, self._pair, nets, count)[:count]
+            both = self._added_up(*self._pairs, nets, count)[:count]
             return single[self._low[:count]] + single[self._high[:count]] - both
         others = self.rates(nets, size - 1, blocks - 1, is_exact=True)
         is_in = np.zeros(len(self.rate), bool)
