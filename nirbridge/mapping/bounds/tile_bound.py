@@ -30,7 +30,7 @@ SETS_MAX = 110_000_000
 WORK_MAX = 200_000_000
 """Sets of as many blocks as a tile holds, all of one net, over the nets of a window: the work of their rates; and pairs
 of blocks of one net, over all nets."""
-TURNS, SETTLED = 3, 0.02
+TURNS, SETTLED = 3, 0.03
 """Splits of the rates that are tried, at most: the last is one that gains, but less than this part of the bound."""
 TILES = 0.1
 """Part of the time after which the first tiling is done, about."""

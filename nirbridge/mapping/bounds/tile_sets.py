@@ -83,19 +83,22 @@ class Coverage:
         ptr = np.concatenate(([0], np.cumsum(degrees * (degrees - 1) // 2))).astype(np.int64)
         return ptr, (self.ends * (self.ends - 1) // 2)[high] + self.ends[low]
 
-    def rates(self, nets: Array, size: int, blocks: int, *, is_exact: bool = False) -> Array:
+    def rates(self, nets: Array, size: int, blocks: int) -> Array:
         """Rate of those of ``nets`` that touch each set of ``size`` of the first ``blocks`` blocks.
 
-        More than ``PRECISE_MAX`` are rounded down, if they need not be exact.
+        More than ``PRECISE_MAX`` are rounded down.
         """
         single = self._added_up(self.ptr, self.ends, nets, len(self._of))
+        return self._rates(nets, single, size, blocks, is_exact=False)
+
+    def _rates(self, nets: Array, single: Array, size: int, blocks: int, *, is_exact: bool) -> Array:
+        """``rates``; ``single``: those of each block."""
         if size == 1:
             return single[:blocks]
-        count = comb(blocks, size)
+        pairs, count = self._added_up(*self._pairs, nets, comb(blocks, 2)), comb(blocks, size)
         if size == 2:
-            both = self._added_up(*self._pairs, nets, count)[:count]
-            return single[self._low[:count]] + single[self._high[:count]] - both
-        others = self.rates(nets, size - 1, blocks - 1, is_exact=True)
+            return single[self._low[:count]] + single[self._high[:count]] - pairs[:count]
+        others = self._rates(nets, single, size - 1, blocks - 1, is_exact=True)
         is_in = np.zeros(len(self.rate), bool)
         is_in[nets] = True
         dtype, factor = (np.float64, 1.0) if is_exact or count <= PRECISE_MAX else (np.float32, STORED_DOWN)
@@ -105,7 +108,8 @@ class Coverage:
             shared = self._of[last][is_in[self._of[last]]]
             shared = shared[self._first[shared] < last]
             if len(shared):
-                found -= self.rates(shared, size - 1, last, is_exact=True)
+                with_last = pairs[comb(last, 2) : comb(last + 1, 2)]
+                found -= self._rates(shared, with_last, size - 1, last, is_exact=True)
             out[span] = found if factor == 1.0 else factor * found
         return out
 
