@@ -333,8 +333,8 @@ def test_progress_is_told_run_by_run() -> None:
 @pytest.mark.parametrize(
     ("steps", "gain", "few", "runs"),
     [
-        (10_000, 1e9, 0, [(2_000, moves.HOT), (2_000, moves.WARM), (10_000, moves.HOT), (10_000, moves.WARM)]),
-        (2_000, 1e9, 0, [(400, moves.WARM), (400, moves.WARM), (2_000, moves.HOT), (2_000, moves.WARM)]),
+        (10_000, 1e9, 0, [(2_000, moves.HOT), (2_000, moves.WARM), (10_000, moves.HOT), (10_000, moves.HOT)]),
+        (2_000, 1e9, 0, [(400, moves.WARM), (400, moves.WARM), (2_000, moves.HOT), (2_000, moves.HOT)]),
         (10_000, 1e-9, 0, [(2_000, moves.HOT), (2_000, moves.WARM)]),
         (10_000, 1e9, 100, [(2_000, moves.HOT), (2_000, moves.WARM)]),
     ],
