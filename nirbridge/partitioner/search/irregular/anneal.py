@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.partitioner.search.irregular.jit import compiled
+from nirbridge.partitioner.search.irregular.jit import compiled, inlined, uncounted
 from nirbridge.partitioner.search.irregular.moves import AXONS, OUT, SIZE, WORDS, Nets, _near, move, words_fit
 
 HOT, WARM, COLD = 1.0, 0.6, 0.2
@@ -40,7 +40,7 @@ def _sweep(x, order, noise, limit, per_neuron, weight):
     excess = np.empty(cores)
     for core in range(cores):
         excess[core] = _excess(x, core, limit, per_neuron)
-    at = 0
+    part, at = x.part, 0
     for v in order:
         if _is_inner(x, v):
             continue
@@ -51,7 +51,7 @@ def _sweep(x, order, noise, limit, per_neuron, weight):
         at += found + 1
         for k in range(found):
             sums[seen[k]] = 0
-        own = x.part[v]
+        own = part[v]
         if best != own and words_fit(x, v, best):
             if not move(x, v, best):
                 move(x, v, own)
@@ -60,7 +60,7 @@ def _sweep(x, order, noise, limit, per_neuron, weight):
             excess[best] = _excess(x, best, limit, per_neuron)
 
 
-@compiled
+@inlined
 def _is_inner(x, v):
     """True where all nets of a neuron have their targets in one core."""
     nets, length = x.nets, x.length
@@ -70,7 +70,7 @@ def _is_inner(x, v):
     return inner
 
 
-@compiled
+@inlined
 def _drawn(x, v, sums, seen, found, noise, excess, weight):
     """The core that a neuron draws; its own one where no other has room."""
     own, nets, use, cap, out = x.part[v], x.start[v + 1] - x.start[v], x.use, x.cap, x.slots[v]
@@ -86,7 +86,7 @@ def _drawn(x, v, sums, seen, found, noise, excess, weight):
     return best
 
 
-@compiled
+@uncounted
 def _excess(x, core, limit, per_neuron):
     """By how many neurons a core is over its limits; negative: how many it has room for."""
     most = -1e18

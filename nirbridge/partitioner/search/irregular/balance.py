@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.partitioner.search.irregular.jit import compiled
+from nirbridge.partitioner.search.irregular.jit import compiled, uncounted
 from nirbridge.partitioner.search.irregular.moves import (
     AXONS,
     OUT,
@@ -135,14 +135,14 @@ def empty(x, core, order) -> bool:
     return True
 
 
-@compiled
+@uncounted
 def _move_out(x, v, eighths, sums, seen, new):
     """Move a neuron to the core with room of most of its nets, if so few eighths of them get one more core.
 
     ``new``: empty cores count, too. False: it stays.
     """
     own, nets = x.part[v], x.start[v + 1] - x.start[v]
-    found = _near(x, v, sums, seen)
+    _near(x, v, sums, seen)
     least = sums[own] - (eighths * nets) // 8
     fits = False
     for _ in range(TRIES):
@@ -154,13 +154,11 @@ def _move_out(x, v, eighths, sums, seen, new):
             break
         move(x, v, own)
         sums[best] = -1
-    for k in range(found):
-        sums[seen[k]] = 0
-    sums[sums < 0] = 0
+    sums[:] = 0
     return fits
 
 
-@compiled
+@uncounted
 def _roomiest(x, v, nets, least, sums, new):
     """The core of most nets of v, at least ``least``, that has room; -1: none."""
     best, most = -1, max(least, 0) - 1
@@ -174,7 +172,10 @@ def _roomiest(x, v, nets, least, sums, new):
     return best
 
 
-@compiled
+@uncounted
 def is_within(x, core) -> bool:
     """True if a core is within every limit."""
-    return bool(np.all(x.use[:, core] <= x.cap))
+    for row in range(4):
+        if x.use[row, core] > x.cap[row]:
+            return False
+    return True

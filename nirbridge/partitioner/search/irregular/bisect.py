@@ -6,7 +6,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.partitioner.search.irregular.coarsen import Graph
-from nirbridge.partitioner.search.irregular.jit import compiled
+from nirbridge.partitioner.search.irregular.jit import compiled, uncounted
 
 STARTS, PASSES = 4, 6
 """Halves that are grown for every cut, and passes of moves over each."""
@@ -65,7 +65,7 @@ def _bisect(start, index, weight, size, nodes, starts, target, passes, side):
     return best
 
 
-@compiled
+@uncounted
 def _cut(start, index, weight, nodes, side):
     total = 0
     for v in nodes:
@@ -75,7 +75,7 @@ def _cut(start, index, weight, nodes, side):
     return total
 
 
-@compiled
+@uncounted
 def _farthest(start, index, side, first, queue):
     """The last node of a breadth-first walk; marks of the walk are taken back."""
     queue[0] = first
@@ -95,7 +95,7 @@ def _farthest(start, index, side, first, queue):
     return queue[tail - 1]
 
 
-@compiled
+@uncounted
 def _grow(start, index, weight, size, nodes, first, target, side, heap, place, gain):
     """Side 0 grows from a node by the neighbour of most weight to it, up to ``target``; its size."""
     held, count, at = 0.0, 0, 0
@@ -124,7 +124,7 @@ def _grow(start, index, weight, size, nodes, first, target, side, heap, place, g
     return held
 
 
-@compiled
+@uncounted
 def _refine(start, index, weight, size, nodes, target, slack, held, side, heap, place, gain, log):
     """One pass of moves, each node at most once, back to the best state on the way; (is it better, size of side 0)."""
     count, made, kept, total, best, size_kept = 0, 0, 0, 0, 0, held
@@ -152,7 +152,7 @@ def _refine(start, index, weight, size, nodes, target, slack, held, side, heap, 
     return best > 0, size_kept
 
 
-@compiled
+@uncounted
 def _gain(start, index, weight, side, v):
     """Weight to the other side less that to its own."""
     total = 0
@@ -163,7 +163,7 @@ def _gain(start, index, weight, side, v):
     return total
 
 
-@compiled
+@uncounted
 def _update(start, index, weight, side, heap, place, gain, count, v):
     for k in range(start[v], start[v + 1]):
         u = index[k]
@@ -173,7 +173,7 @@ def _update(start, index, weight, side, heap, place, gain, count, v):
             _down(heap, place, gain, count, place[u])
 
 
-@compiled
+@uncounted
 def _push(heap, place, gain, count, v, value):
     gain[v] = value
     heap[count] = v
@@ -182,7 +182,7 @@ def _push(heap, place, gain, count, v, value):
     return count + 1
 
 
-@compiled
+@uncounted
 def _pop(heap, place, gain, count):
     """Without the first node; the number of nodes that are left."""
     place[heap[0]] = -1
@@ -194,7 +194,7 @@ def _pop(heap, place, gain, count):
     return count
 
 
-@compiled
+@uncounted
 def _up(heap, place, gain, at):
     v = heap[at]
     while at > 0:
@@ -208,7 +208,7 @@ def _up(heap, place, gain, at):
     place[v] = at
 
 
-@compiled
+@uncounted
 def _down(heap, place, gain, count, at):
     v = heap[at]
     while 2 * at + 1 < count:

@@ -143,5 +143,5 @@ def nets_of(model: Model, cores: int) -> Nets:
         np.zeros((4, cores), np.int64),
         model.cap.copy(),
         np.zeros((rows, -(-cores // ROW) * ROW), np.uint8),
-        np.zeros((rows, -(-cores // 64)), np.uint64),
+        np.zeros((rows, -(-cores // 64), 2), np.uint64),
     )

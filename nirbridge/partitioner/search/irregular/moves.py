@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.partitioner.search.irregular.bits import add_bits, moved_target
-from nirbridge.partitioner.search.irregular.jit import compiled
+from nirbridge.partitioner.search.irregular.bits import ANY, SINGLE, add_bits, moved_target, number_of
+from nirbridge.partitioner.search.irregular.jit import compiled, inlined, uncounted
 
 SIZE, AXONS, WORDS, OUT = range(4)
 """Rows of ``use`` and ``cap``: neurons, input axons, words, output axons."""
@@ -25,8 +25,8 @@ class Nets(NamedTuple):
 
     Per net: ``source`` (a neuron, or -1 for a host input), ``kind`` (row of ``table``, the words of n targets), and
     ``length``, its destination cores. ``count: [nets, cores or more]`` has the number of its targets in each core, up
-    to ``MANY``, and ``bits: [nets, cores / 64]`` one bit for each core where it has any. Nets of as many targets and
-    more, and all nets where ``count`` would be too large and has no rows, list their cores:
+    to ``MANY``, and ``bits: [nets, cores / 64, 2]`` a bit for each core where it has any, and one where it has a single
+    one. Nets of as many targets and more, and all nets where ``count`` would be too large and has no rows, list their cores:
     ``held[first[e]:first[e] + length[e], 0]``, with the numbers in column 1; for others ``first`` is -1.
     ``part`` is the core of each neuron (-1: none), ``slots`` its output axons, ``use: [4, cores]``. Output axons are
     counted where they are limited.
@@ -56,7 +56,7 @@ def copied(x: Nets) -> Nets:
     return x._replace(**copies)
 
 
-@compiled
+@uncounted
 def place_all(x, part) -> None:
     """Every neuron into its core."""
     own, use = x.part, x.use
@@ -67,7 +67,7 @@ def place_all(x, part) -> None:
         _exchange(x, v, -1, part[v])
 
 
-@compiled
+@uncounted
 def move(x, v, to) -> bool:
     """Move a neuron; True where the cores that gain something are within their limits."""
     old, slots = x.part[v], x.slots[v]
@@ -84,7 +84,7 @@ def move(x, v, to) -> bool:
     return x.cap[OUT] >= UNLIMITED or _sources_fit(x, v, to)
 
 
-@compiled
+@uncounted
 def _exchange(x, v, old, to):
     """One target less in a core (-1: in none) and one more in another one, for all nets of a neuron."""
     # arrays by names of their own: a field of a tuple costs two atomic operations every time
@@ -112,7 +112,7 @@ def _exchange(x, v, old, to):
         use[AXONS, old] -= left
 
 
-@compiled
+@uncounted
 def _moved_in_list(first, count, bits, held, length, e, old, to):
     """As ``moved_target``, for a net that lists its cores."""
     before, after = np.int64(2), _number(first, count, held, length, e, to)
@@ -123,10 +123,10 @@ def _moved_in_list(first, count, bits, held, length, e, old, to):
     return before, after
 
 
-@compiled
+@uncounted
 def _number(first, count, held, length, e, core):
     """Targets of net e in a core."""
-    if first[e] < 0:
+    if len(count) > 0 and (first[e] < 0 or count[e, core] < MANY):
         return np.int64(count[e, core])
     for k in range(first[e], first[e] + length[e]):
         if held[k, 0] == core:
@@ -134,7 +134,7 @@ def _number(first, count, held, length, e, core):
     return np.int64(0)
 
 
-@compiled
+@uncounted
 def _set_number(first, count, bits, held, length, e, core, n):
     """Targets of net e in a core, 1 more or less than before; its list of cores or row of numbers, and ``length``."""
     was = n - 1
@@ -152,11 +152,12 @@ def _set_number(first, count, bits, held, length, e, core, n):
     length[e] += (was == 0) - (n == 0)
     if len(count) > 0:
         count[e, core] = min(n, MANY)
-        if was == 0 or n == 0:
-            bits[e, core // 64] ^= np.uint64(1) << np.uint64(core % 64)
+        place = np.uint64(core % 64)
+        bits[e, core // 64, ANY] ^= np.uint64((was == 0) != (n == 0)) << place
+        bits[e, core // 64, SINGLE] ^= np.uint64((was == 1) != (n == 1)) << place
 
 
-@compiled
+@uncounted
 def _sources_fit(x, v, to):
     """True where the sources of nets that are new in a core have room for the output axons."""
     nets, source, part, use, most = x.nets, x.source, x.part, x.use, x.cap[OUT]
@@ -171,7 +172,7 @@ def _sources_fit(x, v, to):
     return True
 
 
-@compiled
+@inlined
 def _near(x, v, sums, seen):
     """Per core the nets of v with other targets there, in ``sums``; the number of cores, listed in ``seen``."""
     if len(x.counts) > 0:
@@ -191,15 +192,12 @@ def _near(x, v, sums, seen):
     return found
 
 
-@compiled
+@inlined
 def _near_by_rows(x, v, sums, seen):
-    own, found, alone = x.part[v], 0, 0
-    cores, nets, count = x.use.shape[1], x.nets, x.counts
-    for k in range(x.start[v], x.start[v + 1]):
-        alone += count[nets[k], own] == 1
-    add_bits(x.bits, nets[x.start[v] : x.start[v + 1]], sums)
-    sums[own] -= alone
-    for core in range(cores):
+    found, own, nets = 0, x.part[v], x.nets[x.start[v] : x.start[v + 1]]
+    add_bits(x.bits, nets, sums)
+    sums[own] -= number_of(SINGLE, x.bits, nets, own)
+    for core in range(x.use.shape[1]):
         seen[found] = core
         found += sums[core] > 0
     return found
@@ -234,7 +232,7 @@ def refine(x, order, active, least) -> int:
     return saved
 
 
-@compiled
+@inlined
 def words_fit(x, v, core) -> bool:
     """True where a core has room for the words of one more neuron."""
     nets, first, count, held, length, kind, table = x.nets, x.first, x.counts, x.held, x.length, x.kind, x.table
@@ -246,7 +244,7 @@ def words_fit(x, v, core) -> bool:
     return left >= 0
 
 
-@compiled
+@inlined
 def _best(x, v, sums, seen, found, floor):
     """The core with room of most nets of v, more than ``floor``, and how many; -1: none."""
     best, most, own, use, cap = -1, floor, x.part[v], x.use, x.cap
@@ -260,7 +258,7 @@ def _best(x, v, sums, seen, found, floor):
     return best, most
 
 
-@compiled
+@inlined
 def _wake(x, v, active):
     """Neurons that share a net with v are looked at again: sources of v, and v itself, through the sources' nets."""
     active[v] = True
@@ -275,18 +273,20 @@ def _wake(x, v, active):
 def gains_to(x, members, own, to) -> Array:
     """Per member of core ``own``, the destination cores that a move to another core saves."""
     gains = np.zeros(len(members), np.int64)
-    start, nets, first, count, held, length = x.start, x.nets, x.first, x.counts, x.held, x.length
+    start, nets, first, held, length = x.start, x.nets, x.first, x.held, x.length
     for m in range(len(members)):
+        if len(x.counts) > 0:
+            rows = nets[start[members[m]] : start[members[m] + 1]]
+            gains[m] = number_of(ANY, x.bits, rows, to) - number_of(ANY, x.bits, rows, own)
+            gains[m] += number_of(SINGLE, x.bits, rows, own)
+            continue
         for e in nets[start[members[m]] : start[members[m] + 1]]:
-            if first[e] < 0:
-                gains[m] += (count[e, to] > 0) - (count[e, own] > 1)
-                continue
             for i in range(first[e], first[e] + length[e]):  # once for both cores: their search is most of the time
                 gains[m] += (held[i, 0] == to) - (held[i, 0] == own and held[i, 1] > 1)
     return gains
 
 
-@compiled
+@uncounted
 def neighbours(x, joint) -> None:
     """``joint[a, b]``: nets of sources in core a with targets in core b."""
     for e in range(len(x.length)):
