@@ -175,7 +175,7 @@ def _roomiest(x, v, nets, least, sums, new):
 @uncounted
 def is_within(x, core) -> bool:
     """True if a core is within every limit."""
+    within = True
     for row in range(4):
-        if x.use[row, core] > x.cap[row]:
-            return False
-    return True
+        within = within and x.use[row, core] <= x.cap[row]
+    return within

@@ -25,9 +25,10 @@ class Nets(NamedTuple):
 
     Per net: ``source`` (a neuron, or -1 for a host input), ``kind`` (row of ``table``, the words of n targets), and
     ``length``, its destination cores. ``count: [nets, cores or more]`` has the number of its targets in each core, up
-    to ``MANY``, and ``bits: [nets, cores / 64, 2]`` a bit for each core where it has any, and one where it has a single
-    one. Nets of as many targets and more, and all nets where ``count`` would be too large and has no rows, list their cores:
-    ``held[first[e]:first[e] + length[e], 0]``, with the numbers in column 1; for others ``first`` is -1.
+    to ``MANY``, and ``bits: [nets, cores / 64, 2]`` a bit for each core where it has any, and one for each where it has
+    a single one. Nets of as many targets and more, and all nets where ``count`` would be too large and has no rows,
+    list their cores: ``held[first[e]:first[e] + length[e], 0]``, with the numbers in column 1; for others ``first`` is
+    -1.
     ``part`` is the core of each neuron (-1: none), ``slots`` its output axons, ``use: [4, cores]``. Output axons are
     counted where they are limited.
     """
@@ -87,7 +88,6 @@ def move(x, v, to) -> bool:
 @uncounted
 def _exchange(x, v, old, to):
     """One target less in a core (-1: in none) and one more in another one, for all nets of a neuron."""
-    # arrays by names of their own: a field of a tuple costs two atomic operations every time
     nets, first, count, held, length, kind = x.nets, x.first, x.counts, x.held, x.length, x.kind
     source, part, slots, use, table, limited = x.source, x.part, x.slots, x.use, x.table, x.cap[OUT] < UNLIMITED
     bits, less, more, left, came = x.bits, 0, 0, 0, 0
