@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -72,20 +73,21 @@ def tiling(nets: TouchingNets, per_tile: int, rows: list[Rows]) -> Tiling:
     """Solve the program of some nets, beginning with some rows; none: with the sets of one block."""
     tiles = _Tiles.of_nets(nets, per_tile)
     unit = max(float(cost.max()) for cost in tiles.cost) / UNIT
-    rows, best, least = rows or tiles.first_rows(), 0.0, -(-nets.blocks // per_tile)
+    found, best, least = list[Rows](), 0.0, -(-nets.blocks // per_tile)
     once = float(nets.rate[~nets.is_host].sum()) / ROUNDED_DOWN
-    found, shares = list[Rows](), np.zeros(0)
+    program, more, shares = _Program(tiles, unit, least), rows or tiles.first_rows(), np.zeros(0)
     for _ in range(ROUNDS_MAX):
-        prices = _solved(rows, tiles, unit, least)
+        for own in more:
+            program.add(own)
+        prices = program.solved()
         if prices is None:
             break
-        found, shares = rows, prices.shares
+        found, shares = found + more, prices.shares
         more, scale, host_excess = tiles.broken(prices, TOLERANCE * UNIT * unit)
         paid = float(prices.of_block.sum()) + least * prices.of_tile
         best = max(best, ROUNDED_DOWN * scale * paid - host_excess / ROUNDED_DOWN - once)
         if not more:
             break
-        rows = rows + more
     if is_exact(nets.blocks, per_tile):
         best = max(best, ROUNDED_DOWN * least_parting(nets.blocks, tiles.cost, tiles.host_cost) - once)
     return Tiling(best, found, shares)
@@ -101,19 +103,45 @@ class _Prices:
     shares: Array
 
 
-def _solved(rows: list[Rows], tiles: _Tiles, unit: float, least: int) -> _Prices | None:
-    """The prices of the largest bound where only these rows hold, for ``least`` tiles; None: the solver gives up."""
-    from scipy.optimize import linprog
+class _Program:
+    """The program of the rows added so far.
 
-    blocks, of_host = tiles.blocks, np.concatenate([np.full(len(r.sets), -float(r.of_host)) for r in rows])
-    of_blocks = incidence([r.sets for r in rows], blocks)
-    matrix = sparse.hstack([of_blocks, of_host[:, None], np.ones((len(of_host), 1))], format="csr")
-    goal = np.append(np.full(blocks, -1.0), (1.0, -least))
-    result = linprog(goal, A_ub=matrix, b_ub=np.concatenate([tiles.costs(r) for r in rows]) / unit, method="highs")
-    if result.status != 0:
-        return None
-    found = unit * np.maximum(result.x, 0.0)
-    return _Prices(found[:blocks], float(found[-1]), float(found[blocks]), -result.ineqlin.marginals)
+    The solver goes on from its last prices. They change little then: from new ones in each round, rows are added ten
+    times as often until none is broken.
+    """
+
+    def __init__(self, tiles: _Tiles, unit: float, least: int) -> None:
+        from ortools.linear_solver import pywraplp
+
+        self._tiles, self._unit, self._rows = tiles, unit, list[Any]()
+        self._solver = solver = pywraplp.Solver.CreateSolver("GLOP")
+        self._of_block = [solver.NumVar(0.0, solver.infinity(), "") for _ in range(tiles.blocks)]
+        self._of_tile, self._of_host = (solver.NumVar(0.0, solver.infinity(), "") for _ in range(2))
+        goal = solver.Objective()
+        goal.SetMaximization()
+        for price, weight in ((self._of_tile, least), (self._of_host, -1), *((p, 1) for p in self._of_block)):
+            goal.SetCoefficient(price, float(weight))
+
+    def add(self, rows: Rows) -> None:
+        """Limits of the prices of more sets."""
+        infinity = self._solver.infinity()
+        for blocks, cost in zip(rows.sets.tolist(), (self._tiles.costs(rows) / self._unit).tolist(), strict=True):
+            row = self._solver.Constraint(-infinity, cost)
+            for block in blocks:
+                row.SetCoefficient(self._of_block[block], 1.0)
+            row.SetCoefficient(self._of_tile, 1.0)
+            if rows.of_host:
+                row.SetCoefficient(self._of_host, -1.0)
+            self._rows.append(row)
+
+    def solved(self) -> _Prices | None:
+        """The prices of the largest bound; None: the solver gives up."""
+        if self._solver.Solve() != self._solver.OPTIMAL:
+            return None
+        variables = (*self._of_block, self._of_tile, self._of_host)
+        found = self._unit * np.maximum([price.solution_value() for price in variables], 0.0)
+        shares = np.array([row.dual_value() for row in self._rows])
+        return _Prices(found[:-2], float(found[-2]), float(found[-1]), shares)
 
 
 def incidence(sets: Sequence[Array], blocks: int) -> sparse.csr_array:
