@@ -39,7 +39,7 @@ HOST_MAX = 30_000
 ITERATIONS, KEPT, ENTRIES_MAX = 60, 12, 1_500_000
 """Iterations of a search for lengths (half of them in each of several, and of those only the last third from lengths
 that were found before), how many of the last ones give ways to the program, and the most entries that their trees may
-have together; the ways of two are kept in any case."""
+have together; two give theirs in any case."""
 SCALINGS, CLOSE = 3, 0.02
 """Times that lengths are scaled in an iteration, at most, and how close to the least sum the ways then are."""
 SHORT, LONG, AVERAGED = 0.3, 3.0, 0.3

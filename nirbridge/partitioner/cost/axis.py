@@ -13,7 +13,7 @@ from nirbridge.arrays import Array, freeze
 PLACE_LEVEL = 2**20
 """Level of the numbers of the first axis: no chain has as many parts."""
 KNOWN_MAX = 128
-"""Outputs of an axis up to which inputs are kept by their range: a search needs the same ones many times."""
+"""Outputs of an axis up to which inputs are cached by their range: a search needs the same ones many times."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -27,8 +27,8 @@ class Nets(NamedTuple):
     ``length``, its destination cores. ``count: [nets, cores or more]`` has the number of its targets in each core, up
     to ``MANY``, and ``bits: [nets, cores / 64, 2]`` a bit for each core where it has any, and one for each where it has
     a single one. Nets of as many targets and more, and all nets where ``count`` would be too large and has no rows,
-    list their cores: ``held[first[e]:first[e] + length[e], 0]``, with the numbers in column 1; for others ``first`` is
-    -1.
+    list their cores, from ``first[e]`` on, ``length[e]`` of them: ``listed[:, 0]``, with the numbers in column 1; for
+    others ``first`` is -1.
     ``part`` is the core of each neuron (-1: none), ``slots`` its output axons, ``use: [4, cores]``. Output axons are
     counted where they are limited.
     """
@@ -39,7 +39,7 @@ class Nets(NamedTuple):
     kind: Array
     table: Array
     first: Array
-    held: Array
+    listed: Array
     length: Array
     part: Array
     slots: Array
@@ -52,7 +52,7 @@ class Nets(NamedTuple):
 def copied(x: Nets) -> Nets:
     """The same state, which moves change on its own."""
     copies = {
-        name: getattr(x, name).copy() for name in ("held", "length", "part", "slots", "use", "cap", "counts", "bits")
+        name: getattr(x, name).copy() for name in ("listed", "length", "part", "slots", "use", "cap", "counts", "bits")
     }
     return x._replace(**copies)
 
@@ -88,7 +88,7 @@ def move(x, v, to) -> bool:
 @uncounted
 def _exchange(x, v, old, to):
     """One target less in a core (-1: in none) and one more in another one, for all nets of a neuron."""
-    nets, first, count, held, length, kind = x.nets, x.first, x.counts, x.held, x.length, x.kind
+    nets, first, count, listed, length, kind = x.nets, x.first, x.counts, x.listed, x.length, x.kind
     source, part, slots, use, table, limited = x.source, x.part, x.slots, x.use, x.table, x.cap[OUT] < UNLIMITED
     bits, less, more, left, came = x.bits, 0, 0, 0, 0
     for k in range(x.start[v], x.start[v + 1]):
@@ -96,7 +96,7 @@ def _exchange(x, v, old, to):
         if first[e] < 0:
             before, after = moved_target(count, bits, length, e, old, to)
         else:
-            before, after = _moved_in_list(first, count, bits, held, length, e, old, to)
+            before, after = _moved_in_list(first, count, bits, listed, length, e, old, to)
         less += table[kind[e], before] - table[kind[e], before - 1]
         more += table[kind[e], after + 1] - table[kind[e], after]
         left += before == 1
@@ -113,42 +113,42 @@ def _exchange(x, v, old, to):
 
 
 @uncounted
-def _moved_in_list(first, count, bits, held, length, e, old, to):
+def _moved_in_list(first, count, bits, listed, length, e, old, to):
     """As ``moved_target``, for a net that lists its cores."""
-    before, after = np.int64(2), _number(first, count, held, length, e, to)
+    before, after = np.int64(2), _number(first, count, listed, length, e, to)
     if old >= 0:
-        before = _number(first, count, held, length, e, old)
-        _set_number(first, count, bits, held, length, e, old, before - 1)
-    _set_number(first, count, bits, held, length, e, to, after + 1)
+        before = _number(first, count, listed, length, e, old)
+        _set_number(first, count, bits, listed, length, e, old, before - 1)
+    _set_number(first, count, bits, listed, length, e, to, after + 1)
     return before, after
 
 
 @uncounted
-def _number(first, count, held, length, e, core):
+def _number(first, count, listed, length, e, core):
     """Targets of net e in a core."""
     if len(count) > 0 and (first[e] < 0 or count[e, core] < MANY):
         return np.int64(count[e, core])
     for k in range(first[e], first[e] + length[e]):
-        if held[k, 0] == core:
-            return np.int64(held[k, 1])
+        if listed[k, 0] == core:
+            return np.int64(listed[k, 1])
     return np.int64(0)
 
 
 @uncounted
-def _set_number(first, count, bits, held, length, e, core, n):
+def _set_number(first, count, bits, listed, length, e, core, n):
     """Targets of net e in a core, 1 more or less than before; its list of cores or row of numbers, and ``length``."""
     was = n - 1
     if first[e] < 0:
         was = np.int64(count[e, core])
     else:
         k, end = first[e], first[e] + length[e]
-        while k < end and held[k, 0] != core:
+        while k < end and listed[k, 0] != core:
             k += 1
-        was = np.int64(held[k, 1]) if k < end else np.int64(0)
+        was = np.int64(listed[k, 1]) if k < end else np.int64(0)
         if n == 0:
-            held[k, 0], held[k, 1] = held[end - 1, 0], held[end - 1, 1]
+            listed[k, 0], listed[k, 1] = listed[end - 1, 0], listed[end - 1, 1]
         else:
-            held[k, 0], held[k, 1] = core, n
+            listed[k, 0], listed[k, 1] = core, n
     length[e] += (was == 0) - (n == 0)
     if len(count) > 0:
         count[e, core] = min(n, MANY)
@@ -161,12 +161,12 @@ def _set_number(first, count, bits, held, length, e, core, n):
 def _sources_fit(x, v, to):
     """True where the sources of nets that are new in a core have room for the output axons."""
     nets, source, part, use, most = x.nets, x.source, x.part, x.use, x.cap[OUT]
-    first, count, held, length = x.first, x.counts, x.held, x.length
+    first, count, listed, length = x.first, x.counts, x.listed, x.length
     for k in range(x.start[v], x.start[v + 1]):
         e = nets[k]
         s = source[e]
         if s >= 0 and use[OUT, part[s]] > most:
-            fits = _number(first, count, held, length, e, to) != 1
+            fits = _number(first, count, listed, length, e, to) != 1
             if not fits:
                 return False
     return True
@@ -178,12 +178,12 @@ def _near(x, v, sums, seen):
     if len(x.counts) > 0:
         return _near_by_rows(x, v, sums, seen)
     own, found = x.part[v], 0
-    nets, first, length, held = x.nets, x.first, x.length, x.held
+    nets, first, length, listed = x.nets, x.first, x.length, x.listed
     for k in range(x.start[v], x.start[v + 1]):
         e = nets[k]
         for i in range(first[e], first[e] + length[e]):
-            core = held[i, 0]
-            if core == own and held[i, 1] == 1:
+            core = listed[i, 0]
+            if core == own and listed[i, 1] == 1:
                 continue
             if sums[core] == 0:
                 seen[found] = core
@@ -235,11 +235,11 @@ def refine(x, order, active, least) -> int:
 @inlined
 def words_fit(x, v, core) -> bool:
     """True where a core has room for the words of one more neuron."""
-    nets, first, count, held, length, kind, table = x.nets, x.first, x.counts, x.held, x.length, x.kind, x.table
+    nets, first, count, listed, length, kind, table = x.nets, x.first, x.counts, x.listed, x.length, x.kind, x.table
     left = x.cap[WORDS] - x.use[WORDS, core]
     for k in range(x.start[v], x.start[v + 1]):
         e = nets[k]
-        row, n = kind[e], _number(first, count, held, length, e, core)
+        row, n = kind[e], _number(first, count, listed, length, e, core)
         left -= table[row, n + 1] - table[row, n]
     return left >= 0
 
@@ -273,7 +273,7 @@ def _wake(x, v, active):
 def gains_to(x, members, own, to) -> Array:
     """Per member of core ``own``, the destination cores that a move to another core saves."""
     gains = np.zeros(len(members), np.int64)
-    start, nets, first, held, length = x.start, x.nets, x.first, x.held, x.length
+    start, nets, first, listed, length = x.start, x.nets, x.first, x.listed, x.length
     for m in range(len(members)):
         if len(x.counts) > 0:
             rows = nets[start[members[m]] : start[members[m] + 1]]
@@ -282,7 +282,7 @@ def gains_to(x, members, own, to) -> Array:
             continue
         for e in nets[start[members[m]] : start[members[m] + 1]]:
             for i in range(first[e], first[e] + length[e]):  # once for both cores: their search is most of the time
-                gains[m] += (held[i, 0] == to) - (held[i, 0] == own and held[i, 1] > 1)
+                gains[m] += (listed[i, 0] == to) - (listed[i, 0] == own and listed[i, 1] > 1)
     return gains
 
 
@@ -297,4 +297,4 @@ def neighbours(x, joint) -> None:
                     joint[a, core] += x.counts[e, core] > 0
             else:
                 for k in range(x.first[e], x.first[e] + x.length[e]):
-                    joint[a, x.held[k, 0]] += 1
+                    joint[a, x.listed[k, 0]] += 1
