@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -116,10 +117,23 @@ def test_no_tiles_take_fewer_links_and_the_program_has_every_row_that_counts(
     assert higher > 0
 
 
+@pytest.mark.parametrize("extent", [None, (4, 4)])
+@pytest.mark.parametrize("rate", [5e-324, 1e-320, 1e-310, 1e-300, 1e300])
+def test_rates_of_any_size_have_a_bound_and_no_warning(
+    rate: float, extent: tuple[int, int] | None, recwarn: pytest.WarningsRecorder
+) -> None:
+    rng = np.random.default_rng(4)
+    nets = traffic(table(random_groups(rng, 20, 40)), 20)
+    found = tile_bound(replace(nets, rate=np.full(len(nets.rate), rate)), 4, extent)
+    assert 0.0 <= found <= rate * len(nets.targets)
+    assert found > 0.0 or rate < 1e-307
+    assert not recwarn.list
+
+
 def test_few_blocks_are_parted_exactly() -> None:
     rng, above = np.random.default_rng(9), 0
-    for _ in range(50):
-        blocks, most = int(rng.integers(2, 9)), int(rng.integers(2, 6))
+    for _ in range(80):
+        blocks, most = int(rng.integers(2, 10)), int(rng.integers(2, 6))
         groups = random_groups(rng, blocks, 24)
         nets, found = nets_of(groups), tile_bound(traffic(table(groups), blocks), most)
         best = min(links(nets, tiles) for tiles in parts(range(blocks), most))

@@ -73,6 +73,8 @@ def tiling(nets: TouchingNets, per_tile: int, rows: list[Rows]) -> Tiling:
     """Solve the program of some nets, beginning with some rows; none: with the sets of one block."""
     tiles = _Tiles.of_nets(nets, per_tile)
     unit = max(float(cost.max()) for cost in tiles.cost) / UNIT
+    if unit == 0.0:  # rates below any that counts
+        return Tiling(0.0, [], np.zeros(0))
     found, best, least = list[Rows](), 0.0, -(-nets.blocks // per_tile)
     once = float(nets.rate[~nets.is_host].sum()) / ROUNDED_DOWN
     program, more, shares = _Program(tiles, unit, least), rows or tiles.first_rows(), np.zeros(0)
