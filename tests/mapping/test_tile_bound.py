@@ -119,7 +119,7 @@ def test_no_tiles_take_fewer_links_and_the_program_has_every_row_that_counts(
 
 @pytest.mark.parametrize("extent", [None, (4, 4)])
 @pytest.mark.parametrize("rate", [5e-324, 1e-320, 1e-310, 1e-300, 1e300])
-def test_rates_of_any_size_have_a_bound_and_no_warning(
+def test_tiny_and_huge_rates_have_a_bound_and_no_warning(
     rate: float, extent: tuple[int, int] | None, recwarn: pytest.WarningsRecorder
 ) -> None:
     rng = np.random.default_rng(4)

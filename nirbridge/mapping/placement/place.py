@@ -42,9 +42,13 @@ class PlacementBudget:
 
 
 EFFORTS: Mapping[str, PlacementBudget] = {
-    "fast": PlacementBudget(1, 20, 60_000_000, 30_000, 4_000_000, TreeBudget(1, 2_500, 60_000_000)),
-    "default": PlacementBudget(2, 45, 600_000_000, 50_000, 40_000_000, TreeBudget(4, 2_500, 400_000_000)),
-    "max": PlacementBudget(6, 400, 6_000_000_000, 1_500_000, 300_000_000, TreeBudget(12, 10_000, 6_000_000_000)),
+    "fast": PlacementBudget(1, 20, 60_000_000, 30_000, 4_000_000, TreeBudget(1, 2_500, 60_000_000, targets=4 * 10**9)),
+    "default": PlacementBudget(
+        2, 45, 600_000_000, 50_000, 40_000_000, TreeBudget(4, 2_500, 400_000_000, targets=10**10)
+    ),
+    "max": PlacementBudget(
+        6, 400, 6_000_000_000, 1_500_000, 300_000_000, TreeBudget(12, 10_000, 6_000_000_000, targets=4 * 10**10)
+    ),
 }
 ANNEAL_HEAT, REFINE_HEAT = 0.5, 0.3
 BLOCKS_LEAST = 50

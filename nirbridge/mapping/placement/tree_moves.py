@@ -24,16 +24,15 @@ OF_PARTS, OF_BLOCKS = 1.5, 0.6
 
 COUNTS_MAX = 200_000_000
 """Counters of targets by tile and core, of two bytes each: beyond, no step is made."""
-CACHED, SLOWER = 20_000_000, 20
-"""Counters that a processor has in its cache; with more of them a net counts as many times as much: weighing one of a
-uniform reservoir of 100,000 neurons takes 350 instead of 17 ns."""
 
 
 @dataclass(frozen=True, slots=True)
 class TreeBudget:
     """Work of the annealing of trees: runs, the most steps a part in each, and nets weighed in all runs together.
 
-    ``steps_due``: where ``nets`` do not last for these steps a part, up to ``nets_most`` are taken.
+    ``steps_due``: where ``nets`` do not last for these steps a part, up to ``nets_most`` are taken. ``targets``: those
+    of the nets weighed, in all runs together; 0: not limited. A move that is made changes the load of every link of its
+    trees: with 25 targets a net takes 350 ns, with two 17 ns.
     """
 
     runs: int = 0
@@ -41,6 +40,7 @@ class TreeBudget:
     nets: int = 0
     steps_due: int = 0
     nets_most: int = 0
+    targets: int = 0
 
 
 NO_TREES = TreeBudget()
@@ -60,16 +60,16 @@ def runs_and_steps(
     Fewer runs in full come before more short ones. ``movable``: the number of these parts, blocks or slices.
     """
     tiles = (int(sites.x.max(initial=0)) + 1) * (int(sites.y.max(initial=0)) + 1)
-    counts = len(nets.source) * (tiles + len(sites.x))
-    if budget.runs == 0 or movable < 2 or not 0 < counts <= COUNTS_MAX:
+    count = len(nets.source)
+    if budget.runs == 0 or movable < 2 or not 0 < count * (tiles + len(sites.x)) <= COUNTS_MAX:
         return 0, 0
     step = STEP_NETS + int((OF_PARTS + OF_BLOCKS * parts_of_block) * len(nets.nets) / nets.blocks)
-    step *= SLOWER if counts > CACHED else 1
+    most = budget.nets if budget.targets == 0 else min(budget.nets, budget.targets * count // len(nets.targets))
     due = min(budget.steps_due * movable, budget.nets_most // step)
-    steps = min(max(budget.nets // step, due), budget.steps_per_block * movable)
+    steps = min(max(most // step, due), budget.steps_per_block * movable)
     if steps < least * movable:
         return 0, 0
-    return min(budget.runs, max(budget.nets // step // steps, 1)), steps
+    return min(budget.runs, max(most // step // steps, 1)), steps
 
 
 def annealed_trees(board: PlacementBoard, nets: Traffic, rng: np.random.Generator, steps: int) -> PlacementBoard | None:

@@ -22,9 +22,15 @@ from tests.mapping.tables import chip, cores_in_rows, table
 
 def test_the_budgets() -> None:
     assert {
-        "fast": PlacementBudget(1, 20, 60_000_000, 30_000, 4_000_000, TreeBudget(1, 2_500, 60_000_000)),
-        "default": PlacementBudget(2, 45, 600_000_000, 50_000, 40_000_000, TreeBudget(4, 2_500, 400_000_000)),
-        "max": PlacementBudget(6, 400, 6_000_000_000, 1_500_000, 300_000_000, TreeBudget(12, 10_000, 6_000_000_000)),
+        "fast": PlacementBudget(
+            1, 20, 60_000_000, 30_000, 4_000_000, TreeBudget(1, 2_500, 60_000_000, 0, 0, 4_000_000_000)
+        ),
+        "default": PlacementBudget(
+            2, 45, 600_000_000, 50_000, 40_000_000, TreeBudget(4, 2_500, 400_000_000, 0, 0, 10_000_000_000)
+        ),
+        "max": PlacementBudget(
+            6, 400, 6_000_000_000, 1_500_000, 300_000_000, TreeBudget(12, 10_000, 6_000_000_000, 0, 0, 40_000_000_000)
+        ),
     } == EFFORTS
     assert (placing.ANNEAL_HEAT, placing.REFINE_HEAT, BLOCKS_LEAST) == (0.5, 0.3, 50)
     assert placing.HOT_ENTRIES_PER_BLOCK == 20_000

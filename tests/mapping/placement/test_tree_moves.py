@@ -164,14 +164,16 @@ def test_runs_and_steps_of_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     assert runs_and_steps(24, nets, sites, TreeBudget(1, 1_000, 9_600 * step, 600, 12_000 * step)) == (1, 12_000)
     assert runs_and_steps(24, nets, sites, TreeBudget(1, 500, 9_600 * step, 600, 20_000 * step)) == (1, 12_000)
     assert runs_and_steps(24, nets, sites, TreeBudget(1, 1_000, 20_000 * step, 600, 10_000 * step)) == (1, 20_000)
+    entries, count = len(nets.targets), len(nets.source)
+    assert entries > count
+    for short, steps in ((0, 9_600), (1, 9_599)):  # targets // mean targets, in nets
+        targets = (9_600 * step * entries - short * entries) // count + (short == 0)
+        few = TreeBudget(2, 1_000, 10**9, targets=targets)
+        assert runs_and_steps(24, nets, sites, few, least=399) == (1, steps)
+    assert runs_and_steps(24, nets, sites, TreeBudget(2, 1_000, 10**9, targets=10**12)) == (2, 24_000)
     # 12 tiles of two cores each
-    monkeypatch.setattr(tree_moves, "CACHED", len(nets.source) * (12 + 24))
-    many = TreeBudget(1, 1_000, 20 * 9_600 * step)
-    assert runs_and_steps(24, nets, sites, many) == (1, 24_000)
-    monkeypatch.setattr(tree_moves, "CACHED", len(nets.source) * (12 + 24) - 1)
-    assert runs_and_steps(24, nets, sites, many) == (1, 9_600)
     monkeypatch.setattr(tree_moves, "COUNTS_MAX", len(nets.source) * (12 + 24))
-    assert runs_and_steps(24, nets, sites, many) == (1, 9_600)
+    assert runs_and_steps(24, nets, sites, TreeBudget(2, 1_000, 10**9)) == (2, 24_000)
     monkeypatch.setattr(tree_moves, "COUNTS_MAX", len(nets.source) * (12 + 24) - 1)
     assert runs_and_steps(24, nets, sites, TreeBudget(2, 1_000, 10**9)) == (0, 0)
 
