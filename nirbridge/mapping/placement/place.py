@@ -47,7 +47,7 @@ EFFORTS: Mapping[str, PlacementBudget] = {
         2, 45, 600_000_000, 50_000, 40_000_000, TreeBudget(4, 2_500, 400_000_000, targets=10**10)
     ),
     "max": PlacementBudget(
-        6, 400, 6_000_000_000, 1_500_000, 300_000_000, TreeBudget(12, 10_000, 6_000_000_000, targets=4 * 10**10)
+        6, 400, 6_000_000_000, 1_500_000, 300_000_000, TreeBudget(12, 10_000, 6_000_000_000, targets=2 * 10**10)
     ),
 }
 ANNEAL_HEAT, REFINE_HEAT = 0.5, 0.3
