@@ -30,7 +30,7 @@ SETS_MAX = 110_000_000
 WORK_MAX = 200_000_000
 """Sets of as many blocks as a tile holds, all of one net, over the nets of a window: the work of their rates; and pairs
 of blocks of one net, over all nets."""
-TURNS, SETTLED = 3, 0.03
+SPLITS_MAX, SETTLED = 3, 0.03
 """Splits of the rates that are tried, at most: the last is one that gains, but less than this part of the bound."""
 TILES = 0.1
 """Part of the time after which the first tiling is done, about."""
@@ -69,13 +69,13 @@ def tile_bound(
 def _with_distances(windows: _Windows, found: _Tiled, flows: Flows, progress: Progress) -> float:
     """The best bound of some splits of the rates, the first of which leaves all to the tiles."""
     best, covered, lengths = found.bound, found.covered, list[Lengths]()
-    for turn in range(TURNS):
+    for tried in range(SPLITS_MAX):
         split = flows.best(covered, lengths)
         if split.paid <= 0:
             break
         found, lengths = windows.tiled(windows.nets.rate - split.parts, found.rows), split.lengths
         before, best, covered = best, max(best, found.bound + split.paid), (covered + found.covered) / 2
-        progress("bounds", TILES + (1 - TILES) * (turn + 1) / TURNS)
+        progress("bounds", TILES + (1 - TILES) * (tried + 1) / SPLITS_MAX)
         if before < best < (1 + SETTLED) * before:
             break
     return best

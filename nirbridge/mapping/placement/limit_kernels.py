@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nirbridge.mapping.placement.neuron_kernels import compiled, inlined
 from nirbridge.mapping.placement.tree_kernels import OUTPUTS, count_on_site, enter, spread_outputs
+from nirbridge.partitioner.search.irregular.jit import inlined, uncounted
 
 
 @inlined
@@ -30,7 +30,7 @@ def settle(b, count, back) -> None:
         enter(b, b.moves[0, k], b.moves[row, k])
 
 
-@compiled
+@uncounted
 def regroup(b, moves, back) -> None:
     """Move the parts of ``moves`` to their cores, or back, with all that the cores use."""
     for k in range(b.clock[1]):

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from nirbridge.mapping.placement.neuron_kernels import compiled, inlined
 from nirbridge.mapping.placement.tree_kernels import is_on, leave, links_of, load, reach
+from nirbridge.partitioner.search.irregular.jit import inlined, uncounted
 
 
 @inlined
@@ -181,7 +181,7 @@ def relief(b, count) -> float:
     return most
 
 
-@compiled
+@uncounted
 def turn(b, moves, count, back) -> None:
     """Make a proposal: tiles of its parts, counts of targets by tile, trees and loads; or take it back."""
     for k in range(count):

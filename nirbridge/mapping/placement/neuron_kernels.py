@@ -7,11 +7,11 @@ another core. Random numbers are drawn here (xorshift64*), so that a seed gives 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numba  # pyright: ignore[reportMissingImports]
 import numpy as np
+
+from nirbridge.partitioner.search.irregular.jit import uncounted
 
 NEURONS, INPUTS, OUTPUTS, WORDS, DECAYS, THRESHOLDS = range(6)
 """Rows of ``NeuronBoard.used`` and ``limits``."""
@@ -64,25 +64,7 @@ class NeuronBoard(NamedTuple):
     undo: Any
 
 
-def compiled(function: Callable[..., Any], **options: Any) -> Any:
-    """``numba.njit`` with a cache on disk where one can be written; no function makes an array.
-
-    So none counts references to those of the board, which would cost more than the moves do. Numba compiles a function
-    again where its own file has changed, not where that of a function it calls has: after an edit, ``make kernels``.
-    """
-    options = {"error_model": "numpy", "_nrt": False, **options}
-    try:
-        return numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # no place for a cache
-        return numba.njit(**options)(function)
-
-
-def inlined(function: Callable[..., Any]) -> Any:
-    """The same as a part of each function that calls it: a call passes every array of a board, some 0.2 us."""
-    return compiled(function, inline="always")
-
-
-@compiled
+@uncounted
 def drawn(state) -> Any:
     """The next 64 random bits (xorshift64*, Vigna 2016)."""
     x = state[0]
@@ -93,13 +75,13 @@ def drawn(state) -> Any:
     return x * np.uint64(0x2545F4914F6CDD1D)
 
 
-@compiled
+@uncounted
 def below(state, n) -> Any:
     """A random whole number from 0 to n - 1."""
     return np.int64((drawn(state) >> np.uint64(33)) % np.uint64(n))
 
 
-@compiled
+@uncounted
 def span_of(ends, bits, own) -> Any:
     """Links of one column: from its lowest to its highest row with targets, the source's row ``own`` included."""
     low = high = own
@@ -113,7 +95,7 @@ def span_of(ends, bits, own) -> Any:
     return high - low
 
 
-@compiled
+@uncounted
 def tree_of(b, point) -> Any:
     """Links of the multicast tree of a point."""
     left = right = b.x[point]
@@ -126,7 +108,7 @@ def tree_of(b, point) -> Any:
     return total + right - left
 
 
-@compiled
+@uncounted
 def count_target(b, source, core, by) -> None:
     """One target more (``by`` 1) or less (-1) of a source in a core."""
     before = b.counts[source, core]
@@ -143,7 +125,7 @@ def count_target(b, source, core, by) -> None:
         b.rows[source, b.tile_x[tile]] ^= np.uint64(1) << np.uint64(b.tile_y[tile])
 
 
-@compiled
+@uncounted
 def count_neuron(b, neuron, core, by) -> None:
     """All that a neuron brings to a core, or takes away, but its own output axons."""
     b.used[NEURONS, core] += by
@@ -165,7 +147,7 @@ def count_neuron(b, neuron, core, by) -> None:
             b.used[THRESHOLDS, core] += by
 
 
-@compiled
+@uncounted
 def put(b, neuron, core) -> None:
     """Move a neuron to a core; the trees are not brought up to date."""
     here, slot = b.core[neuron], b.place[neuron]
@@ -185,7 +167,7 @@ def put(b, neuron, core) -> None:
     b.x[neuron], b.y[neuron] = b.tile_x[b.core_tile[core]], b.tile_y[b.core_tile[core]]
 
 
-@compiled
+@uncounted
 def retree(b, neuron, changed) -> Any:
     """Bring the trees that a moved neuron touches up to date: the change of spikes times links, and of how many trees.
 
@@ -205,7 +187,7 @@ def retree(b, neuron, changed) -> Any:
     return change, changed
 
 
-@compiled
+@uncounted
 def is_legal(b, core) -> bool:
     """True if a core is within every limit."""
     for resource in range(b.used.shape[0]):  # noqa: SIM110 (compiled code has no generators)
@@ -214,7 +196,7 @@ def is_legal(b, core) -> bool:
     return True
 
 
-@compiled
+@uncounted
 def keeps_limits(b, neuron, here, core) -> bool:
     """True if both cores of a move, and those whose neurons send to it, are within their limits."""
     if not (is_legal(b, core) and is_legal(b, here)):
@@ -227,7 +209,7 @@ def keeps_limits(b, neuron, here, core) -> bool:
     return True
 
 
-@compiled
+@uncounted
 def proposed_core(b, neuron, state) -> Any:
     """A core for a neuron: that of one of its sources or targets, half of the time, or any."""
     fed = b.fed_start[neuron + 1] - b.fed_start[neuron]
@@ -240,7 +222,7 @@ def proposed_core(b, neuron, state) -> Any:
     return below(state, b.used.shape[1])
 
 
-@compiled
+@uncounted
 def anneal(b, state, neurons, steps, hot, cold) -> float:
     """``steps`` proposals at a temperature that falls geometrically; the change of spikes times links."""
     total = 0.0
@@ -274,7 +256,7 @@ def anneal(b, state, neurons, steps, hot, cold) -> float:
     return total
 
 
-@compiled
+@uncounted
 def fill(b, owner) -> None:
     """Put every neuron on its core, and count the trees."""
     for neuron in range(owner.shape[0]):

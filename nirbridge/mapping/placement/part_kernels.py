@@ -14,8 +14,9 @@ import numpy as np
 
 from nirbridge.mapping.placement.limit_kernels import is_legal, regroup, takes
 from nirbridge.mapping.placement.move_kernels import relief, turn, weigh
-from nirbridge.mapping.placement.neuron_kernels import below, compiled, drawn, inlined
+from nirbridge.mapping.placement.neuron_kernels import below, drawn
 from nirbridge.mapping.placement.tree_kernels import LOWEST, PEAK, TOTAL, busiest, set_peak
+from nirbridge.partitioner.search.irregular.jit import inlined, uncounted
 
 REACH = 1
 """Parts are moved to the tile of a partner or to one at most as far in each direction."""
@@ -47,7 +48,7 @@ def trade(b, here, there) -> None:
         b.on_site[net, here], b.on_site[net, there] = b.on_site[net, there], b.on_site[net, here]
 
 
-@compiled
+@uncounted
 def trade_all(b, what) -> None:
     """Make a proposal of whole blocks: of one and what is on its new core, or of two tiles."""
     here, there = b.moves[1, 0], b.moves[2, 0]
@@ -93,7 +94,7 @@ def note(b, count, here, there) -> int:
     return count
 
 
-@compiled
+@uncounted
 def propose_blocks(b, here, there, state) -> Any:
     """(moves, what they move) of two sites that swap their blocks, or of their tiles that do."""
     if below(state, TILE_SWAPS) > 0:
@@ -170,7 +171,7 @@ def fits(b, one, other, least, most) -> bool:
     return True
 
 
-@compiled
+@uncounted
 def propose_parts(b, part, there, moving, state) -> int:
     """The number of moves of a part to another core, perhaps for one or two that take its place; 0: no room."""
     here, one, other = b.site[part], -1, -1
@@ -234,7 +235,7 @@ def accept(b, moves, what, count, change, slack) -> bool:
     return True
 
 
-@compiled
+@uncounted
 def anneal(b, moving, state, steps, hot, cold, best) -> None:
     """``steps`` proposals at a temperature that falls geometrically; ``best`` [parts]: the sites of least cost.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from nirbridge.mapping.placement.neuron_kernels import compiled, inlined
+from nirbridge.partitioner.search.irregular.jit import inlined, uncounted
 
 NEURONS, WORDS, INPUTS, OUTPUTS = range(4)
 """Rows of ``used`` and ``most``."""
@@ -181,7 +181,7 @@ def spread_outputs(b, net, sign) -> None:
         b.used[OUTPUTS, b.site[b.source[net]]] += sign * b.size[net] * b.spread[net]
 
 
-@compiled
+@uncounted
 def fill(b) -> None:
     """All that follows from where the parts are, anew; ``site``, ``x`` and ``y`` are set."""
     for part in range(b.site.shape[0]):

@@ -1,4 +1,7 @@
-"""Compiled inner loops of the search (numba, extra ``fast``); this module is imported only where numba is installed."""
+"""Compiled inner loops of both searches, of cores and of placements (numba, extra ``fast``).
+
+This module is imported only where numba is installed.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,11 @@ import numba  # pyright: ignore[reportMissingImports]
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Any:
-    """``numba.njit`` with a cache on disk where one can be written (beside the package, else the user's cache)."""
+    """``numba.njit`` with a cache on disk where one can be written (beside the package, else the user's cache).
+
+    Numba compiles a function again where its own file has changed, not where that of a function it calls has: after an
+    edit, ``make kernels``.
+    """
     try:
         return numba.njit(cache=True, **options)(function)
     except RuntimeError:  # no place for a cache
