@@ -58,7 +58,8 @@ def simulate(
             for any number.
         jobs: how many processes share the samples, for backends that run in one thread; the same bits, too (extra
             ``sweep``).
-        scheduler: address of a Dask scheduler, whose workers share the samples (extra ``dask``).
+        scheduler: address of a Dask scheduler, whose workers share the samples (extra ``dask``); it is trusted
+            with code.
         progress: called with a stage and the completed fraction of it.
 
     Raises:

@@ -32,7 +32,8 @@ def sweep(
         output: a ``.parquet``, ``.csv`` or ``.json`` file; each row is kept beside it (``output.parts``) as soon as it
             is computed, and is not computed again by the next run. None: nothing is written.
         jobs: processes of this machine (extra ``sweep``).
-        scheduler: address of a Dask scheduler, whose workers do it instead (extra ``dask``); they see the same files.
+        scheduler: address of a Dask scheduler, whose workers do it instead (extra ``dask``); they see the same files,
+            and it is trusted with code.
         progress: called with the count of points and the estimated rest, and the completed fraction.
 
     Raises:

@@ -30,7 +30,7 @@ def run_sweep(
         plan: the points.
         output: where the table will be; rows are kept in the folder of that name with ``.parts`` after it.
         jobs: processes of this machine.
-        scheduler: the address of a Dask scheduler instead.
+        scheduler: the address of a Dask scheduler instead, which is trusted with code.
         progress: called with the count of points and the estimated rest, and the completed fraction.
 
     Raises:

@@ -46,7 +46,7 @@ def simulate_samples(
         inputs: as of ``simulate``: arrays with a batch axis.
         steps: as of ``simulate``.
         jobs: processes of this machine, at most one per sample.
-        scheduler: the address of a Dask scheduler instead; its workers share the samples.
+        scheduler: the address of a Dask scheduler instead, which is trusted with code; its workers share the samples.
         progress: called with the completed fraction.
 
     Raises:

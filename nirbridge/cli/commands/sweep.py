@@ -32,7 +32,11 @@ Example:
 @click.option(
     "--jobs", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Processes of this machine."
 )
-@click.option("--scheduler", metavar="ADDRESS", help="Use the workers of this Dask scheduler, as tcp://host:8786.")
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Use the workers of this Dask scheduler, as tcp://host:8786; it is trusted with code.",
+)
 @click.option("--dry-run", is_flag=True, help="List the points, and compute none.")
 @click.option(
     "--plot", metavar="FILE.svg|pdf|png", type=OutputFile(), help="Draw energy, time and the Pareto front (matplotlib)."
