@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +14,7 @@ from nirbridge.api.models import ChipLike, FilePath, chip, is_graph, network_of
 from nirbridge.benchmarking.model import Bench
 from nirbridge.emitters.artifact import Artifact
 from nirbridge.errors import IllegalMapping, ModelError, UsageError, quoted
+from nirbridge.files.scratch import unnamed_file
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.mapping.storage.file import read_map, write_map
 from nirbridge.mapping.storage.record import MapRecord
@@ -180,16 +181,12 @@ def model_file(network: Network, path: str) -> ModelFile:
     if network.file is not None:
         return network.file
     name = Path(path).name.partition(".")[0]
-    with tempfile.TemporaryDirectory() as folder:
-        if not is_too_sparse_for_nir(network):
-            written = os.path.join(folder, "model.nir")
-            try:
-                _save_graph(network, written, warn=False)
-                return ModelFile(f"{name}.nir", pipeline.fingerprint(written))
-            except ModelError:
-                pass  # NIR cannot express it, every other network has this form
-        written = os.path.join(folder, f"model{SUFFIX}")
-        _save_graph(network, written)
+    if not is_too_sparse_for_nir(network):
+        with suppress(ModelError), unnamed_file(f"{name}.nir") as written:
+            _save_graph(network, written, warn=False)
+            return ModelFile(f"{name}.nir", pipeline.fingerprint(written))
+    with unnamed_file(f"{name}{SUFFIX}") as written:  # every network has this form
+        pipeline.save_network(network, written)
         return ModelFile(f"{name}{SUFFIX}", pipeline.fingerprint(written))
 
 

@@ -15,6 +15,7 @@ from nirbridge.api.arguments import Count, Natural, checked, kind_of
 from nirbridge.chips import without_cores
 from nirbridge.chips.model import Chip
 from nirbridge.errors import Diagnostic, UsageError, quoted
+from nirbridge.files.places import file_name
 from nirbridge.importers.emitted.facts import is_emitted
 from nirbridge.importers.frameworks import PLAIN, framework_of
 from nirbridge.network.model import ModelFile, Network, Timing
@@ -166,7 +167,7 @@ def _from_file(path: str, arguments: Mapping[str, Any]) -> Network:
         raise UsageError.of(f"model {quoted(path)}", "is not a model file", limit, hint)
     options = {name: arguments[name] for name in ("max_bytes", "repairs") if name in arguments}
     network = pipeline.load_network(path, _timing(arguments), **options)
-    return replace(network, file=ModelFile(os.path.basename(path), pipeline.fingerprint(path)))
+    return replace(network, file=ModelFile(file_name(path), pipeline.fingerprint(path)))
 
 
 def _from_module(module: object, arguments: Mapping[str, Any]) -> Network:

@@ -7,13 +7,13 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from nirbridge.arrays import Array
 from nirbridge.benchmarking.agreement import agreement
 from nirbridge.benchmarking.inputs import first_samples
 from nirbridge.emitters.own_time import listen_to_times
+from nirbridge.files.regular import read_own
 from nirbridge.simulators.types import Key, Probe, Recording
 
 ENOUGH_S = 2.0
@@ -158,7 +158,7 @@ def _bytes(maximum: int) -> int:
 def _high_water() -> int:
     """Most bytes of this process alone: ``ru_maxrss`` would begin with those of its parent. 0 where Linux is not."""
     try:
-        lines = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
+        lines = read_own("/proc/self/status").decode("ascii", "replace").splitlines()
     except OSError:
         return 0
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)

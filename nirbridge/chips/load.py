@@ -15,6 +15,7 @@ from nirbridge.chips.check import check_chip
 from nirbridge.chips.codec import chip_dict_problems, chip_from_valid_dict
 from nirbridge.chips.model import Chip
 from nirbridge.errors import ChipError, Diagnostic, did_you_mean, quoted
+from nirbridge.files.regular import open_file, template_bytes
 
 FILE_BYTES_MAX = 1_000_000
 
@@ -34,7 +35,7 @@ def read_chip(name_or_path: str | Path, more: Mapping[str, Path] = MappingProxyT
     if isinstance(name_or_path, Path) or text.endswith(".toml") or "/" in text or "\\" in text:
         return _from_file(Path(name_or_path), quoted(text))
     if text in builtin_chips():
-        return _parsed((resources.files("nirbridge.chips") / "data" / f"{text}.toml").read_bytes(), quoted(text))
+        return _parsed(template_bytes(resources.files("nirbridge.chips") / "data" / f"{text}.toml"), quoted(text))
     if text in more:
         return _from_file(more[text], quoted(text))
     names = sorted({*builtin_chips(), *more})
@@ -63,7 +64,7 @@ def _from_file(path: Path, label: str) -> Chip:
         step = f"built-in chips: {', '.join(builtin_chips())}"
         raise ChipError(Diagnostic(f"chip file {label}", found, hint=step))
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             data = file.read(FILE_BYTES_MAX + 1)
     except OSError as error:
         raise ChipError(Diagnostic(f"chip file {label}", f"cannot be read ({error.strerror})")) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from nirbridge.errors import NirbridgeError, UsageError
+from nirbridge.files.regular import read_own
 
 MIB = 2**20
 NEEDED_BYTES = 768 * MIB
@@ -49,7 +50,6 @@ def _limit() -> int | None:
 
 def _used() -> int:
     try:
-        with open("/proc/self/statm", encoding="ascii") as file:
-            return int(file.read().split()[0]) * os.sysconf("SC_PAGESIZE")
+        return int(read_own("/proc/self/statm").split()[0]) * os.sysconf("SC_PAGESIZE")
     except (OSError, ValueError, IndexError):
         return 0

@@ -1,6 +1,6 @@
 """A model that is named as a module: ``map my_net.py:net --sample-shape 1,34,34``.
 
-The module is imported as ``nirbridge import`` does, into a file that is deleted after the command.
+The module is imported as ``nirbridge import`` does, into a file without a name, so that nothing is left of it.
 """
 
 from __future__ import annotations
@@ -105,22 +105,19 @@ PLAIN = "torch"
 def imported_file(
     target: str, sample_shapes: tuple[str, ...], framework: str | None, weights: str | None
 ) -> Iterator[str]:
-    """A ``.nir`` file of the module, named for its attribute and deleted afterwards.
+    """A ``.nir`` file of the module in memory, which messages and results name for its attribute.
 
     Raises:
         UsageError: no shape, no such module, no framework found; ModelError and UnequalImport from the import.
     """
-    import os
-    import tempfile
-
+    from nirbridge.files.scratch import unnamed_file
     from nirbridge.pipeline import save_graph
 
     if not sample_shapes:
         limit = "the shape of one time step is needed to run the module"
         raise UsageError.of("--sample-shape", "is missing", limit, "for example --sample-shape 1,34,34")
     graph = imported_graph(target, sample_shapes, framework, weights)
-    with tempfile.TemporaryDirectory(prefix="nirbridge-") as folder:
-        path = os.path.join(folder, f"{target.rpartition(':')[2]}.nir")
+    with unnamed_file(f"{target.rpartition(':')[2]}.nir") as path:
         save_graph(graph, path, warn=False)
         yield path
 

@@ -18,6 +18,7 @@ from nirbridge.arrays import Array
 from nirbridge.errors import Bug, FileError, quoted
 from nirbridge.files.folders import atomic_folder, resolve_folder
 from nirbridge.files.npy import write_npz
+from nirbridge.files.regular import read_regular
 
 MANIFEST = "manifest.json"
 MADE_BY = "nirbridge"
@@ -110,7 +111,7 @@ def _built_files(folder: Path) -> set[str]:
 def _manifest(folder: Path) -> dict[str, Any]:
     """The manifest in the folder; empty without a manifest of nirbridge."""
     try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        manifest = json.loads(read_regular(folder / MANIFEST))
     except (OSError, ValueError, RecursionError):
         return {}
     return manifest if isinstance(manifest, dict) and manifest.get("made_by") == MADE_BY else {}
@@ -137,10 +138,10 @@ def read_artifact(folder: str | Path) -> Artifact:
     files = {}
     for path, digest in digests.items():
         try:
-            files[path] = (place / path).read_bytes() if _is_inside(path) else b""
+            files[path] = read_regular(place / path) if _is_inside(path) else b""
         except OSError:
             files[path] = b""
         if hashlib.sha256(files[path]).hexdigest() != digest:
             found = f"its file {quoted(path)} is missing or was changed"
             raise FileError.of(subject, found, "", "make it again with nirbridge emit")
-    return Artifact(MappingProxyType({**files, MANIFEST: (place / MANIFEST).read_bytes()}))
+    return Artifact(MappingProxyType({**files, MANIFEST: read_regular(place / MANIFEST)}))

@@ -17,6 +17,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nirbridge.files.regular import read_own
+
 _LINE = re.compile(r"^(time steps|compilation) took (\d+\.\d+) s$", re.MULTILINE)
 
 
@@ -76,7 +78,7 @@ def hear_own_time(log: str) -> None:
 def hear_log(log: Path) -> None:
     """The same of a log in a file, where there is one."""
     with suppress(FileNotFoundError):
-        hear_own_time(log.read_text(encoding="utf-8", errors="replace"))
+        hear_own_time(read_own(log).decode("utf-8", "replace"))
 
 
 @contextmanager

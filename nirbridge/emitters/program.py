@@ -18,6 +18,7 @@ from nirbridge._types import Shape
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError, quoted
 from nirbridge.files.archive_names import encode_name
+from nirbridge.files.regular import template_text
 from nirbridge.network.apply import matrix
 from nirbridge.network.model import Projection
 from nirbridge.network.operators import Identity, Reshape
@@ -176,7 +177,7 @@ def _key(name: str) -> str:
 def with_host_code(text: str) -> str:
     """A template of a ``run.py`` with the functions of the host in place of its two marks."""
     for mark, name in (("# HOST INPUTS\n", "host_inputs"), ("# HOST OUTPUTS\n", "host_outputs")):
-        text = text.replace(mark, (TEMPLATES / f"{name}.py.txt").read_text(encoding="utf-8"))
+        text = text.replace(mark, template_text(TEMPLATES / f"{name}.py.txt"))
     return text
 
 

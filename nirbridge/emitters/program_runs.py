@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +14,7 @@ from nirbridge.emitters.artifact import MANIFEST, Artifact
 from nirbridge.emitters.host_outputs import needed_arrays, recorded_arrays
 from nirbridge.emitters.ports import NETWORK, PROGRAM
 from nirbridge.emitters.real_recordings import population_keys, real_channels, real_recording, signature
+from nirbridge.files.scratch import unnamed_file
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.quantization.storage.file import read_quantized
 from nirbridge.simulators.fixed.host_io import fixed_channels, fixed_meta, integer_inputs, signature_network
@@ -63,9 +62,7 @@ def _integers(
 
 
 def _quantized(content: bytes) -> QuantizedNetwork:
-    with tempfile.TemporaryDirectory(prefix="nirbridge-program-") as folder:
-        path = Path(folder) / NETWORK
-        path.write_bytes(content)
+    with unnamed_file(NETWORK, content) as path:
         return read_quantized(path, max_bytes=sys.maxsize)
 
 

@@ -16,6 +16,8 @@ from nirbridge.emitters.lava.runtime.run import RunLimits, run_judged
 from nirbridge.emitters.lava.runtime.supervision import start_guard
 from nirbridge.emitters.own_time import hear_log
 from nirbridge.emitters.program_runs import Ran
+from nirbridge.files.atomic import write_new
+from nirbridge.files.npy import load_npz
 from nirbridge.simulators.types import Key
 
 
@@ -60,17 +62,16 @@ def run_script(
     """
     given = {p["id"]: np.asarray(values[p["name"]], p["dtype"]) for p in facts["inputs"]}
     with start_guard() as (guarding, scratch):
-        (scratch / "in.npz").write_bytes(npz_bytes(given))
-        (scratch / "records.json").write_text(json.dumps(sorted(names.values())), encoding="ascii")
+        write_new(scratch / "in.npz", npz_bytes(given))
+        write_new(scratch / "records.json", json.dumps(sorted(names.values())).encode())
         (scratch / "program").mkdir()
         for name, content in files.items():
-            (scratch / "program" / name).write_bytes(content)
+            write_new(scratch / "program" / name, content)
         paths = ["program/run.py", "in.npz", "out.npz", *(["records.json"] if takes_records else [])]
         words = [sys.executable, *(f"{scratch}/{path}" for path in paths), str(steps)]
         seconds = limits.seconds(steps * sample_count(values), 0)
         run_judged(guarding, words, scratch, seconds, steps, progress, tool=tool)
-        with np.load(scratch / "out.npz", allow_pickle=False) as arrays:
-            found = {name: arrays[name] for name in arrays.files}
+        found = load_npz(scratch / "out.npz", max_bytes=sys.maxsize)
         hear_log(scratch / "log")
     outputs = {p["name"]: found[p["id"]] for p in facts["outputs"]}
     return {key: found[name] for key, name in names.items()}, outputs

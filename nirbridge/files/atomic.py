@@ -1,4 +1,7 @@
-"""Atomic writing of files, with the mode that a plain ``open`` would give them."""
+"""The gate of writing: whole files or none, with the mode that a plain ``open`` would give them.
+
+No other module opens a file to write it.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,10 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from nirbridge.errors import FileError
-from nirbridge.files.places import Path, ResolvedPath, resolve_output
+from nirbridge.files.places import Path, ResolvedPath, own_place, resolve_output
 from nirbridge.files.scratch import lock_unfinished, sweep, unfinished_name
 
 _TRIES = 100
@@ -22,6 +25,7 @@ def atomic_write(
     *,
     subject: str,
     check: Callable[[str], object] | None = None,
+    follow: bool = True,
 ) -> None:
     """Write a file, whole or not at all, even if the process is killed; nothing unfinished is left.
 
@@ -35,12 +39,13 @@ def atomic_write(
         write: gets an empty file, open for reading and writing in binary mode, with a descriptor.
         subject: the subject of error messages, such as ``recording 'out.npz'``.
         check: gets a path under which the complete content can be read before it takes its place; may raise.
+        follow: False for a name that no user gave: a link, FIFO or device of that name is replaced itself.
 
     Raises:
         FileError: the place cannot be written (see ``resolve_output``), or the disk is full; anything that ``write``
             and ``check`` raise, an OSError as a FileError.
     """
-    place = resolve_output(path, subject)
+    place = resolve_output(path, subject) if follow else own_place(path, subject)
     try:
         if place.kind == "stream":
             _write_through(place, write, check)
@@ -51,9 +56,20 @@ def atomic_write(
         raise FileError.of(subject, found, "", "check the path") from error
 
 
-def atomic_write_bytes(path: Path, data: bytes, *, subject: str) -> None:
+def atomic_write_bytes(path: Path, data: bytes, *, subject: str, follow: bool = True) -> None:
     """``atomic_write`` of these bytes."""
-    atomic_write(path, lambda file: file.write(data), subject=subject)
+    atomic_write(path, lambda file: file.write(data), subject=subject, follow=follow)
+
+
+def create_file(path: Path) -> IO[bytes]:
+    """A new file in a folder of ours, open to be written. Raises OSError where there is anything of that name."""
+    return open(path, "xb")
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """A new file of these bytes in a folder of ours. Raises OSError where there is anything of that name."""
+    with create_file(path) as file:
+        file.write(data)
 
 
 def _write_through(

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from nirbridge.errors import FileError
 from nirbridge.files.places import Path, ResolvedPath, check_folder_above, resolve_path
-from nirbridge.files.scratch import lock_unfinished, sweep, unfinished_name
+from nirbridge.files.scratch import lock_unfinished, remove_folder, sweep, unfinished_name
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 _TRIES = 100
@@ -62,7 +62,7 @@ def _write_folder(place: ResolvedPath, files: Mapping[str, bytes]) -> None:
             os.close(descriptor)
     finally:
         for path in created:
-            _remove(path)
+            remove_folder(path)
 
 
 def _fill(folder: str, files: Mapping[str, bytes]) -> None:
@@ -71,15 +71,6 @@ def _fill(folder: str, files: Mapping[str, bytes]) -> None:
         os.makedirs(os.path.dirname(target), exist_ok=True)
         with open(target, "xb") as file:
             file.write(content)
-
-
-def _remove(folder: str) -> None:
-    """Remove a folder, even where Ctrl-C interrupts the removal (a second one ends the process at once)."""
-    try:
-        shutil.rmtree(folder, ignore_errors=True)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
 
 
 def _unfinished(place: ResolvedPath, created: list[str]) -> tuple[str, int]:

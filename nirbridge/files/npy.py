@@ -6,10 +6,12 @@ Files of strangers are read with care: plain numbers only, headers first, never 
 from __future__ import annotations
 
 import math
+import os
 import re
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -18,6 +20,8 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.errors import FileError, NirbridgeError, quoted
+from nirbridge.files.places import file_name
+from nirbridge.files.regular import open_file
 
 MAX_BYTES = 2 * 2**30
 MEMBERS_MAX = 100_000
@@ -46,6 +50,13 @@ class ArrayHeader:
     def bytes(self) -> int:
         """Bytes of the data."""
         return math.prod(self.shape) * self.dtype.itemsize
+
+
+@contextmanager
+def open_archive(path: str | Path) -> Iterator[zipfile.ZipFile]:
+    """A ZIP file, opened to be read. Raises as ``open_file``, and BadZipFile."""
+    with open_file(path) as file, zipfile.ZipFile(file) as archive:
+        yield archive
 
 
 def open_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> IO[bytes]:
@@ -96,18 +107,18 @@ def read_header(file: IO[bytes], subject: str, *, text: bool = False) -> ArrayHe
 
 def load_npy(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Array:
     """The array of a ``.npy`` file, mapped into memory (read-only, read as it is used)."""
-    path = Path(path)
-    subject = f"file {quoted(path.name)}"
+    subject = f"file {quoted(file_name(path))}"
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             header = read_header(file, subject)
-        _limit(subject, header.bytes, max_bytes)
-        if header.bytes > path.stat().st_size - header.start:
-            raise FileError.of(subject, "ends early", f"its header declares {header.bytes:,} bytes", "save it again")
-        if not header.bytes:
-            return np.zeros(header.shape, header.dtype)
-        order = "F" if header.fortran else "C"
-        return np.memmap(path, header.dtype, "r", header.start, header.shape, order)
+            _limit(subject, header.bytes, max_bytes)
+            if header.bytes > os.fstat(file.fileno()).st_size - header.start:
+                limit = f"its header declares {header.bytes:,} bytes"
+                raise FileError.of(subject, "ends early", limit, "save it again")
+            if not header.bytes:
+                return np.zeros(header.shape, header.dtype)
+            order = "F" if header.fortran else "C"
+            return np.memmap(file, header.dtype, "r", header.start, header.shape, order)
     except UNREADABLE as error:
         raise _unreadable(subject, error) from None
 
@@ -118,16 +129,16 @@ def load_npz(path: str | Path, *, max_bytes: int = MAX_BYTES, text: str | None =
     Raises:
         FileError: not such a file, arrays that are not plain numbers, more than ``max_bytes`` in all.
     """
-    path = Path(path)
+    shown = quoted(file_name(path))
     arrays: dict[str, Array] = {}
     left = max_bytes
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_archive(path) as archive:
             members = archive.infolist()
-            _limit(f"file {quoted(path.name)}", len(members), MEMBERS_MAX, "arrays")
+            _limit(f"file {shown}", len(members), MEMBERS_MAX, "arrays")
             for member in members:
                 name = member.filename.removesuffix(".npy")
-                subject = f"file {quoted(path.name)}, array {quoted(name)}"
+                subject = f"file {shown}, array {quoted(name)}"
                 if name in arrays:
                     raise FileError.of(subject, "occurs twice", "", "keep one of them")
                 with open_member(archive, member) as file:
@@ -136,7 +147,7 @@ def load_npz(path: str | Path, *, max_bytes: int = MAX_BYTES, text: str | None =
                     arrays[name] = _data(file, header, subject)
                 left -= header.bytes
     except UNREADABLE as error:
-        raise _unreadable(f"file {quoted(path.name)}", error) from None
+        raise _unreadable(f"file {shown}", error) from None
     return arrays
 
 

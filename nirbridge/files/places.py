@@ -8,12 +8,14 @@ import re
 import stat
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Literal
 
 from nirbridge.errors import FileError
 
 Path = str | os.PathLike[str]
 _DESCRIPTOR = re.compile(r"/proc/(\d+)(?:/task/\d+)?/fd/(\d+)")
+_UNNAMED = re.compile(r"/memfd:(.*) \(deleted\)", re.DOTALL)
 _LINKS_MAX = 40
 _REFUSED = {stat.S_IFBLK: "is a block device", stat.S_IFSOCK: "is a socket"}
 
@@ -46,6 +48,36 @@ class ResolvedPath:
         if not (stat.S_ISREG(self.status.st_mode) or stat.S_ISDIR(self.status.st_mode)):
             return False
         return os.path.samestat(self.status, other.status)
+
+
+def file_name(path: Path) -> str:
+    """The last part of a path; of a file without a name (``unnamed_file``) the one that messages and results give."""
+    name = PurePath(path).name
+    if name.isdecimal():
+        with suppress(OSError, ValueError):
+            unnamed = _UNNAMED.fullmatch(os.readlink(path))
+            return unnamed[1] if unnamed else name
+    return name
+
+
+def own_place(path: Path, subject: str) -> ResolvedPath:
+    """The place of a file that no user named: a symbolic link, a FIFO or a socket there is replaced, never followed.
+
+    Raises:
+        FileError: a folder, or a place that cannot be written.
+    """
+    folder, name = os.path.split(os.fsdecode(path))
+    end, status = os.path.join(os.path.realpath(folder), name), None
+    with suppress(OSError):
+        status = os.lstat(end)
+    if status is None or not stat.S_ISREG(status.st_mode):
+        if status is not None and stat.S_ISDIR(status.st_mode):
+            raise FileError.of(subject, "is a folder", "", "remove it")
+        place = ResolvedPath("new" if status is None else "file", end)
+    else:
+        place = ResolvedPath("file", end, None, status)
+    check_folder_above(place, subject)
+    return place
 
 
 def resolve_path(path: Path, subject: str) -> ResolvedPath:

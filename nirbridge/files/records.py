@@ -9,7 +9,6 @@ import hashlib
 import io
 import json
 import struct
-import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,8 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.errors import FileError, ModelError, quoted
 from nirbridge.files.atomic import atomic_write
-from nirbridge.files.npy import UNREADABLE, load_npz, open_member, read_header, write_npz
+from nirbridge.files.npy import UNREADABLE, load_npz, open_archive, open_member, read_header, write_npz
+from nirbridge.files.places import file_name
 
 T = TypeVar("T")
 META = "meta"
@@ -85,8 +85,7 @@ def read_record(
     Raises:
         FileError: another kind of file, a damaged one, one that declares more than ``max_bytes``.
     """
-    path = Path(path)
-    subject = f"file {quoted(path.name)}"
+    subject = f"file {quoted(file_name(path))}"
     try:
         arrays = load_npz(path, max_bytes=max_bytes)
         return build(_checked_record(subject, form, arrays), arrays)
@@ -116,7 +115,7 @@ def _checked_record(subject: str, form: RecordFormat, arrays: dict[str, Array]) 
 
 def stored_kind(path: str | Path) -> str:
     """The ``kind`` of a file; empty where its ``meta`` is no such record. Raises as zipfile and ``open_member``."""
-    with zipfile.ZipFile(path) as archive, open_member(archive, archive.getinfo(f"{META}.npy")) as member:
+    with open_archive(path) as archive, open_member(archive, archive.getinfo(f"{META}.npy")) as member:
         try:
             read_header(member, META)
             return str(json.loads(member.read(META_BYTES_MAX))["kind"])

@@ -12,7 +12,7 @@ import numpy as np
 
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import Diagnostic, FileError, UsageError, counted, did_you_mean, quoted
-from nirbridge.files.npy import MEMBERS_MAX, UNREADABLE, header_of, open_member
+from nirbridge.files.npy import MEMBERS_MAX, UNREADABLE, header_of, open_archive, open_member
 from nirbridge.network.model import Network, Population, Port
 
 ASSUMED_RATE = 0.02
@@ -85,7 +85,7 @@ def _read(path: Path, owners: Mapping[str, Port | Population]) -> tuple[dict[str
     rates: dict[str, Array] = {}
     problems: list[Diagnostic] = []
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_archive(path) as archive:
             members = archive.infolist()
             if len(members) > MEMBERS_MAX:
                 raise FileError(

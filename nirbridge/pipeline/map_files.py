@@ -11,6 +11,7 @@ from nirbridge.chips import chip_from_dict
 from nirbridge.chips.model import Chip
 from nirbridge.errors import Diagnostic, IllegalMapping, ModelError, NirbridgeError
 from nirbridge.files.gate import CommandInput, CommandOutput, check_outputs
+from nirbridge.files.places import file_name
 from nirbridge.network.model import Network, Timing
 from nirbridge.pipeline.fit import fit_to_chip, network_to_map, replicate_sources, retime
 from nirbridge.pipeline.load import fingerprint
@@ -26,7 +27,7 @@ def map_document(mapped: MappedNetwork, model: str | Path) -> dict[str, Any]:
     """The content of the map file of a model file. Raises FileError."""
     from nirbridge.mapping.storage.document import map_to_dict
 
-    return map_to_dict(mapped, Path(model).name, fingerprint(model))
+    return map_to_dict(mapped, file_name(model), fingerprint(model))
 
 
 def save_map(mapped: MappedNetwork, path: str | Path, model: str | Path) -> None:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from nirbridge.errors import NirbridgeError, UsageError, quoted
+from nirbridge.files.places import file_name
 from nirbridge.network.model import Network
 from nirbridge.pipeline.fit import retime
 from nirbridge.pipeline.load import fingerprint, load_chip
@@ -51,7 +52,7 @@ def report_sources(
     for name, recording in recordings.items():
         _check_names(network, f"recording {quoted(name)}", {node for node, _ in recording.arrays})
     return ReportSources(
-        Path(model).name,
+        file_name(model),
         network=network,
         mapped=mapped,
         quantized=quantized,

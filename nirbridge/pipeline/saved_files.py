@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from nirbridge.errors import FileError, quoted
-from nirbridge.files.npy import UNREADABLE, open_member
+from nirbridge.files.npy import UNREADABLE, open_archive, open_member
 from nirbridge.files.records import stored_kind
 from nirbridge.files.regular import open_regular
 from nirbridge.network.model import Network
@@ -83,7 +82,7 @@ def _start_of(path: str | Path, subject: str) -> bytes:
 def _kind_of_archive(path: str | Path, subject: str) -> Kind:
     """The ``meta`` of a recording is a text, that of other archives a record."""
     try:
-        with zipfile.ZipFile(path) as archive, open_member(archive, archive.getinfo(_META)) as member:
+        with open_archive(path) as archive, open_member(archive, archive.getinfo(_META)) as member:
             header = member.read(256)
     except (KeyError, *UNREADABLE) as error:
         found = f"is an archive without a readable 'meta' ({quoted(error, 80)[1:-1]})"

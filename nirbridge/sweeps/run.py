@@ -10,7 +10,7 @@ from functools import partial
 from nirbridge._types import Progress, no_progress
 from nirbridge.errors import counted
 from nirbridge.sweeps.model import Sweep
-from nirbridge.sweeps.parts import Row, kept_rows, parts_folder, write_part
+from nirbridge.sweeps.parts import Row, kept_rows, make_parts_folder, parts_folder, write_part
 from nirbridge.sweeps.plan import SweepPlan, SweepPoint
 from nirbridge.sweeps.point import check_data, compute_point
 from nirbridge.sweeps.tasks import check_jobs, run_tasks
@@ -61,7 +61,7 @@ def compute_and_keep(folder: str | None, point: SweepPoint) -> Row:
     if kept is not None:
         return kept
     row = compute_point(point)
-    os.makedirs(folder, exist_ok=True)
+    make_parts_folder(folder)
     write_part(folder, row)
     return row
 

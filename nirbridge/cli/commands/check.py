@@ -13,6 +13,7 @@ from nirbridge.cli.paths import ChipFile, Command, ModelFile
 from nirbridge.cli.progress import progress_on_stderr
 from nirbridge.cli.quiet import noted
 from nirbridge.errors import IllegalMapping, UsageError, quoted
+from nirbridge.files.places import file_name
 
 if TYPE_CHECKING:
     from nirbridge.network.model import Network, Timing
@@ -97,7 +98,7 @@ def _check_map(
     problems = pipeline.check_map(saved, network, pipeline.fingerprint(model), target, placement_only=placement_only)
     IllegalMapping.raise_all(problems)
     marks = {"placement_only": True} if placement_only else {}
-    map_name, model_name = Path(saved).name, Path(model).name
+    map_name, model_name = Path(saved).name, file_name(model)
     document = {"legal": True, **marks, "map": map_name, "model": model_name, "faults": reported_faults()}
     text = f"legal: {quoted(map_name)} maps {quoted(model_name)} within every limit"
     if placement_only:

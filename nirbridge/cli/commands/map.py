@@ -19,6 +19,7 @@ from nirbridge.cli.quiet import is_quiet
 from nirbridge.cli.streams import write_to_stderr
 from nirbridge.errors import FileError, UsageError, quoted
 from nirbridge.files.atomic import atomic_write_bytes
+from nirbridge.files.places import file_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,7 +109,7 @@ def command(
         network = pipeline.fit_to_chip(network, target, relays=options.relays)
         mapped = pipeline.map_network(network, target, _with_rates(options, rates, source, network, max_bytes))
     if report is not None:
-        _write_report(mapped, Path(report), Path(model).name)
+        _write_report(mapped, Path(report), file_name(model))
     if plot is not None:
         draw(mapped, plot, picture or "floorplan")
     if output is not None:
@@ -118,9 +119,9 @@ def command(
     elif summary:
         from nirbridge.report.map_facts import summary_line
 
-        print_text(f"{quoted(Path(model).name)}: {summary_line(mapped)}")
+        print_text(f"{quoted(file_name(model))}: {summary_line(mapped)}")
     else:
-        _show(mapped, Path(model).name, output)
+        _show(mapped, file_name(model), output)
     if not mapped.partition.report.interrupted:
         return 0
     write_to_stderr(f"{MESSAGE}: this is the best map so far")
@@ -174,7 +175,8 @@ def _write_report(mapped: MappedNetwork, folder: Path, title: str) -> None:
         raise FileError.of(f"report folder {quoted(folder)}", reason, "", "choose another --report") from error
     for name, page in pages.items():
         path = folder / name
-        atomic_write_bytes(path, page.encode("utf-8", "backslashreplace"), subject=f"report {quoted(path)}")
+        content = page.encode("utf-8", "backslashreplace")
+        atomic_write_bytes(path, content, subject=f"report {quoted(path)}", follow=False)
 
 
 def _show(mapped: MappedNetwork, title: str, output: str | None) -> None:

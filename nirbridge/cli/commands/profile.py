@@ -17,6 +17,7 @@ from nirbridge.cli.progress import progress_on_stderr
 from nirbridge.cli.quiet import is_quiet
 from nirbridge.cli.streams import write_to_stderr
 from nirbridge.errors import quoted
+from nirbridge.files.places import file_name
 
 if TYPE_CHECKING:
     from nirbridge.profiling.model import Profile
@@ -155,7 +156,7 @@ def run(
             objectives=tuple(dict.fromkeys(objectives)),
             target=target,
             potentials=not no_potentials,
-            model=Path(model).name,
+            model=file_name(model),
             progress=progress,
         )
         return pipeline.profile_network(network, chips, data, options)

@@ -13,6 +13,7 @@ from nirbridge.cli.output import print_result, print_warning, reported_faults
 from nirbridge.cli.paths import Command, ModelFile, OutputFile
 from nirbridge.cli.progress import progress_on_stderr
 from nirbridge.errors import quoted
+from nirbridge.files.places import file_name
 
 if TYPE_CHECKING:
     from nirbridge.network.model import Network, Timing
@@ -72,7 +73,7 @@ def command(
         print_warning(f"no browser opens {quoted(output)}; open it yourself")
     about = {"report": Path(output).name, "bytes": len(page.encode("utf-8", "backslashreplace"))}
     names = section_names(sources)
-    document = {**about, "model": Path(model).name, "sections": names, "notes": list(network.notes)}
+    document = {**about, "model": file_name(model), "sections": names, "notes": list(network.notes)}
     document["faults"] = reported_faults()
     print_result(document if as_json else [f"saved {quoted(output)}: {', '.join(names)}"])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +14,7 @@ from nirbridge.cli.paths import ChipFile, Command, ModelFile, OutputFile
 from nirbridge.cli.progress import progress_on_stderr
 from nirbridge.cli.quiet import is_quiet
 from nirbridge.errors import NirbridgeError, UsageError, quoted
+from nirbridge.files.places import file_name
 
 if TYPE_CHECKING:
     from nirbridge.network.model import Network
@@ -111,7 +111,7 @@ def command(model: str, output: str | None, plot: str | None, node: str | None, 
     if verification.holds:
         return 0
     broken = "; ".join(verification_failures(verification))
-    print_error(NirbridgeError.of(f"model {quoted(Path(model).name)}", broken, "verification failed"), as_json=False)
+    print_error(NirbridgeError.of(f"model {quoted(file_name(model))}", broken, "verification failed"), as_json=False)
     return 1
 
 

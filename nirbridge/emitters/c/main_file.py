@@ -14,6 +14,7 @@ from nirbridge.emitters.c.render import input_type, state_sizes
 from nirbridge.emitters.c.tables import BYTES, Table
 from nirbridge.emitters.readme import shape_text, table_name
 from nirbridge.errors import quoted
+from nirbridge.files.regular import template_text
 from nirbridge.network.operators import Conv, Dense
 from nirbridge.quantization.model import IntegerOperator
 
@@ -22,7 +23,7 @@ TEMPLATES = Path(__file__).with_name("templates")
 
 def template(name: str) -> str:
     """A file of the folder ``templates``."""
-    return (TEMPLATES / f"{name}.txt").read_text(encoding="utf-8")
+    return template_text(TEMPLATES / f"{name}.txt")
 
 
 def main_text(plan: CPlan) -> str:

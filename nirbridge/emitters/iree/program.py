@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 from nirbridge.emitters.artifact import npz_bytes
@@ -15,6 +13,8 @@ from nirbridge.emitters.iree.module import IreeModule, default_records, linalg_m
 from nirbridge.emitters.iree.render import compile_text, readme_text, run_text
 from nirbridge.emitters.ports import NETWORK, PROGRAM, ProgramNames
 from nirbridge.errors import ModelError
+from nirbridge.files.regular import open_file
+from nirbridge.files.scratch import unnamed_file
 from nirbridge.network.model import Network
 from nirbridge.network.storage.file import read_network, write_network
 from nirbridge.quantization.model import QuantizedNetwork
@@ -77,13 +77,13 @@ def _stored(model: Network | QuantizedNetwork) -> dict[str, bytes]:
     """The network as a file of nirbridge; no file of a network beyond the limits of the format."""
     if isinstance(model, QuantizedNetwork):
         return {NETWORK: quantized_bytes(model)}
-    with tempfile.TemporaryDirectory(prefix="nirbridge-program-") as folder:
-        path = Path(folder) / REAL
+    with unnamed_file(REAL) as path:
         try:
             write_network(_named_as_stored(model), path)
         except ModelError:
             return {}
-        return {REAL: path.read_bytes()}
+        with open_file(path) as file:
+            return {REAL: file.read()}
 
 
 def _named_as_stored(network: Network) -> Network:
@@ -102,9 +102,7 @@ def stored_model(files: Mapping[str, bytes]) -> Network | QuantizedNetwork | Non
     name = next((name for name in (NETWORK, REAL) if name in files), None)
     if name is None:
         return None
-    with tempfile.TemporaryDirectory(prefix="nirbridge-program-") as folder:
-        path = Path(folder) / name
-        path.write_bytes(files[name])
+    with unnamed_file(name, files[name]) as path:
         return (read_quantized if name == NETWORK else read_network)(path, max_bytes=sys.maxsize)
 
 

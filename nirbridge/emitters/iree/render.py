@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nirbridge.emitters.ports import ProgramNames
+from nirbridge.files.regular import template_text
 
 TEMPLATES = Path(__file__).with_name("templates")
 CPU = ("--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=llvm-cpu")
@@ -33,7 +34,7 @@ def compile_flags(options: Mapping[str, Any]) -> tuple[str, ...]:
 
 def template(name: str) -> str:
     """The text of a template."""
-    return (TEMPLATES / f"{name}.txt").read_text(encoding="utf-8")
+    return template_text(TEMPLATES / f"{name}.txt")
 
 
 def run_text() -> str:

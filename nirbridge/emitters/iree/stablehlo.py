@@ -17,6 +17,7 @@ from nirbridge.emitters.jax.emit import emit as emit_jax
 from nirbridge.emitters.jax.process import EXPORT_S, needed
 from nirbridge.emitters.lava.runtime.run import output_of_script
 from nirbridge.emitters.ports import ProgramNames
+from nirbridge.files.regular import template_bytes
 from nirbridge.network.model import Network
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.simulators.types import Key
@@ -38,7 +39,7 @@ def stablehlo_module(
     keys = record_keys(names, records)
     order = {"batch": options["batch"], "steps": options["steps"], "record": keys}
     order["inputs"] = [(p.id, p.shape, p.dtype) for p in names.inputs]
-    files = {**program.files, "stablehlo.py": TEMPLATE.read_bytes(), "order.json": json.dumps(order).encode("ascii")}
+    files = {**program.files, "stablehlo.py": template_bytes(TEMPLATE), "order.json": json.dumps(order).encode("ascii")}
     content = output_of_script(files, "stablehlo.py", EXPORT_S, tool=TOOL)
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         facts = json.loads(str(arrays["facts"]))

@@ -13,6 +13,7 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge.arrays import Array
 from nirbridge.emitters.readme import table_name
+from nirbridge.files.regular import template_text
 
 TEMPLATES = Path(__file__).with_name("templates")
 INDENT = "    "
@@ -81,7 +82,7 @@ def comment(name: str) -> str:
 
 def helper_texts() -> Mapping[str, str]:
     """The functions of ``helpers.py.txt`` by name, in the order of the file."""
-    text = (TEMPLATES / "helpers.py.txt").read_text(encoding="utf-8")
+    text = template_text(TEMPLATES / "helpers.py.txt")
     blocks = [block.strip("\n") for block in text.split("\n\n\n") if block.strip()]
     return {block.partition("def ")[2].partition("(")[0]: block for block in blocks}
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from nirbridge.emitters.jax.module import INDENT, TEMPLATES, ModuleWriter, axes, used_helpers
 from nirbridge.emitters.ports import ProgramNames
 from nirbridge.errors import counted
+from nirbridge.files.regular import template_text
 
 NEEDS_X64 = "Without 64 bits (`jax_enable_x64`) JAX would compute in fewer: the module refuses that."
 X64 = 'jax.config.update("jax_enable_x64", True)\n'
@@ -20,7 +21,7 @@ MORE_ARGS = """
 
 def template(name: str) -> str:
     """The text of a template."""
-    return (TEMPLATES / f"{name}.txt").read_text(encoding="utf-8")
+    return template_text(TEMPLATES / f"{name}.txt")
 
 
 def numbers_text(names: ProgramNames) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.emitters.lava.plan.model import Argument, LavaLayer, LavaPlan, LavaSynapse
 from nirbridge.emitters.program import with_host_code
+from nirbridge.files.regular import template_text
 
 TEMPLATES = Path(__file__).with_name("templates")
 _IMPORTS = {
@@ -179,7 +180,7 @@ def _shape(shape: tuple[int, ...]) -> str:
 
 
 def _template(name: str) -> str:
-    return (TEMPLATES / name).read_text(encoding="utf-8")
+    return template_text(TEMPLATES / name)
 
 
 def program_meta(plan: LavaPlan) -> Mapping[str, object]:

@@ -10,6 +10,7 @@ from nirbridge._types import Shape
 from nirbridge.emitters.modules.facts import facts_of, literal
 from nirbridge.emitters.modules.plan import ModulePlan, PlannedMember, PlannedNeurons, PlannedSynapse
 from nirbridge.errors import counted
+from nirbridge.files.regular import template_text
 
 TEMPLATES = Path(__file__).with_name("templates")
 BODY, LOOP = " " * 8, " " * 12
@@ -26,7 +27,7 @@ def model_text(plan: ModulePlan) -> str:
 
 def template(name: str) -> str:
     """The text of a template."""
-    return (TEMPLATES / f"{name}.txt").read_text(encoding="utf-8")
+    return template_text(TEMPLATES / f"{name}.txt")
 
 
 def _imports(plan: ModulePlan) -> Iterator[str]:

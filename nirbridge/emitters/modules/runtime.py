@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,9 @@ from nirbridge.emitters.ended_process import run_to_end
 from nirbridge.emitters.modules.plan import Framework
 from nirbridge.emitters.real_recordings import population_keys, real_channels, real_recording, signature
 from nirbridge.errors import ToolMissing
+from nirbridge.files.atomic import write_new
+from nirbridge.files.npy import load_npz
+from nirbridge.files.scratch import temporary_folder
 from nirbridge.simulators.inputs import Input, open_inputs
 from nirbridge.simulators.types import Key, Probe, Recording
 
@@ -81,13 +83,12 @@ def _ran(
     """(variables of populations, outputs): ``[steps, samples, *shape]``."""
     nodes = {n["name"]: n for n in facts["nodes"]}
     wanted = [f"{nodes[name]['id']}:{variable}" for name, variable in keys]
-    with tempfile.TemporaryDirectory(prefix="nirbridge-module-") as scratch:
+    with temporary_folder("module") as scratch:
         folder = Path(scratch)
         write_artifact(artifact, folder / "program")
-        (folder / "in.npz").write_bytes(npz_bytes(values))
+        write_new(folder / "in.npz", npz_bytes(values))
         command = [sys.executable, "-B", str(folder / "program" / "run.py"), "in.npz", "out.npz", *wanted]
         run_to_end(command, folder, seconds)
-        with np.load(folder / "out.npz", allow_pickle=False) as file:
-            arrays = dict(file)
+        arrays = load_npz(folder / "out.npz", max_bytes=sys.maxsize)
     outputs = {p["name"]: arrays[f"output{k}"] for k, p in enumerate(facts["outputs"])}
     return {key: arrays[text] for key, text in zip(keys, wanted, strict=True)}, outputs

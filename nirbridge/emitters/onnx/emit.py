@@ -11,6 +11,7 @@ from nirbridge.emitters.artifact import Artifact, make_artifact
 from nirbridge.emitters.onnx.plan import MODEL, OnnxPlan, needed
 from nirbridge.emitters.ports import NETWORK, PROGRAM
 from nirbridge.errors import ModelError, instance_of
+from nirbridge.files.regular import template_bytes
 from nirbridge.mapping.model import Model
 from nirbridge.network.model import Network
 from nirbridge.quantization.model import QuantizedNetwork
@@ -56,7 +57,7 @@ def emit(model: Network | QuantizedNetwork) -> Artifact:
 
 
 def _template(name: str) -> bytes:
-    return (TEMPLATES / f"{name}.txt").read_bytes()
+    return template_bytes(TEMPLATES / f"{name}.txt")
 
 
 def _readme(plan: OnnxPlan) -> bytes:

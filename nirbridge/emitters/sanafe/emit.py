@@ -17,6 +17,7 @@ from nirbridge.emitters.sanafe.plan import sanafe_plan
 from nirbridge.emitters.sanafe.readme import TEMPLATES, readme_text
 from nirbridge.emitters.witness import StageTimes, Witness
 from nirbridge.errors import instance_of
+from nirbridge.files.regular import template_text
 from nirbridge.mapping.integers import integers_of
 from nirbridge.mapping.model import MappedNetwork, Model
 from nirbridge.quantization.model import QuantizedNetwork
@@ -49,7 +50,7 @@ def emit(mapped: MappedNetwork, *, floating_currents: bool = False) -> Artifact:
     plan = sanafe_plan(mapped, floating_currents=floating_currents)
     record, arrays = program_record(plan.inputs, plan.nodes, plan.outputs)
     record |= _facts(plan, integers_of(mapped), arrays)
-    run = with_host_code((TEMPLATES / "run.py.txt").read_text(encoding="utf-8"))
+    run = with_host_code(template_text(TEMPLATES / "run.py.txt"))
     files = {
         "architecture.yaml": architecture_text(mapped.chip, plan).encode("ascii"),
         "network.yaml": network_text(plan).encode("ascii"),

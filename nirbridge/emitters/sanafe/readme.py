@@ -7,6 +7,7 @@ from pathlib import Path
 from nirbridge.chips.model import Chip
 from nirbridge.emitters.sanafe.model import SanafePlan
 from nirbridge.errors import counted
+from nirbridge.files.regular import template_text
 
 TEMPLATES = Path(__file__).with_name("templates")
 _KEPT = """Currents with memory are kept by `run.py` in the chip's integers and reach
@@ -30,7 +31,7 @@ def readme_text(chip: Chip, plan: SanafePlan) -> str:
         "TILES": counted(len({place.tile for place in places}), "tile"),
         "CURRENTS": currents,
     }
-    text = (TEMPLATES / "README.md.txt").read_text(encoding="utf-8")
+    text = template_text(TEMPLATES / "README.md.txt")
     for mark, value in marks.items():
         text = text.replace(f"@{mark}@", value)
     return text

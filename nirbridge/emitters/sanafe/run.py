@@ -19,6 +19,7 @@ from nirbridge.emitters.lava.runtime.run import RunLimits, judge, opened_inputs
 from nirbridge.emitters.lava.runtime.supervision import run_supervised, start_guard
 from nirbridge.emitters.own_time import hear_log
 from nirbridge.errors import Diagnostic, FileError, ToolMissing, UsageError, quoted
+from nirbridge.files.atomic import write_new
 from nirbridge.simulators.inputs import Input
 from nirbridge.simulators.recording_file import read_recording
 from nirbridge.simulators.types import Probe, Recording
@@ -75,8 +76,8 @@ def run_program(
     quiet = limits.quiet_s + limits.process_s * document["synapses"]
     seconds = limits.seconds(count * samples, document["synapses"] * loads)
     with start_guard() as (guarding, scratch):
-        (scratch / "in.npz").write_bytes(npz_bytes(arrays))
-        (scratch / "records.json").write_text(json.dumps(list(probes.texts)), encoding="utf-8")
+        write_new(scratch / "in.npz", npz_bytes(arrays))
+        write_new(scratch / "records.json", json.dumps(list(probes.texts)).encode())
         write_artifact(program, scratch / "program")
         command = [*_command(scratch, count), *(("--timing", "simple", "--stages") if stages else ())]
         end = run_supervised(guarding, command, scratch, seconds, quiet, count * samples, progress, tool="SANA-FE")

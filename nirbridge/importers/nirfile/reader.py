@@ -18,6 +18,7 @@ import numpy as np
 
 from nirbridge.arrays import stored_part
 from nirbridge.errors import Diagnostic, FileError, ModelError, quoted
+from nirbridge.files.places import file_name
 from nirbridge.files.regular import open_regular
 from nirbridge.importers.nirfile.faults import ExporterFinding, diagnose_exporter, fault_sentences, leading_ones
 from nirbridge.importers.nirfile.hdf5.integrity import hdf5, heap_fault
@@ -65,7 +66,7 @@ def read_nir(
     Raises:
         FileError: with every problem that was found; nothing but this comes of a bad file.
     """
-    shown = quoted(os.path.basename(os.fspath(path)) or os.fspath(path))
+    shown = quoted(file_name(path) or os.fspath(path))
     return read_nir_as(path, shown, ScanLimits(max_bytes, max_nodes, max_edges), drop_batch=drop_batch)
 
 
@@ -114,7 +115,7 @@ def file_sha256(path: Path) -> str:
         FileError: it cannot be read.
     """
     digest = hashlib.sha256()
-    with open_regular(path, quoted(os.path.basename(os.fspath(path))), "a .nir file") as handle:
+    with open_regular(path, quoted(file_name(path)), "a .nir file") as handle:
         while piece := handle.read(2**20):
             digest.update(piece)
     return digest.hexdigest()

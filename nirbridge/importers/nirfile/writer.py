@@ -14,6 +14,7 @@ import numpy as np
 from nirbridge.arrays import Array, stored_part
 from nirbridge.errors import Diagnostic, FileError, ModelError, quoted, type_text
 from nirbridge.files.atomic import atomic_write
+from nirbridge.files.places import file_name
 from nirbridge.importers.nirfile.faults import walk_nodes
 from nirbridge.importers.nirfile.hdf5.scan import MAX_NAME_BYTES, ScanLimits
 from nirbridge.importers.nirfile.reader import Path, read_nir_as
@@ -41,7 +42,7 @@ def save_nir(graph: Any, path: Path) -> None:
     shapes = infer_shapes(graph)
     FileError.raise_all(_unstorable(graph, ""))
     ModelError.raise_all(p for full, node in walk_nodes(graph) for p in value_problems(full, node))
-    shown = quoted(os.path.basename(path))
+    shown = quoted(file_name(path))
     try:
         atomic_write(
             os.fspath(path),

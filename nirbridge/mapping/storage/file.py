@@ -12,6 +12,7 @@ from typing import Any
 from nirbridge.chips.model import CoreId
 from nirbridge.errors import Bug, FileError, quoted
 from nirbridge.files.atomic import atomic_write_bytes
+from nirbridge.files.regular import open_file
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.mapping.storage.document import map_to_dict
 from nirbridge.mapping.storage.record import MapRecord, map_from_dict
@@ -79,7 +80,7 @@ def read_map(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> Map
     file = Path(path)
     subject = f"map file {quoted(file.name)}"
     try:
-        with file.open("rb") as handle:
+        with open_file(file, stream=True) as handle:
             data = handle.read(max_bytes + 1)
     except (OSError, ValueError) as error:  # ValueError: a text that is no path
         reason = getattr(error, "strerror", None) or f"cannot be read ({error})"

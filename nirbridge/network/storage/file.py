@@ -12,6 +12,7 @@ from typing import Any
 from nirbridge.arrays import Array
 from nirbridge.errors import Diagnostic, UsageError, quoted
 from nirbridge.files.npy import MAX_BYTES
+from nirbridge.files.places import file_name
 from nirbridge.files.records import RecordFormat, read_record, write_record
 from nirbridge.files.regular import open_regular
 from nirbridge.network.compose import parts_of
@@ -90,7 +91,7 @@ def load_network_file(
 def is_network_file(path: str | Path) -> bool:
     """True for a name that ends in ``.net.npz``, and for a zip archive; its content decides. Raises FileError."""
     name = os.fsdecode(path)
-    with open_regular(path, quoted(os.path.basename(name)), "a model file") as file:
+    with open_regular(path, quoted(file_name(path)), "a model file") as file:
         return name.endswith(SUFFIX) or file.read(len(_ZIP)) == _ZIP
 
 

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from nirbridge._types import Progress, no_progress
 from nirbridge.chips.model import Chip
 from nirbridge.errors import DoesNotFit, ModelError, NirbridgeError, UsageError, counted
+from nirbridge.files.atomic import write_new
+from nirbridge.files.regular import read_own
 from nirbridge.network.model import Network
 
 if TYPE_CHECKING:
@@ -210,7 +212,7 @@ def _measured(contender: Contender, shared: Path, setting: _Setting) -> BenchRow
         task = Task(
             asdict(contender), str(shared), str(result), setting.steps, setting.batches, repeats, tuple(sys.path)
         )
-        (scratch / "task.json").write_text(json.dumps(asdict(task)), encoding="utf-8")
+        write_new(scratch / "task.json", json.dumps(asdict(task)).encode())
         command = [sys.executable, "-c", COMMAND, str(scratch / "task.json")]
         try:
             end = run_supervised(guarding, command, scratch, limit, limit, 1, None)
@@ -222,7 +224,7 @@ def _measured(contender: Contender, shared: Path, setting: _Setting) -> BenchRow
 def _row(contender: Contender, end: Mapping[str, Any], result: Path, log: Path, limit: float) -> BenchRow:
     """The row of a process that has ended, whichever way."""
     try:
-        columns = json.loads(result.read_text(encoding="utf-8"))
+        columns = json.loads(read_own(result))
     except (OSError, ValueError):
         columns = {}
     columns.pop("is_running", None)
@@ -242,7 +244,7 @@ def _row(contender: Contender, end: Mapping[str, Any], result: Path, log: Path, 
 def _last_words(log: Path) -> str:
     """The end of the log of a process, on one line."""
     try:
-        text = log.read_text(encoding="utf-8", errors="replace")[-_LOG_CHARACTERS:]
+        text = read_own(log).decode("utf-8", "replace")[-_LOG_CHARACTERS:]
     except OSError:
         return ""
     words = " ".join("".join(c if c.isprintable() else " " for c in text).split())

@@ -18,7 +18,8 @@ from nirbridge.arrays import Array
 from nirbridge.benchmarking.measure import BenchPlan, Runnable, measure
 from nirbridge.emitters.own_time import listen_to_times
 from nirbridge.errors import Bug, ModelError, NirbridgeError, ToolMissing
-from nirbridge.files.atomic import atomic_write_bytes
+from nirbridge.files.atomic import atomic_write_bytes, create_file
+from nirbridge.files.regular import open_file
 from nirbridge.mapping.integers import integers_of
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.network.model import Network
@@ -55,14 +56,14 @@ def write_shared(folder: Path, inputs: Mapping[str, Array], models: Mapping[str,
 
 
 def _write(value: object, path: Path) -> None:
-    with path.open("wb") as file:
+    with create_file(path) as file:
         pickler = pickle.Pickler(file, 5)
         pickler.dispatch_table = copyreg.dispatch_table | {MappingProxyType: _plain_mapping}  # type: ignore[assignment]
         pickler.dump(value)
 
 
 def _read(path: Path) -> Any:
-    with path.open("rb") as file:
+    with open_file(path, follow=False) as file:
         return pickle.load(file)
 
 

@@ -14,6 +14,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
 
+from nirbridge.files.regular import read_regular
+
 PROGRAM_S = 20.0
 """Longest time that a program may take to say its version."""
 UNKNOWN = "unknown"
@@ -140,7 +142,8 @@ def _vulkan() -> ToolState:
     else:
         files = [file for file in map(Path, named.split(os.pathsep)) if file.is_file()]
     path = min(files, key=lambda file: not file.name.startswith("lvp"), default=None)
-    said = None if path is None else re.search(r'"api_version":\s*"([\d.]+)"', path.read_text("utf-8", "replace"))
+    text = "" if path is None else read_regular(path).decode("utf-8", "replace")
+    said = re.search(r'"api_version":\s*"([\d.]+)"', text)
     found = None if path is None else said[1] if said else UNKNOWN
     hint = "apt install mesa-vulkan-drivers"
     return ToolState("vulkan", "driver", found, None if path is None else str(path), "runs of IREE on Vulkan", hint)

@@ -12,6 +12,7 @@ from importlib.resources import files
 from typing import Any
 
 from nirbridge._version import __version__
+from nirbridge.files.regular import template_text
 from nirbridge.report.html.tags import Child, Markup, joined, short, tag
 
 
@@ -86,4 +87,4 @@ def _digest(text: str) -> str:
 
 @cache
 def _asset(name: str) -> str:
-    return files("nirbridge.report.html").joinpath(name).read_text(encoding="utf-8")
+    return template_text(files("nirbridge.report.html").joinpath(name))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +14,7 @@ from nirbridge.cli.paths import ChipFile, Command, ModelFile, OutputFile
 from nirbridge.cli.progress import progress_on_stderr
 from nirbridge.cli.quiet import is_quiet
 from nirbridge.errors import Diagnostic, NirbridgeError, quoted
+from nirbridge.files.places import file_name
 
 if TYPE_CHECKING:
     from nirbridge.benchmarking.model import Bench
@@ -108,7 +108,7 @@ def command(model: str, output: str | None, plot: str | None, as_json: bool, **o
     _show(bench, output, as_json=as_json)
     if bench.holds:
         return 0
-    subject = f"model {quoted(Path(model).name)}"
+    subject = f"model {quoted(file_name(model))}"
     print_error(NirbridgeError(*(Diagnostic(subject, text) for text in faults(bench))), as_json=False)
     return 1
 
@@ -130,7 +130,7 @@ def run(
     chip = None if chip_name is None else pipeline.load_chip(chip_name)
     inputs = None if source is None else pipeline.load_inputs(source, max_bytes=max_bytes)
     with progress_on_stderr() as progress:
-        options = pipeline.BenchOptions(model=Path(model).name, progress=progress, **settings)
+        options = pipeline.BenchOptions(model=file_name(model), progress=progress, **settings)
         return pipeline.bench_network(network, inputs, chip, options)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -22,6 +21,9 @@ from nirbridge.emitters.ended_process import run_to_end
 from nirbridge.emitters.host_outputs import needed_arrays, recorded_arrays
 from nirbridge.emitters.own_time import compile_time
 from nirbridge.errors import ModelError
+from nirbridge.files.atomic import create_file, write_new
+from nirbridge.files.regular import open_file
+from nirbridge.files.scratch import temporary_folder
 from nirbridge.quantization.storage.file import read_quantized
 from nirbridge.simulators.fixed.host_io import (
     fixed_channels,
@@ -60,7 +62,7 @@ def run_program(
         ModelError: it cannot be compiled, fails, or does not end in time.
     """
     compiler = find_compiler()
-    with tempfile.TemporaryDirectory(prefix="nirbridge-c-") as scratch:
+    with temporary_folder("c") as scratch:
         folder = Path(scratch) / "program"
         write_artifact(artifact, folder)
         quantized = read_quantized(folder / "network.q.npz", max_bytes=sys.maxsize)
@@ -86,7 +88,7 @@ class _Run:
     def recorded(self, inputs: Mapping[str, Array], keys: set[Key], compiler: Sequence[str]) -> dict[Key, Array]:
         """The arrays of the run, flat over neurons: ``[steps, samples, neurons]``."""
         kept = kept_arrays(self.plan, keys)
-        (self.folder / "driver.c").write_text(driver_text(self.plan, kept), encoding="ascii")
+        write_new(self.folder / "driver.c", driver_text(self.plan, kept).encode("ascii"))
         flags = (*FLAGS, "-DNB_TRACE")
         with compile_time():
             program = compile_program(self.folder, ("driver.c", "model.c"), "driver", flags, compiler)
@@ -95,7 +97,7 @@ class _Run:
         return self._read(kept)
 
     def _write_inputs(self, inputs: Mapping[str, Array]) -> None:
-        with (self.folder / "in.bin").open("wb") as file:
+        with create_file(self.folder / "in.bin") as file:
             typed = [
                 inputs[port.name].reshape(self.steps, self.samples, -1).astype(numpy_type(input_type(source)))
                 for port, source in zip(self.plan.quantized.inputs, self.plan.inputs, strict=True)
@@ -108,7 +110,7 @@ class _Run:
     def _execute(self, program: Path) -> None:
         seconds = START_S + OPERATION_S * self._operations() * self.steps * self.samples
         command = [str(program), str(self.samples), str(self.steps)]
-        with (self.folder / "in.bin").open("rb") as source, (self.folder / "out.bin").open("wb") as target:
+        with open_file(self.folder / "in.bin") as source, create_file(self.folder / "out.bin") as target:
             run_to_end(command, self.folder, seconds, stdin=source, stdout=target)
 
     def _operations(self) -> int:

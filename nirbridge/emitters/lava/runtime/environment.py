@@ -9,11 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -22,6 +20,9 @@ from typing import Any
 from nirbridge._types import Progress, no_progress
 from nirbridge.emitters.lava.runtime.interpreters import base_python, python_version
 from nirbridge.errors import FileError, UsageError, quoted
+from nirbridge.files.atomic import write_new
+from nirbridge.files.regular import read_regular, template_bytes, template_text
+from nirbridge.files.scratch import locked, remove_folder
 
 LAVA = "0.10.0"
 OVERRIDE = "NIRBRIDGE_LAVA_PYTHON"
@@ -133,19 +134,19 @@ def install_environment(
     say = progress or no_progress
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(folder.parent / f"{folder.name}.lock"):
+        with locked(folder.parent / f"{folder.name}.lock"):
             if again or not _is_ready(folder):
                 _make(folder, base, say)
             os.utime(folder / READY)  # the newest is the one that is used
     except OSError as error:
         step = f"set {CACHE} to a folder that can be written"
         raise FileError.of(f"folder {quoted(folder)}", f"cannot be made ({error.strerror})", "", step) from error
-    versions = json.loads((folder / READY).read_text(encoding="utf-8"))
+    versions = json.loads(read_regular(folder / READY))
     return LavaStatus(_python_of(folder), "cache", MappingProxyType(versions))
 
 
 def _make(folder: Path, base: Path, say: Progress) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_folder(folder)
     try:
         say("make an environment", None)
         _call([str(base), "-m", "venv", str(folder)], f"venv of {quoted(base)}")
@@ -155,15 +156,15 @@ def _make(folder: Path, base: Path, say: Progress) -> None:
         if trouble:
             step = "try another Python: nirbridge lava install --python PATH"
             raise UsageError.of("Lava environment", trouble, "", step)  # noqa: TRY301
-        (folder / READY).write_text(json.dumps(versions, sort_keys=True), encoding="utf-8")
+        write_new(folder / READY, json.dumps(versions, sort_keys=True).encode())
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_folder(folder)
         raise
 
 
 def _install_packages(python: Path, say: Progress) -> None:
     pip = [str(python), "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--quiet"]
-    lines = [line for line in REQUIREMENTS.read_text(encoding="utf-8").splitlines() if line and line[0] != "#"]
+    lines = [line for line in template_text(REQUIREMENTS).splitlines() if line and line[0] != "#"]
     lava = [line for line in lines if line.startswith("lava-nc")]
     say("install NumPy and SciPy", None)
     _call([*pip, "--no-deps", "--only-binary=:all:", *(line for line in lines if line not in lava)], "pip install")
@@ -208,7 +209,7 @@ def _probe(python: Path) -> tuple[dict[str, str], str]:
 
 def _name(version: tuple[int, int]) -> str:
     """Name of the folder: Lava's version, the pins, the Python."""
-    pins = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()[:8]
+    pins = hashlib.sha256(template_bytes(REQUIREMENTS)).hexdigest()[:8]
     return f"lava-{LAVA}-py{version[0]}{version[1]}-{pins}"
 
 
@@ -225,13 +226,3 @@ def _is_ready(folder: Path) -> bool:
 
 def _python_of(folder: Path) -> Path:
     return folder / "bin" / "python"
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """One installer at a time; the lock goes with the process that holds it."""
-    import fcntl
-
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

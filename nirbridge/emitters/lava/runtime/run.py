@@ -20,6 +20,8 @@ from nirbridge.emitters.lava.runtime.environment import find_python
 from nirbridge.emitters.lava.runtime.supervision import run_supervised, start_guard, sweep_shared
 from nirbridge.emitters.own_time import hear_log
 from nirbridge.errors import FileError, ModelError, UsageError, quoted
+from nirbridge.files.atomic import write_new
+from nirbridge.files.regular import open_file, read_own, read_regular
 from nirbridge.network.model import Network, Port, Timing
 from nirbridge.simulators.inputs import Input, open_inputs
 from nirbridge.simulators.recording_file import read_recording
@@ -81,10 +83,10 @@ def run_program(
     seconds = run_limits.seconds(count * samples, program["processes"] * samples)
     sweep_shared()
     with start_guard() as (guarding, scratch):
-        (scratch / "in.npz").write_bytes(npz_bytes(arrays))
+        write_new(scratch / "in.npz", npz_bytes(arrays))
         folder = _written(folder, scratch)
         command = [str(interpreter), str(folder / "run.py"), "--input", f"{scratch}/in.npz", "-o", f"{scratch}/out.npz"]
-        (scratch / "records.json").write_text(json.dumps(list(record)), encoding="utf-8")
+        write_new(scratch / "records.json", json.dumps(list(record)).encode())
         command += ["--scratch", str(scratch), "--steps", str(count), "--records", f"{scratch}/records.json"]
         end = run_supervised(guarding, command, scratch, seconds, run_limits.quiet_s, count, progress)
         judge(folder, end, scratch, seconds, run_limits.quiet_s)
@@ -128,15 +130,15 @@ def output_of_script(files: Mapping[str, bytes], script: str, seconds: float, *,
         folder = scratch / "program"
         folder.mkdir()
         for name, content in files.items():
-            (folder / name).write_bytes(content)
+            write_new(folder / name, content)
         command = [sys.executable, f"{folder}/{script}", "-o", f"{scratch}/out.npz"]
         run_judged(guarding, command, scratch, seconds, 1, no_progress, tool=tool)
-        return (scratch / "out.npz").read_bytes()
+        return read_own(scratch / "out.npz")
 
 
 def _log(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with open_file(path, follow=False) as file:
             file.seek(0, os.SEEK_END)
             file.seek(max(0, file.tell() - _LOG_BYTES))
             text = file.read().decode("utf-8", "replace")
@@ -160,8 +162,8 @@ def _program(where: str | Path | Artifact) -> dict[str, Any]:
     folder = Path(where).absolute()
     subject = f"folder {quoted(folder.name)}"
     try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        program = json.loads((folder / "program.json").read_text(encoding="utf-8"))
+        manifest = json.loads(read_regular(folder / MANIFEST))
+        program = json.loads(read_regular(folder / "program.json"))
     except (OSError, ValueError, RecursionError):
         raise FileError.of(subject, "is not a program of nirbridge", "", "make one with nirbridge emit") from None
     if not isinstance(manifest, dict) or manifest.get("kind") != "lava":

@@ -18,6 +18,8 @@ from typing import Any
 from nirbridge._types import Progress
 from nirbridge.emitters.lava.runtime import guard
 from nirbridge.errors import ModelError
+from nirbridge.files.atomic import write_new
+from nirbridge.files.regular import read_own
 from nirbridge.files.scratch import sweep_temporary
 
 _KEPT_SECONDS = 0.1
@@ -71,7 +73,7 @@ def run_supervised(
         "seconds": seconds,
         "quiet_seconds": quiet_s,
     }
-    (scratch / "orders.json").write_text(json.dumps(orders), encoding="utf-8")
+    write_new(scratch / "orders.json", json.dumps(orders).encode())
     try:
         with suppress(BrokenPipeError):
             guarding.stdin.write(b"\n")
@@ -85,7 +87,7 @@ def run_supervised(
     finally:
         guard.remove_shared(prefix)
     try:
-        return json.loads(end.read_text(encoding="utf-8"))
+        return json.loads(read_own(end))
     except (OSError, ValueError):
         return {"why": "guard", "code": None}
 
@@ -102,7 +104,7 @@ def _say(scratch: Path, steps: int, progress: Progress | None, tool: str = "Lava
     if progress is None:
         return
     try:
-        done = int((scratch / "progress").read_text(encoding="ascii"))
+        done = int(read_own(scratch / "progress"))
     except (OSError, ValueError):
         progress(f"start {tool}", None)
         return
