@@ -15,6 +15,10 @@ from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
 
+PROBLEMS_SHOWN = 50
+"""Problems that a message lists; an error holds all of them."""
+_CHARACTERS = 8000
+"""Most characters of a line: the log of a program is the longest part."""
 _COMPARED = 100
 """Characters of a name that are compared with others: the work grows with their square."""
 
@@ -24,9 +28,17 @@ def quoted(name: object, limit: int = 80) -> str:
     text = str(name)
     if len(text) > limit:
         text = text[: limit - 1] + "…"
-    if not text.isprintable():
-        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    text = printable(text).replace("\n", "\\n")
     return "'" + text.replace("\\'", "'").replace("'", "\\'") + "'"
+
+
+def printable(text: str, limit: int = _CHARACTERS) -> str:
+    """A text that may hold anything, safe to print: escaped but for its lines, at most ``limit`` characters."""
+    if len(text) > limit:
+        text = f"{text[:limit]}… ({len(text) - limit:,} more characters)"
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode("ascii") for c in text)
+    return text
 
 
 def nearest(name: object, names: Iterable[object], most: int = 1) -> list[str]:
@@ -73,7 +85,7 @@ class Diagnostic:
             text += f", {self.limit}"
         if self.hint:
             text += f"; {self.hint}"
-        return text
+        return printable(text)
 
 
 def without_option(problem: Diagnostic) -> Diagnostic:
@@ -94,7 +106,13 @@ class NirbridgeError(Exception):
 
     def __init__(self, *problems: Diagnostic) -> None:
         self.problems: tuple[Diagnostic, ...] = tuple(problems)
-        super().__init__("\n".join(str(p) for p in self.problems))
+        super().__init__("\n".join(self.lines()))
+
+    def lines(self) -> list[str]:
+        """The message: a line for each problem, of many of them for the first ones."""
+        more = len(self.problems) - PROBLEMS_SHOWN
+        rest = [f"{more:,} more problems, which 'problems' of the error and --json list"] if more > 0 else []
+        return [*map(str, self.problems[:PROBLEMS_SHOWN]), *rest]
 
     @classmethod
     def of(cls, subject: str, found: str, limit: str = "", hint: str = "", **ids: Any) -> Self:

@@ -18,7 +18,7 @@ from nirbridge._version import __version__
 from nirbridge.cli import interrupts, streams
 from nirbridge.cli.memory import memory_error
 from nirbridge.cli.output import print_error
-from nirbridge.errors import Bug, Diagnostic, FileError, NirbridgeError, UsageError, did_you_mean, quoted
+from nirbridge.errors import Bug, Diagnostic, FileError, NirbridgeError, UsageError, did_you_mean, printable, quoted
 from nirbridge.files.attributes import load_attribute
 
 COMMANDS: tuple[tuple[str, str, str], ...] = (
@@ -57,6 +57,8 @@ Example:
 
 
 READER_GONE = 141
+_SHOWN = 500
+"""Characters of a message of click, which holds the value of an option as it is."""
 
 
 class LazyGroup(click.Group):
@@ -167,6 +169,8 @@ def run(args: list[str]) -> int:
         if _is_interrupted(error):
             streams.write_to_stderr(interrupts.MESSAGE)
             return interrupts.EXIT_CODE
+        if isinstance(error.__cause__, BrokenPipeError):  # of a result that goes to /dev/stdout or a FIFO
+            return READER_GONE
         return _report(error, as_json, debug)
 
 
@@ -201,7 +205,7 @@ def _known(error: Exception) -> NirbridgeError:
         command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "nirbridge"
         if isinstance(error, click.NoSuchOption):
             return UsageError(_unknown_option(error, command))
-        found = error.format_message().rstrip(".")
+        found = printable(error.format_message(), _SHOWN).rstrip(".")
         return UsageError(Diagnostic(command, found[:1].lower() + found[1:], hint=f"{command} --help"))
     short = memory_error(error)
     if short is not None:

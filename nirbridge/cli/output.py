@@ -17,7 +17,7 @@ import click
 
 from nirbridge.cli.ascii import encodable
 from nirbridge.cli.quiet import is_quiet
-from nirbridge.errors import ExporterFaultWarning, FileError, NirbridgeError
+from nirbridge.errors import ExporterFaultWarning, FileError, NirbridgeError, printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -82,7 +82,7 @@ def print_error(error: NirbridgeError, *, as_json: bool) -> None:
     A stream that cannot be written is skipped: the exit code still signals the error.
     """
     with suppress(OSError):
-        for line in [str(problem) for problem in error.problems] or [type(error).__name__]:
+        for line in error.lines() or [type(error).__name__]:
             click.echo(encodable(f"error: {line}", getattr(sys.stderr, "encoding", None)), err=True)
     if as_json:
         with suppress(FileError):
@@ -129,7 +129,7 @@ def print_warning(text: str) -> None:
     if is_quiet():
         return
     with suppress(OSError):
-        click.echo(encodable(f"warning: {text}", getattr(sys.stderr, "encoding", None)), err=True)
+        click.echo(encodable(f"warning: {printable(text)}", getattr(sys.stderr, "encoding", None)), err=True)
 
 
 def error_document(error: NirbridgeError) -> dict[str, Any]:

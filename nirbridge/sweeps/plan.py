@@ -8,14 +8,15 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import product
+from pathlib import Path
 
 from nirbridge import plugins
 from nirbridge._version import __version__
 from nirbridge.chips.model import Chip
 from nirbridge.errors import Diagnostic, FileError, NirbridgeError, UsageError, quoted
-from nirbridge.files.regular import open_regular
+from nirbridge.files.regular import open_regular, template_bytes
 from nirbridge.sweeps.spec import ModelEntry, SweepSpec
 
 POINTS_MAX = 100_000
@@ -36,7 +37,7 @@ class PointFile:
 class SweepPoint:
     """One point: plain values alone, so that it can be sent to another process or machine.
 
-    ``key``: SHA-256 of the definition of the point, of the contents of its files, and of the version of nirbridge.
+    ``key``: SHA-256 of the definition of the point, of the contents of its files, and of the code of nirbridge.
     """
 
     key: str
@@ -127,6 +128,16 @@ def chip_digest(chip: Chip) -> str:
     return hashlib.sha256(json.dumps(chip.record, sort_keys=True).encode()).hexdigest()
 
 
+@cache
+def code_digest() -> str:
+    """The SHA-256 of the sources of nirbridge: names and contents."""
+    package = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        digest.update(f"{path.relative_to(package)} {hashlib.sha256(template_bytes(path)).hexdigest()}\n".encode())
+    return digest.hexdigest()
+
+
 def file_digest(path: str, subject: str) -> str:
     """The SHA-256 of a file. Raises FileError."""
     digest = hashlib.sha256()
@@ -158,5 +169,6 @@ def _point(
         "encoder": (spec.encoder.kind, spec.encoder.steps) if spec.encoder and model.input else None,
     }
     contents = {file.role: file.sha256 for file in files}
-    text = json.dumps({**values, "contents": contents, "schema": SCHEMA, "nirbridge": __version__}, sort_keys=True)
+    about = {"contents": contents, "schema": SCHEMA, "nirbridge": __version__, "code": code_digest()}
+    text = json.dumps({**values, **about}, sort_keys=True)
     return SweepPoint(hashlib.sha256(text.encode()).hexdigest(), **values, files=files)

@@ -16,8 +16,8 @@ import pytest
 import nirbridge as nb
 from nirbridge.cli.main import run
 from nirbridge.errors import FileError, UsageError
+from nirbridge.sweeps import plan, tasks
 from nirbridge.sweeps import run as runs
-from nirbridge.sweeps import tasks
 from nirbridge.sweeps.columns import COLUMNS, MEASURED
 from nirbridge.sweeps.plan import make_plan
 from nirbridge.sweeps.run import compute_and_keep, run_sweep
@@ -145,12 +145,50 @@ def test_rows_that_are_kept_are_checked(spec: dict[str, Any]) -> None:
     ):
         parts[k].write_text(json.dumps(wrong))
     parts[6].write_text("[" * 100_000)
-    parts[7].unlink()
-    parts[7].mkdir()
-    with pytest.raises(FileError, match="is a folder"):
-        nb.sweep(spec, "t.json")
-    parts[7].rmdir()
     assert nb.sweep(spec, "t.json").unmeasured() == wanted.unmeasured()
+
+
+def test_no_row_is_written_through_what_has_its_name(spec: dict[str, Any], tmp_path: Path) -> None:
+    """Names of parts are predictable: a link, a FIFO or a folder of such a name leads nowhere and stops nothing."""
+    wanted = nb.sweep(spec, "t.json")
+    (tmp_path / "thesis.txt").write_text("years of work")
+    link, dangling, fifo, folder = sorted(Path("t.json.parts").iterdir())[:4]
+    for path in (link, dangling, fifo, folder):
+        path.unlink()
+    link.symlink_to(tmp_path / "thesis.txt")
+    dangling.symlink_to(tmp_path / "new.txt")
+    os.mkfifo(fifo)
+    folder.mkdir()
+    (folder / "mine").write_text("kept")
+    assert nb.sweep(spec, "t.json").unmeasured() == wanted.unmeasured()
+    assert (tmp_path / "thesis.txt").read_text() == "years of work"
+    assert not (tmp_path / "new.txt").exists()
+    assert (folder / "mine").read_text() == "kept"
+    for path in (link, dangling, fifo):
+        assert path.is_file()
+        assert not path.is_symlink()
+
+
+def test_rows_are_not_kept_where_a_link_leads(spec: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    Path("t.json.parts").symlink_to(tmp_path / "other")
+    with pytest.raises(FileError, match=r"^folder 't.json.parts': is a symbolic link, rows .* own; remove it$"):
+        nb.sweep(spec, "t.json")
+    with pytest.raises(FileError, match="is a symbolic link"):
+        compute_and_keep("t.json.parts", make_plan(load_spec(spec)).points[0])
+    assert list((tmp_path / "other").iterdir()) == []
+
+
+def test_other_code_has_other_keys(spec: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {point.key for point in make_plan(load_spec(spec)).points}
+    real, changed = plan.template_bytes, Path(plan.__file__)
+    with monkeypatch.context() as patched:
+        patched.setattr(plan, "template_bytes", lambda path: real(path) + (b"#" if path == changed else b""))
+        plan.code_digest.cache_clear()
+        after = {point.key for point in make_plan(load_spec(spec)).points}
+    plan.code_digest.cache_clear()
+    assert before.isdisjoint(after)
+    assert before == {point.key for point in make_plan(load_spec(spec)).points}
 
 
 def test_a_file_that_changes_meanwhile_is_refused(spec: dict[str, Any], tmp_path: Path) -> None:
