@@ -13,6 +13,9 @@ from nirbridge.network.apply import matrix
 from nirbridge.network.compose import parts_of
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
 
+BLOCK_ROWS = 128
+"""Rows that ONNX Runtime adds at least before it begins another sum (256 on x86-64)."""
+
 
 def linear(g: GraphBuilder, operator: Operator, x: str, dtype: str) -> str:
     """``operator(x)``; ``x``: ``[batch, elements of its input shape]`` of ``dtype``.
@@ -32,7 +35,7 @@ def _part(g: GraphBuilder, part: Operator, x: str, dtype: str) -> str:
     if isinstance(part, Scale):
         return g.op("Mul", x, g.constant(np.asarray(part.scale).reshape(1, -1), dtype))
     if isinstance(part, Dense):
-        return g.op("MatMul", x, g.constant(np.asarray(part.weight).T, dtype))
+        return _product(g, x, np.asarray(part.weight).T, dtype)
     if isinstance(part, Sparse):
         return _sparse(g, part, x, dtype)
     if dtype != "float32":  # ONNX Runtime has convolutions of float32 alone
@@ -43,10 +46,20 @@ def _part(g: GraphBuilder, part: Operator, x: str, dtype: str) -> str:
     return _conv(g, part, x) if isinstance(part, Conv) else _pool(g, part, x)
 
 
+def _product(g: GraphBuilder, x: str, table: Array, dtype: str) -> str:
+    """``x @ table``, rounded before anything else is computed from it.
+
+    ONNX Runtime fuses a product with the constant factor after it and applies that to the sum of each block of
+    rows, which rounds otherwise. A Max is never fused; an Identity is removed first.
+    """
+    product = g.op("MatMul", x, g.constant(table, dtype))
+    return g.op("Max", product, product) if dtype == "float32" and len(table) > BLOCK_ROWS else product
+
+
 def _sparse(g: GraphBuilder, part: Sparse, x: str, dtype: str) -> str:
     table = sparse_table(part)
     if table is not None:
-        return g.op("MatMul", x, g.constant(table, dtype))
+        return _product(g, x, table, dtype)
     rows, post = sparse_rows(part), math.prod(part.output_shape)
     terms = g.op("Mul", g.columns(x, np.asarray(part.indices)), g.constant(np.asarray(part.data).reshape(1, -1), dtype))
     batch = g.op("Shape", x, start=0, end=1)

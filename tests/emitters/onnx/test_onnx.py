@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import nir
 import numpy as np
 import onnx
 import pytest
@@ -20,6 +21,7 @@ import nirbridge as nb
 from nirbridge.arrays import freeze
 from nirbridge.emitters.onnx.emit import ONNX, OnnxOptions, emit
 from nirbridge.errors import DoesNotFit, ModelError, UsageError
+from nirbridge.network import from_nir
 from nirbridge.network.model import Network
 from nirbridge.pipeline import load_chip, load_network, verify_network
 from nirbridge.simulators.fixed.simulate import simulate_fixed
@@ -48,6 +50,25 @@ def test_every_bit_of_the_dyadic_oracle(make: Any) -> None:
             assert found[key].dtype == array.dtype, key
             assert np.array_equal(found[key], array), key
         assert all(reference[p.name, "s"].any() for p in network.populations if p.neuron.fires)
+
+
+@pytest.mark.parametrize(("sources", "targets"), [(257, 300), (512, 1), (1024, 10)])
+@pytest.mark.parametrize("kind", ["LI", "CubaLI"])
+def test_wide_products_are_rounded_before_their_gain(kind: str, sources: int, targets: int) -> None:
+    """Exact sums, a gain that is none: ONNX Runtime fused both from 257 sources on and rounded in between."""
+    rng = np.random.default_rng(0)
+    weight, ones = (rng.integers(-64, 64, (targets, sources)) / 64).astype(np.float32), np.ones(targets, np.float32)
+    slow, fast = ones * 0.003, ones * 0.0007
+    readout = nir.LI(slow, ones, 0 * ones) if kind == "LI" else nir.CubaLI(fast, slow, ones, 0 * ones)
+    ports = nir.Input(np.array([sources])), nir.Output(np.array([targets]))
+    graph = nir.NIRGraph.from_list(ports[0], nir.Linear(weight), readout, ports[1])
+    graph.metadata["dt"] = 1e-4
+    network = from_nir(graph)
+    x = (rng.random((30, 3, sources)) < 0.3).astype(np.float32)
+    record = [Probe("*", ("v",))]
+    reference = simulate(network, x, record=record, backend="numpy").recording.arrays
+    found = ONNX.run(ONNX.emit(network), x, record=record).arrays
+    assert all(np.array_equal(found[key], array) for key, array in reference.items())
 
 
 def late_input(rng: np.random.Generator) -> Network:
