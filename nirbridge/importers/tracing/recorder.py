@@ -194,7 +194,10 @@ class ForwardRecorder:
             self.constants.budget.check_result(func, args, kwargs)
         shown, named = by_position(self.seen(args), self.seen(kwargs))
         place = self._place_of(args[0]) if args and is_in_place(name) else None
+        versions = {id(tensor): _version(tensor) for _, tensor in tensors_of((args, kwargs))}
         result = self.stand_ins.result(func, name, args, kwargs)
+        if isinstance(result, torch_tensor()) and versions.get(id(result), -1) == _version(result):
+            return result  # the operand as it was, as of a dropout in eval mode: a state may hold the same tensor
         if name in NUMBERS:
             return self._read(name, result)
         if name == "__setitem__":
@@ -293,6 +296,11 @@ def function_name(func: Any) -> str:
     name = getattr(func, "__name__", type(func).__name__)
     owner = getattr(func, "__self__", None)
     return str(getattr(owner, "__name__", name)) if name in ("__get__", "__set__") else str(name)
+
+
+def _version(tensor: Any) -> int | None:
+    """How often a tensor was written to; None where torch does not count."""
+    return None if tensor.is_inference() else tensor._version
 
 
 def values_of(structure: Any) -> Iterator[TracedValue]:

@@ -13,6 +13,7 @@ from nirbridge.arrays import Array
 from nirbridge.errors import ModelError
 from nirbridge.importers.frameworks import norse as reader
 from nirbridge.importers.neuron_specs import neuron_spec_of
+from nirbridge.network import from_nir
 from tests.importers.lowering.one_population import NEURONS, is_lively, measure
 from tests.simulators.reference.frameworks import grid_weights
 
@@ -181,3 +182,28 @@ def test_a_subclass_that_does_something_else_is_refused() -> None:
     assert form is not None
     with pytest.raises(ModelError, match="defines forward of LIFCell anew"):
         form.read(Own(), (3,), 1e-3)
+
+
+class Cartpole(torch.nn.Module):
+    """Norse's own policy: the spikes of the cell, which its state holds too, pass through a dropout."""
+
+    def __init__(self, cell: Any, rate: Any) -> None:
+        super().__init__()
+
+        self.lif, self.rate = cell, rate
+        self.fc, self.readout = torch.nn.Linear(8, 2, bias=False), norse.LICell()
+
+    def forward(self, x: Any, state: Any = None) -> Any:
+        s1, s2 = state if state is not None else (None, None)
+        z, s1 = self.lif(x, s1)
+        y, s2 = self.readout(self.fc(self.rate(z)), s2)
+        return y, (s1, s2)
+
+
+@pytest.mark.parametrize("rate", [torch.nn.Dropout(0.5), torch.nn.Dropout(0.5, inplace=True), torch.Tensor.contiguous])
+@pytest.mark.parametrize("make", [norse.LIFRecurrentCell, norse.LIFRefracRecurrentCell])
+def test_a_dropout_in_eval_mode_is_the_spikes_themselves(make: Any, rate: Any) -> None:
+    torch.manual_seed(3)
+    graph = reader.from_norse(Cartpole(make(4, 8), rate), torch.zeros(1, 4))
+    assert '"outcome": "identical"' in graph.metadata["nirbridge:self_check"]
+    assert len(from_nir(graph).populations) == 2
