@@ -57,7 +57,7 @@ def load(
         framework: of a module: the name of its importer; ``auto`` recognises it by the classes of its parts.
         dt: seconds per time step; None: as the file or the importer says.
         timing: how continuous time becomes time steps; None: as the file says.
-        repairs: of a file: known faults of its exporter to repair, by name.
+        repairs: of a file: known faults of its exporter to repair, by name; ``NAME=NODE,NODE``: of these neurons alone.
         convert: of a module without spikes: typical inputs ``[samples, *shape]``, some hundreds of training samples;
             its activations then become spike rates. Without it such a module is an error.
         check: of a module: random inputs on which module and network are compared (0: none; None: 2, if it is cheap).

@@ -204,8 +204,9 @@ def repair_options(function: Callable[..., Any]) -> Callable[..., Any]:
         "--repair",
         "repairs",
         multiple=True,
-        metavar="NAME",
-        help="Repair a known fault of a framework's exporter, by the name that inspect gives. Repeatable.",
+        metavar="NAME[=NODE,…]",
+        help="Repair a known fault of a framework's exporter, by the name that inspect gives; with nodes: of these "
+        "neurons alone. Repeatable.",
     )
     @click.option("--drop-batch", is_flag=True, help="Remove a batch axis from inputs and outputs.")
     @functools.wraps(function)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Collection
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -33,6 +34,11 @@ from nirbridge.network.nir.timing import PREFIX
 
 NORSE_DT = 1e-3
 MOST_SPIKES = 2**16
+SHOWN = 8
+"""Neurons that an error names."""
+
+Settings = dict[str, Any]
+Neurons = Sequence[tuple[str, Any]]
 
 
 def repair_graph(graph: Any, names: Collection[str], *, dt: float | None = None) -> Any:
@@ -40,45 +46,86 @@ def repair_graph(graph: Any, names: Collection[str], *, dt: float | None = None)
 
     Args:
         graph: a ``nir.NIRGraph``; not changed.
-        names: at most one framework among them.
+        names: at most one framework among them. ``NAME=NODE,NODE`` repairs these neurons, where layers were made with
+            other options than the rest of the model.
         dt: seconds per time step, if it is not the exporter's default (norse 1e-3, snntorch and spikingjelly 1e-4).
 
     Raises:
-        UsageError: a name that is none, two frameworks at once, or a dt that is no positive number.
+        UsageError: a name that is none, two frameworks at once, or a dt that is no positive number; neurons that are
+            named twice or not at all.
         ModelError: a graph that the repair does not fit.
     """
-    frameworks = [name for name in REPAIRS if name in names]
-    _check(names, frameworks, dt)
     out = copy.deepcopy(graph)
+    chosen = _chosen(names, dict(_neurons(out)), dt)
     for _, node in walk_nodes(out):
         _use_arrays(node)
     if "batch-axis" in names:
         drop_batch_axes(out)
     if "zero-dimensional" in names:
         _give_axes(out)
-    for name in frameworks:
-        out.metadata.update({PREFIX + key: setting for key, setting in REPAIRS[name](out, dt).items()})
+    neurons, of_graph = dict(_neurons(out)), Settings()
+    for name, nodes in chosen.items():
+        part = [(node, neurons[node]) for node in nodes]
+        for key, setting in REPAIRS[name](out, part, dt).items():
+            if of_graph.setdefault(PREFIX + key, setting) != setting:
+                for _, node in part:
+                    node.metadata = {PREFIX + key: setting, **(node.metadata or {})}
+    out.metadata.update(of_graph)
     return out
 
 
-def _check(names: Collection[str], frameworks: list[str], dt: float | None) -> None:
+def _chosen(names: Collection[str], neurons: Mapping[str, Any], dt: float | None) -> dict[str, list[str]]:
+    """The neurons of each repair of a framework; the first one is that of the neurons that no other repair names."""
     known_names = ("batch-axis", "zero-dimensional", *REPAIRS)
-    problems = [
-        Diagnostic(
-            f"repair {quoted(name)}",
-            "unknown",
-            "known repairs: " + ", ".join(known_names),
-            did_you_mean(name, known_names) or "choose one",
-        )
-        for name in names
-        if name not in known_names
+    problems: list[Diagnostic] = []
+    chosen: dict[str, list[str]] = {}
+    of_all: list[str] = []
+    for text in dict.fromkeys(names):
+        name, equals, listed = text.partition("=")
+        if name not in known_names:
+            hint = did_you_mean(name, known_names) or "choose one"
+            limit = "known repairs: " + ", ".join(known_names)
+            problems.append(Diagnostic(f"repair {quoted(name)}", "unknown", limit, hint))
+        elif equals and name not in REPAIRS:
+            problems.append(
+                Diagnostic(
+                    f"repair {quoted(name)}", "given with nodes", "it is made of all nodes", f"give --repair {name}"
+                )
+            )
+        elif equals:
+            chosen.setdefault(name, []).extend(listed.split(","))
+        elif name in REPAIRS:
+            of_all.append(name)
+    of_all.sort(key=[*REPAIRS].index)
+    frameworks = sorted({name.partition("-")[0] for name in (*of_all, *chosen)})
+    if len(frameworks) > 1 or len(of_all) > 1:
+        found = f"more than one {'framework' if len(frameworks) > 1 else 'repair of all neurons'}: "
+        limit = "one wrote the file" if len(frameworks) > 1 else "NAME=NODE,NODE repairs some of them otherwise"
+        problems.append(Diagnostic("repairs", found + ", ".join((*of_all, *chosen)), limit, "choose one of them"))
+    counts = Counter(node for nodes in chosen.values() for node in nodes)
+    problems += [
+        Diagnostic(f"repair of node {quoted(node)}", "no such neuron", _some(neurons), did_you_mean(node, neurons))
+        for node in counts
+        if node not in neurons
     ]
-    if len(frameworks) > 1:
-        found = "more than one framework: " + ", ".join(frameworks)
-        problems.append(Diagnostic("repairs", found, "one wrote the file", "choose one of them"))
+    twice = [node for node, count in counts.items() if count > 1]
+    problems += [Diagnostic(f"repair of node {quoted(node)}", "given twice", "", "give one") for node in twice]
+    rest = [node for node in neurons if node not in counts]
+    if chosen and rest and not of_all:
+        found = f"no repair of {quoted(rest[0])}" + (f" and of {len(rest) - 1} more" if rest[1:] else "")
+        limit = "one framework wrote all neurons"
+        problems.append(
+            Diagnostic("repairs", found, limit, "name them, or give the repair of the others without nodes")
+        )
     if dt is not None and not (math.isfinite(dt) and dt > 0):
         problems.append(Diagnostic("repair option dt", f"{dt:g}", "a finite number of seconds above 0", "correct it"))
     UsageError.raise_all(problems)
+    return {**dict.fromkeys(of_all, rest), **chosen}
+
+
+def _some(neurons: Mapping[str, Any]) -> str:
+    shown = ", ".join(map(quoted, [*neurons][:SHOWN]))
+    return f"its neurons: {shown}" + (f" and {len(neurons) - SHOWN} more" if len(neurons) > SHOWN else "")
 
 
 def _use_arrays(node: Any) -> None:
@@ -113,9 +160,7 @@ def _give_axes(graph: Any) -> None:
         node.output_type = {"output": np.array(shapes[name].output_shape)}
 
 
-# --- one per framework: changes the nodes, gives the graph's metadata ----------------------------------------------
-
-Settings = dict[str, Any]
+# --- one per framework: changes its neurons, gives the graph's metadata ----------------------------------------------
 
 
 def _say(node: Any, **settings: Any) -> None:
@@ -126,10 +171,10 @@ def _neurons(graph: Any) -> list[tuple[str, Any]]:
     return [(name, node) for name, node in walk_nodes(graph) if kind_of(node) in NEURONS]
 
 
-def _norse(graph: Any, dt: float | None) -> Settings:
+def _norse(graph: Any, neurons: Neurons, dt: float | None) -> Settings:
     """The file's tau is dt times the module's; an input spike adds 1 to the current; v starts at v_leak."""
     step = dt or NORSE_DT
-    for _, node in _neurons(graph):
+    for _, node in neurons:
         for field in TAUS:
             if hasattr(node, field):
                 setattr(node, field, node_value(node, field) / step)
@@ -142,16 +187,16 @@ def _norse(graph: Any, dt: float | None) -> Settings:
     return {"dt": step, "integrator": "euler", "reset": "to-value", "compare": ">"}
 
 
-def _snntorch(graph: Any, dt: float | None, *, reset: str, early: bool = False) -> Settings:
+def _snntorch(graph: Any, neurons: Neurons, dt: float | None, *, reset: str, early: bool = False) -> Settings:
     """Which reset the neurons have; ``early``: they were made with reset_delay=False.
 
     A late subtraction of th is one of th / beta at once. A late reset to 0 takes one more time step, except for Leaky;
     of the early ones only RSynaptic stays late. Decays and gains are those that the module computes with.
     """
-    step, neurons = dt or SNNTORCH_DT, dict(_neurons(graph))
+    step = dt or SNNTORCH_DT
     names = {name for name, _ in walk_nodes(graph)}
     problems: list[Diagnostic] = []
-    for name, node in neurons.items():
+    for name, node in neurons:
         if kind_of(node) not in ("LIF", "CubaLIF"):
             continue
         current, loops = kind_of(node) == "CubaLIF", name.endswith(".lif") and f"{name[:-4]}.w_rec" in names
@@ -193,9 +238,9 @@ def _unit_gains(node: Any, dt: float) -> Settings:
     return {"g_mem": ones, "g_syn": ones.copy()} if kind_of(node) == "CubaLIF" else {"g_mem": ones}
 
 
-def _sinabs(graph: Any, dt: float | None, *, normed: tuple[str, ...] = ("LIF",)) -> Settings:
+def _sinabs(graph: Any, neurons: Neurons, dt: float | None, *, normed: tuple[str, ...] = ("LIF",)) -> Settings:
     """Time steps of 1 s; soft, several spikes. ``normed``: the kinds of neurons whose layers have norm_input=True."""
-    for _, node in _neurons(graph):
+    for _, node in neurons:
         kind = kind_of(node)
         if kind in ("IF", "LIF"):
             _say(node, max_spikes=MOST_SPIKES)
@@ -207,9 +252,8 @@ def _sinabs(graph: Any, dt: float | None, *, normed: tuple[str, ...] = ("LIF",))
     return {"dt": 1.0, "integrator": "zoh", "reset": "subtract", "compare": ">="}
 
 
-def _rockpool(graph: Any, dt: float | None) -> Settings:
+def _rockpool(graph: Any, neurons: Neurons, dt: float | None) -> Settings:
     """The input adds exp(-dt/tau_syn) to the current, all of which the membrane gets; soft, several spikes."""
-    neurons = _neurons(graph)
     steps = sorted({step for _, node in neurons if (step := dt or rockpool_dt(node)) is not None})
     if len(steps) != 1:
         found = f"{len(steps)} different dt in the gains" if steps else "its gains are not Rockpool's"
@@ -227,15 +271,15 @@ def _rockpool(graph: Any, dt: float | None) -> Settings:
     return {"dt": steps[0], "integrator": "exponential", "reset": "subtract", "compare": ">="}
 
 
-def _spikingjelly(graph: Any, dt: float | None) -> Settings:
+def _spikingjelly(graph: Any, neurons: Neurons, dt: float | None) -> Settings:
     """Fires at the threshold too, and starts at v_reset."""
-    for _, node in _neurons(graph):
+    for _, node in neurons:
         if getattr(node, "v_reset", None) is not None:
             _say(node, v_init=node_value(node, "v_reset"))
     return {"dt": dt or SNNTORCH_DT, "integrator": "euler", "reset": "to-value", "compare": ">="}
 
 
-Repair = Callable[[Any, float | None], Settings]
+Repair = Callable[[Any, Neurons, float | None], Settings]
 REPAIRS: MappingProxyType[str, Repair] = MappingProxyType(
     {
         "norse": _norse,

@@ -11,6 +11,8 @@ import pytest
 
 from nirbridge.errors import ModelError, UsageError
 from nirbridge.importers.nirfile.repairs import MOST_SPIKES, NORSE_DT, REPAIRS, repair_graph
+from nirbridge.network.nir.from_nir import from_nir
+from tests.importers.nirfile.exporter_models import SIZES, Case, inputs, package, stack
 from tests.importers.nirfile.nodes_by_hand import counter, cuba, each, end, lif, port, row
 
 
@@ -58,6 +60,63 @@ def test_every_wrong_request_is_named() -> None:
             repair_graph(row(lif()), [], dt=wrong)
     assert settings(repair_graph(row(lif()), [], dt=1e-9)) == {}
     assert settings(repair_graph(row(lif()), ["batch-axis", "zero-dimensional"])) == {}
+
+
+def test_every_wrong_choice_of_nodes_is_named() -> None:
+    graph = row(lif(), lif(), lif())
+    with pytest.raises(UsageError) as caught:
+        repair_graph(graph, ["snntorch-zero=0,x", "snntorch-none=0", "batch-axis=1", "snntorch-zero-early="])
+    assert [str(p) for p in caught.value.problems] == [
+        "repair 'batch-axis': given with nodes, it is made of all nodes; give --repair batch-axis",
+        "repair of node 'x': no such neuron, its neurons: '0', '1', '2'",
+        "repair of node '': no such neuron, its neurons: '0', '1', '2'",
+        "repair of node '0': given twice; give one",
+        "repairs: no repair of '1' and of 1 more, one framework wrote all neurons; name them, or give the repair of "
+        "the others without nodes",
+    ]
+    with pytest.raises(UsageError, match="more than one framework: norse, sinabs"):
+        repair_graph(graph, ["norse", "sinabs=0"])
+    with pytest.raises(UsageError, match="more than one repair of all neurons: snntorch-subtract, snntorch-zero"):
+        repair_graph(graph, ["snntorch-zero", "snntorch-subtract"])
+
+
+@pytest.mark.parametrize("names", [
+    ["snntorch-none", "snntorch-subtract=1", "snntorch-zero=2"],
+    ["snntorch-none=0", "snntorch-zero=2", "snntorch-subtract=1"],
+    ["snntorch-subtract", "snntorch-none=0", "snntorch-zero=2"],
+])  # fmt: skip
+def test_each_neuron_has_a_reset_of_its_own(names: list[str]) -> None:
+    cells = [lif(tau=each(1e-3), r=each(10.0)) for _ in range(3)]
+    network = from_nir(repair_graph(row(*cells), names))
+    assert [p.neuron.reset for p in network.populations] == ["none", "subtract", "to-value"]
+    assert network.dt == 1e-4
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("mixed", [True, False])
+def test_mixed_resets_of_snntorch_are_exact(mixed: bool) -> None:
+    """One repair for the whole file left the resets of one of both layers wrong."""
+    for name in ("snntorch", "nirtorch"):
+        pytest.importorskip(name, reason=f"{name} is not installed")
+    import torch
+
+    snn, export = package("snntorch"), package("snntorch.export_nir")
+
+    def cell(size: int) -> Any:
+        reset = "subtract" if size == SIZES[1] else "none"
+        values = {"beta": torch.full((size,), 0.75), "threshold": torch.ones(size)}
+        return snn.Leaky(**values, reset_mechanism=reset, init_hidden=True)
+
+    module = stack(cell, 0.3)
+    with torch.no_grad():
+        graph = export.export_to_nir(module, torch.zeros(1, SIZES[0]), ignore_dims=[0])
+        package("snntorch.utils").reset(module)
+        theirs = torch.stack([module(x) for x in torch.from_numpy(inputs())]).numpy()
+    lif_of = [name for name, node in graph.nodes.items() if isinstance(node, nir.LIF)]
+    names = ["snntorch-subtract", f"snntorch-none={lif_of[1]}"] if mixed else ["snntorch-subtract"]
+    case = Case("snnTorch", "mixed", "", graph, theirs)
+    assert case.spikes > 100
+    assert (case.differ(tuple(names)) == 0.0) == mixed
 
 
 def test_tensors_become_arrays() -> None:
