@@ -10,6 +10,7 @@ from nirbridge._types import Progress, no_progress
 from nirbridge.api.arguments import Count, Natural, checked
 from nirbridge.api.models import ChipLike, network_of
 from nirbridge.api.models import chip as find_chip
+from nirbridge.api.stages import AxesLike
 from nirbridge.api.values import plain_arrays
 from nirbridge.benchmarking.model import BATCHES, LIMIT_S, REPEATS, Bench
 
@@ -32,6 +33,7 @@ def bench(
     sample: object = None,
     chip: ChipLike | None = None,
     backends: Sequence[str] = (),
+    axes: AxesLike | None = None,
     steps: Count | None = None,
     batches: Sequence[Count] = BATCHES,
     rate: float | None = None,
@@ -50,11 +52,11 @@ def bench(
 
     Args:
         model: as ``load`` takes it.
-        inputs: by name or one alone: arrays or tensors ``[steps, *shape]`` or ``[steps, samples, *shape]``, samples
-            repeated in turn where a batch is larger; None: random spikes.
+        inputs: as of ``simulate``, samples repeated in turn where a batch is larger; None: random spikes.
         sample: of a module, as ``load`` takes it.
         chip: by name, path or value: its integers run too; None: real numbers alone.
         backends: names of back ends; none: all. The one that they are compared with runs in any case.
+        axes: of the arrays, as of ``simulate``.
         steps: time steps of a run; None: as many as the inputs have, or 100.
         batches: samples of a run.
         rate: spikes per time step and element of random inputs; None: 0.1.
@@ -86,7 +88,8 @@ def bench(
         model=shown,
         progress=progress,
     )
-    return pipeline.bench_network(network, plain_arrays(inputs), None if chip is None else find_chip(chip), options)
+    given = pipeline.read_inputs(network, plain_arrays(inputs), axes=axes, steps=steps)
+    return pipeline.bench_network(network, given.inputs, None if chip is None else find_chip(chip), options)
 
 
 @checked

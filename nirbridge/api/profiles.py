@@ -10,7 +10,7 @@ from nirbridge import pipeline
 from nirbridge.api.arguments import Count, checked
 from nirbridge.api.models import ChipLike, network_of
 from nirbridge.api.models import chip as find_chip
-from nirbridge.api.stages import MapKeywords, map_options
+from nirbridge.api.stages import AxesLike, MapKeywords, map_options
 from nirbridge.api.values import plain_arrays
 from nirbridge.chips.model import Chip
 from nirbridge.network.model import Network
@@ -28,6 +28,7 @@ def profile(
     sample: object = None,
     steps: Count | None = None,
     samples: Count | None = None,
+    axes: AxesLike | None = None,
     bits: Count | Sequence[Count] = (),
     objectives: str | Sequence[str] = (),
     target: str | None = None,
@@ -44,12 +45,12 @@ def profile(
     Args:
         model: as ``load`` takes it.
         chip: by name, path or value; several make a table.
-        inputs: by name or one alone: arrays or tensors ``[steps, *shape]`` or ``[steps, samples, *shape]``; ``labels``
-            may be among arrays by name.
+        inputs: as of ``simulate``; ``labels`` may be among arrays by name.
         labels: the class of each sample, for accuracy.
         sample: of a module, as ``load`` takes it.
         steps: time steps of a sample; None: as many as the inputs have.
         samples: use the first samples only; None: all.
+        axes: of the arrays, as of ``simulate``.
         bits: of all weights; several make a table. None given: those of ``options``.
         objectives: of the mapping; several make a table. None given: that of ``options``.
         target: an emitter whose simulator runs the same map, to stand beside our figures (``sanafe``).
@@ -71,9 +72,9 @@ def profile(
     """
     network = network_of(model, sample)
     chips = [chip] if isinstance(chip, Chip | str | os.PathLike) else list(chip)
-    data = pipeline.read_data(
-        network, plain_arrays(inputs), plain_arrays(labels), steps=steps, samples=samples, origin="given arrays"
-    )
+    classes = plain_arrays(labels)
+    given = pipeline.read_inputs(network, plain_arrays(inputs), axes=axes, labels=classes, steps=steps)
+    data = pipeline.read_data(network, given.inputs, classes, steps=steps, samples=samples, origin="given arrays")
     settings = pipeline.ProfileOptions(
         mapping=map_options("nirbridge.profile()", options, changes, network),
         bits=(bits,) if isinstance(bits, int) else tuple(bits),

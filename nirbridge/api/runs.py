@@ -14,7 +14,7 @@ from nirbridge.api.arguments import Count, Natural, checked, kind_of
 from nirbridge.api.models import ChipLike, FilePath, network_of
 from nirbridge.api.models import chip as find_chip
 from nirbridge.api.probes import Probes, probes_of
-from nirbridge.api.stages import calibration_arrays
+from nirbridge.api.stages import AxesLike, calibration_arrays
 from nirbridge.api.values import plain_arrays
 from nirbridge.emitters.artifact import Artifact
 from nirbridge.errors import UsageError, quoted
@@ -34,8 +34,10 @@ def simulate(
     backend: str = "auto",
     chip: ChipLike | None = None,
     steps: Natural | None = None,
+    axes: AxesLike | None = None,
     record: Probes | None = None,
     keep_early_spikes: bool = False,
+    drain: bool = True,
     threads: Count = 1,
     jobs: Count = 1,
     scheduler: str | None = None,
@@ -46,14 +48,17 @@ def simulate(
     Args:
         model: a ``QuantizedNetwork`` (its integers run), a ``MappedNetwork`` (its integers, core by core), or a model
             as ``load`` takes it (its exact meaning in real numbers).
-        inputs: by name or one alone: arrays or tensors ``[steps, *shape]`` or ``[steps, batch, *shape]``.
+        inputs: by name or one alone: arrays or tensors with the axes ``axes``, then the shape of the input.
         sample: of a module, as ``load`` takes it.
         backend: how to compute; ``best``: the fastest in a short trial among those with the reference's bits, named in
             the recording; ``fixed`` and ``mapped`` run a network in the integers of ``chip``.
         chip: by name, path or value, for ``fixed`` and ``mapped``.
         steps: time steps; None: as many as the inputs have.
+        axes: of the arrays, as ``sample,time``; None: the order of the imported module, else ``time,sample``.
         record: probes, or texts such as ``l1:s,v`` and ``*:s``; None: the outputs.
         keep_early_spikes: populations that cannot wait for their first time step start at once, in integers.
+        drain: integers run on until the last output is there, and each node is recorded from its latency on; False:
+            the time steps of the hardware.
         threads: how many threads share the samples of a batch, at most one per sample; the result has the same bits
             for any number.
         jobs: how many processes share the samples, for backends that run in one thread; the same bits, too (extra
@@ -72,25 +77,30 @@ def simulate(
         >>> run["output"].shape
         (25, 8, 10)
     """
-    arrays, probes = plain_arrays(inputs), probes_of(record)
+    ready = model if isinstance(model, QuantizedNetwork | MappedNetwork) else network_of(model, sample)
+    given = pipeline.read_inputs(ready, plain_arrays(inputs), axes=axes, steps=steps)
+    on_chip = {"chip": None if chip is None else find_chip(chip), "keep_early_spikes": keep_early_spikes}
+    options: dict[str, Any] = {"steps": steps, "record": probes_of(record), "threads": threads}
     if jobs != 1 or scheduler is not None:
         _refuse_choice(backend)
-        ready = model if isinstance(model, QuantizedNetwork | MappedNetwork) else network_of(model, sample)
-        target = None if chip is None else find_chip(chip)
-        part = partial(simulate, ready, backend=backend, chip=target, record=probes, threads=threads)
-        part = partial(part, keep_early_spikes=keep_early_spikes)
+        part = partial(_simulated, ready, backend, on_chip, drain, options)
         shared = {"steps": steps, "jobs": jobs, "scheduler": scheduler, "progress": progress}
-        return simulate_samples(part, ready, arrays, **shared)
-    options: dict[str, Any] = {"steps": steps, "record": probes, "threads": threads, "progress": progress}
-    if isinstance(model, QuantizedNetwork | MappedNetwork):
-        simulator: Any = plugins.get("simulators", _backend_of(model, backend, chip))
-        return simulator(model, arrays, **options)
-    network = network_of(model, sample)
-    if backend in ("fixed", "mapped") or chip is not None:
-        target = None if chip is None else find_chip(chip)
-        early = {"keep_early_spikes": keep_early_spikes}
-        return pipeline.simulate_on_chip(network, arrays, backend=backend, chip=target, **early, **options)
-    return pipeline.simulate_network(network, arrays, backend=backend, **options)
+        return pipeline.with_reading(simulate_samples(part, ready, given.inputs, **shared), given)
+    options["progress"] = progress
+    return pipeline.with_reading(_simulated(ready, backend, on_chip, drain, options, given.inputs), given)
+
+
+def _simulated(
+    ready: Any, backend: str, on_chip: Mapping[str, Any], drain: bool, options: Any, arrays: Any, **changes: Any
+) -> Recording:
+    """The recording of a model on arrays that were read, in reals or in integers."""
+    settings = {**options, **changes}
+    if isinstance(ready, QuantizedNetwork | MappedNetwork):
+        simulator: Any = plugins.get("simulators", _backend_of(ready, backend, on_chip["chip"]))
+        return simulator(ready, arrays, drain=drain, **settings)
+    if backend in ("fixed", "mapped") or on_chip["chip"] is not None:
+        return pipeline.simulate_on_chip(ready, arrays, backend=backend, drain=drain, **on_chip, **settings)
+    return pipeline.simulate_network(ready, arrays, backend=backend, **settings)
 
 
 @checked
@@ -189,6 +199,7 @@ def verify(
     sample: object = None,
     steps: Natural | None = None,
     labels: object = None,
+    axes: AxesLike | None = None,
     calibrate: object = None,
     weight_bits: int | Mapping[str, int] | None = None,
     method: Literal["range", "percentile", "error"] = "range",
@@ -211,6 +222,7 @@ def verify(
         sample: of a module, as ``load`` takes it.
         steps: time steps; None: as many as the inputs have, or 100.
         labels: the class of each sample, for accuracy.
+        axes: of ``inputs`` and ``calibrate``, as of ``simulate``.
         calibrate: as of ``quantize``.
         weight_bits: as of ``quantize``.
         method: as of ``quantize``.
@@ -239,15 +251,18 @@ def verify(
         "progress": progress,
     }
     plan = {"method": method, "percentile": percentile, "tight": tight, "progress": progress}
+    arrays, classes = plain_arrays(inputs), plain_arrays(labels)
+    given = pipeline.read_inputs(network, arrays, axes=axes, labels=classes, steps=steps)
     return pipeline.verify_network(
         network,
         find_chip(chip),
-        plain_arrays(inputs),
+        given.inputs,
         target=target,
         steps=steps,
-        labels=plain_arrays(labels),
+        labels=classes,
+        input_said=f"as given, {given.reading}" if given.reading else "as given",
         map_file=None if map_file is None else os.fspath(map_file),
-        quantization=pipeline.quantize_plan(network, numbers, calibration_arrays(network, calibrate), plan),
+        quantization=pipeline.quantize_plan(network, numbers, calibration_arrays(network, calibrate, axes), plan),
         per_core=per_core,
         keep_early_spikes=keep_early_spikes,
         seed=seed,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import Any, Literal, TypedDict, Unpack, get_type_hints
@@ -21,6 +21,8 @@ from nirbridge.network.model import Network
 from nirbridge.partitioner.model import Partition
 from nirbridge.pipeline.options import MapOptions
 from nirbridge.quantization.model import QuantizedNetwork
+
+AxesLike = str | Sequence[str]
 
 
 class MapKeywords(TypedDict, total=False):
@@ -79,6 +81,7 @@ def map(
     *,
     sample: object = None,
     input: object = None,
+    axes: AxesLike | None = None,
     **changes: Unpack[MapKeywords],
 ) -> MappedNetwork:
     """The model on the cores of a chip: partitioned, placed, routed, costed, and accepted by the independent checker.
@@ -90,6 +93,7 @@ def map(
         sample: of a module, as ``load`` takes it.
         input: arrays as ``simulate`` takes them, on which the spike rates are measured; None: those of ``rates``,
             or assumed ones.
+        axes: of ``input``, as of ``simulate``.
         changes: fields of ``MapOptions`` that are to be others than in ``options``.
 
     Raises:
@@ -108,7 +112,8 @@ def map(
     if settings.rates is not None:
         raise UsageError.of("nirbridge.map(), input", "given beside rates", "rates are measured or given", "give one")
     fitted = pipeline.fit_to_chip(network, target, relays=settings.relays)
-    measured = pipeline.measured_rates(fitted, plain_arrays(input), origin="given arrays", progress=settings.progress)
+    given = pipeline.read_inputs(network, plain_arrays(input), axes=axes)
+    measured = pipeline.measured_rates(fitted, given.inputs, origin="given arrays", progress=settings.progress)
     mapped = pipeline.map_network(fitted, target, replace(settings, rates=measured))
     return replace(mapped, model=network)
 
@@ -140,6 +145,7 @@ def quantize(
     *,
     sample: object = None,
     calibrate: object = None,
+    axes: AxesLike | None = None,
     weight_bits: int | Mapping[str, int] | None = None,
     method: Literal["range", "percentile", "error"] = "range",
     percentile: float = 99.9,
@@ -157,8 +163,9 @@ def quantize(
         model: as ``load`` takes it.
         chip: by name, path or value.
         sample: of a module, as ``load`` takes it.
-        calibrate: inputs ``[steps, batch, *shape]``, by name or one alone, or a pair of them and the class of each
-            sample; the result is measured on them.
+        calibrate: inputs as of ``simulate``, by name or one alone, or a pair of them and the class of each sample; the
+            result is measured on them.
+        axes: of the arrays of ``calibrate``, as of ``simulate``.
         weight_bits: of all weights, or by target population or ``'source -> target'``, the rest under ``'*'``
             (``--bits`` on the command line).
         method: the share of the weights' range that is kept: all, a percentile, or that of least error.
@@ -187,17 +194,18 @@ def quantize(
     options["scales"] = MappingProxyType(dict(scales or {}))
     memory = None if memory_kib is None else memory_kib * 8192
     plan = {"method": method, "percentile": percentile, "tight": tight, "memory_bits": memory, "progress": progress}
-    planned = pipeline.quantize_plan(network, options, calibration_arrays(network, calibrate), plan)
+    planned = pipeline.quantize_plan(network, options, calibration_arrays(network, calibrate, axes), plan)
     return pipeline.quantize_network(network, find_chip(chip), *planned, keep_early_spikes=keep_early_spikes)
 
 
-def calibration_arrays(network: Network, data: object) -> Any:
-    """Inputs by name, with ``labels`` where a pair of inputs and classes was given."""
+def calibration_arrays(network: Network, data: object, axes: AxesLike | None = None) -> Any:
+    """Inputs by name, time steps first, with ``labels`` where a pair of inputs and classes was given."""
     if data is None:
         return None
     if not isinstance(data, tuple) or len(data) != 2:
-        return plain_arrays(data)
-    inputs, labels = plain_arrays(data[0]), plain_arrays(data[1])
+        return pipeline.read_inputs(network, plain_arrays(data), axes=axes).inputs
+    labels = plain_arrays(data[1])
+    inputs = pipeline.read_inputs(network, plain_arrays(data[0]), axes=axes, labels=labels).inputs
     if isinstance(inputs, Mapping):
         return {**inputs, "labels": labels}
     if len(network.inputs) != 1:

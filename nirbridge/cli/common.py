@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nirbridge.cli.quiet import noted
+import click
+
+from nirbridge.cli.quiet import is_quiet, noted
+from nirbridge.cli.streams import write_to_stderr
 from nirbridge.errors import Diagnostic, UsageError, counted, quoted
 
 if TYPE_CHECKING:
+    from nirbridge.simulators.given import Given
     from nirbridge.simulators.simulate import Recording
 
 
@@ -46,6 +51,28 @@ def widths(texts: tuple[str, ...]) -> dict[str, int] | int | None:
         else:
             everywhere = int(number)
     return {**({"*": everywhere} if everywhere is not None else {}), **by_layer} if by_layer else everywhere
+
+
+axes_option = click.option(
+    "--axes",
+    metavar="sample,time",
+    help="Axes of the data before the shape of an input; default: those of the imported module, else time,sample.",
+)
+"""The option of every command that takes data."""
+
+
+def read_data_file(network: Any, path: str | None, axes: str | None, max_bytes: int, **options: Any) -> Given:
+    """The arrays of a file, read by named axes, which stderr states. Raises FileError or UsageError."""
+    from nirbridge.pipeline import load_inputs, read_inputs
+
+    if path is None and axes is not None:
+        limit = "it names the axes of data"
+        raise UsageError.of("--axes", "given without data", limit, "give a file, or leave it out")
+    arrays = None if path is None else load_inputs(path, max_bytes=max_bytes)
+    given = read_inputs(network, arrays, axes=axes, **options)
+    if given.reading and path is not None and not is_quiet():
+        write_to_stderr(f"{quoted(Path(path).name)}: {given.reading}")
+    return given
 
 
 def check_plot(

@@ -43,6 +43,7 @@ from typing import Any
 from nirbridge._types import Shape
 from nirbridge.errors import Diagnostic, quoted
 from nirbridge.importers.deviations import Deviation
+from nirbridge.network.axes import Axes
 
 
 def place_label(path: str) -> str:
@@ -120,7 +121,7 @@ class DataflowGraph:
 
     ``notes``: remarks for the user (a folded loop, layers never called …). ``problems``: operations that could not be
     traced; the builder raises them with its own. ``deviations``: differences from the module that the user may
-    accept. ``loop``: the time loop.
+    accept. ``loop``: the time loop. ``axes``: those of the data that forward takes, as ``network.axes``.
     """
 
     calls: tuple[Operation, ...]
@@ -129,6 +130,7 @@ class DataflowGraph:
     problems: tuple[Diagnostic, ...] = ()
     deviations: tuple[Deviation, ...] = ()
     loop: LoopSummary = LoopSummary()
+    axes: Axes = ()
 
     @property
     def inputs(self) -> tuple[Operation, ...]:

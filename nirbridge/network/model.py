@@ -121,7 +121,8 @@ class Network(SavedValue, ReportedValue):
 
     Projection order is significant: the inputs of a target are summed in it. ``assumed`` lists the assumptions made
     where the file is silent; ``notes`` are warnings and dropped parts. ``timing`` is resolved:
-    no field of it is None. ``file`` is named in saved maps; None where the network is not from a file.
+    no field of it is None. ``file`` is named in saved maps; None where the network is not from a file. ``axes``:
+    those of the data that the imported module takes (``network.axes``); empty where nothing is known.
 
     Example:
         >>> network = nb.load("model.nir")
@@ -138,6 +139,7 @@ class Network(SavedValue, ReportedValue):
     assumed: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     file: ModelFile | None = None
+    axes: tuple[str, ...] = ()
 
     def population(self, name: str) -> Population:
         """The population of that name (KeyError if there is none)."""

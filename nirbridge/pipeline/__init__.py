@@ -67,8 +67,10 @@ from nirbridge.pipeline.recordings import (
     load_inputs,
     load_recording,
     probes,
+    read_inputs,
     save_recording,
     simulate_network,
+    with_reading,
 )
 from nirbridge.pipeline.report import report_sources
 from nirbridge.pipeline.saved_files import SavedFile, kind_of_file, load_saved
@@ -142,6 +144,7 @@ __all__ = [
     "quantize_network",
     "quantize_plan",
     "read_data",
+    "read_inputs",
     "replicate_sources",
     "report_sources",
     "retime",
@@ -159,5 +162,6 @@ __all__ = [
     "timing_of_map",
     "tool_states",
     "verify_network",
+    "with_reading",
     "write_program",
 ]

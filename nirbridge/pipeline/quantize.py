@@ -74,11 +74,12 @@ def simulate_on_chip(
     record: Sequence[Any] | None = None,
     keep_early_spikes: bool = False,
     threads: int = 1,
+    drain: bool = False,
     progress: Progress = no_progress,
 ) -> Recording:
-    """The integers of a chip ('fixed'), or those on the cores of a map ('mapped'; None: mapped here); hardware steps.
+    """The integers of a chip ('fixed'), or those on the cores of a map ('mapped'; None: mapped here).
 
-    ``threads``: as of ``simulate_fixed``; 'mapped' runs in one.
+    ``threads``, ``drain``: as of ``simulate_fixed``; 'mapped' runs in one thread.
 
     Raises:
         UsageError: options that do not go together, or inputs that the network does not take.
@@ -104,7 +105,7 @@ def simulate_on_chip(
     early = keep_early_spikes or bool(saved and saved.early_spikes)
     retimed = retime(network, target, splits=dict(saved.splits) if saved else None, keep_early_spikes=early)
     quantized = quantize(retimed, target, QuantizationOptions(weight_bits=None if saved is None else saved.weight_bits))
-    shared: dict[str, Any] = {"steps": steps, "record": record, "progress": progress}
+    shared: dict[str, Any] = {"steps": steps, "record": record, "drain": drain, "progress": progress}
     if backend == "fixed":
         return simulate_fixed(quantized, inputs, threads=threads, **shared).recording
     mapping = saved or map_retimed(retimed, target, MapOptions(effort="fast", progress=progress), quantized)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from nirbridge import plugins as registry
@@ -13,6 +15,7 @@ from nirbridge.network.model import Network
 
 if TYPE_CHECKING:
     from nirbridge.comparison.types import Comparison
+    from nirbridge.simulators.given import Given
     from nirbridge.simulators.simulate import Probe, Recording
 
 
@@ -23,6 +26,20 @@ def load_inputs(path: str | Path, *, max_bytes: int | None = None) -> Any:
     if reader is None:
         raise UsageError.of(f"file {quoted(path)}", "is neither .npy nor .npz", "", "save it with numpy.save")
     return reader(path, max_bytes=MAX_BYTES if max_bytes is None else max_bytes)
+
+
+def read_inputs(model: Any, inputs: Any, **options: Any) -> Given:
+    """Arrays of the user for a model, read by named axes: ``simulators.given.read_given``. Raises UsageError."""
+    from nirbridge.mapping.model import MappedNetwork
+    from nirbridge.simulators.given import read_given
+
+    network = (model.model or model.network) if isinstance(model, MappedNetwork) else model
+    return read_given(network, inputs, **options)
+
+
+def with_reading(recording: Recording, given: Given) -> Recording:
+    """The recording, with the reading of its data in ``meta``."""
+    return replace(recording, meta=MappingProxyType({**recording.meta, "reading": given.reading}))
 
 
 def simulate_network(network: Network, inputs: Any, *, backend: str = "auto", **options: Any) -> Recording:

@@ -39,6 +39,7 @@ def verify_network(
     target: str | None = None,
     steps: int | None = None,
     labels: Any = None,
+    input_said: str = "as given",
     map_file: str | Path | None = None,
     weight_bits: int | None = None,
     quantization: tuple[Quantization, Any, CalibrationPlan] | None = None,
@@ -56,6 +57,7 @@ def verify_network(
         target: the emitter whose program is run; None: no program.
         steps: of the reference; default: as many as the inputs have.
         labels: the right class of each sample, for accuracy.
+        input_said: where the inputs are from, in words.
         map_file: a saved map of this model; None: it is mapped here, and where it does not fit that is said and the map
             is left out.
         weight_bits: of all weights, where ``quantization`` does not say.
@@ -86,9 +88,8 @@ def verify_network(
         options = replace(options, weight_bits=saved.weight_bits)
     quantized = quantize_with_data(retimed, chip, options, data, plan)
     count = steps or (None if inputs is not None else VERIFY_STEPS)
-    input_origin = "as given"
     if inputs is None:
-        inputs, input_origin = draw_inputs(network, count or VERIFY_STEPS, seed, graded=options.graded)
+        inputs, input_said = draw_inputs(network, count or VERIFY_STEPS, seed, graded=options.graded)
     arrays, count = input_arrays(network, inputs, count)
     mapping, left_out = (saved, {}) if saved else map_to_verify(retimed, chip, quantized, progress, needed=per_core)
     return verify(
@@ -99,7 +100,7 @@ def verify_network(
         mapping=mapping,
         program=_program(target, network, retimed, chip, quantized, mapping, per_core=per_core, progress=progress),
         labels=labels,
-        input_said=input_origin,
+        input_said=input_said,
         left_out=left_out,
         progress=progress,
     )

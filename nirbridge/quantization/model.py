@@ -250,6 +250,7 @@ class QuantizedNetwork(SavedValue):
     source sends (spikes; the real v of a readout). ``network`` is the retimed real network (None where the value was
     loaded from a file). ``formats`` are the chip's number formats as plain data. ``early``: populations that start at
     the first hardware time step as in the reference (``passes.Retime`` with ``keep_early_spikes``; not in files).
+    ``axes``: as of ``Network``.
 
     Example:
         >>> quantized = nb.quantize("model.nir", "loihi2")
@@ -270,6 +271,7 @@ class QuantizedNetwork(SavedValue):
     notes: tuple[str, ...] = ()
     network: Network | None = None
     early: tuple[str, ...] = ()
+    axes: tuple[str, ...] = ()
 
     def population(self, name: str) -> FixedPopulation:
         """The population of that name (KeyError if there is none)."""

@@ -63,6 +63,7 @@ def quantize(retimed: Any, chip: Chip, options: QuantizationOptions | None = Non
         notes=(*network.notes, *(note for note in early_notes(early, latency) if note not in network.notes)),
         network=network,
         early=early,
+        axes=network.axes,
     )
 
 

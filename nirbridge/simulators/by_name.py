@@ -67,14 +67,17 @@ class BuiltinSimulator:
         steps: int | None = None,
         record: Sequence[Probe] | None = None,
         threads: int = 1,
+        drain: bool = False,
         progress: Progress = no_progress,
     ) -> Recording:
         """See ``nirbridge.plugins.Simulator``; the state after the run is dropped.
 
-        ``threads``: as of ``simulate``; simulators of plugins need not take it.
+        ``threads``: as of ``simulate``, ``drain``: as of ``simulate_fixed``; simulators of plugins need take neither.
         """
         checked = instance_of(model, self.takes, f"model of simulator '{self.name}'", self.hint)
-        return self.run(self.name, checked, inputs, steps=steps, record=record, threads=threads, progress=progress)
+        options: dict[str, Any] = {"drain": True} if drain else {}
+        options |= {"steps": steps, "record": record, "threads": threads, "progress": progress}
+        return self.run(self.name, checked, inputs, **options)
 
 
 REFERENCE, NUMPY, FAST, EVENT, DENSE = map(BuiltinSimulator, ("reference", "numpy", "fast", "event", "dense"))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nirbridge._types import Shape
 from nirbridge.arrays import Array
 from nirbridge.errors import Diagnostic, UsageError, did_you_mean, quoted
 from nirbridge.network.model import Network, Port
@@ -67,6 +68,16 @@ class Inputs:
     def has_streams(self) -> bool:
         """True where an input is a function."""
         return any(callable(value) for value in self.values.values())
+
+    def longer(self, steps: int) -> Inputs:
+        """These inputs, and then ``steps`` time steps of zeros, for which no function is called."""
+        end = self.first_step + self.steps
+        shapes = {p.name: (*(() if self.batch is None else (self.batch,)), *p.shape) for p in self.ports}
+        values = {
+            name: partial(_then_silent, value, end, shapes[name]) if callable(value) else value[: self.steps]
+            for name, value in self.values.items()
+        }
+        return replace(self, values=values, steps=self.steps + steps)
 
     def part(self, samples: slice) -> Inputs:
         """The inputs of some samples of the batch; functions stay as they are."""
@@ -134,6 +145,14 @@ def open_inputs(
     count = _steps(values, steps)
     batch = _batch(network.inputs, values, first_step)
     return Inputs(network.inputs, values, count, batch, frozenset(binary), first_step, dtype)
+
+
+def _then_silent(stream: Any, end: int, shape: Shape, start: int, stop: int) -> npt.ArrayLike:
+    """A range of time steps of a stream, with zeros in place of those from ``end`` on."""
+    if stop <= end:
+        return stream(start, stop)
+    silent = np.zeros((stop - max(start, end), *shape))
+    return silent if start >= end else np.concatenate([np.asarray(stream(start, end)), silent])
 
 
 def _by_name(network: Network, inputs: Mapping[str, Input] | Input) -> Mapping[str, Input]:

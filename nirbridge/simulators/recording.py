@@ -164,10 +164,20 @@ def required_variables(recorded: Sequence[Channel]) -> dict[str, frozenset[str]]
 
 
 class ChannelRecorder:
-    """Arrays of a recording, filled chunk by chunk; nothing else of a run is kept."""
+    """Arrays of a recording, filled chunk by chunk; nothing else of a run is kept.
 
-    def __init__(self, recorded: Sequence[Channel], first_step: int, steps: int, batch: int) -> None:
-        self.channels, self.step = recorded, first_step
+    ``late``: by node, the time steps of a longer run that come before its first recorded one; ``steps`` are recorded.
+    """
+
+    def __init__(
+        self,
+        recorded: Sequence[Channel],
+        first_step: int,
+        steps: int,
+        batch: int,
+        late: Mapping[str, int] | None = None,
+    ) -> None:
+        self.channels, self.step, self.stop, self.late = recorded, first_step, first_step + steps, late or {}
         self.filled = [0] * len(recorded)
         self.arrays: list[Array] = []
         for channel in recorded:
@@ -189,12 +199,14 @@ class ChannelRecorder:
     def take(self, chunk: Mapping[tuple[str, str], Any], steps: int, to_numpy: Callable[[Any], Array]) -> None:
         """Record the next ``steps`` time steps; with ``every``, the last of each group, counted from time step 0."""
         for k, channel in enumerate(self.channels):
-            values = chunk[channel.node, channel.source]
+            late = self.late.get(channel.node, 0)
+            start, stop = max(0, late - self.step), max(0, min(steps, late + self.stop - self.step))
+            values = to_numpy(chunk[channel.node, channel.source])[start:stop]
             if channel.variable == "count":
-                self.arrays[k] += _count(to_numpy(values))
+                self.arrays[k] += _count(values)
                 continue
-            first = -(self.step + 1) % channel.every
-            part = to_numpy(values)[first :: channel.every]
+            first = (late - self.step - start - 1) % channel.every
+            part = values[first :: channel.every]
             self.arrays[k][self.filled[k] : self.filled[k] + len(part)] = part
             self.filled[k] += len(part)
         self.step += steps

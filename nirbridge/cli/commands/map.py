@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nirbridge.cli.common import check_plot
+from nirbridge.cli.common import axes_option, check_plot, read_data_file
 from nirbridge.cli.interrupts import EXIT_CODE, MESSAGE
 from nirbridge.cli.mapping_options import OBJECTIVES, core_numbers, map_options, mapping_options
 from nirbridge.cli.names import Choice
@@ -62,6 +62,7 @@ Example:
     type=click.Path(),
     help="Measure the rates on these input spikes or currents.",
 )
+@axes_option
 @mapping_options
 @click.option(
     "--report", metavar="DIR", type=ReportFolder(), help="Also write the report to this folder (text and HTML)."
@@ -82,6 +83,7 @@ def command(
     output: str | None,
     rates: str | None,
     source: str | None,
+    axes: str | None,
     report: str | None,
     plot: str | None,
     picture: str | None,
@@ -107,7 +109,7 @@ def command(
         more = {name: settings[name] for name in ("objective", "weight_bits")}
         options = map_options(settings, progress, keep_best=True, **more)
         network = pipeline.fit_to_chip(network, target, relays=options.relays)
-        mapped = pipeline.map_network(network, target, _with_rates(options, rates, source, network, max_bytes))
+        mapped = pipeline.map_network(network, target, _with_rates(options, rates, source, axes, network, max_bytes))
     if report is not None:
         _write_report(mapped, Path(report), file_name(model))
     if plot is not None:
@@ -146,20 +148,21 @@ def draw(mapped: MappedNetwork, plot: str, picture: str) -> None:
 
 
 def _with_rates(
-    options: MapOptions, rates: str | None, source: str | None, network: Network, max_bytes: int
+    options: MapOptions, rates: str | None, source: str | None, axes: str | None, network: Network, max_bytes: int
 ) -> MapOptions:
     """The options with rates of a file, or with those measured on inputs."""
     from dataclasses import replace
 
-    from nirbridge.pipeline import load_inputs, load_rates, measured_rates
+    from nirbridge.pipeline import load_rates, measured_rates
 
     if rates is not None and source is not None:
         raise UsageError.of("--input", "given beside --rates", "rates are measured or given", "leave one out")
     if rates is not None:
         return replace(options, rates=load_rates(rates, network))
+    inputs = read_data_file(network, source, axes, max_bytes).inputs
     if source is None:
         return options
-    inputs, origin = load_inputs(source, max_bytes=max_bytes), quoted(Path(source).name)
+    origin = quoted(Path(source).name)
     return replace(options, rates=measured_rates(network, inputs, origin=origin, progress=options.progress))
 
 

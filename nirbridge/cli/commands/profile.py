@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nirbridge.cli.common import check_plot
+from nirbridge.cli.common import axes_option, check_plot, read_data_file
 from nirbridge.cli.mapping_options import OBJECTIVES, core_numbers, map_options, mapping_options
 from nirbridge.cli.names import Choice, RegisteredName
 from nirbridge.cli.options import early_option, model_options
@@ -48,6 +48,7 @@ Example:
     type=click.Path(),
     help="Input spikes or currents, with as many samples as there are; 'labels' may be among them.",
 )
+@axes_option
 @click.option("--labels", metavar="FILE.npy", type=click.Path(), help="Class of each sample, for accuracy.")
 @click.option(
     "--steps",
@@ -124,6 +125,7 @@ def run(
     model: str,
     chips_named: tuple[str, ...],
     source: str,
+    axes: str | None,
     labels: str | None,
     steps: int | None,
     samples: int | None,
@@ -147,9 +149,9 @@ def run(
         progress("reading", None)
         mapping = map_options(settings, progress)
         network = pipeline.load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
-        arrays = pipeline.load_inputs(source, max_bytes=max_bytes)
+        given = read_data_file(network, source, axes, max_bytes, labels=classes, steps=steps)
         origin = {"steps": steps, "samples": samples, "origin": quoted(Path(source).name)}
-        data = pipeline.read_data(network, arrays, classes, **origin)
+        data = pipeline.read_data(network, given.inputs, classes, **origin)
         options = pipeline.ProfileOptions(
             mapping=mapping,
             bits=tuple(dict.fromkeys(bits)),

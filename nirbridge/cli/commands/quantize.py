@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nirbridge.cli.common import graded_inputs, widths
+from nirbridge.cli.common import axes_option, graded_inputs, read_data_file, widths
 from nirbridge.cli.options import clipping_options, early_option, model_options
 from nirbridge.cli.output import print_result, reported_faults
 from nirbridge.cli.paths import ChipFile, Command, ModelFile, OutputFile
@@ -45,6 +45,7 @@ Example:
 @click.option(
     "--calibrate", metavar="DATA.npz|npy", type=click.Path(), help="Calibration inputs by name, and 'labels'."
 )
+@axes_option
 @clipping_options
 @click.option(
     "--memory-kib",
@@ -71,7 +72,7 @@ def command(model: str, chip_name: str, output: str, as_json: bool, **options: A
     """Quantize a model to a chip's integers.
 
     Weights, decays, thresholds and biases become integers. The report gives the error of each layer and the bounds that
-    hold for every input. DATA.npz holds arrays [steps, batch, *shape] by input, and labels [batch].
+    hold for every input. DATA.npz holds arrays by input, with the axes of --axes, and labels [samples].
     """
     from nirbridge.pipeline import save_quantized
     from nirbridge.report.quantize import quantize_document, quantize_text
@@ -90,6 +91,7 @@ def run(
     repairs: tuple[str, ...],
     bits: tuple[str, ...],
     calibrate: str | None,
+    axes: str | None,
     method: str,
     percentile: float,
     tight: bool,
@@ -100,11 +102,11 @@ def run(
     rewrite: Any = None,
 ) -> QuantizedNetwork:
     """The network that the command saves."""
-    from nirbridge.pipeline import load_chip, load_inputs, load_network, quantize_network, quantize_plan
+    from nirbridge.pipeline import load_chip, load_network, quantize_network, quantize_plan
 
     network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
     chip = load_chip(chip_name)
-    arrays = None if calibrate is None else load_inputs(calibrate, max_bytes=max_bytes)
+    arrays = read_data_file(network, calibrate, axes, max_bytes).inputs
     options = {"weight_bits": widths(bits), "graded": graded_inputs(graded), "run_steps": run_steps}
     memory = None if memory_kib is None else memory_kib * 8192
     with progress_on_stderr() as progress:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nirbridge.cli.common import check_plot, summary, summary_lines
+from nirbridge.cli.common import axes_option, check_plot, read_data_file, summary, summary_lines
 from nirbridge.cli.names import Choice, RegisteredName
 from nirbridge.cli.options import early_option, model_options
 from nirbridge.cli.output import print_result, reported_faults
@@ -29,6 +29,7 @@ Example:
 @click.option(
     "--input", "source", required=True, metavar="IN.npy|npz", type=click.Path(), help="Input spikes or currents."
 )
+@axes_option
 @click.option("-o", "--output", required=True, metavar="OUT.npz", type=OutputFile(), help="The recording.")
 @click.option("--steps", type=int, metavar="N", help="Time steps to run; default: the length of the input.")
 @click.option(
@@ -81,8 +82,9 @@ def command(
 ) -> None:
     """Run a model on inputs, exactly, and save spikes and potentials.
 
-    IN.npy is [steps, *shape] or [steps, batch, *shape] for the model's one input; IN.npz holds one such array per
-    input, by name. 0 and 1 are spikes, other values graded currents.
+    IN.npy holds the axes of --axes, then those of the model's one input; IN.npz holds one such array per input, by
+    name. Without the axis of samples it is one sample. 0 and 1 are spikes, other values graded currents. Integers run
+    on until the last output is there, and each node is recorded from its latency on.
     """
     from nirbridge.pipeline import save_recording
 
@@ -113,6 +115,7 @@ def draw(recording: Recording, plot: str, node: str | None) -> None:
 def run(
     model: str,
     source: str,
+    axes: str | None,
     timing: Timing,
     max_bytes: int,
     repairs: tuple[str, ...],
@@ -130,21 +133,22 @@ def run(
     rewrite: Any = None,
 ) -> Recording:
     """The recording that the command saves."""
-    from nirbridge.pipeline import load_inputs, load_network, simulate_network, simulate_on_chip
+    from nirbridge.pipeline import load_network, simulate_network, simulate_on_chip, with_reading
 
     network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
-    inputs = load_inputs(source, max_bytes=max_bytes)
+    given = read_data_file(network, source, axes, max_bytes, steps=steps)
     if backend in ("fixed", "mapped") or chip is not None or map_file is not None or keep_early_spikes:
         wants = parse_probes(network, record, every)
         with progress_on_stderr() as progress:
             on_chip = {"backend": backend, "chip": chip, "map_file": map_file, "progress": progress}
-            on_chip |= {"keep_early_spikes": keep_early_spikes, "threads": threads}
-            return simulate_on_chip(network, inputs, steps=steps, record=wants, **on_chip)
+            on_chip |= {"keep_early_spikes": keep_early_spikes, "threads": threads, "drain": True}
+            recording = simulate_on_chip(network, given.inputs, steps=steps, record=wants, **on_chip)
+            return with_reading(recording, given)
     array_library = library or ("torch" if device.startswith("cuda") else "numpy")
     with progress_on_stderr() as progress:
-        return simulate_network(
+        recording = simulate_network(
             network,
-            inputs,
+            given.inputs,
             steps=steps,
             record=parse_probes(network, record, every),
             dtype=dtype,
@@ -154,6 +158,7 @@ def run(
             threads=threads,
             progress=progress,
         )
+    return with_reading(recording, given)
 
 
 def parse_probes(network: Network, texts: tuple[str, ...], every: int) -> list[Probe] | None:

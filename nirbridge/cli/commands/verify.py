@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nirbridge.cli.common import check_plot, graded_inputs, widths
+from nirbridge.cli.common import axes_option, check_plot, graded_inputs, read_data_file, widths
 from nirbridge.cli.names import RegisteredName
 from nirbridge.cli.options import clipping_options, early_option, model_options
 from nirbridge.cli.output import print_error, print_result, reported_faults
@@ -52,6 +52,7 @@ Example:
     type=click.Path(),
     help="Input spikes or currents; default: random spikes.",
 )
+@axes_option
 @click.option("--labels", metavar="FILE.npy", type=click.Path(), help="Class of each sample, for accuracy.")
 @click.option(
     "--steps", type=click.IntRange(min=1), metavar="N", help="Time steps; default: the length of the input, or 100."
@@ -127,30 +128,39 @@ def run(
     **options: Any,
 ) -> Verification:
     """The verification that the command reports."""
-    from nirbridge.pipeline import load_chip, load_inputs, load_labels, load_network, verify_network
+    from nirbridge.pipeline import load_chip, load_labels, load_network, verify_network
 
     if options["per_core"] and options["target"] is None:
         raise UsageError.of("--per-core", "given without --to", "it applies to the emitted program", "add --to lava")
     network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
     chip = load_chip(chip_name)
-    inputs = None if source is None else load_inputs(source, max_bytes=max_bytes)
     classes = None if labels is None else load_labels(labels)
+    axes = options["axes"] if source is not None or options["calibrate"] is None else None
+    given = read_data_file(network, source, axes, max_bytes, labels=classes, steps=options["steps"])
+    told = f"as given, {given.reading}" if given.reading else "as given"
     with progress_on_stderr() as progress:
         quantization = _quantization(network, max_bytes, progress, options)
         return verify_network(
-            network, chip, inputs, labels=classes, quantization=quantization, progress=progress, **options
+            network,
+            chip,
+            given.inputs,
+            labels=classes,
+            input_said=told,
+            quantization=quantization,
+            progress=progress,
+            **options,
         )
 
 
 def _quantization(network: Network, max_bytes: int, progress: Any, options: dict[str, Any]) -> Any:
     """Takes the options that choose the integers out of ``options``."""
-    from nirbridge.pipeline import load_inputs, quantize_plan
+    from nirbridge.pipeline import quantize_plan
 
-    bits, data = options.pop("bits"), options.pop("calibrate")
+    bits, data, axes = options.pop("bits"), options.pop("calibrate"), options.pop("axes")
     graded = graded_inputs(options.pop("graded"))
     numbers = {"weight_bits": widths(bits), "graded": graded, "progress": progress}
     plan = {name: options.pop(name) for name in ("method", "percentile", "tight")}
-    arrays = None if data is None else load_inputs(data, max_bytes=max_bytes)
+    arrays = read_data_file(network, data, None if data is None else axes, max_bytes).inputs
     return quantize_plan(network, numbers, arrays, {**plan, "progress": progress})
 
 

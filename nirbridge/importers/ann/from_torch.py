@@ -43,6 +43,7 @@ from nirbridge.importers.module_checks import check_module
 from nirbridge.importers.neuron_specs import NeuronSpec
 from nirbridge.importers.tracing.run import copied, one_thread
 from nirbridge.importers.tracing.trace import trace_module
+from nirbridge.network.axes import SAMPLE, TIME
 from nirbridge.network.model import Network, Port
 
 LEAST_ERROR = "least-error"
@@ -165,7 +166,8 @@ def convert_torch(
         error, size = folding_error(ann, module_outputs(fixed, checked, ann.outputs), computed)
         converted = convert_ann(ann, _as_given(arrays, ann), options, progress)
     report = _report(converted, options, (available, used), error, size)
-    network = replace(converted.network, notes=(*converted.network.notes, folding_note(report)))
+    notes, axes = (*converted.network.notes, folding_note(report)), (SAMPLE, f"{TIME}={steps}")
+    network = replace(converted.network, notes=notes, axes=axes)
     graph = to_graph(network, f"torch {torch.__version__}, an ANN converted to spike rates")
     graph.metadata["nirbridge:conversion"] = json.dumps(report_document(report), sort_keys=True)
     graph.metadata[KEY] = json.dumps(dict(APPROXIMATE), sort_keys=True)

@@ -118,6 +118,7 @@ class _NetworkBuilder:
             inputs,
             tuple(ports),
             notes=tuple(dict.fromkeys([*self.notes, *found.notes(self.given)])),
+            axes=self.flow.axes,
         )
         network = in_causal_order(network)
         check_network(network)

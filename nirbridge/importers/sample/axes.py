@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from nirbridge._types import Shape
 from nirbridge.errors import UsageError, quoted, type_text
+from nirbridge.network.axes import SAMPLE, TIME, VALUES, Axes, parse_axes
 
 Roles = tuple[str, ...]
 """A role for each axis of a tensor: ``batch``, ``time``, ``value``, or a word for both of the first (``merged``)."""
@@ -108,6 +109,18 @@ class SampleReading:
         words = ", ".join(str(n) if role == "value" else role for n, role in zip(shape, either, strict=True))
         step = tuple(n for n, role in zip(shape, roles, strict=True) if role == "value")
         return f"input {quoted(name)}: the sample of shape {shape} was read as [{words}], one time step as {step}"
+
+    def data_axes(self, shape: Shape, constant_steps: int = 0) -> Axes:
+        """The axes of the data that the module takes, as ``network.axes``; empty where the reading does not say.
+
+        ``constant_steps``: of a forward that computes this many time steps of one and the same input.
+        """
+        roles = self.roles(len(shape)) if self.takes_steps else self.fed(shape)[1]
+        if set(roles) <= {_BATCH, "value"}:
+            return (SAMPLE, f"{TIME}={constant_steps}") if _BATCH in roles and constant_steps > 1 else ()
+        words = {_BATCH: SAMPLE, _TIME: TIME, "value": VALUES}
+        named = tuple(words.get(role, "") for role in dict.fromkeys(roles))
+        return parse_axes(named) if {SAMPLE, TIME} <= set(named) and "" not in named else ()
 
     def variants(self, shapes: Sequence[Shape]) -> list[SampleReading]:
         """The reading with the sizes to try, one after the other for as long as forward fails on them."""

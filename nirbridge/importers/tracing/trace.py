@@ -99,7 +99,8 @@ def trace_module(
     flow = _looked_at_longer(flow, module, samples, reading, forms)
     is_given = batched is not None or time_axis is not None
     notes = (reading.note(name, shape, are_axes_given=is_given) for name, shape in shapes.items())
-    return replace(flow, notes=(*flow.notes, *notes))
+    constant_steps = 0 if flow.loop.follows else flow.loop.iterations
+    return replace(flow, notes=(*flow.notes, *notes), axes=reading.data_axes(first, constant_steps))
 
 
 class _ReadingSearch:

@@ -17,6 +17,7 @@ import numpy as np
 from nirbridge.arrays import Array, freeze, stored_part
 from nirbridge.errors import Diagnostic, ModelError, quoted
 from nirbridge.network.apply import apply
+from nirbridge.network.axes import stored_axes
 from nirbridge.network.check import check_network
 from nirbridge.network.compose import compose
 from nirbridge.network.graph import dead_notes, in_causal_order
@@ -31,7 +32,7 @@ from nirbridge.network.nir.lower_neurons import lower_neuron
 from nirbridge.network.nir.lower_sparse import merge_groups
 from nirbridge.network.nir.paths import MAX_PATHS, MAX_VISITS, LinearPath, Wiring, build_wiring, check_count, paths_into
 from nirbridge.network.nir.shapes import NodeShapes, infer_shapes
-from nirbridge.network.nir.timing import Metadata, ResolvedTiming, resolve_timing
+from nirbridge.network.nir.timing import PREFIX, Metadata, ResolvedTiming, resolve_timing
 
 MAX_ELEMENTS = 2**31
 _BIAS_AGREES = 1e-6
@@ -94,6 +95,7 @@ def lower_graph(
             _ports(flat, shapes, "Output"),
             resolved.assumed,
             (*resolved.notes, *notes),
+            axes=stored_axes(graph_metadata, PREFIX + "axes", "metadata of the graph"),
         )
     )
     check_network(network)

@@ -76,7 +76,8 @@ def _back_edges_are_implicit(network: Network) -> bool:
 
 def _graph_metadata(network: Network) -> dict[str, Any]:
     t = network.timing
-    return {
+    axes = {PREFIX + "axes": ",".join(network.axes)} if network.axes else {}
+    return axes | {
         PREFIX + "dt": network.dt,
         PREFIX + "integrator": t.integrator,
         PREFIX + "reset": t.reset,

@@ -15,6 +15,7 @@ from nirbridge.files.npy import MAX_BYTES
 from nirbridge.files.places import file_name
 from nirbridge.files.records import RecordFormat, read_record, write_record
 from nirbridge.files.regular import open_regular
+from nirbridge.network.axes import stored_axes
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network, Timing
 from nirbridge.network.operators import Sparse
@@ -33,7 +34,7 @@ FORMAT = RecordFormat(
 DENSE_MAX = 10_000_000
 """Weights of a matrix that is written to NIR, which has dense ones only, without request."""
 _ZIP = b"PK"
-_STORED = tuple(f.name for f in fields(Network) if f.name != "file")
+_STORED = tuple(f.name for f in fields(Network) if f.name not in ("file", "axes"))
 
 
 def write_network(network: Network, path: str | Path) -> str:
@@ -104,17 +105,19 @@ def is_too_sparse_for_nir(network: Network) -> bool:
 def network_to_dict(network: Network) -> tuple[dict[str, Any], dict[str, Array]]:
     """(JSON record, arrays by name) of a network; ``file`` is left out."""
     encoder = ValueEncoder(repeats=True)
-    return {name: encoder.plain(getattr(network, name)) for name in _STORED}, encoder.arrays
+    record = {name: encoder.plain(getattr(network, name)) for name in _STORED}
+    return record | ({"axes": list(network.axes)} if network.axes else {}), encoder.arrays
 
 
 def network_from_dict(record: Mapping[str, Any], arrays: Mapping[str, Array], *, max_bytes: int = MAX_BYTES) -> Network:
     """The network of a record. Raises KeyError, TypeError, ValueError or ModelError for anything else."""
-    if set(record) != set(_STORED):
-        other = sorted(set(record) ^ set(_STORED))[0]
+    if set(record) - {"axes"} != set(_STORED):
+        other = sorted((set(record) - {"axes"}) ^ set(_STORED))[0]
         raise ValueError(f"{other!r} is missing or unknown")
     left = max_bytes - sum(array.nbytes for array in arrays.values())
     decoder = ValueDecoder(arrays, repeats_max=left)
-    network = decoder.parts(Network, record, file=None)
+    network = decoder.parts(Network, {name: record[name] for name in _STORED}, file=None, axes=())
+    network = replace(network, axes=stored_axes(record, "axes", "the network"))
     if unused := sorted(set(arrays) - decoder.used):
         raise ValueError(f"array {unused[0]!r} is not used")
     return network

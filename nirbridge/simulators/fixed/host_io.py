@@ -32,10 +32,28 @@ def signature_network(quantized: QuantizedNetwork) -> Network:
     return Network(quantized.dt, DEFAULT_TIMING, populations, quantized.reads, inputs, quantized.outputs)
 
 
+def late_of(quantized: QuantizedNetwork, state: object = None, *, drain: bool) -> Mapping[str, int]:
+    """Time steps that a run to be drained cuts from the head of each node: its latency; none of another run.
+
+    Raises:
+        UsageError: the run continues another one, from a state.
+    """
+    if drain and state is not None:
+        limit = "its first time steps belong to the run before"
+        raise UsageError.of("a run from a state", "cannot be drained", limit, "leave drain out")
+    return quantized.latency if drain else {}
+
+
 def fixed_meta(
-    quantized: QuantizedNetwork, steps: int, first_step: int, batch: int | None, **own: Any
+    quantized: QuantizedNetwork,
+    steps: int,
+    first_step: int,
+    batch: int | None,
+    late: Mapping[str, int] | None = None,
+    **own: Any,
 ) -> dict[str, Any]:
-    """The meta of a recording of integers; ``own``: further entries of one simulator."""
+    """The meta of a recording of integers; ``late``: as of ``late_of``; ``own``: further entries of one simulator."""
+    drained = {"drained": dict(late)} if late else {}
     return {
         "dt": quantized.dt,
         "steps": steps,
@@ -44,13 +62,14 @@ def fixed_meta(
         "chip": quantized.chip,
         "versions": versions("numpy"),
         "seed": None,
-        "latency": dict(quantized.latency),
+        "latency": {name: value - (late or {}).get(name, 0) for name, value in quantized.latency.items()},
         "outputs": [port.name for port in quantized.outputs],
         "scale": {p.name: p.neuron.scale.tolist() for p in quantized.populations},
         "v_offset": {p.name: p.neuron.v_offset.tolist() for p in quantized.populations},
         "notes": list(quantized.notes),
         "v": "integers, after the reset",
         "u": "integers, the synaptic current",
+        **drained,
         **own,
     }
 
@@ -138,16 +157,16 @@ def _arriving(quantized: QuantizedNetwork, read: Projection, steps: int, sent: A
 
 
 def integer_inputs(
-    quantized: QuantizedNetwork, inputs: Mapping[str, Input] | Input, steps: int | None
+    quantized: QuantizedNetwork, inputs: Mapping[str, Input] | Input, steps: int | None, silent: int = 0
 ) -> tuple[dict[str, Array], bool]:
     """Arrays ``[steps, batch, *shape]`` of int64 by input name, and whether the caller's have a batch axis.
 
-    A graded input gets the nearest whole number of its scale.
+    A graded input gets the nearest whole number of its scale. ``silent``: time steps of zeros that follow.
 
     Raises:
         UsageError: wrong names, shapes or types; values that an input does not take.
     """
-    opened = open_inputs(signature_network(quantized), inputs, steps, 0, "float64")
+    opened = open_inputs(signature_network(quantized), inputs, steps, 0, "float64").longer(silent)
     arrays = opened.read(0, opened.steps)
     integers = {p.name: integer_values(p, arrays[p.name], 0).astype(np.int64) for p in quantized.inputs}
     shaped = {name: values.reshape(arrays[name].shape) for name, values in integers.items()}

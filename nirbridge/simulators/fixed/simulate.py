@@ -20,13 +20,8 @@ from nirbridge.quantization.operators import weights_of
 from nirbridge.quantization.overflow import largest_sum, prove
 from nirbridge.simulators.checks import check_state
 from nirbridge.simulators.crew import Crew
-from nirbridge.simulators.fixed.host_io import (
-    fixed_channels,
-    fixed_meta,
-    integer_values,
-    readout_values,
-    signature_network,
-)
+from nirbridge.simulators.fixed import host_io
+from nirbridge.simulators.fixed.host_io import fixed_channels, fixed_meta, integer_values, readout_values
 from nirbridge.simulators.fixed.semantics import REFERENCE, FixedAccumulate, FixedBackend, FixedNeurons, FixedState
 from nirbridge.simulators.inputs import Input, Inputs, open_inputs
 from nirbridge.simulators.recording import ChannelRecorder, required_variables
@@ -50,6 +45,7 @@ def simulate_fixed(
     record: Sequence[Probe] | None = None,
     backend: str = "auto",
     threads: int = 1,
+    drain: bool = False,
     progress: Progress | None = None,
 ) -> SimulationResult:
     """Run a quantized network in integers.
@@ -66,13 +62,14 @@ def simulate_fixed(
             Default: ``s`` of every output (``v`` where only a readout leads to it).
         backend: ``auto`` (``fast`` where numba is installed), ``reference`` or ``fast``: the same bits.
         threads: how many threads share the samples of the batch; the result has the same bits for any number.
+        drain: run on without input, and record ``steps`` time steps of each node from its latency on.
         progress: called with a stage and the completed fraction.
 
     Raises:
-        UsageError: wrong inputs, state, record or options.
+        UsageError: wrong inputs, state, record or options; ``drain`` of a run that continues one.
     """
-    simulator = FixedSimulator(quantized, backend)
-    return simulator.run(inputs, steps=steps, state=state, record=record, threads=threads, progress=progress)
+    shared = {"steps": steps, "state": state, "record": record, "threads": threads, "progress": progress}
+    return FixedSimulator(quantized, backend).run(inputs, drain=drain, **shared)
 
 
 class FixedSimulator:
@@ -80,7 +77,7 @@ class FixedSimulator:
 
     def __init__(self, quantized: QuantizedNetwork, backend: str = "auto") -> None:
         self.quantized, self.parts = quantized, _parts(backend)
-        self.outline = signature_network(quantized)
+        self.outline = host_io.signature_network(quantized)
         self.groups: Sequence[PopulationGroup] = population_groups(cast(Network, quantized))
         reach = {name: max(abs(x) for x in bounds.a_in) for name, bounds in prove(quantized).items()}
         self.steps: dict[str, FixedNeurons] = {
@@ -105,12 +102,13 @@ class FixedSimulator:
         state: SimulationState | None = None,
         record: Sequence[Probe] | None = None,
         threads: int = 1,
+        drain: bool = False,
         progress: Progress | None = None,
     ) -> SimulationResult:
         """Run the network. See ``simulate_fixed``."""
         with Crew(threads) as crew:
             opened = open_inputs(self.outline, inputs, steps, 0 if state is None else state.step, "float64", crew)
-            return self._run(crew, opened, state, record, progress)
+            return self._run(crew, opened, state, record, host_io.late_of(self.quantized, state, drain=drain), progress)
 
     def _run(
         self,
@@ -118,14 +116,16 @@ class FixedSimulator:
         opened: Inputs,
         state: SimulationState | None,
         record: Sequence[Probe] | None,
+        late: Mapping[str, int],
         progress: Progress | None,
     ) -> SimulationResult:
-        first = opened.first_step
+        first, steps = opened.first_step, opened.steps
+        opened = opened.longer(max(late.values())) if late else opened
         channels = fixed_channels(self.quantized, self.outline, record)
         batch = 1 if opened.batch is None else opened.batch
         parts = split_samples(opened.batch, crew.count)
         runs = start_parts(parts, state, self.blank, partial(_FixedRun, self))
-        recorder, requested = ChannelRecorder(channels, first, opened.steps, batch), required_variables(channels)
+        recorder, requested = ChannelRecorder(channels, first, steps, batch, late), required_variables(channels)
         recorders, stretch = recorder.split(parts), self._stretch(batch)
 
         def advance(part: int, values: Mapping[str, Array], start: int, stop: int) -> None:
@@ -138,7 +138,7 @@ class FixedSimulator:
             for start in range(0, 0 if opened.has_streams else opened.steps, stretch):
                 self._integers(opened.read(start, min(start + stretch, opened.steps)), first + start)
             raise
-        meta = fixed_meta(self.quantized, opened.steps, first, opened.batch, backend="fixed", kernel=self.parts.name)
+        meta = fixed_meta(self.quantized, steps, first, opened.batch, late, backend="fixed", kernel=self.parts.name)
         return SimulationResult(recorder.finish(opened.batch is not None, meta), joined_state([r.end() for r in runs]))
 
     def _integers(self, values: Mapping[str, Array], first_step: int) -> dict[str, Array]:

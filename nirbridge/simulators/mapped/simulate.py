@@ -23,6 +23,7 @@ from nirbridge.simulators.fixed.host_io import (
     fixed_channels,
     fixed_meta,
     integer_inputs,
+    late_of,
     readout_values,
     signature_network,
 )
@@ -41,6 +42,7 @@ def simulate_mapped(
     *,
     steps: int | None = None,
     record: Sequence[Probe] | None = None,
+    drain: bool = False,
     progress: Progress | None = None,
 ) -> Recording:
     """Run a quantized network core by core on its map.
@@ -51,6 +53,7 @@ def simulate_mapped(
         inputs: see ``simulate``: ``[steps, *shape]`` or ``[steps, batch, *shape]``, by input name or one alone.
         steps: number of time steps; default: the length of the inputs.
         record: see ``simulate_fixed``.
+        drain: see ``simulate_fixed``.
         progress: called with a stage and the completed fraction.
 
     Raises:
@@ -60,9 +63,11 @@ def simulate_mapped(
     board = load_board(quantized, map_record(mapping))
     check_history((*quantized.inputs, *quantized.populations), (*quantized.projections, *quantized.reads), 1)
     channels = fixed_channels(quantized, signature_network(quantized), record)
-    input_values, batched = integer_inputs(quantized, inputs, steps)
+    late = late_of(quantized, drain=drain)
+    input_values, batched = integer_inputs(quantized, inputs, steps, max(late.values(), default=0))
     length, samples = next(iter(input_values.values())).shape[:2]
-    recorder = ChannelRecorder(channels, 0, length, samples)
+    kept = length - max(late.values(), default=0)
+    recorder = ChannelRecorder(channels, 0, kept, samples, late)
     requested = required_variables(channels)
     recorded = {key: _blank(quantized, key, length, samples) for key in _needed(quantized, requested)}
     for sample in range(samples):
@@ -73,8 +78,8 @@ def simulate_mapped(
             if progress is not None and step % 16 == 0:
                 progress("mapped", (sample * length + step) / (samples * length))
     recorder.take(_found(quantized, requested, recorded, input_values), length, np.asarray)
-    facts = {"backend": "mapped", "cores": len(board.cores), "routes": len(board.routes)}
-    return recorder.finish(batched, fixed_meta(quantized, length, 0, samples if batched else None, **facts))
+    facts = {"late": late, "backend": "mapped", "cores": len(board.cores), "routes": len(board.routes)}
+    return recorder.finish(batched, fixed_meta(quantized, kept, 0, samples if batched else None, **facts))
 
 
 def map_record(mapping: MappedNetwork | MapRecord) -> MapRecord:

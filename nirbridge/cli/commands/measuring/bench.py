@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nirbridge.cli.common import check_plot
+from nirbridge.cli.common import axes_option, check_plot, read_data_file
 from nirbridge.cli.names import BackEndName
 from nirbridge.cli.options import model_options
 from nirbridge.cli.output import print_error, print_json, print_result, print_text, reported_faults
@@ -50,6 +50,7 @@ Example:
     type=click.Path(),
     help="Input spikes or currents, samples repeated in turn; default: random spikes.",
 )
+@axes_option
 @click.option(
     "--rate",
     type=click.FloatRange(0, 1),
@@ -117,6 +118,7 @@ def run(
     model: str,
     chip_name: str | None,
     source: str | None,
+    axes: str | None,
     timing: Any,
     max_bytes: int,
     repairs: tuple[str, ...],
@@ -128,7 +130,7 @@ def run(
 
     network = pipeline.load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
     chip = None if chip_name is None else pipeline.load_chip(chip_name)
-    inputs = None if source is None else pipeline.load_inputs(source, max_bytes=max_bytes)
+    inputs = read_data_file(network, source, axes, max_bytes, steps=settings["steps"]).inputs
     with progress_on_stderr() as progress:
         options = pipeline.BenchOptions(model=file_name(model), progress=progress, **settings)
         return pipeline.bench_network(network, inputs, chip, options)
