@@ -14,6 +14,7 @@ from nirbridge.api.arguments import Count, Natural, checked, kind_of
 from nirbridge.api.models import ChipLike, FilePath, network_of
 from nirbridge.api.models import chip as find_chip
 from nirbridge.api.probes import Probes, probes_of
+from nirbridge.api.simulated import refuse_choice, simulated
 from nirbridge.api.stages import AxesLike, calibration_arrays
 from nirbridge.api.values import plain_arrays
 from nirbridge.emitters.artifact import Artifact
@@ -82,25 +83,12 @@ def simulate(
     on_chip = {"chip": None if chip is None else find_chip(chip), "keep_early_spikes": keep_early_spikes}
     options: dict[str, Any] = {"steps": steps, "record": probes_of(record), "threads": threads}
     if jobs != 1 or scheduler is not None:
-        _refuse_choice(backend)
-        part = partial(_simulated, ready, backend, on_chip, drain, options)
+        refuse_choice(backend)
+        part = partial(simulated, ready, backend, on_chip, drain, options)
         shared = {"steps": steps, "jobs": jobs, "scheduler": scheduler, "progress": progress}
         return pipeline.with_reading(simulate_samples(part, ready, given.inputs, **shared), given)
     options["progress"] = progress
-    return pipeline.with_reading(_simulated(ready, backend, on_chip, drain, options, given.inputs), given)
-
-
-def _simulated(
-    ready: Any, backend: str, on_chip: Mapping[str, Any], drain: bool, options: Any, arrays: Any, **changes: Any
-) -> Recording:
-    """The recording of a model on arrays that were read, in reals or in integers."""
-    settings = {**options, **changes}
-    if isinstance(ready, QuantizedNetwork | MappedNetwork):
-        simulator: Any = plugins.get("simulators", _backend_of(ready, backend, on_chip["chip"]))
-        return simulator(ready, arrays, drain=drain, **settings)
-    if backend in ("fixed", "mapped") or on_chip["chip"] is not None:
-        return pipeline.simulate_on_chip(ready, arrays, backend=backend, drain=drain, **on_chip, **settings)
-    return pipeline.simulate_network(ready, arrays, backend=backend, **settings)
+    return pipeline.with_reading(simulated(ready, backend, on_chip, drain, options, given.inputs), given)
 
 
 @checked
@@ -164,7 +152,9 @@ def run(
     inputs: object,
     *,
     steps: Natural | None = None,
+    axes: AxesLike | None = None,
     record: Sequence[str] = (),
+    drain: bool = True,
     progress: Progress = no_progress,
 ) -> Recording:
     """Run an emitted program in its tool, supervised.
@@ -173,7 +163,9 @@ def run(
         program: as ``emit`` gives it, or the folder where it was saved.
         inputs: as of ``simulate``.
         steps: time steps; None: as many as the inputs have.
+        axes: as of ``simulate``; None: those of the network that the program was made of, as far as it knows them.
         record: texts such as ``l1:s,u,v``; none: the outputs.
+        drain: as of ``simulate``; an input that is a function runs as with False.
         progress: called with a stage and the completed fraction of it.
 
     Raises:
@@ -185,8 +177,9 @@ def run(
         >>> nb.emit("model.nir", chip="loihi2").save("program")
         >>> nb.run("program", np.ones((25, 1, 64)))  # doctest: +SKIP
     """
-    place = program if isinstance(program, Artifact) else os.fspath(program)
-    return pipeline.run_emitted(place, plain_arrays(inputs), steps=steps, record=tuple(record), progress=progress)
+    place, arrays = program if isinstance(program, Artifact) else os.fspath(program), plain_arrays(inputs)
+    options: dict[str, Any] = {"steps": steps, "record": tuple(record), "progress": progress}
+    return pipeline.run_emitted(place, arrays, axes=axes, drain=drain, **options)
 
 
 @checked
@@ -268,24 +261,6 @@ def verify(
         seed=seed,
         progress=progress,
     )
-
-
-def _refuse_choice(backend: str) -> None:
-    """Raises UsageError where each of several processes would choose a backend of its own."""
-    if backend == "best":
-        found = "is chosen by a trial, and each process would hold its own"
-        raise UsageError.of(f"backend {quoted(backend)}", found, "", "name a backend, or leave jobs and scheduler out")
-
-
-def _backend_of(model: object, backend: str, chip: object) -> str:
-    """The simulator of a model in integers. Raises UsageError for another one, and for a chip beside the model's."""
-    simulator = "fixed" if isinstance(model, QuantizedNetwork) else "mapped"
-    if backend not in ("auto", simulator):
-        limit = f"{kind_of(model)} runs with backend {simulator!r}"
-        raise UsageError.of(f"backend {quoted(backend)}", "does not apply here", limit, "leave it out")
-    if chip is not None:
-        raise UsageError.of("argument 'chip'", "does not apply here", f"{kind_of(model)} has its chip", "leave it out")
-    return simulator
 
 
 def _own_options(target: str, options: object, *, floating: bool) -> object:

@@ -70,9 +70,14 @@ def read_data_file(network: Any, path: str | None, axes: str | None, max_bytes: 
         raise UsageError.of("--axes", "given without data", limit, "give a file, or leave it out")
     arrays = None if path is None else load_inputs(path, max_bytes=max_bytes)
     given = read_inputs(network, arrays, axes=axes, **options)
-    if given.reading and path is not None and not is_quiet():
-        write_to_stderr(f"{quoted(Path(path).name)}: {given.reading}")
+    state_reading(path, given.reading)
     return given
+
+
+def state_reading(path: str | None, reading: str) -> None:
+    """Say on stderr how the data of a file were read; nothing with ``--quiet``, or of time steps alone."""
+    if " of " in reading and path is not None and not is_quiet():
+        write_to_stderr(f"{quoted(Path(path).name)}: {reading}")
 
 
 def check_plot(

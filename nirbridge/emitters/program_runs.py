@@ -43,7 +43,7 @@ def record_program(
     facts = json.loads(artifact.files[PROGRAM])
     backend = json.loads(artifact.files[MANIFEST])["kind"]
     if facts["numbers"] == "integers":
-        return _integers(_quantized(artifact.files[NETWORK]), facts, inputs, steps, record, execute, backend)
+        return _integers(quantized_of(artifact.files[NETWORK]), facts, inputs, steps, record, execute, backend)
     return _reals(facts, inputs, steps, record, execute, backend)
 
 
@@ -61,7 +61,8 @@ def _integers(
     return recorder.finish(batched, fixed_meta(quantized, length, 0, samples if batched else None, backend=backend))
 
 
-def _quantized(content: bytes) -> QuantizedNetwork:
+def quantized_of(content: bytes) -> QuantizedNetwork:
+    """The network of a ``.q.npz`` file in memory. Raises FileError."""
     with unnamed_file(NETWORK, content) as path:
         return read_quantized(path, max_bytes=sys.maxsize)
 

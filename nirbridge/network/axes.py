@@ -18,7 +18,7 @@ SAMPLE, TIME, VALUES = "sample", "time", "..."
 DEFAULT: Axes = (TIME, SAMPLE)
 """The order where nothing is known of the model."""
 COUNT_MAX = 2**31 - 1
-_WORD = re.compile(r"time=([1-9]\d{0,9})|([1-9]\d{0,9}|sample|time)\*([1-9]\d{0,9}|sample|time)|sample|time|\.\.\.")
+_WORD = re.compile(r"time=[1-9]\d{0,9}|[1-9]\d{0,9}\*(sample|time)|(sample|time)\*[1-9]\d{0,9}|sample|time|\.\.\.")
 EXAMPLES = "as 'time,sample', 'sample,time', 'sample,...,time', 'sample,time=10' or '4*time'"
 
 

@@ -19,6 +19,7 @@ from nirbridge.pipeline.fit import retime
 from nirbridge.pipeline.map import map_retimed
 from nirbridge.pipeline.map_files import mapped_network
 from nirbridge.pipeline.options import MapOptions
+from nirbridge.pipeline.recordings import with_reading
 from nirbridge.plugins import Emitter
 from nirbridge.simulators.types import Probe, Recording
 
@@ -213,22 +214,34 @@ def run_emitted(
     inputs: Any,
     *,
     steps: int | None = None,
+    axes: str | Sequence[str] | None = None,
     record: Sequence[str] = (),
+    drain: bool = False,
     progress: Progress | None = None,
 ) -> Recording:
     """Runs an emitted program of any target, in memory or in a folder, as its manifest says.
 
-    ``record``: ``NODE:s,u,v`` or ``*:s,u,v`` each; default: the outputs. Raises UsageError, FileError or ModelError.
+    ``record``: ``NODE:s,u,v`` or ``*:s,u,v`` each; default: the outputs. ``axes``: those of the data; None: those of
+    the network that the program was made of. ``drain``: as of ``simulate_fixed``, for arrays.
+    Raises UsageError, FileError or ModelError.
     """
     from nirbridge.emitters.artifact import Artifact, artifact_kind, read_artifact
     from nirbridge.emitters.lava.runtime.run import run_program
+    from nirbridge.emitters.program_data import drained_run, read_for
 
     kind = artifact_kind(program)
-    if kind in ("", "lava"):  # a Lava program runs where it lies, with all that was changed in it
-        return run_program(program, inputs, steps=steps, record=record, progress=progress)
-    options = {"steps": steps, "record": _probes(record), "progress": progress or no_progress}
-    artifact = program if isinstance(program, Artifact) else read_artifact(program)
-    return registry.get("emitters", kind).run(artifact, inputs, **options)
+    is_lava = kind in ("", "lava")  # a Lava program runs where it lies, with all that was changed in it
+    artifact: Any = program if isinstance(program, Artifact) or is_lava else read_artifact(program)
+    given, latency = read_for(artifact, inputs, axes, steps)
+
+    def run(arrays: Any, steps: int | None) -> Recording:
+        if is_lava:
+            return run_program(program, arrays, steps=steps, record=record, progress=progress)
+        options = {"steps": steps, "record": _probes(record), "progress": progress or no_progress}
+        return registry.get("emitters", kind).run(artifact, arrays, **options)
+
+    recording = drained_run(run, given, steps, latency) if drain and any(latency.values()) else run(given.inputs, steps)
+    return with_reading(recording, given)
 
 
 def _probes(texts: Sequence[str]) -> list[Probe] | None:

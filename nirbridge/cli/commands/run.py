@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from nirbridge.cli.common import summary, summary_lines
+from nirbridge.cli.common import axes_option, state_reading, summary, summary_lines
 from nirbridge.cli.output import print_result
 from nirbridge.cli.paths import Command, OutputFile, ProgramFolder
 from nirbridge.cli.progress import progress_on_stderr
@@ -20,6 +20,7 @@ Example:
 @click.option(
     "--input", "source", required=True, metavar="IN.npy|npz", type=click.Path(), help="Input spikes or currents."
 )
+@axes_option
 @click.option("-o", "--output", required=True, metavar="OUT.npz", type=OutputFile(), help="The recording.")
 @click.option("--steps", type=int, metavar="N", help="Time steps to run; default: the length of the input.")
 @click.option(
@@ -29,7 +30,15 @@ Example:
     help="Variables to record of a population, or of all ('*:s,u,v'). Repeatable; default: the outputs.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
-def command(folder: str, source: str, output: str, steps: int | None, record: tuple[str, ...], as_json: bool) -> None:
+def command(
+    folder: str,
+    source: str,
+    axes: str | None,
+    output: str,
+    steps: int | None,
+    record: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Run an emitted program in its tool and save the recording.
 
     A run without progress is terminated. However a run ends, no process and no shared memory is left. The output of
@@ -39,7 +48,9 @@ def command(folder: str, source: str, output: str, steps: int | None, record: tu
 
     inputs = load_inputs(source)
     with progress_on_stderr() as progress:
-        recording = run_emitted(folder, inputs, steps=steps, record=record, progress=progress)
+        options = {"steps": steps, "record": record, "progress": progress}
+        recording = run_emitted(folder, inputs, axes=axes, drain=True, **options)
+    state_reading(source, recording.meta["reading"])
     save_recording(recording, output)
     document = {"output": output, **summary(recording)}
     print_result(document if as_json else summary_lines(recording))
