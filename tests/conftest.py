@@ -41,6 +41,14 @@ def _figures_are_closed() -> Iterator[None]:
         sys.modules["matplotlib.pyplot"].close("all")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """The processes of pytest-xdist share what they compile."""
+    if hasattr(config, "workerinput"):
+        from tests.kernels import made_once
+
+        made_once()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """The objects of all tests live to the end: no search for garbage goes through them again."""
