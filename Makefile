@@ -37,8 +37,8 @@ demo: $(VENV)/.core ## set up the light core and map a trained network onto loih
 test: $(VENV)/.test $(VENV)/.lava ## set up everything that the tests need and run them
 	$(BIN)/python -m pytest $(WORKERS)
 
-test-slow: $(VENV)/.test $(VENV)/.lava ## the tests that take long, too
-	$(BIN)/python -m pytest $(WORKERS) -m "not benchmark"
+test-slow: $(VENV)/.test $(VENV)/.lava ## the tests that take long, too, and more examples of each
+	NIRBRIDGE_CASES=many $(BIN)/python -m pytest $(WORKERS) -m "not benchmark"
 
 # A package that is absent there is a failure; elsewhere these tests are skipped.
 test-stack: $(STACK)/.test ## set up JAX, IREE and xDSL in .venv-stack and run the tests that need them

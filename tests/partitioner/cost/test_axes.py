@@ -11,6 +11,7 @@ from scipy import sparse
 from nirbridge.partitioner.cost.axis import Axis, axis_from_matrix, composed, full_axis, outputs_touched
 from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.search.packing import in_core_order
+from tests.cases import cases
 
 
 def dense(axis: Axis) -> np.ndarray:
@@ -33,7 +34,7 @@ def axes(draw: st.DrawFn, n_in: int, n_out: int) -> Axis:
     return axis_from_matrix(sparse.csr_array(np.array(cells, np.int64).reshape(n_out, n_in)))
 
 
-@settings(max_examples=150)
+@settings(max_examples=cases(50, 150))
 @given(st.data(), st.integers(1, 4), st.integers(1, 4), st.integers(1, 4))
 def test_one_relation_after_another(data: st.DataObject, a: int, b: int, c: int) -> None:
     first, second = data.draw(axes(a, b)), data.draw(axes(b, c))

@@ -17,6 +17,7 @@ from nirbridge.partitioner.cost.sizing import cost_model
 from nirbridge.partitioner.cost.usage import full_run_words, resource_use
 from nirbridge.partitioner.model import RESOURCES, Slice
 from nirbridge.partitioner.search.packing import in_core_order
+from tests.cases import cases
 from tests.partitioner.cases import (
     axons,
     chip,
@@ -124,7 +125,7 @@ def with_profiles(rng: np.random.Generator, net: Network) -> Network:
     return network({p.name: p.shape for p in net.inputs}, populations, net.projections)
 
 
-@settings(max_examples=80)
+@settings(max_examples=cases(30, 80))
 @given(seeds, chips)
 def test_usage_is_exact(seed: int, on: Chip) -> None:
     rng = np.random.default_rng(seed)
@@ -134,7 +135,7 @@ def test_usage_is_exact(seed: int, on: Chip) -> None:
     assert [dict(used) for used in found] == counted(net, blocks, on)
 
 
-@settings(max_examples=60)
+@settings(max_examples=cases(20, 60))
 @given(seeds)
 def test_usage_with_shared_kernels(seed: int) -> None:
     """Lists whole or cut where a slice ends, whichever takes fewer words; of those that are alike one is stored."""
@@ -158,7 +159,7 @@ def test_usage_with_shared_kernels(seed: int) -> None:
         assert used["synapse_words"] == exact
 
 
-@settings(max_examples=80)
+@settings(max_examples=cases(30, 80))
 @given(seeds)
 def test_a_piece_alone_costs_what_its_size_says(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -170,7 +171,7 @@ def test_a_piece_alone_costs_what_its_size_says(seed: int) -> None:
         assert cost[:3] == tuple(used[name] for name in ("neurons", "input_axons", "synapse_words"))
 
 
-@settings(max_examples=80)
+@settings(max_examples=cases(30, 80))
 @given(seeds)
 def test_sums_over_slices_are_never_too_little(seed: int) -> None:
     """What the packing adds up bounds what the core really holds."""
@@ -185,7 +186,7 @@ def test_sums_over_slices_are_never_too_little(seed: int) -> None:
         assert total[2] >= used["synapse_words"]
 
 
-@settings(max_examples=60)
+@settings(max_examples=cases(20, 60))
 @given(seeds)
 def test_full_runs_are_the_other_run_rule(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -197,7 +198,7 @@ def test_full_runs_are_the_other_run_rule(seed: int) -> None:
     assert full_run_words(cost_model(net, full, 8), blocks) is None
 
 
-@settings(max_examples=100)
+@settings(max_examples=cases(35, 100))
 @given(seeds)
 def test_entries_of_every_source(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -221,7 +222,7 @@ def test_entries_of_every_source(seed: int) -> None:
     assert found == expected
 
 
-@settings(max_examples=100)
+@settings(max_examples=cases(35, 100))
 @given(seeds)
 def test_the_axon_table_groups_by_target_blocks(seed: int) -> None:
     rng = np.random.default_rng(seed)

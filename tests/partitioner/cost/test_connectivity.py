@@ -22,6 +22,7 @@ from nirbridge.partitioner.cost.connectivity import (
     sources_of,
     synapses,
 )
+from tests.cases import cases
 from tests.partitioner.cases import (
     neurons_of,
     random_box,
@@ -52,7 +53,7 @@ def conv(shape: tuple[int, ...], out: int, kernel: int, **given: int) -> Conv:
     return Conv(weight, (options["stride"],) * axes, padding, (options["dilation"],) * axes, options["groups"], shape)
 
 
-@settings(max_examples=300)
+@settings(max_examples=cases(100, 300))
 @given(seeds)
 def test_every_operator_has_its_structure(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -70,7 +71,7 @@ def test_every_operator_has_its_structure(seed: int) -> None:
     assert np.array_equal(count, inside[index])
 
 
-@settings(max_examples=150)
+@settings(max_examples=cases(50, 150))
 @given(seeds)
 def test_chains_of_windows_stay_separable(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -12,6 +12,7 @@ from nirbridge.partitioner.cost import patterns
 from nirbridge.partitioner.cost.axis import Axis, axis_from_matrix
 from nirbridge.partitioner.cost.connectivity import Separable, connectivity
 from nirbridge.partitioner.cost.patterns import axis_lists, range_patterns
+from tests.cases import cases
 from tests.partitioner.cases import random_conv
 
 
@@ -34,7 +35,7 @@ def axes(draw: st.DrawFn) -> Axis:
 
 
 @given(axes(), st.data())
-@settings(max_examples=300)
+@settings(max_examples=cases(100, 300))
 def test_counted_lists_are_the_lists(axis: Axis, data: st.DataObject) -> None:
     lo = data.draw(st.integers(0, axis.n_out - 1))
     hi = data.draw(st.integers(lo + 1, axis.n_out))

@@ -21,6 +21,7 @@ from nirbridge.partitioner.cost.resources import (
     profile_ids,
     run_words,
 )
+from tests.cases import cases
 
 
 def synapse_format(**changed: object) -> SynapseFormat:
@@ -90,7 +91,7 @@ formats = st.builds(
 
 
 @given(fmt=formats, bits=st.integers(1, 9), n=st.integers(0, 260), delayed=st.booleans(), sparse=st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(50, 150), deadline=None)
 def test_equal_to_brute_force(fmt: SynapseFormat, bits: int, n: int, delayed: bool, sparse: bool) -> None:
     sparse = sparse and fmt.index_bits is not None
     of_synapse = bits + (fmt.delay_bits if delayed else 0) + ((fmt.index_bits or 0) if sparse else 0)
@@ -119,7 +120,7 @@ def test_axon_words_by_stretch_or_sparse() -> None:
 
 
 @given(st.lists(st.sets(st.integers(0, 40), min_size=1), min_size=1, max_size=6), formats)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(20, 60), deadline=None)
 def test_many_axons_at_once(lists: list[set[int]], fmt: SynapseFormat) -> None:
     ids = np.concatenate([np.full(len(s), 3 * k) for k, s in enumerate(lists)])
     positions = np.concatenate([np.array(sorted(s)) for s in lists])

@@ -28,6 +28,7 @@ from nirbridge.partitioner.cost.sizing import (
     touched_pieces,
 )
 from nirbridge.partitioner.model import Slice
+from tests.cases import cases
 from tests.partitioner.cases import (
     axons,
     chip,
@@ -75,7 +76,7 @@ def counted(net: Network, name: str, box: tuple[tuple[int, int], ...], on: Chip)
     return len(place), len(axons(net, name, place)), total
 
 
-@settings(max_examples=60)
+@settings(max_examples=cases(20, 60))
 @given(seeds)
 def test_neurons_are_numbered_channels_last(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -90,7 +91,7 @@ def test_numbering_of_a_small_image() -> None:
     assert flat_indices((2, 2, 3), ((0, 2), (0, 2), (1, 3))).tolist() == [1, 7, 2, 8, 4, 10, 5, 11]
 
 
-@settings(max_examples=250)
+@settings(max_examples=cases(85, 250))
 @given(seeds, chips)
 def test_cost_of_any_box(seed: int, on: Chip) -> None:
     rng = np.random.default_rng(seed)
@@ -101,7 +102,7 @@ def test_cost_of_any_box(seed: int, on: Chip) -> None:
         assert sizes.cost(p.name, box) == SliceCost(*counted(net, p.name, box, on), 0, 0), (p.name, box)
 
 
-@settings(max_examples=120)
+@settings(max_examples=cases(40, 120))
 @given(seeds, chips)
 def test_words_of_long_runs(seed: int, on: Chip) -> None:
     """Boxes large enough that runs end inside them."""
@@ -117,7 +118,7 @@ def test_words_of_long_runs(seed: int, on: Chip) -> None:
     assert found[:3] == counted(net, "p", box, on)
 
 
-@settings(max_examples=200)
+@settings(max_examples=cases(70, 200))
 @given(seeds, chips)
 def test_shared_kernels_are_stored_once(seed: int, on: Chip) -> None:
     rng = np.random.default_rng(seed)
@@ -183,7 +184,7 @@ def test_a_delay_costs_bits() -> None:
     assert late.cost("p", ((0, 60),)).synapse_words == 7 * math.ceil((60 * 14 + 2 * 10) / 64)
 
 
-@settings(max_examples=150)
+@settings(max_examples=cases(50, 150))
 @given(seeds)
 def test_lists_of_a_box(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -202,7 +203,7 @@ def test_lists_of_a_box(seed: int) -> None:
     assert Counter(tuple(sorted(v)) for v in found.values()) == Counter(tuple(v) for v in expected.values())
 
 
-@settings(max_examples=80)
+@settings(max_examples=cases(30, 80))
 @given(seeds)
 def test_out_degrees_and_touched_pieces(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -224,7 +225,7 @@ def test_out_degrees_and_touched_pieces(seed: int) -> None:
         assert touched_pieces(sizes, p.name, tilings).ravel().tolist() == expected.tolist()
 
 
-@settings(max_examples=120)
+@settings(max_examples=cases(40, 120))
 @given(seeds, chips)
 def test_ranges_of_a_kind_cost_alike(seed: int, on: Chip) -> None:
     rng = np.random.default_rng(seed)

@@ -14,6 +14,7 @@ from nirbridge.network.model import Network, Port, Projection
 from nirbridge.network.operators import Conv, Dense, SumPool
 from nirbridge.partitioner.cost.sizing import CostModel, cost_model
 from nirbridge.partitioner.search.stretches import interval_boxes
+from tests.cases import cases
 from tests.mapping.hand_made import chip_with, network_of, population
 
 
@@ -40,7 +41,7 @@ def joint_words(sizes: CostModel, name: str, boxes: tuple[Box, ...]) -> int:
     return sum(sizes.listed_words(name, edge, boxes) for edge in sizes.incoming[name])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=cases(12, 25), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["loihi1", "loihi2"]))
 def test_words_of_stretches_are_those_of_a_count_from_scratch(seed: int, base: str) -> None:
     rng = np.random.default_rng(seed)

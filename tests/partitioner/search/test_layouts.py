@@ -19,6 +19,7 @@ from nirbridge.partitioner.cost.sizing import CostModel, cost_model
 from nirbridge.partitioner.search import methods as search
 from nirbridge.partitioner.search.layouts import ClassTable, Layout, class_number, class_vectors, layouts, realise
 from nirbridge.partitioner.search.slicing import UNLIMITED, NoTiling, capacity, tile_all, vector
+from tests.cases import cases
 from tests.partitioner.cases import (
     chip,
     network,
@@ -77,7 +78,7 @@ def uneven(net: Network, rng: np.random.Generator) -> Network:
     return network({"in": net.inputs[0].shape}, [own(p) for p in net.populations], net.projections)
 
 
-@settings(max_examples=80)
+@settings(max_examples=cases(30, 80))
 @given(seeds)
 def test_every_choice_tiles_and_costs_what_it_says(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -103,7 +104,7 @@ def test_every_choice_tiles_and_costs_what_it_says(seed: int) -> None:
                 check(layout, sizes, slots[layout.population], classes, rng)
 
 
-@settings(max_examples=50)
+@settings(max_examples=cases(20, 50))
 @given(seeds, st.sampled_from([None, 1, 2, 3, 6]))
 def test_bands_of_a_convolution(seed: int, segments: int | None) -> None:
     rng = np.random.default_rng(seed)

@@ -30,6 +30,7 @@ from nirbridge.partitioner.search.slicing import (
     tile_all,
     vector,
 )
+from tests.cases import cases
 from tests.partitioner.cases import axons, chip, network, population, positions, random_network, tiles_exactly
 
 seeds = st.integers(0, 2**32 - 1)
@@ -100,7 +101,7 @@ def test_a_part_of_a_core_has_all_axons() -> None:
     assert cap.tolist() == [10, 20, 30, 4, 5, 60]
 
 
-@settings(max_examples=100)
+@settings(max_examples=cases(35, 100))
 @given(seeds)
 def test_pieces_of_a_kind_cost_alike(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -113,7 +114,7 @@ def test_pieces_of_a_kind_cost_alike(seed: int) -> None:
         assert sorted(sizes.cost(p.name, box) for box, n in kinds for _ in range(n)) == expected
 
 
-@settings(max_examples=80)
+@settings(max_examples=cases(30, 80))
 @given(seeds)
 def test_the_best_grid_fits_and_of_a_dense_layer_none_has_fewer_pieces(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -139,7 +140,7 @@ def test_the_best_grid_fits_and_of_a_dense_layer_none_has_fewer_pieces(seed: int
             assert len(found) == min(math.prod(parts) for parts in fitting)
 
 
-@settings(max_examples=100)
+@settings(max_examples=cases(35, 100))
 @given(seeds)
 def test_largest_pieces_fit_and_none_can_grow(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -160,7 +161,7 @@ def test_largest_pieces_fit_and_none_can_grow(seed: int) -> None:
         assert not fits(sizes, "p", (((a, b + 1),),), slots, cap)
 
 
-@settings(max_examples=60)
+@settings(max_examples=cases(20, 60))
 @given(seeds)
 def test_all_populations_fit_with_their_output_axons(seed: int) -> None:
     rng = np.random.default_rng(seed)
