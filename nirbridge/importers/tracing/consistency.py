@@ -22,8 +22,9 @@ from nirbridge.importers.deviations import FULL_PRECISION, KEPT_STATES, Deviatio
 from nirbridge.importers.sample.axes import STEPS, WAY_OUT, SampleReading
 from nirbridge.importers.tracing.reads import Reads, decide_nothing
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue, values_of
+from nirbridge.importers.tracing.states import foreign_states
 from nirbridge.importers.tracing.structures import match
-from nirbridge.importers.tracing.values import first_input, is_zero, same_constant, states, uncopied
+from nirbridge.importers.tracing.values import first_input, same_constant, states
 
 CALLS = 3
 """Calls in a row: one more than it takes to see a value come back, to tell one step back from all steps back."""
@@ -126,7 +127,7 @@ def _live_nodes(trace: ForwardTrace) -> dict[int, int]:
 def is_steady(trace: ForwardTrace) -> bool:
     """True if every call is the first one over again, and only states of neurons come from the call before."""
     calls = [trace.nodes[a:b] for a, b in zip(trace.starts, (*trace.starts[1:], None), strict=True)]
-    return all(
+    return not _foreign_states(trace) and all(
         len(nodes) == len(calls[0])
         and all(_steady(a, b, start) for a, b in zip(calls[0], nodes, strict=True))
         and len(returned) == len(trace.returned[0])
@@ -140,15 +141,17 @@ def _steady(a: TracedCall, b: TracedCall, start: int) -> bool:
         return False
     if b.kind != "neuron":
         return _same((a.args, dict(a.kwargs)), (b.args, dict(b.kwargs)), start)
-    return _same(first_input(a), first_input(b), start) and all(_is_own(state, b) for state in states(b))
+    return _same(first_input(a), first_input(b), start)
 
 
-def _is_own(state: Any, node: TracedCall) -> bool:
-    """True if a state is zero, an argument of the module, or came out of the neuron itself (a copy of it)."""
-    if not isinstance(state, TracedValue):
-        return is_zero(state)
-    state = uncopied(state)
-    return state.node.kind == "input" or (state.node.kind == "neuron" and state.node.path == node.path)
+def _foreign_states(trace: ForwardTrace) -> list[Diagnostic]:
+    """States that are not those that the neuron returned in its previous call."""
+    problems: list[Diagnostic] = []
+    for path, nodes in trace.neurons().items():
+        turns = [bisect_right(trace.starts, node.index) for node in nodes]
+        starts = [k == 0 or turn != turns[k - 1] for k, turn in enumerate(turns)]
+        problems += foreign_states(path, nodes, starts, frozenset(trace.stateless))
+    return problems
 
 
 def _same_call(a: TracedCall, b: TracedCall) -> bool:
@@ -169,11 +172,11 @@ def _same(a: Any, b: Any, start: int) -> bool:
 def kept_between(trace: ForwardTrace) -> list[Diagnostic]:
     """The places where a later call differs from the first, of a module that cannot be traced call by call."""
     second = trace.starts[1]
-    problems: dict[str, Diagnostic] = {}
+    problems = {str(problem): problem for problem in _foreign_states(trace)}
     for node in trace.nodes[second:]:
+        own = states(node) if node.kind == "neuron" else []
         for value in values_of((node.args, dict(node.kwargs))):
-            is_own_state = node.kind == "neuron" and _is_own(value, node)
-            if value.node.index < second and not is_own_state:
+            if value.node.index < second and value not in own:
                 text = f"an argument of {quoted(node.name.strip('_'))} was kept from the previous call of forward"
                 limit = "with a loop over time or a time axis in forward, every call starts a new sequence"
                 problem = Diagnostic(place_label(node.path), text, limit, "create such values in forward, from zeros")
@@ -252,7 +255,7 @@ def loops_once(flow: DataflowGraph) -> list[Diagnostic]:
 
 def _is_fresh(node: TracedCall, fresh: frozenset[int]) -> bool:
     handed = states(node)
-    return not any(isinstance(state, TracedValue) for state in handed) if handed else node.index in fresh
+    return any(not isinstance(state, TracedValue) for state in handed) if handed else node.index in fresh
 
 
 def with_unreached(flow: DataflowGraph, recording: ForwardTrace, module: Any) -> DataflowGraph:

@@ -8,7 +8,6 @@ asks a traced value for its number (``if x.sum() > 0``) is written down as a pro
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import reduce
@@ -18,13 +17,17 @@ from nirbridge._types import Shape
 from nirbridge.errors import Diagnostic
 from nirbridge.importers.dataflow import place_label
 from nirbridge.importers.neuron_specs import NeuronSpecs, neuron_spec_of
-from nirbridge.importers.tracing.in_place import index_in, is_in_place, overwrites
 from nirbridge.importers.tracing.memory import MemoryBudget, TensorConstants, TensorIdentities, noted, same_tensors
 from nirbridge.importers.tracing.reads import NUMBERS, Place, ReadPlace, Reads, plain
 from nirbridge.importers.tracing.structures import (
     RandomResults,
+    bound_arguments,
     by_position,
+    index_in,
     instances_of,
+    is_all_state,
+    is_in_place,
+    overwrites,
     single_indices,
     tensors_of,
     torch_tensor,
@@ -44,7 +47,10 @@ _UNSET = frozenset({"empty", "empty_like", "empty_strided", "new_empty"})
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TracedCall:
-    """One call: ``args`` holds values, constants and whatever else was given, ``shapes`` those of its outputs."""
+    """One call: ``args`` holds values, constants and whatever else was given, ``shapes`` those of its outputs.
+
+    ``returned``: (name, output) of each tensor that a neuron returned, in order; one returned twice is one output.
+    """
 
     index: int
     kind: str
@@ -55,6 +61,7 @@ class TracedCall:
     kwargs: Mapping[str, Any]
     shapes: tuple[Shape, ...]
     func: Any = None
+    returned: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +154,7 @@ class ForwardRecorder:
         tensors: list[Any],
         func: Any = None,
         use: str | None = None,
+        returned: tuple[tuple[str, int], ...] = (),
     ) -> TracedCall:
         """Record a call and bind its outputs; ``use``: the recorded path, if it differs from the module's."""
         self.reads.check(len(self.recording.nodes) + 1)
@@ -155,7 +163,7 @@ class ForwardRecorder:
         halves = {str(t.dtype) for t in tensors if str(t.dtype) in _HALVES}
         self.recording.halves += [(path, name, number_format) for number_format in sorted(halves)]
         place, module = path if use is None else use, self.originals.get(path)
-        node = TracedCall(len(self.recording.nodes), kind, name, place, module, args, kwargs, shapes, func)
+        node = TracedCall(len(self.recording.nodes), kind, name, place, module, args, kwargs, shapes, func, returned)
         self.recording.nodes.append(node)
         for k, tensor in reversed(list(enumerate(tensors))):  # one returned twice is the first: spikes, then states
             self.bind(tensor, TracedValue(node, k))
@@ -239,13 +247,15 @@ class ForwardRecorder:
         if path in self.left and not same_tensors(self.left[path], before):
             self.recording.resets.append(len(self.recording.nodes))
         del before  # nothing keeps them
-        shown, named = self.seen(args), self.seen(kwargs)
+        bound = bound_arguments(forward, args, kwargs)
+        shown, named = (self.seen(p) for p in ((bound.args, bound.kwargs) if bound else (args, kwargs)))
         self.constants.budget.check_room(args)
         self.is_paused = True
         try:
             result = forward(*args, **kwargs)
         finally:
             self.is_paused = False
+        names = [name for name, _ in tensors_of(result)]
         tensors = [t for _, t in tensors_of(result)]
         if self.noise:
             for tensor in tensors:
@@ -257,7 +267,12 @@ class ForwardRecorder:
             self.recording.stateless.append(len(self.recording.nodes))
         is_whole = is_all_state(forward, args, kwargs, keeps=keeps)
         use = self.use_of(path, (shown, named), len(self.recording.starts), is_whole)
-        self.add("neuron", use, shown, named, [*tensors, *self._membrane(module, tensors)], use=use)
+        returned = tuple(
+            (name.rpartition("_")[2], next(k for k, other in enumerate(tensors) if other is tensor))
+            for name, tensor in zip(names, tensors, strict=True)
+        )
+        outputs = [*tensors, *self._membrane(module, tensors)]
+        self.add("neuron", use, shown, named, outputs, use=use, returned=returned)
         return result
 
     def _membrane(self, module: Any, returned: list[Any]) -> list[Any]:
@@ -276,19 +291,6 @@ class ForwardRecorder:
         if str(problem) not in map(str, self.recording.problems):
             self.recording.problems.append(problem)
         return self.reads.answer(name, value, problem)
-
-
-def is_all_state(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], *, keeps: bool) -> bool:
-    """True if a call depends on nothing but its arguments: a module that keeps its state is given all of it."""
-    if not keeps:
-        return True
-    try:
-        bound = inspect.signature(forward).bind(*args, **kwargs)
-    except (TypeError, ValueError):
-        return False
-    bound.apply_defaults()
-    rest = [*bound.args, *bound.kwargs.values()][1:]  # arguments that *args and **kwargs take count one by one
-    return bool(rest) and all(value is not None for value in rest)
 
 
 def function_name(func: Any) -> str:

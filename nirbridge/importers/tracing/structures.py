@@ -7,6 +7,7 @@ values would, where a number of the data went around the recording.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -87,6 +88,25 @@ def by_position(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple
     if args or name is None or not _LATER.isdisjoint(kwargs):
         return args, kwargs
     return (kwargs[name],), {key: value for key, value in kwargs.items() if key != name}
+
+
+def bound_arguments(
+    forward: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> inspect.BoundArguments | None:
+    """The arguments in the order of the signature, with defaults; None where they do not fit it."""
+    try:
+        bound = inspect.signature(forward).bind(*args, **kwargs)
+    except (TypeError, ValueError):
+        return None
+    bound.apply_defaults()
+    return bound
+
+
+def is_all_state(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], *, keeps: bool) -> bool:
+    """True if a call depends on nothing but its arguments: a module that keeps its state is given all of it."""
+    bound = bound_arguments(forward, args, kwargs)
+    rest = [*bound.args, *bound.kwargs.values()][1:] if bound else []  # those of *args and **kwargs one by one
+    return not keeps or (bool(rest) and all(value is not None for value in rest))
 
 
 LARGE = 2**24
@@ -208,3 +228,28 @@ def only_number(index: Any) -> int | None:
     if not isinstance(index, torch_tensor()) or index.numel() != 1:
         return None
     return None if index.is_floating_point() or str(index.dtype) == "torch.bool" else int(index)
+
+
+# --- writes --------------------------------------------------------------------------------------------------------
+
+_IN_PLACE = frozenset({"__iadd__", "__isub__", "__imul__", "__itruediv__"})
+
+
+def is_in_place(name: str) -> bool:
+    """True for functions that change their first argument: ``add_``, ``a += b``."""
+    return name in _IN_PLACE or (name.endswith("_") and not name.startswith("__"))
+
+
+def index_in(whole: Any, part: Any) -> tuple[Any, ...] | None:
+    """The index of a slice along one axis of a tensor; None where it is another part."""
+    offset = part.storage_offset() - whole.storage_offset()
+    for axis, (size, stride) in enumerate(zip(whole.shape, whole.stride(), strict=True)):
+        rest = [n for k, n in enumerate(zip(whole.shape, whole.stride(), strict=True)) if k != axis]
+        if rest == list(zip(part.shape, part.stride(), strict=True)) and stride and 0 <= offset // stride < size:
+            return None if offset % stride else (*(slice(None),) * axis, offset // stride)
+    return None
+
+
+def overwrites(func: Any, name: str) -> bool:
+    """``a.copy_(b)`` and ``a.data = b``: from then on a is b."""
+    return name == "copy_" or getattr(func, "__name__", "") == "__set__"

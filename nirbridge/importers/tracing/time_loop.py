@@ -15,6 +15,7 @@ from nirbridge.errors import Diagnostic, quoted
 from nirbridge.importers.dataflow import place_label
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue, values_of
 from nirbridge.importers.tracing.series import ItemSeries, series_of
+from nirbridge.importers.tracing.states import foreign_states
 from nirbridge.importers.tracing.structures import match, torch_tensor
 from nirbridge.importers.tracing.values import first_input, is_zero, same_constant, slice_of, states, uncopied
 
@@ -56,6 +57,7 @@ class TimeLoop:
         self.runs: dict[int, ItemSeries] = {}
         self.sums: dict[int, tuple[Any, ...]] = {}
         self.terms: dict[int, tuple[Any, ...]] = {}
+        self.stateless = frozenset(recording.stateless)
         self.resets = frozenset() if self.is_called else frozenset(recording.resets)
         self.turn_of = {n.index: k for c in self.calls.values() for k, n in enumerate(c)}
         if self.is_called:
@@ -269,19 +271,9 @@ class TimeLoop:
 
     def _states(self, path: str, calls: list[TracedCall]) -> list[Diagnostic]:
         """A state must be the one that the neuron returned in the iteration before, zeros at first, or an argument."""
-        for iteration, node in enumerate(calls):
-            if iteration and node.index in self.resets and not states(node):
-                found = f"its state is reset in time step {iteration} of a loop"
-                return [Diagnostic(place_label(path), found, "", "reset it before the loop")]
-            for state in states(node):
-                if not self._is_own(state, path, iteration):
-                    text = f"the state passed to it in time step {iteration} is not the one that it returned before"
-                    return [Diagnostic(place_label(path), text, "", "pass its state on unchanged, starting at zero")]
-        return []
-
-    def _is_own(self, state: Any, path: str, iteration: int) -> bool:
-        is_first = iteration == 0 or self.is_called
-        if not isinstance(state, TracedValue):
-            return is_first and is_zero(state)
-        node, age = self.plain(state).node, self.age(state)
-        return (is_first and node.kind == "input") or (node.kind, node.path, age) == ("neuron", path, iteration - 1)
+        reset = next((k for k, n in enumerate(calls) if k and n.index in self.resets and not states(n)), None)
+        if reset is not None:
+            found = f"its state is reset in time step {reset} of a loop"
+            return [Diagnostic(place_label(path), found, "", "reset it before the loop")]
+        starts = [self.is_called or not k for k in range(len(calls))]
+        return foreign_states(path, calls, starts, self.stateless, self.plain)

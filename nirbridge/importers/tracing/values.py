@@ -140,14 +140,20 @@ def uncopied(value: TracedValue) -> TracedValue:
 
 
 def states(node: TracedCall) -> list[Any]:
-    """Every tensor or value among the arguments after the first."""
+    """Every tensor, value or number among the arguments after the first."""
     return states_in(node.args, node.kwargs)
 
 
 def states_in(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
     """The same of arguments that are not those of a node yet."""
+    return [state for state in passed_states(args, kwargs) if state is not None]
+
+
+def passed_states(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+    """The states, and the Nones in place of states, in the order of the arguments."""
     rest = (args[1:], kwargs) if args else (tuple(kwargs.values())[1:], {})
-    return list(instances_of(rest, TracedValue | torch_tensor()))
+    passed = instances_of(rest, TracedValue | torch_tensor() | int | float | type(None))
+    return [state for state in passed if not isinstance(state, bool)]
 
 
 def is_zero(constant: Any) -> bool:

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from nirbridge.importers.tracing.recorder import is_all_state
-from nirbridge.importers.tracing.structures import by_position, tensors_of
+from nirbridge.importers.tracing.structures import by_position, is_all_state, tensors_of
 
 torch = pytest.importorskip("torch")
 

@@ -167,14 +167,14 @@ class Held:
     i: Any = None
 
 
-def test_states_are_all_tensors_behind_the_first_argument() -> None:
+def test_states_are_all_tensors_and_numbers_after_the_first_argument() -> None:
     tape = Tape()
     x, a, b, c = (tape.input() for _ in range(4))
     zeros = torch.zeros(2)
     given = {"mem": {"k": c, "j": Held(x, "text")}}
-    node = tape.neuron("n", x, a, 3, None, (b, (zeros,)), kwargs=given).node
+    node = tape.neuron("n", x, a, 3, None, False, (b, (zeros,)), kwargs=given).node
     found = states(node)
-    assert [f is zeros or f for f in found] == [a, b, True, c, x]
+    assert [f is zeros or f for f in found] == [a, 3, b, True, c, x]
     assert states_in((), {"input": x, "mem": a, "syn": b}) == [a, b]
     assert states_in((x,), {"mem": a}) == [a]
     assert states_in((), {}) == []

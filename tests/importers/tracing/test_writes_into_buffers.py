@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from nirbridge.importers.tracing.in_place import index_in, is_in_place
 from nirbridge.importers.tracing.recorder import TracedValue
+from nirbridge.importers.tracing.structures import index_in, is_in_place
 from nirbridge.importers.tracing.values import read_back, write_of
 from tests.importers.tracing.tape import Tape
 
