@@ -13,8 +13,8 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.importers.neuron_specs import NeuronSpec, NeuronSpecs, neuron_spec_of
 from nirbridge.importers.tracing.consistency import state_arguments
-from nirbridge.importers.tracing.run import handed_over_arguments, one_thread
-from nirbridge.importers.tracing.structures import tensors_of
+from nirbridge.importers.tracing.run import one_thread
+from nirbridge.importers.tracing.structures import handed_over_arguments, tensors_of
 
 _RESETS = ("reset_mem", "reset_states", "reset_state", "reset")
 """Methods by which the frameworks set the state of a neuron to its initial one (snnTorch, sinabs, rockpool,

@@ -35,6 +35,10 @@ _ALIVE: weakref.WeakValueDictionary[bytes, Any] = weakref.WeakValueDictionary()
 """Constants of all recordings that are alive, by content: the runs of one import share them. Nothing writes to them."""
 
 
+Noted = tuple["weakref.ref[Any]", int | None]
+"""A tensor that was noted: a reference that does not keep it, and the number of writes into it."""
+
+
 class TooLarge(ModelError):
     """A recording that would take more memory than it may."""
 
@@ -131,20 +135,28 @@ def limit_of_user() -> int | None:
     return int(text) if text else None
 
 
+class ParameterWrite(BaseException):
+    """Forward is about to write into a parameter that the copy shares with the user's module."""
+
+
 class TensorIdentities:
     """Values of tensors by identity, as long as each tensor lives."""
 
     def __init__(self) -> None:
-        self.known: dict[int, tuple[weakref.ref[Any], Any]] = {}
+        self.known: dict[int, tuple["weakref.ref[Any]", Any, int | None]] = {}
 
     def set(self, tensor: Any, value: Any) -> None:
         """From now on ``value`` is known of ``tensor``."""
-        self.known[id(tensor)] = (weakref.ref(tensor), value)
+        self.known[id(tensor)] = (weakref.ref(tensor), value, version_of(tensor))
 
     def get(self, tensor: Any) -> Any:
         """The value of ``tensor``, or None."""
-        reference, value = self.known.get(id(tensor), (None, None))
+        reference, value, _ = self.known.get(id(tensor), (None, None, 0))
         return value if reference is not None and reference() is tensor else None
+
+    def is_overwritten(self, tensor: Any) -> bool:
+        """True if a tensor with a value was written since: through another one that shares its memory."""
+        return self.get(tensor) is not None and self.known[id(tensor)][2] != version_of(tensor)
 
 
 @dataclass(slots=True)
@@ -157,6 +169,11 @@ class TensorConstants:
     budget: MemoryBudget
     shared: Mapping[int, Any] = field(default_factory=dict)
     stored: dict[bytes, Any] = field(default_factory=dict)
+
+    def check_write(self, tensor: Any) -> None:
+        """Raises ParameterWrite where ``tensor`` is a shared parameter, or shares its memory."""
+        if isinstance(tensor, torch_tensor()) and _storage(tensor) in set(map(_storage, self.shared.values())):
+            raise ParameterWrite
 
     def kept(self, tensor: Any) -> Any:
         """``tensor`` itself where it is shared, else a copy that later writes do not reach."""
@@ -190,14 +207,31 @@ def _trimmed() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def same_tensors(before: Mapping[str, weakref.ref[Any]], now: Mapping[str, Any]) -> bool:
-    """True if the tensors that were noted are those that are there now."""
-    return before.keys() == now.keys() and all(before[name]() is now[name] for name in now)
+def changed_tensors(before: Mapping[str, Noted], now: Mapping[str, Any]) -> set[str]:
+    """Names of the tensors that were replaced, written or added, or are gone."""
+    missing = before.keys() ^ now.keys()
+    both = before.keys() & now.keys()
+    return missing | {n for n in both if before[n][0]() is not now[n] or before[n][1] != version_of(now[n])}
 
 
-def noted(tensors: Iterable[tuple[str, Any]]) -> dict[str, weakref.ref[Any]]:
+def noted(tensors: Mapping[str, Any]) -> dict[str, Noted]:
     """Which tensors there are, by name, without keeping them."""
-    return {name: weakref.ref(tensor) for name, tensor in tensors}
+    return {name: (weakref.ref(tensor), version_of(tensor)) for name, tensor in tensors.items()}
+
+
+def version_of(tensor: Any) -> int | None:
+    """A count of the writes into the memory of a tensor; None where torch does not count."""
+    import torch
+
+    with suppress(RuntimeError), torch._C.DisableTorchFunction():  # tensors of inference mode have none
+        return int(tensor._version)
+    return None
+
+
+def _storage(tensor: Any) -> Any:
+    with suppress(RuntimeError, NotImplementedError):
+        return tensor.untyped_storage().data_ptr()
+    return None
 
 
 def _tensors(structure: Any) -> Iterator[Any]:

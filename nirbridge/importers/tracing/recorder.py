@@ -14,19 +14,22 @@ from functools import reduce
 from typing import Any
 
 from nirbridge._types import Shape
-from nirbridge.errors import Diagnostic
+from nirbridge.errors import Diagnostic, quoted
 from nirbridge.importers.dataflow import place_label
+from nirbridge.importers.neuron_attributes import NeuronAttributes, kept_membrane
 from nirbridge.importers.neuron_specs import NeuronSpecs, neuron_spec_of
-from nirbridge.importers.tracing.memory import MemoryBudget, TensorConstants, TensorIdentities, noted, same_tensors
+from nirbridge.importers.tracing.memory import MemoryBudget, TensorConstants, TensorIdentities, version_of
 from nirbridge.importers.tracing.reads import NUMBERS, Place, ReadPlace, Reads, plain
 from nirbridge.importers.tracing.structures import (
     RandomResults,
     bound_arguments,
     by_position,
+    function_name,
     index_in,
     instances_of,
     is_all_state,
     is_in_place,
+    is_write,
     overwrites,
     single_indices,
     tensors_of,
@@ -124,13 +127,13 @@ class ForwardRecorder:
         read_back: ReadBack,
         constants: TensorConstants,
     ) -> None:
-        self.forms, self.originals, self.noise = forms, originals, noise
+        self.forms, self.originals, self.noise = forms, originals, noise or (lambda tensor: None)
         self.use_of, self.read_back = use_of, read_back
         self.recording = ForwardTrace()
         self.constants, self.values, self.stand_ins = constants, TensorIdentities(), RandomResults()
         self.stack: list[str] = []
         self.is_paused = False
-        self.left: dict[str, dict[str, Any]] = {}
+        self.attributes: dict[str, NeuronAttributes] = {}
         self.reads = Reads()
 
     def close(self) -> None:
@@ -173,6 +176,8 @@ class ForwardRecorder:
         """The same structure with values in the place of traced tensors, constants as they are now."""
         if isinstance(structure, torch_tensor()):
             value = self.values.get(structure)
+            if self.values.is_overwritten(structure):
+                value = TracedValue(self.add("function", "overwritten", (value,), {}, [structure]))
             return self.constants.kept(structure) if value is None else value
         if isinstance(structure, dict):
             return {k: self.seen(v) for k, v in structure.items()}
@@ -186,7 +191,12 @@ class ForwardRecorder:
         """A torch function was called."""
         if self.is_paused:
             return self.constants.budget.counted(func(*args, **kwargs))
-        is_index = function_name(func) == "__getitem__" and self.values.get(args[0]) is not None
+        name = function_name(func)
+        if name == "data" and func.__name__ == "__get__":
+            func = type(args[0]).detach  # the same, but writes into the result are seen
+        if is_write(func, name) or "out" in kwargs:
+            self.constants.check_write(kwargs.get("out", args[0]))
+        is_index = name == "__getitem__" and self.values.get(args[0]) is not None
         if is_index and not any(True for _ in values_of(self.seen(args[1]))):
             *before, last = single_indices(args[1], args[0].ndim)
             args = (reduce(lambda part, index: self._called(func, (part, index), {}), before, args[0]), last)
@@ -202,9 +212,10 @@ class ForwardRecorder:
             self.constants.budget.check_result(func, args, kwargs)
         shown, named = by_position(self.seen(args), self.seen(kwargs))
         place = self._place_of(args[0]) if args and is_in_place(name) else None
-        versions = {id(tensor): _version(tensor) for _, tensor in tensors_of((args, kwargs))}
+        versions = {id(tensor): version_of(tensor) for _, tensor in tensors_of((args, kwargs))}
         result = self.stand_ins.result(func, name, args, kwargs)
-        if isinstance(result, torch_tensor()) and versions.get(id(result), -1) == _version(result):
+        written = versions.get(id(result))
+        if isinstance(result, torch_tensor()) and written is not None and written == version_of(result):
             return result  # the operand as it was, as of a dropout in eval mode: a state may hold the same tensor
         if name in NUMBERS:
             return self._read(name, result)
@@ -243,10 +254,7 @@ class ForwardRecorder:
 
     def neuron(self, path: str, module: Any, forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A neuron module was called; its own forward gives the shapes."""
-        held = noted((before := dict(tensors_of(vars(module)))).items())
-        if path in self.left and not same_tensors(self.left[path], before):
-            self.recording.resets.append(len(self.recording.nodes))
-        del before  # nothing keeps them
+        attributes = NeuronAttributes(module, self.attributes.get(path))
         bound = bound_arguments(forward, args, kwargs)
         shown, named = (self.seen(p) for p in ((bound.args, bound.kwargs) if bound else (args, kwargs)))
         self.constants.budget.check_room(args)
@@ -255,34 +263,29 @@ class ForwardRecorder:
             result = forward(*args, **kwargs)
         finally:
             self.is_paused = False
-        names = [name for name, _ in tensors_of(result)]
-        tensors = [t for _, t in tensors_of(result)]
-        if self.noise:
-            for tensor in tensors:
-                self.noise(tensor)
-        left = dict(tensors_of(vars(module)))
-        self.left[path] = noted(left.items())
-        keeps = not same_tensors(held, left)
-        if not keeps and not any(True for _ in tensors_of((args[1:], kwargs))):
+        names, tensors = [name for name, _ in tensors_of(result)], [t for _, t in tensors_of(result)]
+        for tensor in tensors:
+            self.noise(tensor)
+        self._note_attributes(path, module, attributes)
+        if not attributes.keeps and not any(True for _ in tensors_of((args[1:], kwargs))):
             self.recording.stateless.append(len(self.recording.nodes))
-        is_whole = is_all_state(forward, args, kwargs, keeps=keeps)
+        is_whole = is_all_state(forward, args, kwargs, keeps=attributes.keeps)
         use = self.use_of(path, (shown, named), len(self.recording.starts), is_whole)
-        returned = tuple(
-            (name.rpartition("_")[2], next(k for k, other in enumerate(tensors) if other is tensor))
-            for name, tensor in zip(names, tensors, strict=True)
-        )
-        outputs = [*tensors, *self._membrane(module, tensors)]
+        firsts = [next(k for k, other in enumerate(tensors) if other is tensor) for tensor in tensors]
+        returned = tuple((name.rpartition("_")[2], first) for name, first in zip(names, firsts, strict=True))
+        outputs = [*tensors, *kept_membrane(module, neuron_spec_of(module, self.forms), tensors)]
         self.add("neuron", use, shown, named, outputs, use=use, returned=returned)
         return result
 
-    def _membrane(self, module: Any, returned: list[Any]) -> list[Any]:
-        """The membrane that a neuron keeps in an attribute, where a user may read it."""
-        form = neuron_spec_of(module, self.forms)
-        if form is None or not form.membrane or not hasattr(module, form.membrane):
-            return []
-        value = getattr(module, form.membrane)
-        is_new = isinstance(value, torch_tensor()) and all(value is not tensor for tensor in returned)
-        return [value] if is_new and [value.shape] == [tensor.shape for tensor in returned] else []
+    def _note_attributes(self, path: str, module: Any, attributes: NeuronAttributes) -> None:
+        attributes.compare(module, self.originals.get(path, module))
+        self.attributes[path] = attributes
+        if attributes.is_reset:
+            self.recording.resets.append(len(self.recording.nodes))
+        for name in attributes.changed:
+            found, hint = f"forward changes its {quoted(name)}", "set it before the import, not in forward"
+            problem = Diagnostic(place_label(path), found, "parameters of a network are fixed", hint)
+            self.recording.problems += [problem] if str(problem) not in map(str, self.recording.problems) else []
 
     def _read(self, name: str, value: Any) -> Any:
         path = self.stack[-1] if self.stack else ""
@@ -291,18 +294,6 @@ class ForwardRecorder:
         if str(problem) not in map(str, self.recording.problems):
             self.recording.problems.append(problem)
         return self.reads.answer(name, value, problem)
-
-
-def function_name(func: Any) -> str:
-    """``add`` for ``torch.add`` and ``Tensor.add``; the attribute's name for a property of a tensor."""
-    name = getattr(func, "__name__", type(func).__name__)
-    owner = getattr(func, "__self__", None)
-    return str(getattr(owner, "__name__", name)) if name in ("__get__", "__set__") else str(name)
-
-
-def _version(tensor: Any) -> int | None:
-    """How often a tensor was written to; None where torch does not count."""
-    return None if tensor.is_inference() else tensor._version
 
 
 def values_of(structure: Any) -> Iterator[TracedValue]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
@@ -16,10 +16,10 @@ from typing import Any
 from nirbridge.errors import ModelError
 from nirbridge.importers.neuron_specs import NeuronSpecs, neuron_spec_of, quietly
 from nirbridge.importers.sample.axes import SampleReading, fed_tensors
-from nirbridge.importers.tracing.memory import TensorConstants, TooLarge, budget_of, release_memory
+from nirbridge.importers.tracing.memory import ParameterWrite, TensorConstants, TooLarge, budget_of, release_memory
 from nirbridge.importers.tracing.reads import Reads
 from nirbridge.importers.tracing.recorder import ForwardRecorder, ForwardTrace
-from nirbridge.importers.tracing.structures import fill_with_spikes, tensors_of
+from nirbridge.importers.tracing.structures import fill_with_spikes, handed_over_arguments, tensors_of
 from nirbridge.importers.tracing.values import ModuleUses, read_back
 
 _REGISTRY = "_ModuleBase__registered_attributes"
@@ -81,10 +81,10 @@ def _held(subject: Any) -> list[Any]:
     return list(getattr(subject, "__dict__", {}).values())
 
 
-def copy_in_eval_mode(module: Any) -> Any:
-    """A copy in eval mode that shares the parameters."""
-    memo: dict[int, Any] = {id(p): p for p in module.parameters()}
-    for inner in module.modules():
+def copy_in_eval_mode(module: Any, *, is_shared: bool = True) -> Any:
+    """A copy in eval mode that shares the parameters, if ``is_shared``."""
+    memo: dict[int, Any] = {id(p): p for p in module.parameters()} if is_shared else {}
+    for inner in module.modules() if is_shared else ():
         memo |= {id(t): t for _, t in tensors_of(vars(inner).get(_REGISTRY))}
     try:
         memo = computed_tensors_memo(module) | memo
@@ -141,14 +141,22 @@ def run_copy(
     """Trace of a copy of the module, called ``calls`` times in a row on random inputs; see ``record_forward``."""
     import torch
 
-    source = torch.Generator().manual_seed(seed)
     originals = dict(module.named_modules())
     fed = [fed_tensors(samples, reading, seed + 2 * call) for call in range(calls)]
-    clone = copy_in_eval_mode(module)
-    with preserved_module(module), registered_neurons(clone), quietly():  # the user has seen the warnings
-        torch.manual_seed(seed)  # what depends on chance differs between runs
-        noise = partial(fill_with_spikes, source=source)
-        return record_forward(clone, originals, forms, fed, noise, handed, **options)
+
+    def run(*, is_shared: bool) -> ForwardTrace:
+        source = torch.Generator().manual_seed(seed)
+        clone = copy_in_eval_mode(module, is_shared=is_shared)
+        shared = [*clone.parameters()] if is_shared else []
+        with preserved_module(module), registered_neurons(clone), quietly():  # the user has seen the warnings
+            torch.manual_seed(seed)  # what depends on chance differs between runs
+            noise = partial(fill_with_spikes, source=source)
+            return record_forward(clone, originals, forms, fed, noise, handed, shared=shared, **options)
+
+    try:
+        return run(is_shared=True)
+    except ParameterWrite:  # the parameters of the user's module stay as they are
+        return run(is_shared=False)
 
 
 def record_forward(
@@ -160,6 +168,7 @@ def record_forward(
     handed: Sequence[str] = (),
     reads: Reads | None = None,
     at_end: Callable[[Any, ForwardRecorder], None] | None = None,
+    shared: Iterable[Any] = (),
 ) -> ForwardTrace:
     """Run ``module`` (a copy, not usable afterwards) on each of ``samples`` in turn and return the trace.
 
@@ -172,15 +181,17 @@ def record_forward(
         handed: arguments of a later call that take the outputs of the previous call after its first.
         reads: what reads of values are answered (None: the values).
         at_end: is given the copy and the recorder after the last call.
+        shared: parameters of the user's module.
 
     Raises:
+        ParameterWrite: forward writes into one of ``shared``.
         TooLarge: its values would take more memory than they may.
         Exception: whatever the first call raises.
     """
     import torch
     from torch.overrides import TorchFunctionMode
 
-    constants = TensorConstants(budget_of(module), {id(p): p for p in module.parameters()})
+    constants = TensorConstants(budget_of(module), {id(p): p for p in shared})
     recorder = ForwardRecorder(forms, originals, noise, ModuleUses().path, read_back, constants)
     recorder.reads = reads or recorder.reads
 
@@ -245,17 +256,6 @@ def _call_all(
         recording.handed = recording.handed or tuple(more)
         recording.outputs = [(name, recorder.seen(tensor)) for name, tensor in tensors_of(result)]
         recording.returned.append(recording.outputs)
-
-
-def handed_over_arguments(result: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Arguments of the next call from the outputs of the last: by name, else in order after its first output."""
-    if isinstance(result, Mapping):
-        named = {name: result[name] for name in names if name in result}
-        return named or handed_over_arguments(tuple(result.values()), names)
-    if not isinstance(result, tuple | list):
-        return {}
-    rest = result[1:]
-    return dict(zip(names, rest[max(0, len(rest) - len(names)) :], strict=False))
 
 
 def is_loop(recording: ForwardTrace) -> bool:

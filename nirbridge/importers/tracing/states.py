@@ -80,7 +80,7 @@ def _origin(
 ) -> StateOrigin:
     role = "" if output is None else f" in place of its {_output_name(node, output)}"
     if state is None:
-        return StateOrigin("absent")
+        return StateOrigin("absent", "none, so that it starts anew")
     if not isinstance(state, TracedValue):
         return (
             StateOrigin("zero", f"zeros{role}")

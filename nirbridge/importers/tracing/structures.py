@@ -109,6 +109,24 @@ def is_all_state(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: Map
     return not keeps or (bool(rest) and all(value is not None for value in rest))
 
 
+def function_name(func: Any) -> str:
+    """``add`` for ``torch.add`` and ``Tensor.add``; the attribute's name for a property of a tensor."""
+    name = getattr(func, "__name__", type(func).__name__)
+    owner = getattr(func, "__self__", None)
+    return str(getattr(owner, "__name__", name)) if name in ("__get__", "__set__") else str(name)
+
+
+def handed_over_arguments(result: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Arguments of the next call from the outputs of the last: by name, else in order after its first output."""
+    if isinstance(result, Mapping):
+        named = {name: result[name] for name in names if name in result}
+        return named or handed_over_arguments(tuple(result.values()), names)
+    if not isinstance(result, tuple | list):
+        return {}
+    rest = result[1:]
+    return dict(zip(names, rest[max(0, len(rest) - len(names)) :], strict=False))
+
+
 LARGE = 2**24
 """Multiplications from which a layer is not computed."""
 _LAYERS = frozenset({"linear", "conv1d", "conv2d", "conv3d"})
@@ -238,6 +256,12 @@ _IN_PLACE = frozenset({"__iadd__", "__isub__", "__imul__", "__itruediv__"})
 def is_in_place(name: str) -> bool:
     """True for functions that change their first argument: ``add_``, ``a += b``."""
     return name in _IN_PLACE or (name.endswith("_") and not name.startswith("__"))
+
+
+def is_write(func: Any, name: str) -> bool:
+    """True for functions that write into their first argument, or into part of it."""
+    is_new_data = name == "data" and getattr(func, "__name__", "") == "__set__"
+    return is_new_data or name == "__setitem__" or (is_in_place(name) and name != "requires_grad_")
 
 
 def index_in(whole: Any, part: Any) -> tuple[Any, ...] | None:

@@ -143,15 +143,17 @@ def test_the_budget_of_a_module_and_of_the_user(monkeypatch: pytest.MonkeyPatch,
 
 def test_which_tensors_are_those_that_were_noted() -> None:
     a, b = torch.zeros(1), torch.zeros(1)
-    before = memory.noted([("x", a), ("y", b)])
+    before = memory.noted({"x": a, "y": b})
     for now, wanted in (
-        ({"x": a, "y": b}, True),
-        ({"x": a, "y": a}, False),
-        ({"x": a}, False),
-        ({"x": b, "y": b}, False),
+        ({"x": a, "y": b}, set()),
+        ({"x": a, "y": a}, {"y"}),
+        ({"x": a}, {"y"}),
+        ({"x": b, "y": b, "z": a}, {"x", "z"}),
     ):
-        assert memory.same_tensors(before, now) is wanted
-    assert memory.same_tensors({}, {}) is True
+        assert memory.changed_tensors(before, now) == wanted
+    assert memory.changed_tensors({}, {}) == set()
+    a.detach().add_(1)
+    assert memory.changed_tensors(before, {"x": a, "y": b}) == {"x"}
 
 
 def test_bytes_of_tensors_with_repeated_axes() -> None:

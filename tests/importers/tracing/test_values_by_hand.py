@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from nirbridge.importers.dataflow import place_label
-from nirbridge.importers.tracing.recorder import TracedCall, TracedValue, function_name, values_of
+from nirbridge.importers.tracing.recorder import TracedCall, TracedValue, values_of
+from nirbridge.importers.tracing.structures import function_name
 from nirbridge.importers.tracing.values import (
     AxisSlice,
     first_input,
