@@ -150,7 +150,7 @@ def test_axes_of_a_file_that_name_none_are_refused(tmp_path: Path) -> None:
         nb.load(tmp_path / "wrong.net.npz")
 
 
-# -- every stage -------------------------------------------------------------------------------------------------------
+# -- every stage ----------------------------------------------------------------------------------------------------
 
 
 def data() -> tuple[np.ndarray, np.ndarray]:
@@ -186,7 +186,7 @@ def test_stages_read_samples_first_alike() -> None:
         nb.quantize(plain, "loihi1", calibrate=(x, y))
 
 
-# -- drained runs ------------------------------------------------------------------------------------------------------
+# -- drained runs ---------------------------------------------------------------------------------------------------
 
 RECORD = [Probe("*", ("s", "v", "count"))]
 

@@ -27,7 +27,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     network = from_nir(chain(port(4), nir.Linear(weight), lif(3), out(3)), nb.Timing(dt=1e-3))
     nb.save(network, tmp_path / "plain.net.npz")
     nb.save(replace(network, axes=("sample", "time")), tmp_path / "known.net.npz")
-    nb.emit(replace(network, axes=("sample", "time")), "jax", chip="loihi2").save(tmp_path / "program")
     np.save(tmp_path / "x.npy", X)
     np.save(tmp_path / "y.npy", np.arange(7) % 3)
     np.savez(tmp_path / "xy.npz", x=X, labels=np.arange(7) % 3)
@@ -81,7 +80,9 @@ def test_the_default_order_is_stated_where_there_are_samples(folder: Path, capsy
 
 
 def test_integers_and_their_program_are_drained_alike(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("onnxruntime")
     assert run(["simulate", "known.net.npz", "--input", "x.npy", "-o", "real.npz"]) == 0
+    nb.emit(nb.quantize("known.net.npz", "loihi2"), "onnx").save("program")
     on_chip = ["--backend", "fixed", "--chip", "loihi2"]
     assert run(["simulate", "known.net.npz", "--input", "x.npy", "-o", "fixed.npz", *on_chip]) == 0
     assert run(["run", "program", "--input", "x.npy", "-o", "program.npz"]) == 0
