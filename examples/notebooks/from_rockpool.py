@@ -21,7 +21,7 @@ network = nb.load(model, sample=torch.zeros(1, 16))
 network
 
 # %%
-x = (torch.rand(60, 8, 16) < 0.3).float()
+x = (torch.rand(60, 8, 16) < 0.3).float().transpose(0, 1)  # rockpool has the batch first, and its network reads it so
 with torch.no_grad():
-    theirs, _, _ = model(x.transpose(0, 1))  # rockpool has the batch first
+    theirs, _, _ = model(x)
 nb.compare(theirs.transpose(0, 1).numpy(), nb.simulate(network, x))

@@ -21,8 +21,8 @@ from tests.golden.models import CHIPS, MODELS, inputs_of, network_of
 
 KNOWN = Path(__file__).parent / "known"
 DIGESTS = KNOWN / "digests.json"
-VERSIONS = ("versions", "choices", "backend", "kernel")
-"""Keys of a recording's meta that depend on what is installed."""
+VERSIONS = ("versions", "choices", "backend", "kernel", "reading")
+"""Keys of a recording's meta that depend on what is installed, and the reading of the data in words."""
 
 
 def texts_of(name: str) -> str:
@@ -50,7 +50,7 @@ def _stages(name: str) -> Iterator[tuple[str, str]]:
             yield f"{chip}: integers", f"{type(error).__name__}: {error}"
             continue
         yield f"{chip}: integers", quantized.summary()
-        fixed = nb.simulate(quantized, inputs)
+        fixed = nb.simulate(quantized, inputs, drain=False)
         yield f"{chip}: run", fixed.summary()
         yield f"{chip}: comparison", nb.compare(reference, fixed).summary()
         yield f"{chip}: verification", nb.verify(network, place, inputs).summary()
@@ -76,8 +76,8 @@ def _digests(name: str) -> Iterator[tuple[str, str]]:
         except nb.errors.UsageError:  # a chip without number formats
             continue
         yield f"{chip}: integers", _archive(quantized)
-        yield f"{chip}: fixed", _archive(nb.simulate(quantized, inputs, record=every))
-        yield f"{chip}: mapped", _archive(nb.simulate(mapped, inputs, record=every))
+        yield f"{chip}: fixed", _archive(nb.simulate(quantized, inputs, record=every, drain=False))
+        yield f"{chip}: mapped", _archive(nb.simulate(mapped, inputs, record=every, drain=False))
 
 
 def _map(mapped: nb.MappedNetwork) -> str:

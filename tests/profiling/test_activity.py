@@ -20,7 +20,7 @@ WEIGHTS = np.random.default_rng(1).normal(0.6, 0.8, (6, 5)), np.random.default_r
 
 def by_recording(model: object, inputs: np.ndarray, late: dict[str, int], steps: int) -> dict[str, Any]:
     """Spikes of the run, and those and changes of v in the time steps of the model; totals of the output."""
-    run = nb.simulate(model, inputs, record=["a:s,v", "b:s,v", "out:s"], steps=steps)
+    run = nb.simulate(model, inputs, record=["a:s,v", "b:s,v", "out:s"], steps=steps, drain=False)
     found = {}
     for name in ("a", "b"):
         s, v = run[name, "s"], run[name, "v"]
@@ -70,7 +70,7 @@ def test_active_neurons_have_a_potential_a_current_or_a_drive(block: int, monkey
     network, inputs = two_layers(*WEIGHTS), spikes(13, 4, 5, rate=0.1)
     quantized = nb.quantize(network, "loihi1")
     steps = 13 + max(quantized.latency.values())
-    run = nb.simulate(quantized, inputs, record=["a:u,v", "b:u,v"], steps=steps)
+    run = nb.simulate(quantized, inputs, record=["a:u,v", "b:u,v"], steps=steps, drain=False)
     marked = {"a": 0, "b": 0}
 
     def add(_: object, updated: Mapping[str, np.ndarray]) -> None:
