@@ -95,12 +95,12 @@ def trace_module(
         shown_shapes = f"the sample has shape {', '.join(map(str, shapes.values()))}"
         raise ModelError.of("module", found, shown_shapes, f"give one that forward accepts, or {WAY_OUT}")
     _, flow, reading = search.best
+    axes = reading.data_axes(first, 0 if flow.loop.follows else flow.loop.iterations)
     flow = _called_again(flow, module, samples, reading, forms)
     flow = _looked_at_longer(flow, module, samples, reading, forms)
     is_given = batched is not None or time_axis is not None
     notes = (reading.note(name, shape, are_axes_given=is_given) for name, shape in shapes.items())
-    constant_steps = 0 if flow.loop.follows else flow.loop.iterations
-    return replace(flow, notes=(*flow.notes, *notes), axes=reading.data_axes(first, constant_steps))
+    return replace(flow, notes=(*flow.notes, *notes), axes=axes)
 
 
 class _ReadingSearch:
