@@ -96,7 +96,9 @@ def read_given(
     if first is not None:
         _check_labels(labels if labels is not None else inside, first)
     result = placed if isinstance(inputs, Mapping) else next(iter(placed.values()))
-    return Given(result, labels, "" if first is None else _in_words(first, origin))
+    if first is None:
+        return Given(result, labels, "")
+    return Given(result, labels, _in_words(first, origin if first.axes == named else "the default order"))
 
 
 def _read(name: str, value: Any, shape: Shape, named: Axes, steps: int | None, *, strict: bool) -> _Read:
