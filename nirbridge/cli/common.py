@@ -105,13 +105,16 @@ def summary(recording: Recording) -> dict[str, Any]:
 
 def summary_lines(recording: Recording) -> list[str]:
     """The lines of the text output."""
+    from nirbridge.report.map_facts import one_line
+
     meta = recording.meta
-    batch = "" if meta["batch"] is None else f", batch {meta['batch']}"
-    numbers = meta.get("dtype", "integers")
-    best = f", the best of {counted(len(meta['candidates']), 'backend')}" if "candidates" in meta else ""
-    steps = counted(meta["steps"], "time step")
-    lines = [f"{steps} of {meta['dt']:g} s{batch}, {numbers}, backend {meta['backend']}{best}"]
-    lines += noted("assumed", meta.get("assumed", ()))
+    steps, dt, batch = (meta.get(name) for name in ("steps", "dt", "batch"))
+    length = "time steps" if steps is None else counted(steps, "time step")
+    best = f", the best of {counted(len(meta['candidates']), 'backend')}" if meta.get("candidates") else ""
+    parts = [f"{length} of {'unknown length' if dt is None else f'{dt:g} s'}"]
+    parts += [] if batch is None else [f"batch {batch}"]
+    parts += [one_line(meta.get("dtype") or "integers"), f"backend {one_line(meta.get('backend') or 'unknown')}{best}"]
+    lines = [", ".join(parts), *noted("assumed", map(one_line, meta.get("assumed") or ()))]
     for entry in summary(recording)["recorded"]:
         spikes = f", {counted(entry['spikes'], 'spike')}" if "spikes" in entry else ""
         lines.append(f"{quoted(entry['node'])} {entry['variable']}: {entry['shape']} {entry['type']}{spikes}")

@@ -104,5 +104,5 @@ class Comparison(ReportedValue):
             return None
         names = ("spikes_a", "spikes_b", "common", "either", "count_error", "outside_a", "outside_b")
         sums = {name: sum(getattr(s, name) for s in distances) for name in names}
-        van_rossum = math.sqrt(sum(s.van_rossum**2 for s in distances))
+        van_rossum = math.sqrt(sum(s.van_rossum * s.van_rossum for s in distances))  # ** 2 overflows with an exception
         return SpikeDistances(is_graded=any(s.is_graded for s in distances), van_rossum=van_rossum, **sums)

@@ -19,13 +19,14 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.errors import FileError, ModelError, quoted
 from nirbridge.files.atomic import atomic_write
+from nirbridge.files.json_text import parse_json
 from nirbridge.files.npy import UNREADABLE, load_npz, open_archive, open_member, read_header, write_npz
 from nirbridge.files.places import file_name
 
 T = TypeVar("T")
 META = "meta"
 META_BYTES_MAX = 64 * 2**20
-# Besides those of archives: errors of json (RuntimeError: nested too deeply) and of shapes that disagree.
+# Besides those of archives: errors of json and of shapes that disagree.
 _WRONG = (*UNREADABLE, TypeError, AttributeError, LookupError, ArithmeticError, MemoryError, struct.error)
 
 
@@ -102,7 +103,8 @@ def _checked_record(subject: str, form: RecordFormat, arrays: dict[str, Array]) 
     if foreign or arrays[META].nbytes > META_BYTES_MAX:
         found = f"an array of type {foreign[0]}" if foreign else f"{arrays[META].nbytes:,} bytes of description"
         raise FileError.of(subject, found, f"no {form.name} has that", form.remedy)
-    record: dict[str, Any] = json.loads(arrays.pop(META).tobytes().decode())
+    text = arrays.pop(META).tobytes()
+    record: dict[str, Any] = parse_json(text, subject, bytes_max=META_BYTES_MAX, hint=form.remedy)
     if record.pop("kind") != form.kind:
         raise FileError.of(subject, f"is not {form.noun}", "", form.origin)
     schema = record.pop("schema")
@@ -118,7 +120,7 @@ def stored_kind(path: str | Path) -> str:
     with open_archive(path) as archive, open_member(archive, archive.getinfo(f"{META}.npy")) as member:
         try:
             read_header(member, META)
-            return str(json.loads(member.read(META_BYTES_MAX))["kind"])
+            return str(parse_json(member.read(META_BYTES_MAX + 1), META, bytes_max=META_BYTES_MAX)["kind"])
         except (FileError, *_WRONG):
             return ""
 

@@ -33,3 +33,8 @@ WHOLE = frozenset(
 )
 FLAGS = frozenset(("witness_spikes_equal",))
 """Columns of truth values; those that are neither texts nor whole numbers nor these are numbers."""
+
+
+def type_of(name: str) -> type:
+    """The type of the values of a column, beside None."""
+    return str if name in TEXTS else bool if name in FLAGS else int if name in WHOLE else float

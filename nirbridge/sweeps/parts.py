@@ -9,8 +9,10 @@ from typing import Any
 
 from nirbridge.errors import FileError, quoted
 from nirbridge.files.atomic import atomic_write_bytes
+from nirbridge.files.json_text import parse_json
 from nirbridge.files.regular import open_file
-from nirbridge.sweeps.columns import COLUMNS, FLAGS, TEXTS, WHOLE
+from nirbridge.network.storage.codec import fits
+from nirbridge.sweeps.columns import COLUMNS, type_of
 from nirbridge.sweeps.plan import SweepPoint
 
 Row = dict[str, Any]
@@ -62,10 +64,10 @@ def _read(path: str, point: SweepPoint) -> Row | None:
     try:
         with open_file(path, follow=False) as file:
             data = file.read(PART_BYTES_MAX + 1)
-        row = json.loads(data)
-    except (OSError, ValueError, RecursionError):
+        row = parse_json(data, "part", bytes_max=PART_BYTES_MAX)
+    except (FileError, OSError):
         return None
-    return row if len(data) <= PART_BYTES_MAX and _is_row(row, point) else None
+    return row if _is_row(row, point) else None
 
 
 def _is_row(row: Any, point: SweepPoint) -> bool:
@@ -73,14 +75,4 @@ def _is_row(row: Any, point: SweepPoint) -> bool:
     if not isinstance(row, dict) or tuple(row) != COLUMNS:
         return False
     same = all(row[name] == getattr(point, name) for name in ("key", "model", "chip", "bits", "objective", "seed"))
-    return same and all(value is None or _suits(name, value) for name, value in row.items())
-
-
-def _suits(name: str, value: Any) -> bool:
-    if name in TEXTS:
-        return isinstance(value, str)
-    if name in FLAGS:
-        return isinstance(value, bool)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return name not in WHOLE or (isinstance(value, int) and abs(value) < 2**63)
+    return same and all(value is None or fits(value, type_of(name)) for name, value in row.items())

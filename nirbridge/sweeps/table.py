@@ -6,19 +6,23 @@ import csv
 import io
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
+from itertools import islice
 from typing import Any
 
 from nirbridge._version import __version__
-from nirbridge.errors import FileError, UsageError, quoted
+from nirbridge.errors import Diagnostic, FileError, UsageError, quoted
 from nirbridge.files.atomic import atomic_write_bytes
 from nirbridge.files.regular import open_regular
-from nirbridge.sweeps.columns import COLUMNS, FLAGS, MEASURED, TEXTS, WHOLE
+from nirbridge.network.storage.codec import fits
+from nirbridge.sweeps.columns import COLUMNS, MEASURED, type_of
 
 ENDINGS = (".parquet", ".csv", ".json")
 TABLE_BYTES_MAX = 2**30
+ROWS_MAX = 1_000_000
 _KEY = b"nirbridge:sweep"
+_ORIGIN, _PROBLEMS_MAX = "give a table of 'nirbridge sweep'", 20
 
 
 def check_table_path(path: str | os.PathLike[str]) -> str:
@@ -60,14 +64,36 @@ def read_table(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
         if os.fstat(file.fileno()).st_size > TABLE_BYTES_MAX:
             raise FileError.of(subject, "too large", f"at most {TABLE_BYTES_MAX:,} bytes are read")
         try:
-            table = parquet.read_table(file)
-        except (pyarrow.ArrowException, OSError, ValueError) as error:
+            table = parquet.ParquetFile(file)
+            _check_schema(table.schema_arrow, table.metadata.num_rows, subject)
+            rows = table.read().to_pylist()
+        except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
             found = f"cannot be read ({quoted(str(error).partition(chr(10))[0])})"
             raise FileError.of(subject, found, "a parquet file is expected", "write it again") from None
-    if _KEY not in (table.schema.metadata or {}) or tuple(table.column_names) != COLUMNS:
-        hint = "give a table of 'nirbridge sweep'"
-        raise FileError.of(subject, "is not the table of a sweep of this version", "", hint)
-    return table.to_pylist()
+    FileError.raise_all(islice(_row_problems(rows, subject), _PROBLEMS_MAX))
+    return rows
+
+
+def _check_schema(schema: Any, rows: int, subject: str) -> None:
+    """The columns and their types, before a value is read. Raises FileError."""
+    if _KEY not in (schema.metadata or {}) or tuple(schema.names) != COLUMNS:
+        raise FileError.of(subject, "is not the table of a sweep of this version", "", _ORIGIN)
+    if rows > ROWS_MAX:
+        raise FileError.of(subject, f"{rows:,} rows", f"at most {ROWS_MAX:,} are read", _ORIGIN)
+    FileError.raise_all(
+        Diagnostic(f"{subject}, column {quoted(field.name)}", f"of type {quoted(field.type, 40)[1:-1]}",
+                   f"expected {_type(field.name)}", _ORIGIN)
+        for field in schema if field.type != _type(field.name)
+    )  # fmt: skip
+
+
+def _row_problems(rows: list[dict[str, Any]], subject: str) -> Iterator[Diagnostic]:
+    """Values that no sweep writes: numbers that are not finite or too large, no key."""
+    for k, row in enumerate(rows):
+        for name, value in row.items():
+            if not fits(value, type_of(name)) if value is not None else name == "key":
+                found = f"is {quoted(value, 40)[1:-1]}"
+                yield Diagnostic(f"{subject}, row {k}, column {quoted(name)}", found, "beyond its type", _ORIGIN)
 
 
 def _parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
@@ -89,11 +115,8 @@ def _parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
 def _type(name: str) -> Any:
     import pyarrow
 
-    if name in TEXTS:
-        return pyarrow.string()
-    if name in FLAGS:
-        return pyarrow.bool_()
-    return pyarrow.int64() if name in WHOLE else pyarrow.float64()
+    types = {str: pyarrow.string(), bool: pyarrow.bool_(), int: pyarrow.int64(), float: pyarrow.float64()}
+    return types[type_of(name)]
 
 
 def _csv(rows: Sequence[Mapping[str, Any]]) -> bytes:

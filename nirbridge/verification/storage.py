@@ -18,6 +18,7 @@ from nirbridge.files.npy import MAX_BYTES
 from nirbridge.files.records import RecordFormat, read_record, write_record
 from nirbridge.network.storage.codec import ValueDecoder, ValueEncoder, fits
 from nirbridge.simulators.recording import VARIABLES
+from nirbridge.simulators.recording_file import check_meta
 from nirbridge.simulators.types import Recording
 from nirbridge.verification.bounds import LayerBound
 from nirbridge.verification.verify import ComparedPair, Verification
@@ -151,6 +152,7 @@ def _number(value: Any) -> float:
 def _stored_recording(record: Mapping[str, Any], decoder: ValueDecoder) -> Recording:
     if not isinstance(record["way"], str) or not isinstance(record["meta"], dict):
         raise TypeError("a recording has no name or no meta")
+    check_meta(record["meta"], f"recording {quoted(record['way'])}")
     arrays = {}
     for each in record["arrays"]:
         array = decoder.value(each["values"], Array)
@@ -196,5 +198,19 @@ def _problems(verification: Verification) -> Iterator[Diagnostic]:
     if verification.early_spikes and not any(pair.b == "retimed" for pair in verification.pairs):
         yield Diagnostic("verification", "counts early spikes without the run that has them")
     rows = [row for pair in verification.pairs for row in pair.comparison.rows]
-    if any(row.spikes is not None and min(row.spikes.common, row.spikes.either) < 0 for row in rows):
+    for row in rows:
+        yield from _row_problems(row)
+
+
+def _row_problems(row: ComparisonRow) -> Iterator[Diagnostic]:
+    """Counts that contradict each other in the comparison of a variable."""
+    subject, spikes, d = f"comparison of {quoted(row.node)}", row.spikes, row.decisions
+    if spikes is not None and min(spikes.common, spikes.either) < 0:
         yield Diagnostic("verification", "counts fewer than no spikes")
+    if row.equal and row.first_step is not None:
+        yield Diagnostic(subject, "is equal, with a first difference")
+    if d is not None and (
+        (d.right_a is None) != (d.right_b is None)
+        or not all(0 <= count <= d.samples for count in (d.alike, d.right_a or 0, d.right_b or 0))
+    ):
+        yield Diagnostic(subject, "decisions that are not of its samples", "an accuracy is of both, or of none")

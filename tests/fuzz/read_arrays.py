@@ -14,6 +14,7 @@ from nirbridge.simulators.simulate import Recording
 from tests.fuzz import models
 from tests.fuzz.archives import mutate_array, mutate_npz, npy, npz
 from tests.fuzz.choices import Choices
+from tests.fuzz.shown import page, shown
 from tests.fuzz.values import mutate_json
 
 
@@ -54,10 +55,12 @@ def make_recording(c: Choices) -> bytes:
 
 
 def read_recording(path: Path) -> object:
-    """As ``compare`` does."""
+    """As ``compare``, ``show``, ``diff`` and ``report --recording`` do."""
     from nirbridge.report.compare import compare_document, compare_text
 
     found = pipeline.load_recording(path)
+    shown(pipeline.SavedFile("recording", found))
+    page(recordings={"r.npz": found})
     good = models.recording_arrays()
     arrays = {(k.rpartition("/")[0], k.rpartition("/")[2]): a for k, a in good.items() if k != "meta"}
     other = Recording(arrays, json.loads(str(good["meta"])))

@@ -16,6 +16,7 @@ from tests.fuzz import models
 from tests.fuzz.archives import mutate_npz, npy, npz
 from tests.fuzz.choices import Choices
 from tests.fuzz.hdf5 import mutate_hdf5
+from tests.fuzz.shown import page, shown
 from tests.fuzz.values import json_bytes, mutate_bytes, mutate_json, resize
 
 if TYPE_CHECKING:
@@ -111,14 +112,8 @@ def _reorder(document: dict[str, Any], c: Choices) -> None:
 
 def read_map(path: Path) -> object:
     """As ``check --map``, ``show`` and ``diff`` do; a map that is not refused has to run."""
-    from nirbridge.mapping.storage import file
-    from nirbridge.mapping.storage.differences import map_differences
-    from nirbridge.report.saved_map import saved_map_document, saved_map_text
-
-    record = file.read_map(path)
+    shown(pipeline.load_saved(path))
     problems = pipeline.check_map(path, models.network(), models.sha256(), models.chip())
-    assert map_differences(record, record) == ()
-    saved_map_document(record), saved_map_text(record)
     if problems:
         raise UsageError(*problems)
     return problems
@@ -187,6 +182,8 @@ def read_quantized(path: Path) -> object:
     from nirbridge.simulators.fixed.simulate import simulate_fixed
 
     quantized = read_quantized(path)
+    shown(pipeline.SavedFile("quantized", quantized))
+    page(quantized=quantized)
     given = {p.name: np.zeros((2, *p.shape), np.uint8) for p in quantized.inputs}
     simulate_fixed(quantized, given, backend="reference")
     return emit(quantized)
@@ -194,20 +191,10 @@ def read_quantized(path: Path) -> object:
 
 def read_verification(path: Path) -> object:
     """As ``show``, ``diff``, ``verify --json`` and ``report --verify`` do."""
-    from nirbridge.pipeline import differences, load_saved
-    from nirbridge.report.html.document import report_html
-    from nirbridge.report.html.sources import ReportSources
-    from nirbridge.report.verify import verify_document, verify_text
-
-    saved = load_saved(path)
-    assert differences(saved, saved) == ()
-    verification: Any = saved.value
-    with np.errstate(all="ignore"):
-        page = report_html(
-            ReportSources("v", models.network(), quantized=models.quantized(), verification=verification)
-        )
-    assert page.count("<script") == 2
-    return verify_text(verification), verify_document(verification), verification.summary()
+    saved = pipeline.load_saved(path)
+    shown(saved)
+    page(quantized=models.quantized(), verification=saved.value)
+    return saved
 
 
 def read_network(path: Path) -> object:
@@ -217,6 +204,7 @@ def read_network(path: Path) -> object:
 
     network = pipeline.load_network(path)
     inspect_text(inspect_file(str(path), pipeline.timing()))
+    shown(pipeline.SavedFile("network", network))
     again = network_from_dict(*network_to_dict(network))
     assert network_to_dict(again)[0] == network_to_dict(network)[0]
     if sum(x.size for x in (*network.inputs, *network.populations, *network.outputs)) > RUN_MAX:

@@ -152,8 +152,8 @@ def test_single_arrays_are_mapped_and_checked(tmp_path: Path) -> None:
     ("meta", "message"),
     [
         (None, "^recording 'r.npz': has no text 'meta', "),
-        ("[1", "^recording 'r.npz': its meta is not JSON; record it again$"),
-        ("[" * 100_000, "^recording 'r.npz': its meta is not JSON; record it again$"),
+        ("[1", r"^recording 'r.npz', meta: not JSON at line 1, column 3 \(Expecting .* delimiter\); record it again$"),
+        ("[" * 100_000, "^recording 'r.npz', meta: nested too deeply, at most 64 levels; record it again$"),
         ("{}", "^recording 'r.npz': its meta is of another form, schema 1 is read; record it again$"),
         (
             '{"schema": 1}',

@@ -27,10 +27,29 @@ def test_names_have_so_many_bytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("meta", "wrong"), [
     ("[]", "its meta is of another form, schema 1 is read; record it again"),
     ('{"schema": 2}', "its meta is of another form, schema 1 is read; record it again"),
-    ("nothing", "its meta is not JSON; record it again"),
+    ('{"schema": 1, "steps": "x"}', "meta, steps: is of another type, expected a whole number; record it again"),
+    ('{"schema": 1, "dt": true}', "meta, dt: is of another type, expected a finite number; record it again"),
+    ('{"schema": 1, "notes": [1]}', "meta, notes: is of another type, expected a list; record it again"),
+    ("nothing", "meta: not JSON at line 1, column 1 (Expecting value); record it again"),
+    ('{"schema": 1, "a": NaN}', "meta: the number NaN is not allowed in JSON; record it again"),
+    ('{"schema": 1, "a": [0, 1e999]}', "meta: the number '1e999' is not finite; record it again"),
+    ('{"schema": 1, "a": [0, 18446744073709551616]}',
+     "meta: a[1] is a whole number of 20 digits, at most 64 bits; record it again"),
+    ('{"schema": 1, "a": 1, "a": 2}', "meta: the key 'a' occurs twice; record it again"),
 ])  # fmt: skip
 def test_meta_is_of_one_form(meta: str, wrong: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "r.npz", meta=np.array(meta))
+    separator = ", " if wrong.startswith("meta") else ": "
+    assert said(read_recording, tmp_path / "r.npz") == f"recording 'r.npz'{separator}{wrong}"
+
+
+@pytest.mark.parametrize("beyond", [0x110000, 0xFFFFFFFF])
+def test_a_number_beyond_unicode_is_no_text(beyond: int, tmp_path: Path) -> None:
+    text = '{"schema": 1, "a": "x"}'
+    letters = np.array([text]).view(np.uint32).copy()
+    letters[text.index("x")] = beyond
+    np.savez(tmp_path / "r.npz", meta=letters.view(f"<U{len(text)}").reshape(()))
+    wrong = "its meta is no text (a number beyond Unicode); record it again"
     assert said(read_recording, tmp_path / "r.npz") == f"recording 'r.npz': {wrong}"
 
 

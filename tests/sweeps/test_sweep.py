@@ -228,6 +228,40 @@ def test_tables_are_the_same_bytes(spec: dict[str, Any], tmp_path: Path) -> None
     table.to_frame()[["key"]].to_parquet("other.parquet")
     with pytest.raises(FileError, match="is not the table of a sweep"):
         nb.plot_pareto("other.parquet")
+    _check_wrong_tables("1.parquet")
+
+
+def _check_wrong_tables(good: str) -> None:
+    """Tables with columns of other types, and with values that no sweep writes, are refused with their place."""
+    import pyarrow
+    from pyarrow import parquet
+
+    table = parquet.read_table(good)
+    count, ahead = table.num_rows, "sweep 'w.parquet', "
+    for name, values, message in (
+        ("cores", pyarrow.array(["x"] * count), "column 'cores': of type string, expected int64"),
+        ("energy_per_inference_j", pyarrow.array([[1.0]] * count), ": double>, expected double"),
+        (
+            "energy_per_inference_j",
+            pyarrow.array([float("nan")] * count),
+            "row 0, column 'energy_per_inference_j': is nan",
+        ),
+        ("accuracy", pyarrow.array([float("inf")] * count), "row 0, column 'accuracy': is inf, beyond its type"),
+        ("cores", pyarrow.array([2**60] * count), f"row 0, column 'cores': is {2**60}, beyond its type"),
+        ("key", pyarrow.array([None] * count, pyarrow.string()), "row 0, column 'key': is None"),
+    ):
+        changed = table.set_column(table.schema.get_field_index(name), name, values)
+        parquet.write_table(changed.replace_schema_metadata(table.schema.metadata), "w.parquet")
+        with pytest.raises(FileError) as caught:
+            nb.plot_pareto("w.parquet", "cores", "energy")
+        assert str(caught.value).startswith(ahead)
+        assert message in str(caught.value)
+    many = pyarrow.Table.from_batches([table.to_batches()[0].slice(0, 1)] * 3)
+    parquet.write_table(many.replace_schema_metadata(table.schema.metadata), "w.parquet")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nirbridge.sweeps.table.ROWS_MAX", 2)
+        with pytest.raises(FileError, match="sweep 'w.parquet': 3 rows, at most 2 are read"):
+            read_table("w.parquet")
 
 
 # -- processes and clusters --------------------------------------------------------------------------------------------

@@ -92,6 +92,40 @@ def test_two_numbers_are_no_difference(tmp_path: Path) -> None:
         read_verification(path)
 
 
+@pytest.mark.parametrize(
+    "decisions",
+    [
+        {"samples": 3, "alike": 2, "right_a": 1, "right_b": None},
+        {"samples": 3, "alike": 4, "right_a": None, "right_b": None},
+    ],
+)
+def test_half_an_accuracy_and_more_decisions_than_samples_are_refused(decisions: Any, tmp_path: Path) -> None:
+    place = ("pairs", 1, "comparison", "rows", 3, "decisions")
+    path = written(tmp_path / "v.npz", FORMAT, with_value(RECORD, place, decisions), ARRAYS)
+    with pytest.raises(FileError, match="decisions that are not of its samples, an accuracy is of both, or of none"):
+        read_verification(path)
+
+
+def test_an_equal_row_has_no_first_difference(tmp_path: Path) -> None:
+    before = by_hand()
+    row = replace(before.pairs[2].comparison.rows[0], equal=True, first_step=3)
+    pair = replace(before.pairs[2], comparison=Comparison((row,), (("x", "s"),), (), 10.0, ()))
+    write_verification(replace(before, pairs=(pair,)), tmp_path / "v.npz")
+    with pytest.raises(FileError, match="is equal, with a first difference"):
+        read_verification(tmp_path / "v.npz")
+
+
+def test_distances_whose_squares_overflow_are_shown(tmp_path: Path) -> None:
+    record = json.loads(json.dumps(RECORD))
+    for pair in record["pairs"]:
+        for row in pair["comparison"]["rows"]:
+            if row["spikes"] is not None:
+                row["spikes"]["van_rossum"] = 1e300
+    after = read_verification(written(tmp_path / "v.npz", FORMAT, record, ARRAYS))
+    assert any(pair.comparison.spikes is not None for pair in after.pairs)
+    assert verify_document(after)["pairs"][0]["spikes"] is None or after.summary()
+
+
 def refused_or_sound(path: Path) -> None:
     """A file is refused, or its content is shown."""
     try:

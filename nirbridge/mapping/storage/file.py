@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 from nirbridge.chips.model import CoreId
 from nirbridge.errors import Bug, FileError, quoted
 from nirbridge.files.atomic import atomic_write_bytes
+from nirbridge.files.json_text import parse_json
 from nirbridge.files.regular import open_file
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.mapping.storage.document import map_to_dict
@@ -74,8 +74,8 @@ def read_map(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> Map
     """Read and validate a map file.
 
     Raises:
-        FileError: not readable, larger than ``max_bytes``, no UTF-8 JSON, a number that is not finite, a key twice,
-            nested too deeply, or not of the form that docs/reference/map-file.md gives (every problem is listed).
+        FileError: not readable, larger than ``max_bytes``, refused by ``parse_json``, or not of the form that
+            docs/reference/map-file.md gives (every problem is listed).
     """
     file = Path(path)
     subject = f"map file {quoted(file.name)}"
@@ -85,48 +85,8 @@ def read_map(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> Map
     except (OSError, ValueError) as error:  # ValueError: a text that is no path
         reason = getattr(error, "strerror", None) or f"cannot be read ({error})"
         raise FileError.of(subject, reason, hint="check the path") from error
-    if len(data) > max_bytes:
-        raise FileError.of(subject, f"more than {max_bytes:,} bytes", "too large to be read", "is it a map file?")
-    return map_from_dict(_parsed(data, subject), subject)
-
-
-def _parsed(data: bytes, subject: str) -> object:
-    try:
-        return json.loads(
-            data.decode("utf-8"),
-            parse_constant=_no_constant,
-            parse_float=_finite,
-            object_pairs_hook=_no_key_twice,
-        )
-    except RecursionError:
-        found = "nested too deeply"
-    except UnicodeDecodeError as error:
-        found = f"not UTF-8 at byte {error.start}"
-    except json.JSONDecodeError as error:
-        found = f"not JSON at line {error.lineno}, column {error.colno} ({error.msg})"
-    except ValueError as error:
-        found = str(error)
-    raise FileError.of(subject, found, hint="write it again with nirbridge map … -o")
-
-
-def _no_constant(name: str) -> object:
-    raise ValueError(f"the number {name} is not allowed in JSON")
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"the number {quoted(text, 40)} is not finite")
-    return value
-
-
-def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))
-        raise ValueError(f"the key {quoted(twice, 40)} occurs twice")
-    return found
+    hint = "write it again with nirbridge map … -o"
+    return map_from_dict(parse_json(data, subject, bytes_max=max_bytes, hint=hint), subject)
 
 
 def core_text(core: CoreId | None) -> str:

@@ -7,19 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from nirbridge.errors import Diagnostic, quoted
+from nirbridge.network.storage.codec import WHOLE_MAX, fits_plain
 from nirbridge.partitioner.model import RESOURCES
 
 SCHEMA = 1
 SCHEMA_MARKED = 2
 """Of maps with ``placement_only``, ``early_spikes``, ``zeros`` or an ``order`` of a population's neurons."""
 STATUSES = ("optimal", "optimal-sliced", "feasible")
-_LARGEST_INT = 2**53  # whole numbers beyond it are not the same in every JSON reader
 
 
 @dataclass(frozen=True, slots=True)
 class _ListOf:
     of: Any
     length: int | None = None
+    most: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,16 @@ class _OneOf:
 
 
 _COUNT, _NUMBER, _AMOUNT, _TEXT, _BOOL, _ANY = "count", "number", "amount", "text", "bool", "any"
-_SHAPE = _ListOf(_COUNT)
+_LEAVES: dict[str, tuple[type, str, int | None]] = {
+    _COUNT: (int, "a whole number from 0 to 2**53", 0),
+    _NUMBER: (float, "a finite number (whole ones up to 2**53)", None),
+    _AMOUNT: (float, "a finite number >= 0 (whole ones up to 2**53)", 0),
+    _TEXT: (str, "a text", None),
+    _BOOL: (bool, "true or false", None),
+}
+"""Type, words, and least value of each simple form."""
+_AXES_MAX = 64
+_SHAPE = _ListOf(_COUNT, most=_AXES_MAX)
 _PORT = {"name": _TEXT, "shape": _SHAPE}
 _TOTAL = {"used": _COUNT, "max": _COUNT, "where_max": _COUNT, "limit": _Nullable(_COUNT)}
 FORM = {
@@ -48,7 +58,7 @@ FORM = {
     "nirbridge": _TEXT,
     "model": {"file": _TEXT, "sha256": _TEXT},
     "timing": {"dt": _NUMBER, "integrator": _TEXT, "reset": _TEXT, "compare": _TEXT, "if_gain": _TEXT},
-    "chip": _MapOf(_ANY),
+    "chip": {"name": _TEXT},  # and the other keys of a chip file
     "chips": _COUNT,
     "objective": _TEXT,
     "rates": _TEXT,
@@ -74,7 +84,7 @@ FORM = {
             "id": _COUNT,
             "core": {"chip": _COUNT, "x": _COUNT, "y": _COUNT, "core": _COUNT},
             "slices": _ListOf(
-                {"population": _TEXT, "box": _ListOf(_ListOf(_COUNT, 2)), "order": _Nullable(_ListOf(_COUNT))}
+                {"population": _TEXT, "box": _ListOf(_ListOf(_COUNT, 2), most=_AXES_MAX), "order": _Nullable(_SHAPE)}
             ),
             "used": dict.fromkeys(RESOURCES, _COUNT),
         }
@@ -156,15 +166,10 @@ def form_problems(form: Any, value: Any, where: str) -> Iterator[Diagnostic]:
 
 def _wrong_leaf(form: str, value: Any) -> str:
     """The expectation where ``value`` is not of the simple ``form``, else nothing."""
-    is_int = isinstance(value, int) and not isinstance(value, bool)
-    if form == _COUNT:
-        return "" if is_int and 0 <= value <= _LARGEST_INT else "a whole number from 0 to 2**53"
-    if form in (_NUMBER, _AMOUNT):
-        least = 0.0 if form == _AMOUNT else float("-inf")
-        return "" if (is_int or isinstance(value, float)) and value >= least else "a number" + " >= 0" * (least == 0)
-    if form == _TEXT:
-        return "" if isinstance(value, str) else "a text"
-    return "true or false" if form == _BOOL and not isinstance(value, bool) else ""
+    if form == _ANY:
+        return ""
+    kind, words, least = _LEAVES[form]
+    return "" if fits_plain(value, kind) and (least is None or value >= least) else words
 
 
 def _wrong_list(form: _ListOf, value: Any, where: str) -> Iterator[Diagnostic]:
@@ -174,7 +179,10 @@ def _wrong_list(form: _ListOf, value: Any, where: str) -> Iterator[Diagnostic]:
     if form.length is not None and len(value) != form.length:
         yield Diagnostic(where, f"has {len(value)} entries", f"expected {form.length}")
         return
-    if form.of == _COUNT and all(type(item) is int and 0 <= item <= _LARGEST_INT for item in value):
+    if form.most is not None and len(value) > form.most:
+        yield Diagnostic(where, f"has {len(value):,} entries", f"expected at most {form.most}")
+        return
+    if form.of == _COUNT and all(type(item) is int and 0 <= item <= WHOLE_MAX for item in value):
         return  # an order lists every neuron
     for i, item in enumerate(value):
         yield from form_problems(form.of, item, f"{where}[{i}]")

@@ -24,6 +24,8 @@ OPERATORS = {kind.__name__: kind for kind in (Identity, Scale, Dense, Sparse, Co
 _ARRAY, _SHAPE = "array", "shape"
 _OMITTED = "v_min"
 """The field that a record leaves out where it is None: files of networks without a floor stay as they were."""
+_NOUNS = {int: "a whole number", float: "a finite number", str: "a text", bool: "true or false", list: "a list",
+          Mapping: "an object"}  # fmt: skip
 WHOLE_MAX = 2**53
 """Largest magnitude of a whole number in a file."""
 
@@ -149,11 +151,35 @@ def fits(value: Any, hint: Any) -> bool:
         return any(fits(value, member) for member in inner)
     if origin is Literal:
         return isinstance(value, str) and value in inner
+    if origin is list:
+        return isinstance(value, list) and all(fits(each, inner[0]) for each in value)
     if origin is tuple:
         return isinstance(value, tuple) and _fits_each(value, inner)
     if isinstance(origin or hint, type) and issubclass(origin or hint, Mapping):
         return isinstance(value, Mapping)
-    return _fits_plain(value, origin or hint)
+    return fits_plain(value, origin or hint)
+
+
+def check_fields(record: Any, hints: Mapping[str, Any], subject: str) -> None:
+    """Raise ModelError for a field of a JSON object that is of another type than its hint; other fields may be there.
+
+    A field may be absent where its hint allows None.
+    """
+    given = record if isinstance(record, Mapping) else {}
+    for name, hint in hints.items():
+        if not fits(given.get(name), hint):
+            found = "is of another type" if name in given else "is missing"
+            raise ModelError.of(f"{subject}, {name}", found, f"expected {_words(hint)}")
+
+
+def _words(hint: Any) -> str:
+    """A declared type in a message."""
+    members = [_NOUNS.get(get_origin(each) or each, "") for each in (get_args(hint) or (hint,))]
+    return (
+        " or ".join(dict.fromkeys(filter(None, members)))
+        if get_origin(hint) in (Union, types.UnionType)
+        else (_NOUNS.get(get_origin(hint) or hint, "another one"))
+    )
 
 
 def _fits_each(values: tuple[Any, ...], inner: tuple[Any, ...]) -> bool:
@@ -162,7 +188,8 @@ def _fits_each(values: tuple[Any, ...], inner: tuple[Any, ...]) -> bool:
     return len(values) == len(inner) and all(fits(v, hint) for v, hint in zip(values, inner, strict=True))
 
 
-def _fits_plain(value: Any, hint: Any) -> bool:
+def fits_plain(value: Any, hint: Any) -> bool:
+    """``fits`` of a type that is not made of others."""
     if isinstance(hint, type) and (hint in (bool, str, np.ndarray) or is_dataclass(hint)):
         return isinstance(value, hint)
     if isinstance(value, bool) or not isinstance(value, int | float):

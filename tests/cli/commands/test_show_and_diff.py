@@ -201,3 +201,44 @@ def test_other_recordings(capsys: pytest.CaptureFixture[str]) -> None:
 def test_two_kinds_have_nothing_in_common(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["diff", "map.bin", "quantized.bin"]) == 2
     assert "one is a map, the other a quantized network" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("meta", "line"),
+    [
+        ('{"schema": 1}', "time steps of unknown length, integers, backend unknown"),
+        ('{"schema": 1, "steps": 4, "dt": 1, "backend": "a\\u001b"}', "4 time steps of 1 s, integers, backend a\\x1b"),
+    ],
+)
+def test_a_recording_that_says_little_is_shown(meta: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez("r.npz", meta=np.array(meta), **{"n/s": np.ones((4, 2), np.uint8)})
+    assert shown("show", "r.npz", capsys=capsys).splitlines()[0] == line
+    assert as_json("show", "r.npz", capsys=capsys)["kind"] == "recording"
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (("timing", "dt"), 10**400, "timing.dt is a whole number of 401 digits, at most 64 bits"),
+        (
+            ("timing", "dt"),
+            2**60,
+            "timing.dt: is 1152921504606846976, expected a finite number (whole ones up to 2**53)",
+        ),
+        (("totals", "energy_per_step_j"), 10**400, "totals.energy_per_step_j is a whole number of 401 digits"),
+        (("chip", "name"), None, "chip.name: is null, expected a text"),
+        (("populations", 0, "shape"), [1] * 65, "populations[0].shape: has 65 entries, expected at most 64"),
+    ],
+)
+def test_a_map_that_cannot_be_shown_is_refused(
+    place: tuple[Any, ...], value: Any, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = json.loads(Path("map.bin").read_text(encoding="utf-8"))
+    holder = document
+    for key in place[:-1]:
+        holder = holder[key]
+    holder[place[-1]] = value
+    Path("m.json").write_text(json.dumps(document), encoding="utf-8")
+    assert run(["show", "m.json"]) == 2
+    assert "map file 'm.json'" in (said := capsys.readouterr().err)
+    assert message in said

@@ -24,14 +24,16 @@ from tests.mapping.storage.test_file import DOCUMENT
 COUNT, NUMBER, AMOUNT = FORM["chips"], FORM["timing"]["dt"], FORM["totals"]["mean_link_load"]
 TEXT, ORDER = FORM["objective"], FORM["populations"].of["order"]
 WHOLE, TRUTH = "expected a whole number from 0 to 2**53", "expected true or false"
+FINITE = "expected a finite number (whole ones up to 2**53)"
+FINITE_AMOUNT = FINITE.replace("number", "number >= 0")
 
 
 @pytest.mark.parametrize(
     ("form", "good", "bad", "expected"),
     [
         (COUNT, [0, 1, 2**53], [-1, 2**53 + 1, True, False, 1.0, "1", None], WHOLE),
-        (NUMBER, [0, -1, -0.5, 1e300, float("inf")], [True, "1", None, float("nan")], "expected a number"),
-        (AMOUNT, [0, 0.0, 2, 0.5], [-1, -0.5, True, "1", None, float("nan")], "expected a number >= 0"),
+        (NUMBER, [0, -1, -0.5, 1e300, 2**53], [True, "1", None, float("nan"), float("inf")], FINITE),
+        (AMOUNT, [0, 0.0, 2, 0.5, 1e308], [-1, -0.5, True, "1", None, float("nan"), 2**53 + 1], FINITE_AMOUNT),
         (TEXT, ["", "x"], [1, None, True], "expected a text"),
         (FORM["placement_only"], [True, False, None], [0, 1, "true"], TRUTH),
         (FORM["schema"], [1, 2], [0, 3, True, "1", None], "known: 1, 2"),
@@ -42,7 +44,12 @@ WHOLE, TRUTH = "expected a whole number from 0 to 2**53", "expected true or fals
             "known: optimal, optimal-sliced, feasible",
         ),
         (ORDER, [None, [], [1, 0]], ["", 1, True], "expected a list"),
-        (FORM["chip"], [{}, {"b": None, "a": [True]}], [1, "", None, True], "expected an object"),
+        (
+            FORM["chip"],
+            [{"name": ""}, {"name": "x", "b": None, "a": [True]}],
+            [1, "", None, True],
+            "expected an object",
+        ),
         (
             FORM["model"],
             [{"file": "", "sha256": ""}, {"file": "", "sha256": "", "more": 1}],

@@ -19,10 +19,11 @@ from nirbridge.network.nir.from_nir import from_nir
 from nirbridge.passes import Retime
 from nirbridge.quantization import QuantizedNetwork, quantize
 from nirbridge.quantization.storage.codec import quantized_to_dict
-from nirbridge.quantization.storage.file import read_quantized, write_quantized
+from nirbridge.quantization.storage.file import FORMAT, read_quantized, write_quantized
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.simulate import Probe
 from nirbridge.testing import nir_graphs
+from tests import record_files
 from tests.quantization.nets import layer, lif
 
 
@@ -87,13 +88,39 @@ def with_meta(members: dict[str, bytes], **change: Any) -> None:
         (lambda m: with_meta(m, kind="other"), "is not a quantized network"),
         (lambda m: with_meta(m, schema=99), "schema 99"),
         (lambda m: with_meta(m, dt=2.0), "its digest does not match"),
-        (lambda m: m.update({"meta.npy": npy(np.frombuffer(b"[" * 100_000, np.uint8))}), "cannot be read"),
+        (
+            lambda m: m.update({"meta.npy": npy(np.frombuffer(b"[" * 100_000, np.uint8))}),
+            "nested too deeply, at most 64",
+        ),
     ],
 )
 def test_other_files_are_refused(tmp_path: Path, change: Any, message: str) -> None:
     write_quantized(small(), tmp_path / "a.q.npz")
     with pytest.raises(FileError, match=message):
         read_quantized(rewritten(tmp_path / "a.q.npz", change))
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (("weights", 0, "range"), [], "report of 'a', weights: a range without two ends"),
+        (("weights", 0, "range"), [1.0, None], "report of 'a', weights, range: is of another type, expected a list"),
+        (("weights", 0, "bits"), "8", "report of 'a', weights, bits: is of another type, expected a whole number"),
+        (("weights", 0, "error"), 10**16, "weights, error: is of another type, expected a finite number"),
+        (("weights", 0), {}, "report of 'a', weights, source: is missing, expected a text"),
+        (("measured",), {"accuracy": 0.5}, "report of 'a', measured: one of two accuracies, both or none"),
+        (("measured",), {"spikes_changed": "x"}, "measured, spikes_changed: is of another type"),
+    ],
+)
+def test_a_report_that_cannot_be_shown_is_refused(tmp_path: Path, place: Any, value: Any, message: str) -> None:
+    record, arrays = quantized_to_dict(small())
+    name = record["report"][0]["population"]
+    path = record_files.written(
+        tmp_path / "a.q.npz", FORMAT, record_files.with_value(record, ("report", 0, *place), value), arrays
+    )
+    with pytest.raises(FileError) as caught:
+        read_quantized(path)
+    assert message.replace("'a'", repr(name)) in str(caught.value)
 
 
 def test_a_file_that_declares_too_much_is_not_read(tmp_path: Path) -> None:
