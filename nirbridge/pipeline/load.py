@@ -239,13 +239,15 @@ def save_network(network: Network, path: str | Path) -> str:
 def network_of_graph(graph: Any, timing: Timing | None = None) -> Network:
     """The network of a graph, with the notes of its import; known faults of exporters are warned of and noted.
 
-    Raises ModelError.
+    Tensors in it (``sinabs.nir.to_nir`` leaves them there) are read as arrays of the same values. Raises ModelError.
     """
     from nirbridge.importers.nirfile.faults import diagnose_exporter, fault_sentences
     from nirbridge.network.nir.from_nir import from_nir
     from nirbridge.network.nir.import_notes import with_import_notes
     from nirbridge.network.nir.portability import warn_of_faults
+    from nirbridge.network.nir.tensors import without_tensors
 
+    graph = without_tensors(graph)
     faults = fault_sentences(diagnose_exporter(graph))
     warn_of_faults(faults)
     return with_fault_notes(with_import_notes(from_nir(graph, timing), graph), faults)

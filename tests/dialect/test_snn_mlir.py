@@ -205,6 +205,38 @@ def test_a_fault_is_one_error(old: str, new: str, kind: type[Exception], found: 
         read_snn_mlir(OTHERS.replace(old, new, 1), subject="file 'x'")
 
 
+def _one_value_for_all(outputs: int, inputs: int, layers: int = 1) -> str:
+    """A chain of matrices, each the same value at every place."""
+    weights = "memref<{}x{}xf32>".format
+    lines, head, last = [], [f"%t0 : memref<{inputs}xf32>"], inputs
+    for k in range(layers):
+        lines += [
+            f"%w{k} = memref.get_global @w{k} : {weights(outputs, last)}",
+            f"%s{k} = memref.alloca() : memref<{outputs}xf32>",
+            f"snn.linear ins(%t{k}, %w{k}) out(%s{k}) : memref<{last}xf32>, {weights(outputs, last)} -> memref<{outputs}xf32>",
+            f"snn.li ins(%s{k}) state(%v{k}) out(%t{k + 1}) : memref<{outputs}xf32>, memref<{outputs}xf32>"
+            f" -> memref<{outputs}xf32>",
+        ]
+        head += [f"%v{k} : memref<{outputs}xf32>", f"%t{k + 1} : memref<{outputs}xf32>"]
+        last = outputs
+    sizes = [inputs, *[outputs] * layers]
+    stored = "".join(
+        f"memref.global constant @w{k} : {weights(outputs, sizes[k])} = dense<0.5>\n" for k in range(layers)
+    )
+    return f"module {{ {stored} func.func @snn_forward_step({', '.join(head)}) {{ {' '.join(lines)} return }} }}"
+
+
+def test_elements_that_take_no_text_are_counted_over_the_module() -> None:
+    """A matrix of one value takes memory as soon as it is used: 400 million elements are refused before that."""
+    with pytest.raises(FileError, match=r"an array of shape \(20000, 20000\).*up to 25,000,000 elements are read"):
+        read_snn_mlir(_one_value_for_all(20_000, 20_000))
+    assert len(read_snn_mlir(_one_value_for_all(2000, 2000, 6)).populations) == 6
+    with pytest.raises(FileError, match=r"line 7: an array of shape \(2000, 2000\), with those before 28,000,000 elem"):
+        read_snn_mlir(_one_value_for_all(2000, 2000, 7))
+    with pytest.raises(FileError, match=r"an array of shape \(25000001,\), with those before 25,00"):
+        read_snn_mlir(_one_value_for_all(25_000_001, 1).replace("25000001x1xf32", "2x1xf32"))
+
+
 def test_sums_of_sums_are_bounded() -> None:
     kind, plain = "memref<2xf32>", ", ".join(["affine_map<(d0) -> (d0)>"] * 3)
     sums = [

@@ -73,7 +73,7 @@ class _Parser(PartParser):
         t.expect("constant")
         symbol = t.take("name").text
         t.expect(":")
-        kind = self.real(t.memory())
+        kind = self.real(t.declared())
         t.expect("=")
         literal = t.take("dense").text
         try:
@@ -92,7 +92,7 @@ class _Parser(PartParser):
         while not t.accept(")"):
             argument = self.new(t.take("name").text, arguments)
             t.expect(":")
-            arguments[argument] = self.real(t.memory())
+            arguments[argument] = self.real(t.declared())
             if t.peek.text != ")":
                 t.expect(",")
         attributes = self.dictionary() if t.accept("attributes") else {}
@@ -141,7 +141,7 @@ class _Parser(PartParser):
             if t.accept("output_shape"):
                 self.value()
         t.expect(":")
-        types = [self.real(t.memory())]
+        types = [self.real(t.declared() if name in ALLOCATIONS else t.memory())]
         if name in RESHAPES:
             t.expect("into")
             types.append(self.real(t.memory()))

@@ -29,7 +29,8 @@ _TOKEN = re.compile(
 _MEMREF = re.compile(r"memref<((?:[1-9]\d{0,11}x)*)([a-z]\w*)>", re.ASCII)
 _LONGEST_NUMBER = 400
 AXES_MAX = 8
-ELEMENTS_MAX = 2**31
+ELEMENTS_MAX = 25_000_000
+"""Elements that all arrays of a module declare: a constant of one value takes no text, but memory where it is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ class Tokens:
     def __init__(self, text: str, subject: str) -> None:
         self.text, self.subject = text, subject
         self.next = 0
+        self.elements = 0
         self.tokens: list[Token] = []
         start, line = 0, 1
         while start < len(text):
@@ -112,9 +114,16 @@ class Tokens:
         shape = tuple(int(n) for n in match[1].split("x")[:-1])
         if len(shape) > AXES_MAX:
             self.fail(f"an array of {len(shape)} axes", f"up to {AXES_MAX} are read")
-        if math.prod(shape) > ELEMENTS_MAX:
-            self.fail(f"an array of shape {shape}", f"up to {ELEMENTS_MAX:,} elements are read")
         return Memory(shape, match[2])
+
+    def declared(self) -> Memory:
+        """The type of an array that begins here; its elements count."""
+        memory = self.memory()
+        self.elements += math.prod(memory.shape)
+        if self.elements > ELEMENTS_MAX:
+            found = f"an array of shape {memory.shape}, with those before {self.elements:,} elements"
+            self.fail(found, f"up to {ELEMENTS_MAX:,} elements are read")
+        return memory
 
     def number(self) -> float:
         """A decimal number."""

@@ -162,7 +162,7 @@ def read_offset_if(p: Parameters) -> ImportedNeuron:
 def read_lif(p: Parameters) -> ImportedNeuron:
     """LIFNode, SimpleLIFNode, ParametricLIFNode, with or without ``decay_input``."""
     module = p.module
-    share = as_float64(module.w.sigmoid()) if hasattr(module, "w") else np.asarray(1.0 / module.tau)
+    share = p.fitted("w", module.w.sigmoid()) if hasattr(module, "w") else np.asarray(1.0 / module.tau)
     rest = 0.0 if module.v_reset is None else float(module.v_reset)
     gain = share if module.decay_input else np.float64(1)
     return ImportedNeuron(_firing(p, neuron("LIF", a_mem=1.0 - share, g_mem=gain, bias=share * rest, compare=">=")))

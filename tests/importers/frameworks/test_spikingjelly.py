@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import nirbridge as nb
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError
 from nirbridge.importers.frameworks import spikingjelly as reader
@@ -199,3 +201,21 @@ def test_containers_are_read_around_one_neuron_and_with_a_sum_only() -> None:
     assert "it holds a Linear" in refusal_of(held)
     product = layer.ElementWiseRecurrentContainer(nodes.IFNode(), lambda y, x: y * x)
     assert "is not the sum" in refusal_of(product)
+
+
+@pytest.mark.parametrize("shape", [(3, 1, 1), (1, 3, 1, 1), (1, 1, 1)])
+def test_a_plif_may_have_a_decay_for_each_channel(shape: tuple[int, ...]) -> None:
+    node = nodes.ParametricLIFNode(v_reset=0.1)
+    node.w = torch.nn.Parameter(torch.linspace(-1, 1, math.prod(shape)).reshape(shape))
+    module = torch.nn.Sequential(layer.Conv2d(2, 3, 3, padding=1), node)
+    network = nb.load(module, sample=torch.rand(1, 2, 5, 5), dt=1e-3)
+    expected = 1.0 - np.broadcast_to(node.w.sigmoid().detach().double().numpy().reshape(-1, 1, 1), (3, 5, 5))
+    assert np.array_equal(np.broadcast_to(network.populations[0].neuron.a_mem, (3, 5, 5)), expected)
+
+
+def test_decays_of_another_shape_than_the_neurons_are_refused() -> None:
+    node = nodes.ParametricLIFNode()
+    node.w = torch.nn.Parameter(torch.zeros(2, 3, 5, 5))
+    module = torch.nn.Sequential(layer.Conv2d(2, 3, 3, padding=1), node)
+    with pytest.raises(ModelError, match=r"w has shape \(2, 3, 5, 5\), its neurons have shape \(3, 5, 5\)"):
+        nb.load(module, sample=torch.rand(2, 2, 5, 5), dt=1e-3)
