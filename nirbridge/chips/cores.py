@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
+from itertools import product
 
 from nirbridge.chips.check import dead_core_problems
 from nirbridge.chips.model import Chip, CoreId
@@ -36,9 +37,10 @@ def cores_of(chip: Chip, chips: int = 1) -> tuple[CoreId, ...]:
     if not 1 <= chips <= chip.mesh.chips_max:
         limit = f"a board of {chip.name} has 1 to {chip.mesh.chips_max:,}"
         raise ChipError(Diagnostic("number of chips", f"{chips:,}", limit))
-    dead = set(chip.dead_cores)
-    cores = (core_at(chip, index, c) for c in range(chips) for index in range(chip.mesh.cores))
-    return tuple(core for core in cores if core not in dead)
+    dead, mesh = set(chip.dead_cores), chip.mesh
+    places = product(range(chips), range(mesh.height_tiles), range(mesh.width_tiles), range(mesh.cores_per_tile))
+    cores = (CoreId(c, x, y, core) for c, y, x, core in places)
+    return tuple(core for core in cores if core not in dead) if dead else tuple(cores)
 
 
 def without_cores(chip: Chip, cores: Iterable[CoreId | int]) -> Chip:

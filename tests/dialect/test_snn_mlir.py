@@ -213,7 +213,8 @@ def _one_value_for_all(outputs: int, inputs: int, layers: int = 1) -> str:
         lines += [
             f"%w{k} = memref.get_global @w{k} : {weights(outputs, last)}",
             f"%s{k} = memref.alloca() : memref<{outputs}xf32>",
-            f"snn.linear ins(%t{k}, %w{k}) out(%s{k}) : memref<{last}xf32>, {weights(outputs, last)} -> memref<{outputs}xf32>",
+            f"snn.linear ins(%t{k}, %w{k}) out(%s{k}) : memref<{last}xf32>, {weights(outputs, last)}"
+            f" -> memref<{outputs}xf32>",
             f"snn.li ins(%s{k}) state(%v{k}) out(%t{k + 1}) : memref<{outputs}xf32>, memref<{outputs}xf32>"
             f" -> memref<{outputs}xf32>",
         ]

@@ -162,7 +162,8 @@ def _mapped(retimed: RetimedNetwork, case: Case, options: MapOptions) -> MappedN
     partition = partitions(ready, case.chip, options, retimed.reference)[0]
     drawn = np.random.default_rng(case.seed).permutation(case.chip.mesh.cores)[: len(partition.blocks)]
     cores = tuple(core_at(case.chip, int(k), 0) for k in drawn)
-    mapped = replace(place_partition(ready.network, case.chip, partition, options, cores), latency=ready.latency)
+    placed = place_partition(ready.network, case.chip, partition, options, cores, ready.stored)
+    mapped = replace(placed, latency=ready.latency)
     check.check_mapping(mapped)
     return mapped
 

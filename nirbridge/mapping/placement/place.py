@@ -8,6 +8,7 @@ and an effort always give the same placement.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -55,6 +56,8 @@ BLOCKS_LEAST = 50
 """Smaller partitions get the work of this many blocks: it is cheap, and small boards have local minima too."""
 EXACT_STARTS_MAX = 1_000_000
 """Above this many entries of nets, starts are weighed by pairwise pulls, and only the best of them exactly."""
+FULL_CHIP_MAX = 2**14
+"""Cores that the search uses of a chip that has more of them, and more than four to a block."""
 LONG_STEP, STEPS_LEAST = 1_000_000, 8
 """Where an exact step looks at more entries than this, and the work would end after fewer steps, none is made."""
 HOT_ENTRIES_PER_BLOCK = 20_000
@@ -198,12 +201,22 @@ def _starts(board: PlacementBoard, pull: PairwisePulls) -> Iterable[PlacementBoa
 def _near(usable: Sequence[CoreId], blocks: int, pins: Mapping[int, CoreId]) -> tuple[CoreId, ...]:
     """The cores that the search uses: the first ones, four to a block, and all of the first chip and of pinned ones.
 
-    A board may have a hundred times more cores than a model needs; those far from everything never pay.
+    A board may have a hundred times more cores than a model needs; those far from everything never pay. Of a chip of
+    more than ``FULL_CHIP_MAX`` cores only those in a square at its corner, and around each pinned core.
     """
     taken = set(pins.values())
     full_chips = {usable[0].chip, *(core.chip for core in taken)}
     free = [core for core in usable if core not in taken]
-    return tuple(core for i, core in enumerate(free) if i < 4 * blocks or core.chip in full_chips)
+    if len(free) <= max(FULL_CHIP_MAX, 4 * blocks):
+        return tuple(core for i, core in enumerate(free) if i < 4 * blocks or core.chip in full_chips)
+    per_tile = 1 + max(core.core for core in free)
+    side = math.isqrt(max(FULL_CHIP_MAX, 4 * blocks) // per_tile) + 1
+    corners = [(chip, 0, 0) for chip in full_chips] + [(c.chip, c.x - side // 2, c.y - side // 2) for c in taken]
+
+    near = set(free[: 4 * blocks])
+    for c, left, top in corners:
+        near.update(core for core in free if core.chip == c and 0 <= core.x - left < side and 0 <= core.y - top < side)
+    return tuple(core for core in free if core in near)
 
 
 def _check(
@@ -230,7 +243,7 @@ def _too_many(blocks: int, cores: int, chip: Chip, chips: int) -> Diagnostic:
 def _pin_problems(
     blocks: int, usable: Sequence[CoreId], chip: Chip, chips: int, pins: Mapping[int, CoreId]
 ) -> Iterable[Diagnostic]:
-    existing, dead, first = set(usable), set(chip.dead_cores), {}
+    existing, dead, first = set(usable if pins else ()), set(chip.dead_cores), {}
     for block in sorted(pins):
         core = pins[block]
         subject = f"pin of block {block} to core {tuple(core)}"
