@@ -143,7 +143,7 @@ class TensorIdentities:
     """Values of tensors by identity, as long as each tensor lives."""
 
     def __init__(self) -> None:
-        self.known: dict[int, tuple["weakref.ref[Any]", Any, int | None]] = {}
+        self.known: dict[int, tuple[weakref.ref[Any], Any, int | None]] = {}
 
     def set(self, tensor: Any, value: Any) -> None:
         """From now on ``value`` is known of ``tensor``."""
