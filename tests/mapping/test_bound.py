@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from nirbridge.mapping.bounds.traffic_bound import traffic_lower_bound
 from nirbridge.partitioner.cost.axons import HOST
+from tests.cases import cases
 from tests.mapping.tables import Group, chip, cores_in_rows, group_lists, hops_by_hand, table
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=cases(30, 80), deadline=None)
 @given(st.data())
 def test_no_placement_is_below_the_bound(data) -> None:
     on = data.draw(st.sampled_from([chip(3, 2), chip(2, 2, 2), chip(5, 1), chip(2, 1, 4), chip(1, 3, 2)]))
@@ -21,7 +22,7 @@ def test_no_placement_is_below_the_bound(data) -> None:
     assert traffic_lower_bound(table(groups), blocks, on) <= best
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=cases(20, 40), deadline=None)
 @given(st.data())
 def test_more_chips_never_raise_the_bound(data) -> None:
     on, blocks = chip(2, 2, 2), 8

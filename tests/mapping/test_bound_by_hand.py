@@ -17,6 +17,7 @@ from nirbridge.mapping.bounds.tile_bound import tile_bound
 from nirbridge.mapping.bounds.traffic_bound import ROUNDED_DOWN, SHARES, traffic_lower_bound
 from nirbridge.mapping.traffic import gather, pairwise_pulls, traffic
 from nirbridge.partitioner.cost.axons import HOST
+from tests.cases import cases
 from tests.mapping.tables import Group, chip, group_lists, table
 
 Net = tuple[int, tuple[int, ...], float]
@@ -94,7 +95,7 @@ def bound_by_hand(groups: Sequence[Group], on: Chip, chips: int) -> float:
     return max(found) * (1 - 1e-12)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(50, 150), deadline=None)
 @given(st.data())
 def test_the_bound_is_the_best_of_the_facts(data: st.DataObject) -> None:
     shapes = [(3, 2, 1), (2, 2, 2), (5, 1, 2), (1, 4, 3), (4, 3, 4), (2, 3, 1)]
@@ -121,7 +122,7 @@ def test_how_pairs_are_shared_and_what_is_lost_to_rounding() -> None:
 # -- nets and pulls -----------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(20, 60), deadline=None)
 @given(st.data())
 def test_nets_and_the_pulls_that_stand_for_them(data: st.DataObject) -> None:
     blocks = data.draw(st.integers(1, 6))

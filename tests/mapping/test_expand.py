@@ -12,6 +12,7 @@ from nirbridge.network.apply import matrix
 from nirbridge.network.model import Network
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
 from nirbridge.testing import networks
+from tests.cases import cases
 from tests.mapping.hand_made import paths
 
 
@@ -60,7 +61,7 @@ def operators(draw: st.DrawFn, shape: tuple[int, ...] | None = None) -> Operator
 
 
 @given(operators())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=cases(40, 120), deadline=None)
 def test_every_synapse_and_its_sharing(operator: Operator) -> None:
     expected = paths(operator)
     n_out = int(np.prod(operator.output_shape))
@@ -98,7 +99,7 @@ def test_nothing_reaches_a_dense_part_behind_an_empty_one() -> None:
 
 
 @given(networks())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=cases(20, 40), deadline=None)
 def test_structure_of_the_operators_matrix(network: Network) -> None:
     for projection in network.projections:
         expected = matrix(projection.operator).tocoo()

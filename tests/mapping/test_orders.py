@@ -37,6 +37,7 @@ from nirbridge.quantization.quantize import quantize
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.mapped.simulate import simulate_mapped
 from nirbridge.testing import chips, networks
+from tests.cases import cases
 from tests.mapping.hand_made import chip_with, dense_net, made
 from tests.simulators.mapped.test_mapped import ALL, assert_same, at_rest, small_chip, spikes
 
@@ -64,7 +65,7 @@ def saved(mapped: MappedNetwork) -> MapRecord:
 
 
 @given(networks(), st.sampled_from([1, 3, 10]), st.integers(0, 2**16))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=cases(20, 40), deadline=None)
 def test_maps_in_any_order_run_as_the_integers_do(network: Network, neurons: int, seed: int) -> None:
     chip = small_chip(neurons)
     most, graded = chip.core.delay_steps, chip.neuron.graded_spikes
@@ -105,7 +106,7 @@ def assert_cores_agree(mapped: MappedNetwork, record: MapRecord, quantized: Quan
             assert owner[neuron] == block
 
 
-@settings(max_examples=50, suppress_health_check=HEALTH, deadline=None)
+@settings(max_examples=cases(20, 50), suppress_health_check=HEALTH, deadline=None)
 @given(networks(max_populations=3), chips(), st.integers(0, 2**16))
 def test_maps_in_any_order_are_legal(network: Network, chip: Chip, seed: int) -> None:
     """Limits are those of the neurons that the checker finds in the model, not of the ordered network."""
@@ -116,7 +117,7 @@ def test_maps_in_any_order_are_legal(network: Network, chip: Chip, seed: int) ->
     assert not list(check.diagnose_mapping(mapped, placement_only=True))
 
 
-@settings(max_examples=60, suppress_health_check=HEALTH, deadline=None)
+@settings(max_examples=cases(20, 60), suppress_health_check=HEALTH, deadline=None)
 @given(networks(max_populations=3), st.integers(0, 2**16))
 def test_an_ordered_network_is_the_network_with_its_neurons_moved(network: Network, seed: int) -> None:
     orders = drawn_orders(network, seed)

@@ -9,6 +9,7 @@ from nirbridge.chips.model import CoreId
 from nirbridge.mapping.mesh import route_hops
 from nirbridge.mapping.route import DIRECTIONS, link_loads, routes, tree_hops
 from nirbridge.partitioner.cost.axons import HOST
+from tests.cases import cases
 from tests.mapping.tables import (
     at,
     chip,
@@ -30,7 +31,7 @@ def placed(draw: st.DrawFn) -> tuple:
     return on, chips, tuple(order[:blocks]), draw(group_lists(blocks))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(50, 150), deadline=None)
 @given(placed())
 def test_hops_and_loads_are_those_of_the_union_of_walked_paths(case) -> None:
     on, chips, cores, groups = case
@@ -44,7 +45,7 @@ def test_hops_and_loads_are_those_of_the_union_of_walked_paths(case) -> None:
     np.testing.assert_array_equal(loads, expected)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=cases(35, 100), deadline=None)
 @given(placed())
 def test_unicast_hops_are_the_lengths_of_the_paths(case) -> None:
     on, _, cores, groups = case

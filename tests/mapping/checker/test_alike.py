@@ -18,6 +18,7 @@ from nirbridge.mapping.checker.recount import RecountedUse, lay_out, recount
 from nirbridge.mapping.storage.record import BlockRecord, SliceRecord
 from nirbridge.network.model import Network, Population, Port, Projection
 from nirbridge.network.operators import Chain, Conv, Identity, Operator, Scale, SumPool
+from tests.cases import cases
 from tests.mapping.hand_made import chip_with, network_of, population
 
 Box = tuple[tuple[int, int], ...]
@@ -224,7 +225,7 @@ def tiles(rng: np.random.Generator, p: Population) -> list[SliceRecord]:
     return found[: len(found) - int(rng.random() < 0.1)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(20, 60), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([FREE, SHARED, replace(SHARED, run_free=False, index_bits=6)]))
 def test_classes_count_as_every_block_on_its_own(seed: int, fmt: SynapseFormat) -> None:
     rng = np.random.default_rng(seed)

@@ -27,6 +27,7 @@ from nirbridge.network.model import Network, Port, Projection
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Reshape, Scale, Sparse, SumPool
 from nirbridge.partitioner.model import Slice
 from nirbridge.testing import networks
+from tests.cases import cases
 from tests.mapping.hand_made import chip_with, conv_net, dense_net, made, network_of, population
 
 SHA = "ab" * 32
@@ -398,7 +399,7 @@ def cuts(draw: st.DrawFn, network: Network) -> list[list[Slice]]:
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(20, 60), deadline=None)
 def test_counts_equal_brute_force(data: st.DataObject) -> None:
     """The checker's counts are exactly those of loops over single synapses: it accepts them, and not one less."""
     network = data.draw(small_nets())
@@ -420,7 +421,7 @@ def test_counts_equal_brute_force(data: st.DataObject) -> None:
 
 
 @given(networks())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=cases(12, 25), deadline=None)
 def test_any_network_on_one_core(network: Network) -> None:
     limits = {"neurons": 10**6, "decay_profiles": 10**6, "threshold_profiles": 10**6, "delay_steps": 2**16}
     chip = chip_with(core=limits | {"input_axons": 10**6, "output_axons": 10**6}, synapses={"words": 10**9})

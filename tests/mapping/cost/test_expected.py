@@ -12,6 +12,7 @@ from nirbridge.chips import read_chip
 from nirbridge.chips.model import CoreId, EnergyFigures, TimeFigures
 from nirbridge.mapping.cost import costs, missing_figures
 from nirbridge.partitioner.cost.axons import HOST
+from tests.cases import cases
 from tests.mapping.tables import (
     at,
     chip,
@@ -27,7 +28,7 @@ ENERGY = EnergyFigures(1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6)
 TIME = TimeFigures(1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 2e5, 1e7)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=cases(30, 80), deadline=None)
 @given(st.data())
 def test_traffic_against_walked_paths(data) -> None:
     on, chips, blocks = chip(3, 2, 2), 2, data.draw(st.integers(1, 6))
@@ -43,7 +44,7 @@ def test_traffic_against_walked_paths(data) -> None:
     assert found.traffic_lower_bound <= found.multicast_hops_per_step + 1e-9
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(20, 60), deadline=None)
 @given(st.data())
 def test_energy_event_by_event(data) -> None:
     """Every spike of every group sent, one message per destination core, each event paid when it happens."""
@@ -66,7 +67,7 @@ def test_energy_event_by_event(data) -> None:
     assert dict(found.time_breakdown_s) == {}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(20, 60), deadline=None)
 @given(st.data())
 def test_time_is_the_busiest_core_then_the_busiest_link_then_the_barrier(data) -> None:
     on, blocks = chip(3, 2, 2, time=TIME), data.draw(st.integers(1, 6))
@@ -139,7 +140,7 @@ def test_one_step_of_two_cores_of_loihi1_by_hand() -> None:
     assert math.isclose(found.mean_link_load_spikes_per_step, 1.0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(20, 60), deadline=None)
 @given(st.data())
 def test_overlapped_time_is_that_of_work_spread_evenly(data) -> None:
     """Against the queues of evenly spread work, looked at in many moments; links take no time."""

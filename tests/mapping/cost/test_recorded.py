@@ -21,6 +21,7 @@ from nirbridge.network.operators import Chain, Conv, Dense, Reshape
 from nirbridge.partitioner.model import Slice
 from nirbridge.pipeline.map import map_network
 from nirbridge.pipeline.options import MapOptions
+from tests.cases import cases
 from tests.mapping.cost.event_by_event import Step, sets
 from tests.mapping.hand_made import chip_with, made, network_of, population
 from tests.mapping.placement.test_neuron_moves import recurrent, sparse
@@ -154,7 +155,7 @@ def test_the_whole_is_the_sum_of_its_pieces(monkeypatch: pytest.MonkeyPatch) -> 
     assert np.array_equal(np.concatenate(single), energy)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=cases(20, 40), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.floats(0, 1), st.booleans())
 def test_more_spikes_never_cost_less_and_the_worst_case_bounds_them(seed: int, rate: float, overlap: bool) -> None:
     mapped = _WORST[overlap]

@@ -18,6 +18,7 @@ from nirbridge.mapping.placement.anneal import anneal, block_costs, draw_change,
 from nirbridge.mapping.placement.board import PlacementBoard, Sites
 from nirbridge.mapping.placement.refine import ExactCost, exact_cost, refine
 from nirbridge.mapping.traffic import PairwisePulls, Traffic, pairwise_pulls, traffic
+from tests.cases import cases
 from tests.mapping.tables import chip, cores_in_rows, group_lists, table
 
 
@@ -34,7 +35,7 @@ def positions(draw: st.DrawFn) -> tuple[PlacementBoard, Traffic, PairwisePulls]:
     return starts.in_order(board, order), nets, pairwise_pulls(nets)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(20, 60), deadline=None)
 @given(positions(), st.data())
 def test_costs_brought_up_to_date_are_the_costs_computed_anew(
     made: tuple[PlacementBoard, Traffic, PairwisePulls], data: st.DataObject

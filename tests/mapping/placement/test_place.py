@@ -18,6 +18,7 @@ from nirbridge.mapping.placement.place import EFFORTS, place
 from nirbridge.mapping.placement.refine import exact_cost, propose_moves, refine
 from nirbridge.mapping.traffic import pairwise_pulls, traffic
 from nirbridge.partitioner.cost.axons import HOST
+from tests.cases import cases
 from tests.mapping.tables import chip, cores_in_rows, group_lists, hops_by_hand, objective_by_hand, table
 
 
@@ -32,7 +33,7 @@ def cores_on(board: PlacementBoard, pins: dict[int, CoreId]) -> list[CoreId]:
     return [pins[b] if b in pins else board.sites.cores[s] for b, s in enumerate(board.site)]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=cases(12, 30), deadline=None)
 @given(st.data())
 def test_as_good_as_the_best_of_all_placements(data) -> None:
     on = chip(3, 2) if data.draw(st.booleans()) else chip(2, 2, 2)
@@ -43,7 +44,7 @@ def test_as_good_as_the_best_of_all_placements(data) -> None:
     assert objective_by_hand(groups, found, on) == best
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(20, 60), deadline=None)
 @given(st.data())
 def test_every_weighed_change_is_the_change_it_makes(data) -> None:
     """Both the pairwise and the exact changes against both costs computed anew, host, pins and chips included."""

@@ -28,6 +28,7 @@ from nirbridge.partitioner.cost.usage import resource_use
 from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.search.methods import is_within
 from nirbridge.pipeline import MapOptions, map_network
+from tests.cases import cases
 from tests.mapping.placement.test_neuron_moves import mesh, recurrent
 from tests.partitioner.cases import LOIHI
 from tests.partitioner.nets import network_of
@@ -117,7 +118,7 @@ def test_sums_kept_are_those_of_a_fresh_board_and_of_the_checker(which: int) -> 
         assert on_board[boards.WORDS] >= used["synapse_words"] or sizes.chip.synapses.words is None
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=cases(12, 25), deadline=None)
 @given(st.integers(0, 999), st.integers(0, len(CHIPS) - 1), st.booleans())
 def test_every_accepted_state_is_legal(seed: int, which: int, new_cores: bool) -> None:
     sizes, blocks = cut(recurrent(seed), CHIPS[which], seed)

@@ -21,6 +21,7 @@ from nirbridge.mapping.placement.refine import exact_cost
 from nirbridge.mapping.placement.tree_moves import NO_TREES, TreeBudget, annealed_trees, runs_and_steps, tree_board
 from nirbridge.mapping.traffic import Traffic, traffic
 from nirbridge.pipeline import MapOptions, map_network
+from tests.cases import cases
 from tests.mapping.known_searches import groups
 from tests.mapping.tables import chip, cores_in_rows, group_lists, table
 from tests.partitioner.cases import LOIHI
@@ -50,7 +51,7 @@ def as_board(start: PlacementBoard, trees: Any) -> PlacementBoard:
     return board
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(20, 60), deadline=None)
 @given(positions(), st.integers(1, 2**63 - 1), st.lists(st.booleans(), min_size=1, max_size=12))
 def test_links_and_loads_brought_up_to_date_are_those_of_the_trees(
     made: tuple[PlacementBoard, Traffic], seed: int, taken: list[bool]
@@ -78,7 +79,7 @@ def test_links_and_loads_brought_up_to_date_are_those_of_the_trees(
             assert after.hops.tolist() == before.hops.tolist()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(20, 60), deadline=None)
 @given(positions(), st.integers(0, 99))
 def test_the_best_position_costs_what_annealing_says_and_pins_stay(
     made: tuple[PlacementBoard, Traffic], seed: int
@@ -121,7 +122,7 @@ def test_no_placement_is_worse_with_trees_and_most_are_better(monkeypatch: pytes
     assert better >= 6
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(20, 60), deadline=None)
 @given(positions(), st.integers(1, 2**63 - 1))
 def test_the_busiest_link_is_relieved_by_no_more_than_the_trees_on_it(
     made: tuple[PlacementBoard, Traffic], seed: int
