@@ -26,6 +26,7 @@ from nirbridge.quantization import quantize, v_bounds
 from nirbridge.report.verify import verify_document
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.simulate import Probe, simulate
+from tests.cases import cases
 
 SHA = "0" * 64
 QUICK = MapOptions(method="sequential", effort="fast")
@@ -75,7 +76,7 @@ def test_it_is_refused_everywhere_with_the_way_out(kind: str) -> None:
             stage(network, chip)  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", cases(range(5), range(12)))
 def test_the_integers_the_map_and_the_bound_agree(seed: int) -> None:
     """Fixed and mapped are equal in every spike, u and v, and within the bound of the real network that fires early."""
     found = verify_network(mixed(seed), read_chip("loihi2"), steps=40, seed=seed, keep_early_spikes=True)

@@ -29,6 +29,7 @@ from nirbridge.simulators.types import Probe
 from nirbridge.testing import networks
 from nirbridge.testing.examples import example_chips, example_inputs, example_networks
 from nirbridge.testing.faults import fingerprint
+from tests.cases import cases
 from tests.passes.retimed import on_grid
 from tests.pipeline.test_early_spikes import mixed
 from tests.pipeline.test_retimed_maps import driven, loop, short_delays, skip
@@ -60,7 +61,7 @@ def test_the_integers_of_a_map_are_those_of_its_network(case: str) -> None:
 
 
 @given(networks(max_populations=3))
-@settings(max_examples=15)
+@settings(max_examples=cases(8, 15))
 def test_fixed_is_mapped_by_name(network: Network) -> None:
     chip = read_chip("loihi2")
     still = [replace(p, neuron=replace(p.neuron, v_init=freeze(0.0), i_init=freeze(0.0))) for p in network.populations]

@@ -24,8 +24,14 @@ REAL = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(REAL))
-@pytest.mark.parametrize("chip_name", ["loihi1", "loihi2", "crossbar256"])
+@pytest.mark.parametrize(
+    ("name", "chip_name"),
+    [
+        pytest.param(name, chip_name, marks=[pytest.mark.slow] if wanted is None else [])  # relays, and half a minute
+        for name, wanted_of in REAL.items()
+        for chip_name, wanted in wanted_of.items()
+    ],
+)
 def test_published_networks_map_and_pass_the_checker(
     shared_data: Path, tmp_path: Path, name: str, chip_name: str
 ) -> None:

@@ -32,6 +32,7 @@ from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.mapped.simulate import simulate_mapped
 from nirbridge.simulators.simulate import Probe
 from nirbridge.testing import networks
+from tests.cases import cases
 from tests.network.graphs import graph_of, lif, out, port
 from tests.passes.retimed import on_grid
 
@@ -94,7 +95,7 @@ def test_maps_without_skip_paths_are_the_bytes_that_they_were(root: Path, model:
 
 
 @given(networks())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=cases(10, 25), deadline=None)
 def test_a_map_without_the_key_is_the_one_without_retiming(network: Network) -> None:
     chip, quick = read_chip("loihi2"), replace(QUICK, placement_only=True)
     try:
@@ -174,7 +175,7 @@ def test_rates_that_are_given_hold_for_relays_too() -> None:
 
 
 @given(networks())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=cases(10, 25), deadline=None)
 def test_every_map_passes_the_checker_and_runs(network: Network) -> None:
     """The map of the model, made without ever seeing the integers, is what the mapped simulator takes."""
     chip = read_chip("loihi2")
