@@ -13,6 +13,7 @@ from nirbridge.network.model import Network
 from nirbridge.partitioner import Partition, PartitionOptions, partition
 from nirbridge.pipeline import place_partition
 from nirbridge.testing import chips, networks
+from tests.cases import cases
 from tests.partitioner.brute_force import fewest_cores
 
 # shrinking is quick, explaining a failure by running it hundreds of times more is not
@@ -34,7 +35,7 @@ def outcome(network: Network, chip: Chip, method: str) -> Partition | str:
         return str(error)
 
 
-@settings(max_examples=500, suppress_health_check=HEALTH, phases=PHASES)
+@settings(max_examples=cases(120, 500), suppress_health_check=HEALTH, phases=PHASES)
 @given(networks(max_populations=4), chips())
 def test_every_map_is_legal_and_no_method_is_worse_than_the_one_before(network: Network, chip: Chip) -> None:
     found = [cores_or_none(network, chip, method) for method in ("sequential", "packed", "cp-sat")]
@@ -49,7 +50,7 @@ def test_every_map_is_legal_and_no_method_is_worse_than_the_one_before(network: 
             assert not list(check.diagnose_mapping(placed, placement_only=True))  # no chip runs all of these neurons
 
 
-@settings(max_examples=150, suppress_health_check=HEALTH, phases=PHASES)
+@settings(max_examples=cases(50, 150), suppress_health_check=HEALTH, phases=PHASES)
 @given(networks(max_populations=2), chips(words=False))
 def test_refusals_are_real_and_optimal_is_optimal(network: Network, chip: Chip) -> None:
     assume(network.neurons <= 6)

@@ -28,6 +28,7 @@ from nirbridge.partitioner.search.kernels.interleaved import interleaved, is_off
 from nirbridge.partitioner.search.methods import EFFORTS, is_within
 from nirbridge.partitioner.search.slicing import capacity
 from nirbridge.pipeline import place_partition
+from tests.cases import cases
 from tests.partitioner.cases import chip, network, population, random_conv, shared_words, tiles_exactly
 from tests.partitioner.nets import network_of
 
@@ -122,7 +123,7 @@ def test_divisions_of_larger_maps_store_no_fewer_weights(seed: int) -> None:
     assert total >= proved(operator)
 
 
-@settings(max_examples=40)
+@settings(max_examples=cases(20, 40))
 @given(st.integers(0, 2**32 - 1))
 def test_words_of_rows_are_those_of_their_synapses(seed: int) -> None:
     rng = np.random.default_rng(seed)
