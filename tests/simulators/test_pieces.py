@@ -27,6 +27,7 @@ from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.simulate import Probe, Recording, from_chunks, simulate
 from nirbridge.testing import networks
 from nirbridge.verification.drive import time_chunks
+from tests.cases import cases
 from tests.pieces import small_pieces
 from tests.quantization.nets import layer, lif
 
@@ -75,7 +76,7 @@ def test_a_run_in_pieces_is_the_run(
 
 
 @given(networks(max_populations=3), st.integers(2, 9), st.integers(1, 4), st.integers(1, 8), st.integers(0, 99))
-@settings(max_examples=25)
+@settings(max_examples=cases(12, 25))
 def test_two_runs_one_after_the_other_record_what_one_does(
     network: Network, steps: int, every: int, first: int, seed: int
 ) -> None:
@@ -165,7 +166,7 @@ def test_counts_of_many_spikes_do_not_run_over(steps: int) -> None:
 
 
 @given(st.integers(1, 9), st.integers(0, 99))
-@settings(max_examples=25)
+@settings(max_examples=cases(12, 25))
 def test_distances_in_pieces_are_the_distances(steps: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     a, b = (rng.integers(0, 3, (steps, 2, 2)) * (rng.random((steps, 2, 2)) < 0.5) for _ in range(2))

@@ -21,6 +21,7 @@ from nirbridge.simulators.simulate import Probe, Recording, simulate
 from nirbridge.testing import networks
 from nirbridge.verification.bounds import LayerBound, layer_bounds
 from nirbridge.verification.verify import all_probes
+from tests.cases import cases
 from tests.quantization.nets import layer, lif
 from tests.simulators.mapped.test_mapped import at_rest, skip_network, spikes
 
@@ -53,7 +54,7 @@ def cut(recording: Recording, steps: int) -> Recording:
 
 
 @given(networks(), SEEDS, st.sampled_from([8, 6, 3]), st.sampled_from([None, 2]))
-@settings(max_examples=120)
+@settings(max_examples=cases(40, 120))
 def test_membranes_stay_within_the_bound_until_a_spike_differs(
     network: Network, seed: int, bits: int, batch: int | None
 ) -> None:

@@ -14,6 +14,7 @@ from nirbridge.comparison.alignment import estimate_latency
 from nirbridge.comparison.compare import compare
 from nirbridge.report.compare import comparison_verdict
 from nirbridge.simulators.types import Recording
+from tests.cases import cases
 
 
 def by_hand(a: np.ndarray, b: np.ndarray, *, by_values: bool, around: int, most: int) -> int:
@@ -31,7 +32,7 @@ def by_hand(a: np.ndarray, b: np.ndarray, *, by_values: bool, around: int, most:
     return chosen
 
 
-@settings(max_examples=150)
+@settings(max_examples=cases(50, 150))
 @given(st.integers(0, 9999), st.integers(1, 8), st.integers(1, 8), st.integers(-3, 3), st.integers(0, 5), st.booleans())
 def test_the_best_of_all_latencies(seed: int, first: int, second: int, around: int, most: int, by_values: bool) -> None:
     rng = np.random.default_rng(seed)

@@ -18,6 +18,7 @@ from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, 
 from nirbridge.simulators import backends as plan
 from nirbridge.simulators.simulate import Probe, prepare_simulator, simulate
 from nirbridge.testing import networks
+from tests.cases import cases
 
 
 def recurrent() -> Network:
@@ -76,7 +77,7 @@ def test_without_numba_the_nets_of_the_speed_suite_give_the_same_bits(
         assert np.array_equal(quick.state.arrays[key], values), key
 
 
-@settings(max_examples=40)
+@settings(max_examples=cases(20, 40))
 @given(networks(), st.integers(0, 2**32 - 1), st.sampled_from(["float32", "float64"]), st.booleans())
 def test_numpy_alone_gives_the_bits_of_the_reference(network: Network, seed: int, dtype: str, graded: bool) -> None:
     rng = np.random.default_rng(seed)

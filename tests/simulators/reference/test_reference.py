@@ -19,6 +19,7 @@ from nirbridge.passes.relay_pools import RelayPools
 from nirbridge.pipeline import load_network
 from nirbridge.simulators.simulate import Probe, simulate
 from nirbridge.testing import networks
+from tests.cases import cases
 from tests.simulators.reference.oracle import Slow
 
 TIMING = Timing(1e-3, "euler", "to-value", ">", "per-second")
@@ -114,7 +115,7 @@ def test_blas_would_fail_the_order_test() -> None:
     assert (x @ weight.T != slow).mean() > 0.05
 
 
-@settings(max_examples=60)
+@settings(max_examples=cases(20, 60))
 @given(networks(), st.integers(0, 2**32 - 1), st.sampled_from(["float32", "float64"]), st.booleans())
 def test_random_networks_agree_with_the_slow_one_bit_for_bit(
     network: Network, seed: int, dtype: str, graded: bool
@@ -123,7 +124,7 @@ def test_random_networks_agree_with_the_slow_one_bit_for_bit(
     assert_same_bits(network, spikes(rng, network, 8, graded=graded), dtype)
 
 
-@settings(max_examples=50)
+@settings(max_examples=cases(20, 50))
 @given(
     networks(),
     st.integers(0, 2**32 - 1),
@@ -154,7 +155,7 @@ def test_a_cut_run_is_the_whole_run(network: Network, seed: int, pieces: list[in
         assert values.tobytes() == state.arrays[key].tobytes(), key
 
 
-@settings(max_examples=25)
+@settings(max_examples=cases(12, 25))
 @given(networks(), st.integers(0, 2**32 - 1))
 def test_a_batch_is_its_samples(network: Network, seed: int) -> None:
     rng = np.random.default_rng(seed)
