@@ -13,13 +13,14 @@ from nirbridge.errors import ModelError
 from nirbridge.network import Network, Projection, check_network, diagnose_network, from_nir, is_valid_network, neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Scale, Sparse, SumPool
 from nirbridge.testing import networks
+from tests.cases import cases
 from tests.network.graphs import chain, lif, out, port
 
 NETWORK = from_nir(chain(port(2), nir.Affine(np.eye(2), np.ones(2)), lif(2), lif(2), out(2)))
 
 
 @given(networks())
-@settings(max_examples=50)
+@settings(max_examples=cases(20, 50))
 def test_random_networks_are_valid(network: Network) -> None:
     assert list(diagnose_network(network)) == []
     assert is_valid_network(network)

@@ -12,6 +12,7 @@ from nirbridge.errors import ModelError
 from nirbridge.network import apply, matrix
 from nirbridge.network.compose import compose
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
+from tests.cases import cases
 
 RNG = np.random.default_rng(7)
 
@@ -126,7 +127,7 @@ def chains(draw: st.DrawFn) -> tuple[Operator, ...]:
 
 
 @given(chains())
-@settings(max_examples=60)
+@settings(max_examples=cases(20, 60))
 def test_composing_keeps_the_function(parts: tuple[Operator, ...]) -> None:
     composed, names = compose(parts, [str(k) for k in range(len(parts))], parts[0].input_shape)
     x = RNG.integers(-2, 3, size=parts[0].input_shape).astype(float)

@@ -16,6 +16,7 @@ from nirbridge.network.operators import Chain, Conv, Dense, Sparse, SumPool
 from nirbridge.passes import EliminateDead, RelayPools, RelayProjection, ReplicateSource
 from nirbridge.simulators.simulate import Probe, simulate
 from nirbridge.testing import networks
+from tests.cases import cases
 from tests.network.graphs import chain, graph_of, lif, out, port, run
 from tests.partitioner.nets import network_of
 
@@ -23,7 +24,7 @@ from tests.partitioner.nets import network_of
 
 
 @given(networks())
-@settings(max_examples=60)
+@settings(max_examples=cases(20, 60))
 def test_dropping_dead_parts_changes_no_output(network: Network) -> None:
     left = EliminateDead()(network)
     check_network(left)
@@ -185,7 +186,7 @@ def test_there_must_be_something_to_split() -> None:
 
 
 @given(networks(), st.data())
-@settings(max_examples=80)
+@settings(max_examples=cases(30, 80))
 def test_a_split_source_changes_no_bit(network: Network, data: st.DataObject) -> None:
     sizes = {p.name: p.size for p in network.populations}
     wide = [p for p in network.projections if p.source in sizes and sizes.get(p.target, 1) > 1]

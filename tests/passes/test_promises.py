@@ -21,6 +21,7 @@ from nirbridge.passes.text import format_passes
 from nirbridge.pipeline.passes import parse_passes
 from nirbridge.simulators.simulate import simulate
 from nirbridge.testing import networks
+from tests.cases import cases
 from tests.passes.retimed import on_grid
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,7 +49,7 @@ def rewritten(rewrite: Pass, network: Network) -> Network:
 
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=cases(20, 40), deadline=None)
 def test_every_pass_keeps_its_promise(name: str, data: Any) -> None:
     seed = data.draw(st.integers(0, 2**16))
     network = on_grid(data.draw(networks()), seed)

@@ -23,6 +23,7 @@ from nirbridge.passes.retiming.latencies import LatencyArc, all_loops, cheapest_
 from nirbridge.passes.retiming.retime import without_hops
 from nirbridge.simulators.simulate import simulate
 from nirbridge.testing import networks
+from tests.cases import cases
 from tests.network.graphs import graph_of, lif, out, port
 from tests.passes.retimed import both_runs, differing, fired_early, on_grid, shortest_hops
 
@@ -57,7 +58,7 @@ def problems(draw: st.DrawFn) -> tuple[list[str], list[LatencyArc], frozenset[st
 
 
 @given(problems())
-@settings(max_examples=150)
+@settings(max_examples=cases(50, 150))
 def test_latencies_are_the_best_of_all(problem: tuple[list[str], list[LatencyArc], frozenset[str]]) -> None:
     names, arcs, free = problem
     every = list(solutions(names, arcs, 5))
@@ -94,7 +95,7 @@ def test_every_loop_is_named_in_the_order_of_its_arcs() -> None:
 
 
 @given(networks(), st.sampled_from([None, 0, 1, 2, 5]), st.integers(0, 2**16))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=cases(40, 120), deadline=None)
 def test_a_retimed_network_does_the_same_later(network: Network, most: int | None, seed: int) -> None:
     network = on_grid(network, seed)
     retimed = retimed_or_refused(network, most)
@@ -152,7 +153,7 @@ def without_outputs(network: Network) -> list[Any]:
 
 
 @given(networks())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(20, 60), deadline=None)
 def test_without_hops_the_order_is_causal_already(network: Network) -> None:
     try:
         retimed = Retime().retimed(network)

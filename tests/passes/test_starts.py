@@ -18,6 +18,7 @@ from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Dense, Identity, Reshape
 from nirbridge.passes import Retime
 from nirbridge.passes.retiming.initial_states import LARGEST_START, initial_state_before, is_quiet
+from tests.cases import cases
 from tests.passes.retimed import both_runs, differing, fired_early
 
 TIMING = Timing(1.0, "euler", "to-value", ">", "per-second")
@@ -61,7 +62,7 @@ def one(n: Neuron, drive: Any, v: float, i: float, k: int) -> tuple[float, float
     return v, i, v > field(n, "theta", k) if n.compare == ">" else v >= field(n, "theta", k)
 
 
-@settings(max_examples=100)
+@settings(max_examples=cases(35, 100))
 @given(waiting())
 def test_a_start_leads_to_the_references_start(made: tuple[Population, Any, int, bool]) -> None:
     population, drive, steps, feeds = made
@@ -92,7 +93,7 @@ def backwards(n: Neuron, drive: Any, steps: int, k: int) -> tuple[float, float]:
     return v, i
 
 
-@settings(max_examples=100)
+@settings(max_examples=cases(35, 100))
 @given(waiting())
 def test_a_start_is_found_wherever_there_is_one(made: tuple[Population, Any, int, bool]) -> None:
     population, drive, steps, feeds = made
@@ -113,7 +114,7 @@ def test_a_start_is_found_wherever_there_is_one(made: tuple[Population, Any, int
     assert not quiet or kept is n
 
 
-@settings(max_examples=60)
+@settings(max_examples=cases(20, 60))
 @given(waiting())
 def test_quiet_is_the_same_state_after_a_step(made: tuple[Population, Any, int, bool]) -> None:
     population, drive, _, feeds = made

@@ -20,6 +20,7 @@ from nirbridge.network.nir.shapes import infer_shapes
 from nirbridge.network.nir.windows import window_of
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Reshape, Scale, Sparse, SumPool
 from nirbridge.testing import nir_graphs
+from tests.cases import cases
 from tests.network.graphs import chain, graph_of, lif, out, port, run, snapshot
 
 # -- against a second evaluation of the graph ----------------------------------------------------------------------
@@ -84,7 +85,7 @@ def summed_inputs(flat: FlatGraph, signal: dict[str, Array]) -> dict[str, Array]
 
 
 @given(nir_graphs())
-@settings(max_examples=150)
+@settings(max_examples=cases(50, 150))
 def test_projections_sum_to_what_the_nodes_compute(graph: nir.NIRGraph) -> None:
     before = snapshot(graph)
     network = from_nir(graph)
@@ -103,7 +104,7 @@ def test_projections_sum_to_what_the_nodes_compute(graph: nir.NIRGraph) -> None:
 
 
 @given(nir_graphs())
-@settings(max_examples=50)
+@settings(max_examples=cases(20, 50))
 def test_nothing_of_the_graph_is_kept(graph: nir.NIRGraph) -> None:
     network = from_nir(graph)
     before = [apply(p.operator, np.ones(p.operator.input_shape)) for p in network.projections]

@@ -26,20 +26,21 @@ from nirbridge.network import (
 from nirbridge.network.nir.raise_linear import merged_axes
 from nirbridge.network.operators import Chain, Conv, Dense, Operator, Reshape, Scale, Sparse, SumPool
 from nirbridge.testing import networks, nir_graphs
+from tests.cases import cases
 from tests.network.graphs import chain, graph_of, lif, out, port, snapshot
 
 REAL = ("01_lif/lif_norse.nir", "02_cnn/cnn_sinabs.nir", "03_rnn/braille_noDelay_bias_zero.nir")
 
 
 @given(nir_graphs())
-@settings(max_examples=100)
+@settings(max_examples=cases(35, 100))
 def test_graphs_come_back(graph: nir.NIRGraph) -> None:
     network = from_nir(graph)
     assert network_differences(from_nir(to_nir(network)), network) == ()
 
 
 @given(networks())
-@settings(max_examples=100)
+@settings(max_examples=cases(35, 100))
 def test_networks_come_back_bit_for_bit(network: Network) -> None:
     graph = to_nir(network)
     again = from_nir(graph)
@@ -49,7 +50,7 @@ def test_networks_come_back_bit_for_bit(network: Network) -> None:
 
 
 @given(networks())
-@settings(max_examples=40)
+@settings(max_examples=cases(20, 40))
 def test_plain_parameters_are_full_finite_vectors(network: Network) -> None:
     graph = to_nir(network)
     for population in network.populations:

@@ -28,6 +28,7 @@ from nirbridge.network.storage.file import (
     write_network,
 )
 from nirbridge.testing import networks
+from tests.cases import cases
 from tests.network.storage.nets import reservoir, small
 from tests.quantization.nets import layer, lif
 from tests.record_files import npy, written
@@ -60,7 +61,7 @@ def round_trip(network: Network, path: Path) -> Network:
     return back
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=cases(20, 60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(networks())
 def test_what_was_saved_comes_back(tmp_path: Path, network: Network) -> None:
     round_trip(network, tmp_path / "a.net.npz")
