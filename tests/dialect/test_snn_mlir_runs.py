@@ -19,6 +19,7 @@ from nirbridge.dialect.snn_mlir.held import held_form
 from nirbridge.dialect.snn_mlir.read import read_snn_mlir
 from nirbridge.dialect.snn_mlir.write import snn_mlir_text
 from nirbridge.network.equality import network_differences
+from tests.cases import cases
 from tests.dialect.snn_mlir_networks import OTHERS, held_network
 from tests.tools import needs
 
@@ -53,7 +54,7 @@ def test_its_program_accepts_the_text_and_prints_the_same_network() -> None:
             assert network_differences(read_snn_mlir(piped(command, text)), held_form(network, dtype)) == (), seed
 
 
-@pytest.mark.parametrize("model", [*range(12), "digits_mlp", "digits_cnn"])
+@pytest.mark.parametrize("model", [*cases(range(4), range(12)), "digits_mlp", "digits_cnn"])
 def test_what_it_lowers_has_the_spikes_of_the_reference(model: int | str, tmp_path: Path) -> None:
     program, tools = snn_opt(), Path(needs("mlir")).resolve().parent
     if not (tools / "llc").is_file():

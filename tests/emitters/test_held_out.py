@@ -15,6 +15,7 @@ from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.simulate import simulate
 from nirbridge.simulators.types import Probe
+from tests.cases import cases
 from tests.emitters.c.programs import ALL, random_inputs
 from tests.emitters.held_out import dyadic_network, fixed_network
 from tests.tools import needs
@@ -55,7 +56,9 @@ def test_c_under_the_sanitizers_of_clang(monkeypatch: pytest.MonkeyPatch) -> Non
         of_integers(fixed_network(seed), seed, C)
 
 
-@pytest.mark.parametrize("seeds", [[*range(12), *FOUND], pytest.param(range(1000, 1200), marks=SLOW)], ids=str)
+@pytest.mark.parametrize(
+    "seeds", [[*cases(range(6), range(12)), *FOUND], pytest.param(range(1000, 1200), marks=SLOW)], ids=str
+)
 def test_onnx_in_integers(seeds: Any) -> None:
     for seed in seeds:
         q = fixed_network(seed)
@@ -63,7 +66,7 @@ def test_onnx_in_integers(seeds: Any) -> None:
             of_integers(q, seed, ONNX)
 
 
-@pytest.mark.parametrize("seeds", [range(25), pytest.param(range(1000, 1300), marks=SLOW)], ids=str)
+@pytest.mark.parametrize("seeds", [cases(range(10), range(25)), pytest.param(range(1000, 1300), marks=SLOW)], ids=str)
 def test_onnx_in_real_numbers(seeds: Any) -> None:
     fired = 0
     for seed in seeds:

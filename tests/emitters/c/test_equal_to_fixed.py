@@ -21,6 +21,7 @@ from nirbridge.quantization.overflow import OutputRange, input_bounds, prove
 from nirbridge.simulators.types import Probe
 from nirbridge.testing import networks
 from nirbridge.verification.verify import verification_failures
+from tests.cases import cases
 from tests.emitters.c.programs import (
     assert_equal_to_fixed,
     random_inputs,
@@ -52,9 +53,9 @@ def test_models_of_the_paper(name: str, root: Path) -> None:
     assert all(a.any() for (name, v), a in arrays.items() if v == "s" and a.ndim > 2)
 
 
-@pytest.mark.parametrize("first", range(0, 100, 20))
+@pytest.mark.parametrize("first", cases(range(0, 40, 20), range(0, 100, 20)))
 def test_random_networks(first: int) -> None:
-    """A hundred networks of all neurons, synapses, delays, loops and shifts to both sides, twenty in a program."""
+    """Networks of all neurons, synapses, delays, loops and shifts to both sides, twenty in a program."""
     one = random_networks(range(first, first + 20))
     arrays = assert_equal_to_fixed(one, random_inputs(one, 25, seed=first))
     assert sum(a.any() for (_, v), a in arrays.items() if v == "s") > 20
