@@ -20,6 +20,7 @@ from nirbridge.quantization import QuantizationOptions, QuantizedNetwork, quanti
 from nirbridge.quantization.operators import weights_of
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.simulate import Probe, simulate
+from tests.cases import cases
 from tests.quantization.nets import TIMING, layer, lif, one
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -107,7 +108,7 @@ def distances(net: Network, q: QuantizedNetwork, values: Any) -> tuple[dict[str,
     return off, v_bounds(q, fixed), steps
 
 
-@settings(max_examples=150)
+@settings(max_examples=cases(50, 150))
 @given(SEEDS)
 def test_no_membrane_is_further_from_the_reference_than_stated(seed: int) -> None:
     """Up to the first spike that differs anywhere in the network, without any tolerance."""
@@ -128,7 +129,7 @@ def test_no_membrane_is_further_from_the_reference_than_stated(seed: int) -> Non
             assert bound[p.name][:steps].max(initial=0) <= said.v_bound.limit * (1 + 1e-6) + 2 * said.v_bound.start
 
 
-@settings(max_examples=40)
+@settings(max_examples=cases(20, 40))
 @given(SEEDS)
 def test_the_bound_counts_from_a_populations_own_latency(seed: int) -> None:
     """Retimed networks: infinite before a population's first step, kept behind it."""

@@ -31,6 +31,7 @@ from nirbridge.quantization.operators import gained_operator, weights_of, with_w
 from nirbridge.quantization.weights import quantum
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.simulate import Probe, simulate
+from tests.cases import cases
 from tests.quantization.nets import layer, lif
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -51,7 +52,7 @@ def windows(rng: np.random.Generator, shape: tuple[int, ...], axes: int) -> Any:
     return made if min(made.output_shape) > 0 else None
 
 
-@settings(max_examples=150)
+@settings(max_examples=cases(50, 150))
 @given(SEEDS)
 def test_chains_become_one_operator_exactly(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -93,7 +94,7 @@ def test_decays_of_every_integer_are_those_of_exact_arithmetic(x: int, k: int) -
     assert dec(np.int64(x), np.int64(k)) == (left if x >= 0 else -left)
 
 
-@settings(max_examples=200)
+@settings(max_examples=cases(70, 200))
 @given(st.integers(-(2**23) + 1, 2**23 - 1), st.integers(0, 4096))
 def test_every_value_has_a_value_before_it(y: int, k: int) -> None:
     y = y >> 8 if k > 3000 else y
@@ -104,7 +105,7 @@ def test_every_value_has_a_value_before_it(y: int, k: int) -> None:
         assert dec(x - np.sign(y), parts) != y  # the least of them
 
 
-@settings(max_examples=60)
+@settings(max_examples=cases(20, 60))
 @given(SEEDS)
 def test_a_population_enters_its_first_step_in_the_rounded_state_of_the_reference(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -24,6 +24,7 @@ from nirbridge.quantization.storage.check import check_quantized
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.simulate import Probe, simulate
 from nirbridge.testing import nir_graphs
+from tests.cases import cases
 from tests.quantization.nets import layer, lif
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -35,7 +36,7 @@ def spikes_of(network: Any, q: Any, values: Any) -> tuple[Any, Any]:
     return real, simulate_fixed(q, values, record=wanted).recording.arrays["p", "s"]
 
 
-@settings(max_examples=60)
+@settings(max_examples=cases(20, 60))
 @example(164)  # a threshold and a bias of quarters of the weight
 @given(SEEDS)
 def test_networks_of_whole_numbers_fire_exactly_alike(seed: int) -> None:
@@ -63,7 +64,7 @@ def test_networks_of_whole_numbers_fire_exactly_alike(seed: int) -> None:
     np.testing.assert_array_equal(fixed, real)
 
 
-@settings(max_examples=60)
+@settings(max_examples=cases(20, 60))
 @given(SEEDS)
 def test_membranes_stay_within_the_proved_distance(seed: int) -> None:
     """A read-out of random reals: the distance obeys a recursion of rounding errors, worked out here.
@@ -106,7 +107,7 @@ def test_membranes_stay_within_the_proved_distance(seed: int) -> None:
         assert np.abs(fixed[t] - real["p", "v"][t] * scale).max() <= error_v * (1 + 1e-9), t
 
 
-@settings(max_examples=60)
+@settings(max_examples=cases(20, 60))
 @given(SEEDS)
 def test_no_input_breaks_the_bounds_and_the_worst_one_meets_them(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -143,7 +144,7 @@ def test_no_input_breaks_the_bounds_and_the_worst_one_meets_them(seed: int) -> N
         assert got["p", "u"].min() == 64 * bounds.a_in[0]
 
 
-@settings(max_examples=25)
+@settings(max_examples=cases(12, 25))
 @given(nir_graphs(), SEEDS)
 def test_any_network_is_exact_in_its_own_integers_or_refused(graph: Any, seed: int) -> None:
     chip = read_chip("loihi2")

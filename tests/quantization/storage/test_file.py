@@ -24,6 +24,7 @@ from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.simulate import Probe
 from nirbridge.testing import nir_graphs
 from tests import record_files
+from tests.cases import cases
 from tests.quantization.nets import layer, lif
 
 
@@ -32,7 +33,7 @@ def small() -> QuantizedNetwork:
     return quantize(layer(rng.normal(size=(3, 4)), lif(a_mem=0.9), bias=[0.1, 0, 0]), read_chip("loihi2"))
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=cases(12, 25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(nir_graphs())
 def test_what_was_saved_comes_back(tmp_path: Path, graph: Any) -> None:
     try:

@@ -21,6 +21,7 @@ from nirbridge.quantization import QuantizedNetwork, quantize
 from nirbridge.quantization.storage.codec import quantized_to_dict
 from nirbridge.quantization.storage.file import FORMAT, read_quantized, write_quantized
 from nirbridge.simulators.fixed.simulate import simulate_fixed
+from tests.cases import cases
 from tests.quantization.nets import TIMING, lif, one
 from tests.record_files import VALUES, changed_array, damaged, places, with_value, written
 
@@ -75,13 +76,13 @@ def runs(q: QuantizedNetwork) -> None:
         simulate_fixed(q, inputs, backend=backend)
 
 
-@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=cases(135, 400), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(PLACES), st.sampled_from(VALUES))
 def test_any_value_in_any_place_is_refused_or_sound(tmp_path: Path, place: tuple[Any, ...], value: Any) -> None:
     refused_or_sound(written(tmp_path / "a.q.npz", FORMAT, with_value(RECORD, place, value), ARRAYS))
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=cases(100, 300), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(sorted(ARRAYS)), st.integers(0, 11), st.integers(0, 2**32 - 1))
 def test_any_array_in_any_place_is_refused_or_sound(tmp_path: Path, name: str, kind: int, seed: int) -> None:
     with np.errstate(invalid="ignore"):
@@ -89,7 +90,7 @@ def test_any_array_in_any_place_is_refused_or_sound(tmp_path: Path, name: str, k
     refused_or_sound(written(tmp_path / "a.q.npz", FORMAT, RECORD, {**ARRAYS, name: made}))
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=cases(70, 200), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.floats(0, 1, exclude_max=True), st.integers(0, 255), st.booleans())
 def test_damaged_and_cut_files_are_refused(tmp_path: Path, where: float, byte: int, cut: bool) -> None:
     path = tmp_path / "a.q.npz"

@@ -31,6 +31,7 @@ from nirbridge.simulators.mapped.simulate import map_record, simulate_mapped
 from nirbridge.simulators.mapped.tables import _synapses_into
 from nirbridge.simulators.simulate import Probe, Recording
 from nirbridge.testing import networks
+from tests.cases import cases
 from tests.network.graphs import graph_of, lif, out, port
 from tests.passes.retimed import on_grid
 
@@ -62,7 +63,7 @@ def assert_same(a: Recording, b: Recording) -> None:
 
 
 @given(networks(), st.sampled_from([1, 3, 10, 50]), st.integers(0, 2**16), st.sampled_from([None, 2]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(20, 60), deadline=None)
 def test_mapped_equals_fixed_on_random_networks_and_chips(
     network: Network, neurons: int, seed: int, batch: int | None
 ) -> None:

@@ -22,6 +22,7 @@ from nirbridge.quantization.quantize import quantize
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.mapped.simulate import _found, simulate_mapped
 from nirbridge.simulators.simulate import Probe
+from tests.cases import cases
 from tests.quantization.nets import layer, lif
 from tests.simulators.test_pieces import equal, spikes
 
@@ -81,7 +82,7 @@ def test_parallel_read_outs_each_have_their_delay(delays: list[tuple[str, Any]],
     st.integers(1, 5),
     st.sampled_from([None, 1, 3]),
 )
-@settings(max_examples=25)
+@settings(max_examples=cases(12, 25))
 def test_any_read_outs_steps_and_batches(
     delays: list[tuple[str, Any]], seed: int, every: int, batch: int | None
 ) -> None:
