@@ -22,6 +22,7 @@ from nirbridge.network.model import Network
 from nirbridge.simulators.simulate import simulate
 from nirbridge.simulators.types import Probe
 from nirbridge.testing import check_conformance, networks, nir_graphs
+from tests.cases import cases
 from tests.emitters.modules.loaded import expected, loaded, ran, random_inputs
 from tests.emitters.oracles import ORACLES, dense, recurrent
 
@@ -58,7 +59,7 @@ def test_a_run_in_a_process_of_its_own_records_spikes_and_potentials() -> None:
         assert np.array_equal(found[key], array), key
 
 
-@settings(max_examples=25, deadline=None, phases=PHASES)
+@settings(max_examples=cases(12, 25), deadline=None, phases=PHASES)
 @given(nir_graphs(max_populations=3), st.integers(0, 1000))
 def test_random_networks_out_and_back(graph: Any, seed: int) -> None:
     """Weights and biases lie on a grid, and so all sums are exact in float64, of readouts alone they are not."""
@@ -72,7 +73,7 @@ def test_random_networks_out_and_back(graph: Any, seed: int) -> None:
     assert network_differences(network_of(module), network) == ()
 
 
-@settings(max_examples=25, deadline=None, phases=PHASES)
+@settings(max_examples=cases(12, 25), deadline=None, phases=PHASES)
 @given(networks(max_populations=3))
 def test_odd_networks_come_back_bit_for_bit(network: Network) -> None:
     assert network_differences(network_of(loaded(TORCH.emit(network), dtype=torch.float64)), network) == ()

@@ -22,6 +22,7 @@ from nirbridge.network.model import Network, Population, Port, Projection, Timin
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Conv, Dense, Operator, Reshape, Scale, Sparse, SumPool
 from nirbridge.simulators.simulate import Probe, simulate
+from tests.cases import cases
 
 TIMING = Timing(1e-4, "euler", "subtract", ">", "per-second")
 SEEDS = st.integers(0, 2**32 - 1)
@@ -189,14 +190,14 @@ def test_rescaling_is_multiplying_on_both_sides(parts: tuple[Operator, ...], kin
 
 
 @given(SEEDS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=cases(12, 30), deadline=None)
 def test_the_walk_is_the_ann(seed: int) -> None:
     network, x = random_ann(seed), np.random.default_rng(seed).uniform(-1, 1, (5, 3)).astype(np.float32)
     assert np.allclose(walk_populations(network, {"in": x})["out"], plain(network, x)["out"], atol=1e-4)
 
 
 @given(SEEDS, st.booleans(), st.sampled_from(["max", 90.0, "least-error"]), st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=cases(20, 40), deadline=None)
 def test_rates_stay_within_the_proved_bound_of_the_clipped_ann(
     seed: int, fair: bool, choice: Any, per_channel: bool
 ) -> None:
