@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks import kills
+from tests.cases import cases
 
 
 def test_trials_depend_on_the_seed_alone() -> None:
@@ -13,8 +14,8 @@ def test_trials_depend_on_the_seed_alone() -> None:
     assert {(t.command, t.signal) for t in a} == {(n, s) for n in ("map", "run") for s in kills.SIGNALS}
 
 
-def test_six_kills_leave_nothing() -> None:
-    outcomes = kills.campaign(6, seed=3, names=("quantize", "emit"))
+def test_some_kills_leave_nothing() -> None:
+    outcomes = kills.campaign(cases(3, 6), seed=3, names=("quantize", "emit"))
     assert [(o.trial, o.faults) for o in outcomes if o.faults] == []
     assert any(o.code for o in outcomes), "all were done before they were killed"
 
