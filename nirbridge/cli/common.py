@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +17,17 @@ if TYPE_CHECKING:
     from nirbridge.simulators.simulate import Recording
 
 
+RANDOM_ONLY = "it is of random inputs, and --input gives others"
+
+
 def refuse_options(names: Iterable[str], limit: str) -> None:
     """Raises UsageError for options that do not apply, each of them; ``limit`` says where they do."""
     UsageError.raise_all(Diagnostic(name, "does not apply here", limit, "leave it out") for name in names)
+
+
+def refuse_given(given: Mapping[str, object], limit: str) -> None:
+    """As ``refuse_options``, for the options whose value is not that of a command line without them."""
+    refuse_options((name for name, value in given.items() if value), limit)
 
 
 def graded_inputs(texts: tuple[str, ...]) -> dict[str, tuple[float, int]]:

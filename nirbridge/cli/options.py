@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from nirbridge.cli.common import refuse_options
+from nirbridge.cli.common import refuse_given, refuse_options
 from nirbridge.cli.model_target import target_options
 from nirbridge.cli.names import Choice
 from nirbridge.cli.output import faults_on_stderr
@@ -83,10 +83,8 @@ _CLIPPING = (
     click.option(
         "--percentile",
         type=click.FloatRange(50, 100),
-        default=99.9,
-        show_default=True,
         metavar="P",
-        help="Percentile of --method percentile.",
+        help="Percentile of --method percentile; default: 99.9.",
     ),
     click.option(
         "--tight",
@@ -98,9 +96,17 @@ _CLIPPING = (
 
 def clipping_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """The options of ``quantize`` and ``verify`` that choose scales of weights."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, method: str, percentile: float | None, **kwargs: Any) -> Any:
+        if method != "percentile":
+            refuse_given({"--percentile": percentile}, "it belongs to --method percentile")
+        return function(*args, method=method, percentile=percentile or 99.9, **kwargs)
+
+    decorated: Callable[..., Any] = wrapped
     for option in reversed(_CLIPPING):
-        function = option(function)
-    return function
+        decorated = option(decorated)
+    return decorated
 
 
 def importer_arguments(framework: str, conversion: Mapping[str, Any]) -> dict[str, Any]:

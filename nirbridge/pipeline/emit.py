@@ -80,8 +80,8 @@ def emit_with(
     needs_integers = {"--graded": graded, "--weight-bits": weight_bits, "--keep-early-spikes": keep_early_spikes}
     needs_map = {"--map": mapping, "--per-core": per_core}
     in_integers = chip is not None and takes_integers(emitter)
-    _check_takes(target, emitter, {} if in_integers else needs_integers, needs_map)
-    _check_takes(target, emitter, {} if in_integers else {"--chip": chip}, {})
+    check_takes(target, emitter, {} if in_integers else needs_integers, needs_map)
+    check_takes(target, emitter, {} if in_integers else {"--chip": chip}, {})
     if chip is None or not in_integers:
         return emitter.emit(network, options)
     early = keep_early_spikes or bool(mapping and mapping.early_spikes)
@@ -102,7 +102,7 @@ def emit_with(
     return emitter.emit(model, options)
 
 
-def _check_takes(target: str, emitter: Emitter, refused: Mapping[str, object], needs_map: Mapping[str, object]) -> None:
+def check_takes(target: str, emitter: Emitter, refused: Mapping[str, object], needs_map: Mapping[str, object]) -> None:
     """Raises UsageError for options that need a type of model that the emitter does not take."""
     from nirbridge.mapping.model import MappedNetwork
 
@@ -138,7 +138,7 @@ def model_to_emit(
     """
     from nirbridge.quantization.model import QuantizedNetwork
 
-    _check_takes(target, emitter, {}, {"--per-core": per_core})
+    check_takes(target, emitter, {}, {"--per-core": per_core})
     if not per_core and QuantizedNetwork in emitter.takes:
         return quantized
     return replace(mapped(), quantized=quantized)

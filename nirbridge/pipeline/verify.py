@@ -12,7 +12,7 @@ from nirbridge._types import Progress, no_progress
 from nirbridge.chips.model import Chip
 from nirbridge.errors import DoesNotFit, UsageError, quoted
 from nirbridge.network.model import Network
-from nirbridge.pipeline.emit import model_to_emit, takes_integers
+from nirbridge.pipeline.emit import check_takes, model_to_emit, takes_integers
 from nirbridge.pipeline.fit import retime
 from nirbridge.pipeline.map import map_retimed
 from nirbridge.pipeline.map_files import load_runnable, mapped_network
@@ -126,6 +126,7 @@ def _program(
     if not emitter.records:
         limit = "nothing runs its programs, so there is nothing to compare"
         raise UsageError.of(f"emitter {quoted(target)}", "records nothing", limit, "verify another target")
+    check_takes(target, emitter, {}, {"--per-core": per_core})
     model: Model = retimed.reference
     if takes_integers(emitter):
         placed = partial(_placed, network, retimed, chip, quantized, mapping, progress)

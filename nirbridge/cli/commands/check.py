@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge.cli.common import refuse_given
 from nirbridge.cli.options import early_option, model_options
 from nirbridge.cli.output import print_result, reported_faults
 from nirbridge.cli.paths import ChipFile, Command, ModelFile
@@ -61,6 +62,8 @@ def command(
     if saved is not None:
         if model is None:
             raise UsageError.of("--map", "needs the model that was mapped", "", "give MODEL.nir")
+        stored = {"--chips": chips != 1, "--weight-bits": weight_bits, "--keep-early-spikes": keep_early_spikes}
+        refuse_given(stored, "a map is checked as it is stored")
         read = _as_mapped(model, saved, network, **reading)
         _check_map(model, saved, chip, read, placement_only=placement_only, as_json=as_json)
     elif chip is None:

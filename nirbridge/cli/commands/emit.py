@@ -12,6 +12,7 @@ from nirbridge.cli.options import early_option, model_options
 from nirbridge.cli.output import print_result, reported_faults
 from nirbridge.cli.paths import ChipFile, Command, ModelFile, OutputFolder
 from nirbridge.cli.progress import progress_on_stderr
+from nirbridge.cli.quiet import is_quiet
 from nirbridge.errors import UsageError, counted, quoted
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def command(model: str, target: str, output: str, as_json: bool, **options: Any)
         lines.append(f"integers of the chip {assumed}, the default of --to {target}; --chip names another")
     if can_run(target):
         lines.append(f"run with: nirbridge run {output} --input IN.npy -o OUT.npz")
-    lines += manifest.get("notes", [])
+    lines += [] if is_quiet() else manifest.get("notes", [])
     print_result({**about, "manifest": manifest} if as_json else lines)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nirbridge.cli.common import axes_option, check_plot, read_data_file
+from nirbridge.cli.common import axes_option, check_plot, read_data_file, refuse_given
 from nirbridge.cli.interrupts import EXIT_CODE, MESSAGE
 from nirbridge.cli.mapping_options import OBJECTIVES, core_numbers, map_options, mapping_options
 from nirbridge.cli.names import Choice
@@ -102,6 +102,7 @@ def command(
     from nirbridge import pipeline
 
     check_plot(plot, picture, "--picture", "names the picture to draw")
+    refuse_given({"--summary": summary and as_json}, "--json prints the whole map")
     target = pipeline.load_chip(chip, core_numbers("--without-cores", settings["without_cores"]))
     with progress_on_stderr() as progress:
         progress("reading", None)

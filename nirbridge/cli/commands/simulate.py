@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nirbridge.cli.common import axes_option, check_plot, read_data_file, summary, summary_lines
+from nirbridge.cli.common import axes_option, check_plot, read_data_file, refuse_given, summary, summary_lines
 from nirbridge.cli.names import Choice, RegisteredName
 from nirbridge.cli.options import early_option, model_options
 from nirbridge.cli.output import print_result, reported_faults
@@ -138,6 +138,8 @@ def run(
     network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
     given = read_data_file(network, source, axes, max_bytes, steps=steps)
     if backend in ("fixed", "mapped") or chip is not None or map_file is not None or keep_early_spikes:
+        real = {"--dtype": dtype != "float32", "--library": library, "--device": device != "cpu"}
+        refuse_given(real, "a chip's integers run in NumPy on the CPU")
         wants = parse_probes(network, record, every)
         with progress_on_stderr() as progress:
             on_chip = {"backend": backend, "chip": chip, "map_file": map_file, "progress": progress}

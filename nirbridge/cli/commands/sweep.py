@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nirbridge.cli.common import check_plot
+from nirbridge.cli.common import check_plot, refuse_given
 from nirbridge.cli.interrupts import EXIT_CODE, MESSAGE
 from nirbridge.cli.output import print_json, print_result, print_text
 from nirbridge.cli.paths import Command, OutputFile
@@ -59,6 +59,7 @@ def command(
             raise UsageError.of(
                 "--dry-run", "computes nothing", "so there is nothing to write", "leave -o and --plot out"
             )
+        refuse_given({"--jobs": jobs != 1, "--scheduler": scheduler}, "--dry-run computes nothing")
         _show_plan(source, as_json)
         return 0
     try:

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nirbridge.cli.common import axes_option, check_plot, graded_inputs, read_data_file, widths
+from nirbridge.cli.common import (
+    RANDOM_ONLY,
+    axes_option,
+    check_plot,
+    graded_inputs,
+    read_data_file,
+    refuse_given,
+    widths,
+)
 from nirbridge.cli.names import RegisteredName
 from nirbridge.cli.options import clipping_options, early_option, model_options
 from nirbridge.cli.output import print_error, print_result, reported_faults
@@ -132,6 +140,7 @@ def run(
 
     if options["per_core"] and options["target"] is None:
         raise UsageError.of("--per-core", "given without --to", "it applies to the emitted program", "add --to lava")
+    refuse_given({"--seed": source and options.get("seed")}, RANDOM_ONLY)
     network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
     chip = load_chip(chip_name)
     classes = None if labels is None else load_labels(labels)

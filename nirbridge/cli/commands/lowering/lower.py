@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge.cli.common import refuse_given
 from nirbridge.cli.options import model_options
 from nirbridge.cli.output import print_result, print_text, reported_faults
 from nirbridge.cli.paths import ChipFile, Command, ModelFile, OutputFile
@@ -111,6 +112,9 @@ def run(
     """The stages that the command shows."""
     from nirbridge import pipeline
 
+    if until == "dialect":
+        refuse_given({f"--{name}": settings[name] for name in ("batch", "steps")}, "the dialect has no extents")
+    refuse_given({"--dtype": chip_name and settings["dtype"] != "float32"}, "a chip computes in integers")
     network = pipeline.load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
     chip = None if chip_name is None else pipeline.load_chip(chip_name)
     if map_file is not None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nirbridge.cli.common import axes_option, check_plot, read_data_file
+from nirbridge.cli.common import RANDOM_ONLY, axes_option, check_plot, read_data_file, refuse_given
 from nirbridge.cli.names import BackEndName
 from nirbridge.cli.options import model_options
 from nirbridge.cli.output import print_error, print_json, print_result, print_text, reported_faults
@@ -128,6 +128,7 @@ def run(
     """The benchmark that the command shows."""
     from nirbridge import pipeline
 
+    refuse_given({"--rate": source and settings["rate"], "--seed": source and settings["seed"]}, RANDOM_ONLY)
     network = pipeline.load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
     chip = None if chip_name is None else pipeline.load_chip(chip_name)
     inputs = read_data_file(network, source, axes, max_bytes, steps=settings["steps"]).inputs

@@ -1,0 +1,497 @@
+"""A row for each option of each command: a line without it, one with it, and what must be seen of the difference.
+
+``@`` stands for the folder of ``option_files``. A row of a text adds it to the line of its command; a pair or a
+``Row`` has lines of its own. An option that is refused, or that changes nothing by design, says so.
+"""
+
+from __future__ import annotations
+
+import webbrowser
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import pytest
+
+from nirbridge import pipeline
+from nirbridge.errors import ModelError
+from nirbridge.network.model import Network
+
+
+class Row(NamedTuple):
+    without: str
+    given: str
+    code: int | None = 0
+    """The exit code of the line with the option; None: any, where a tool may be there or not."""
+    says: str = ""
+    """A part of its output."""
+    no_effect: str = ""
+    """Why nothing changes; then nothing may."""
+    patch: Callable[[pytest.MonkeyPatch], None] | None = None
+
+
+def added(line: str, more: Mapping[str, str | tuple[str, str] | Row]) -> dict[str, Row]:
+    """The rows of options that are added to one line."""
+    rows = {}
+    for option, row in more.items():
+        if isinstance(row, str):
+            rows[option] = Row(line, f"{line} {row}")
+        else:
+            rows[option] = row if isinstance(row, Row) else Row(*row)
+    return rows
+
+
+def refused(line: str, option: str, says: str, code: int = 2) -> Row:
+    """A line in which the option is refused."""
+    return Row(line, f"{line} {option}", code, says)
+
+
+def silent(line: str) -> dict[str, Row]:
+    """``--json``, and ``--quiet`` of a command without notes."""
+    return added(line, {"--json": "--json", "--quiet": Row(line, f"{line} --quiet", no_effect=QUIET)})
+
+
+QUIET = "nothing but the result is printed; accepted so that a script may give it to every command"
+
+
+def model_rows(line: str) -> dict[str, Row]:
+    """The options of reading a model; ``line`` has ``{}`` for the model."""
+
+    def of(model: str, option: str, line: str = line) -> Row:
+        return Row(line.format(model), f"{line.format(model)} {option}")
+
+    module = line.format("@nets.py:net")
+    weighted = f"{module} --sample-shape 1,4"
+    rewritten = f"{line.format('@dead.nir')} --passes eliminate-dead"
+    shown = line.replace("loihi1", "loihi2") + " --passes eliminate-dead --print-after all"
+    faulty = line.replace("--json", "") + " --integrator exponential"
+    return {
+        "--sample-shape": Row(module, weighted),
+        "--from": Row(weighted, f"{weighted} --from norse", 2, "it has neurons of snntorch, none of norse"),
+        "--weights": of("@nets.py:net --sample-shape 1,4", "--weights @state.pt", shown),
+        "--dt": of("@tiny.nir", "--dt 2e-4", shown),
+        "--integrator": of("@tiny.nir", "--integrator exponential", shown),
+        "--reset": of("@tiny.nir", "--reset subtract", shown),
+        "--compare": of("@tiny.nir", "--compare ge", shown),
+        "--if-gain": of("@tiny.nir", "--if-gain per-step", shown),
+        "--repair": of("@norse.nir", "--repair norse", faulty),
+        "--drop-batch": of("@batch.nir", "--drop-batch"),
+        "--passes": of("@dead.nir", "--passes eliminate-dead"),
+        "--print-after": Row(rewritten, f"{rewritten} --print-after all", says="network after eliminate-dead"),
+        "--max-bytes": refused(line.format("@tiny.nir"), "--max-bytes 100", "at most 100 are read"),
+        "--quiet": of("@norse.nir", "--quiet", faulty),
+    }
+
+
+def patched(rows: Mapping[str, Row], patch: Callable[[pytest.MonkeyPatch], None]) -> dict[str, Row]:
+    """Rows whose lines end, with exit code 1, where the library is called; its arguments are printed."""
+    return {name: row._replace(patch=patch, code=row.code or 1) for name, row in rows.items()}
+
+
+def tell(*args: Any, **options: Any) -> Any:
+    """Stands for a call of the library: an error that has the arguments, and the network as a file."""
+    for value in args:
+        if isinstance(value, Network):
+            pipeline.save_network(value, "network.net.npz")
+    shown = [value for value in args if not isinstance(value, Network)]
+    raise ModelError.of("called", f"{shown} {options}")
+
+
+def no_search(patches: pytest.MonkeyPatch) -> None:
+    """What a search does with its options takes models that are larger: tests/partitioner and tests/mapping."""
+    for name in ("map_network", "profile_network"):
+        patches.setattr(pipeline, name, tell)
+
+
+def no_bench(patches: pytest.MonkeyPatch) -> None:
+    """Each back end is a process of its own, a second each: tests/benchmarking."""
+    patches.setattr(pipeline, "bench_network", tell)
+
+
+def one_bench(patches: pytest.MonkeyPatch, made: list[Any] = [], real: Any = pipeline.bench_network) -> None:  # noqa: B006
+    """Times are others in each run: the first result stands for all."""
+    patches.setattr(pipeline, "bench_network", lambda *args: made[0] if made else made.append(real(*args)) or made[0])
+
+
+def no_sweep(patches: pytest.MonkeyPatch) -> None:
+    """Processes and clusters give the same table: tests/sweeps."""
+    patches.setattr("nirbridge.api.sweeps.sweep", tell)
+
+
+def no_browser(patches: pytest.MonkeyPatch) -> None:
+    """A machine without a browser."""
+    patches.setattr(webbrowser, "open", lambda url: False)
+
+
+def mapping_rows(line: str) -> dict[str, Row]:
+    """The options of ``mapping_options``."""
+    searched = {
+        "--effort": "--effort max",
+        "--seed": "--seed 3",
+        "--keep-zeros": "--keep-zeros",
+        "--no-relays": "--no-relays",
+        "--retime": "--retime never",
+    }
+    rows = {
+        "--method": "--method sequential",
+        "--pin": "--pin lif=5",
+        "--without-cores": refused(line, f"--without-cores {','.join(map(str, range(128)))}", "", 1),
+        "--chips": "--chips 2",
+        "--split": "--split lif=2",
+        "--placement-only": "--placement-only",
+    }
+    return added(line, rows) | patched(added(line, searched), no_search)
+
+
+MAP, PROFILE = "map @tiny.nir --chip loihi1 --effort fast --json", "profile @tiny.nir --chip loihi1 --input @in.npy"
+POOLED = "import @nets.py:pooled --sample-shape 1,1,8,8 -o o.nir"
+SIMULATE = "simulate @tiny.nir --input @in.npy -o o.npz"
+WIDE = "quantize @wide.nir --chip loihi1 --calibrate @sparse.npy -o o.q.npz"
+WIDER = "verify @wide.nir --chip loihi1 --input @sparse.npy --calibrate @sparse.npy"
+QUANTIZE = "quantize @tiny.nir --chip loihi1 -o o.q.npz"
+VERIFY = "verify @tiny.nir --chip loihi1"
+BENCH = "bench @tiny.nir --backend reference --batch 1 --repeats 1 --steps 5"
+EMIT = "emit @tiny.nir --to torch -o o"
+LOWER, LINALG = "lower @tiny.nir --until dialect", "lower @tiny.nir"
+IMPORT = "import @nets.py:net --sample-shape 1,4 -o o.nir"
+TORCH = "import @nets.py:ann --from torch --sample-shape 4 --calibrate @calibrate.npy -o o.nir"
+RUN = "run @onnx --input @in.npy -o o.npz"
+COMPARE = "compare @a.npz @b.npz"
+
+ROWS: dict[str, dict[str, Row]] = {
+    "": {
+        "--version": Row("", "--version", says="nirbridge"),
+        "--debug": Row("show none.npz", "--debug show none.npz", 2, "Traceback"),
+    },
+    "map": model_rows("map {} --chip loihi1 --effort fast --json")
+    | mapping_rows(MAP)
+    | added(
+        MAP,
+        {
+            "--chip": (MAP, MAP.replace("loihi1", "loihi2")),
+            "--output": "-o o.map.json",
+            "--objective": "--objective latency",
+            "--weight-bits": "--weight-bits 4",
+            "--rates": "--rates @rates.npz",
+            "--input": "--input @in.npy",
+            "--report": "--report pages",
+            "--plot": "--plot p.svg",
+            "--picture": (f"{MAP} --plot p.svg", f"{MAP} --plot p.svg --picture matrix"),
+            "--summary": (
+                "map @tiny.nir --chip loihi1 --effort fast",
+                "map @tiny.nir --chip loihi1 --effort fast --summary",
+            ),
+            "--json": ("map @tiny.nir --chip loihi1 --effort fast", MAP),
+            "--keep-early-spikes": (
+                "map @early.nir --chip loihi1 --effort fast",
+                "map @early.nir --chip loihi1 --effort fast --keep-early-spikes",
+            ),
+        },
+    ),
+    "check": model_rows("check {} --chip loihi1 --json")
+    | added(
+        "check @tiny.nir --chip loihi1",
+        {
+            "--shapes": ("check --chip loihi1", "check --chip loihi1 --shapes '4 dense5 lif'"),
+            "--chip": "--chip loihi2",
+            "--map": "--map @m.map.json",
+            "--chips": "--chips 2",
+            "--weight-bits": (
+                "check --shapes '600 dense600 lif' --chip loihi1",
+                "check --shapes '600 dense600 lif' --chip loihi1 --weight-bits 1",
+            ),
+            "--placement-only": "--placement-only",
+            "--json": "--json",
+            "--keep-early-spikes": (
+                "check @early.nir --chip loihi1",
+                "check @early.nir --chip loihi1 --keep-early-spikes",
+            ),
+        },
+    ),
+    "simulate": model_rows("simulate {} --input @in.npy -o o.npz --json")
+    | added(
+        SIMULATE,
+        {
+            "--input": (SIMULATE, SIMULATE.replace("in.npy", "other.npy")),
+            "--output": (SIMULATE, SIMULATE.replace("o.npz", "p.npz")),
+            "--steps": "--steps 5",
+            "--record": "--record lif:s",
+            "--every": "--every 2",
+            "--dtype": "--dtype float64",
+            "--backend": "--backend reference",
+            "--chip": Row(f"{SIMULATE} --backend fixed", f"{SIMULATE} --backend fixed --chip loihi1"),
+            "--map": (
+                f"{SIMULATE} --backend mapped --chip loihi1",
+                f"{SIMULATE} --backend mapped --chip loihi1 --map @n.map.json",
+            ),
+            "--library": "--library torch",
+            "--device": refused(SIMULATE, "--device nosuch", "nosuch"),
+            "--threads": refused(f"{SIMULATE} --backend mapped --chip loihi1", "--threads 2", "threads"),
+            "--plot": "--plot p.svg",
+            "--node": (f"{SIMULATE} --record *:s --plot p.svg", f"{SIMULATE} --record *:s --plot p.svg --node last"),
+            "--json": "--json",
+            "--keep-early-spikes": (
+                "simulate @early.nir --input @in.npy --backend fixed --chip loihi1 -o o.npz",
+                "simulate @early.nir --input @in.npy --backend fixed --chip loihi1 -o o.npz --keep-early-spikes",
+            ),
+        },
+    ),
+    "quantize": model_rows("quantize {} --chip loihi1 -o o.q.npz --json")
+    | added(
+        QUANTIZE,
+        {
+            "--chip": (QUANTIZE, QUANTIZE.replace("loihi1", "loihi2")),
+            "--output": (QUANTIZE, QUANTIZE.replace("o.q.npz", "p.q.npz")),
+            "--bits": "--bits lif=4",
+            "--calibrate": "--calibrate @data.npz",
+            "--method": (f"{QUANTIZE} --bits 3", f"{QUANTIZE} --bits 3 --method error"),
+            "--percentile": (f"{QUANTIZE} --method percentile", f"{QUANTIZE} --method percentile --percentile 60"),
+            "--tight": (WIDE, f"{WIDE} --tight"),
+            "--memory-kib": (f"{QUANTIZE} --calibrate @data.npz", f"{QUANTIZE} --calibrate @data.npz --memory-kib 1"),
+            "--run-steps": "--run-steps 100",
+            "--graded": (
+                QUANTIZE.replace("loihi1", "loihi2"),
+                QUANTIZE.replace("loihi1", "loihi2") + " --graded in=1.0:8",
+            ),
+            "--json": "--json",
+            "--keep-early-spikes": (
+                QUANTIZE.replace("tiny", "early"),
+                QUANTIZE.replace("tiny", "early") + " --keep-early-spikes",
+            ),
+        },
+    ),
+    "profile": model_rows("profile {} --chip loihi1 --input @in.npy --effort fast --json")
+    | mapping_rows(f"{PROFILE} --effort fast --json")
+    | added(
+        PROFILE,
+        {
+            "--chip": "--chip loihi2",
+            "--input": (PROFILE, PROFILE.replace("in.npy", "other.npy")),
+            "--labels": "--labels @labels.npy",
+            "--steps": "--steps 20",
+            "--samples": "--samples 1",
+            "--bits": "--bits 4",
+            "--objective": "--objective latency",
+            "--to": refused(PROFILE, "--to torch", "torch"),
+            "--no-potentials": "--no-potentials",
+            "--output": "-o o.csv",
+            "--plot": "--plot p.svg",
+            "--json": "--json",
+            "--keep-early-spikes": (
+                PROFILE.replace("tiny", "early"),
+                PROFILE.replace("tiny", "early") + " --keep-early-spikes",
+            ),
+        },
+    ),
+    "sweep": added(
+        "sweep @sweep.toml",
+        {
+            "--output": "-o o.csv",
+            "--dry-run": "--dry-run",
+            "--plot": "--plot p.svg",
+            "--json": "--json",
+            "--quiet": Row("sweep @sweep.toml", "sweep @sweep.toml --quiet", no_effect=QUIET),
+        },
+    )
+    | patched(
+        added("sweep @sweep.toml", {"--jobs": "--jobs 2", "--scheduler": "--scheduler tcp://127.0.0.1:1"}), no_sweep
+    ),
+    "bench": patched(model_rows("bench {}"), no_bench)
+    | {
+        option: row._replace(patch=one_bench)
+        for option, row in added(BENCH, {"--output": "-o o.json", "--plot": "--plot p.svg", "--json": "--json"}).items()
+    }
+    | patched(
+        added(
+            "bench @tiny.nir",
+            {
+                "--chip": "--chip loihi1",
+                "--backend": "--backend fast",
+                "--input": "--input @in.npy",
+                "--rate": "--rate 0.9",
+                "--seed": "--seed 3",
+                "--steps": "--steps 6",
+                "--batch": "--batch 2",
+                "--repeats": "--repeats 2",
+                "--limit": "--limit 9",
+            },
+        ),
+        no_bench,
+    ),
+    "verify": model_rows("verify {} --chip loihi1 --steps 5 --json")
+    | added(
+        VERIFY,
+        {
+            "--chip": (VERIFY, VERIFY.replace("loihi1", "loihi2")),
+            "--to": "--to onnx",
+            "--input": "--input @in.npy",
+            "--labels": (f"{VERIFY} --input @in.npy", f"{VERIFY} --input @in.npy --labels @labels.npy"),
+            "--steps": "--steps 5",
+            "--seed": "--seed 3",
+            "--map": "--map @n.map.json",
+            "--per-core": refused(VERIFY, "--to onnx --per-core", "emitter 'onnx': given with --per-core"),
+            "--bits": "--bits 4",
+            "--calibrate": "--calibrate @data.npz",
+            "--method": (f"{VERIFY} --bits 3", f"{VERIFY} --bits 3 --method error"),
+            "--percentile": (f"{VERIFY} --method percentile", f"{VERIFY} --method percentile --percentile 60"),
+            "--tight": (WIDER, f"{WIDER} --tight"),
+            "--graded": (VERIFY.replace("loihi1", "loihi2"), VERIFY.replace("loihi1", "loihi2") + " --graded in=1.0:8"),
+            "--output": "-o o.npz",
+            "--plot": "--plot p.svg",
+            "--node": (f"{VERIFY} --plot p.svg", f"{VERIFY} --plot p.svg --node lif"),
+            "--json": "--json",
+            "--keep-early-spikes": (
+                VERIFY.replace("tiny", "early"),
+                VERIFY.replace("tiny", "early") + " --keep-early-spikes",
+            ),
+        },
+    ),
+    "report": model_rows("report {} -o o.html --json")
+    | added(
+        "report @tiny.nir -o o.html",
+        {
+            "--map": "--map @m.map.json",
+            "--quantized": "--quantized @m.q.npz",
+            "--verify": "--verify @verified.npz",
+            "--recording": "--recording @a.npz",
+            "--output": ("report @tiny.nir -o o.html", "report @tiny.nir -o p.html"),
+            "--open": Row(
+                "report @tiny.nir -o o.html", "report @tiny.nir -o o.html --open", says="no browser", patch=no_browser
+            ),
+            "--json": "--json",
+        },
+    ),
+    "inspect": model_rows("inspect {}")
+    | added("inspect @tiny.nir", {"--portability": "--portability", "--plot": "--plot p.svg", "--json": "--json"}),
+    "compare": added(
+        COMPARE,
+        {
+            "--latency": "--latency 1",
+            "--tau": "--tau 2",
+            "--labels": "--labels @labels.npy",
+            "--expect-equal": refused(COMPARE, "--expect-equal", "--expect-equal", 1),
+            "--plot": "--plot p.svg",
+            "--node": (f"{COMPARE} --plot p.svg", f"{COMPARE} --plot p.svg --node lif"),
+            "--json": "--json",
+            "--quiet": "--quiet",
+        },
+    ),
+    "emit": model_rows("emit {} --to torch -o o --json")
+    | added(
+        EMIT,
+        {
+            "--to": (EMIT, EMIT.replace("torch", "snntorch")),
+            "--chip": (EMIT.replace("torch", "c"), EMIT.replace("torch", "c") + " --chip loihi1"),
+            "--output": (EMIT, EMIT.replace("-o o", "-o p")),
+            "--map": (
+                EMIT.replace("torch", "lava --chip loihi1"),
+                EMIT.replace("torch", "lava --chip loihi1") + " --map @n.map.json",
+            ),
+            "--per-core": (
+                EMIT.replace("torch", "lava --chip loihi1"),
+                EMIT.replace("torch", "lava --chip loihi1") + " --per-core",
+            ),
+            "--floating": (EMIT.replace("torch", "lava"), EMIT.replace("torch", "lava") + " --floating"),
+            "--dtype": (EMIT.replace("torch", "jax"), EMIT.replace("torch", "jax") + " --dtype float64"),
+            "--source": Row(
+                EMIT.replace("torch", "iree"), f"{EMIT.replace('torch', 'iree')} --source stablehlo", None
+            ),  # takes jax, which the environment of make test lacks
+            "--device": (EMIT.replace("torch", "iree"), EMIT.replace("torch", "iree") + " --device vulkan-spirv"),
+            "--batch": (EMIT.replace("torch", "iree"), EMIT.replace("torch", "iree") + " --batch 2"),
+            "--weight-bits": (EMIT.replace("torch", "c"), EMIT.replace("torch", "c") + " --weight-bits 4"),
+            "--graded": (EMIT.replace("torch", "c"), EMIT.replace("torch", "c") + " --graded in=1.0:8"),
+            "--json": "--json",
+            "--keep-early-spikes": (
+                EMIT.replace("torch", "c").replace("tiny", "early"),
+                EMIT.replace("torch", "c").replace("tiny", "early") + " --keep-early-spikes",
+            ),
+        },
+    ),
+    "lower": model_rows("lower {} --until dialect")
+    | added(
+        LOWER,
+        {
+            "--until": (LOWER, LOWER.replace("dialect", "linalg")),
+            "--chip": "--chip loihi1",
+            "--dtype": "--dtype float64",
+            "--batch": (LINALG, f"{LINALG} --batch 2"),
+            "--steps": (LINALG, f"{LINALG} --steps 3"),
+            "--map": "--map @m.map.json",
+            "--print-ir-after-all": "--print-ir-after-all",
+            "--irdl": "--irdl o.irdl",
+            "--output": "-o o.mlir",
+            "--json": "--json",
+        },
+    ),
+    "run": added(
+        RUN,
+        {
+            "--input": (RUN, RUN.replace("in.npy", "other.npy")),
+            "--output": (RUN, RUN.replace("o.npz", "p.npz")),
+            "--steps": "--steps 5",
+            "--record": "--record lif:s",
+            "--json": "--json",
+            "--quiet": Row(RUN, f"{RUN} --quiet", no_effect=QUIET),
+        },
+    ),
+    "lava": added(
+        "lava status",
+        {
+            "--python": refused("lava status", "--python python3", "options of install"),
+            "--again": refused("lava status", "--again", "options of install"),
+        },
+    )
+    | {option: row._replace(code=None) for option, row in silent("lava status").items()},
+    "import": added(
+        IMPORT,
+        {
+            "--sample-shape": ("import @nets.py:net -o o.nir", IMPORT),
+            "--from": refused(IMPORT, "--from norse", "it has neurons of snntorch, none of norse"),
+            "--weights": "--weights @state.pt",
+            "--batched": (f"{IMPORT} --batched", f"{IMPORT} --no-batched"),
+            "--time-axis": "--time-axis 0",
+            "--accept": (POOLED, f"{POOLED} --accept replaced-maxpool"),
+            "--replace-maxpool": (POOLED, f"{POOLED} --replace-maxpool"),
+            "--measure": (f"{POOLED} --replace-maxpool", f"{POOLED} --replace-maxpool --measure @images.npz"),
+            "--output": (IMPORT, IMPORT.replace("o.nir", "p.nir")),
+            "--dt": "--dt 1e-3",
+            "--check": "--check 1",
+            "--no-check": "--no-check",
+            "--portability": "--portability",
+            "--calibrate": (TORCH.replace("--calibrate @calibrate.npy", ""), TORCH),
+            "--steps": (TORCH, f"{TORCH} --steps 16"),
+            "--percentile": (TORCH, f"{TORCH} --percentile 90"),
+            "--readout": (TORCH, f"{TORCH} --readout spikes"),
+            "--per-channel": (f"{TORCH} --per-channel", f"{TORCH} --per-population"),
+            "--fair-start": (f"{TORCH} --fair-start", f"{TORCH} --half-start"),
+            "--json": "--json",
+            "--quiet": "--quiet",
+        },
+    ),
+    "show": added("show @m.map.json", {"--json": "--json", "--quiet": "--quiet"}),
+    "diff": {option: row._replace(code=1) for option, row in silent("diff @m.map.json @n.map.json").items()},
+    "chips": silent("chips"),
+    "doctor": silent("doctor"),
+    "completion": silent("completion bash"),
+}
+
+ALONE: dict[str, tuple[str, ...]] = {
+    "check @tiny.nir --map @m.map.json --chips 2 --weight-bits 4 --keep-early-spikes": (
+        "--chips",
+        "--weight-bits",
+        "--keep-early-spikes",
+    ),
+    f"{SIMULATE} --backend fixed --chip loihi1 --dtype float64 --library torch --device cuda": (
+        "--dtype",
+        "--library",
+        "--device",
+    ),
+    f"{VERIFY} --input @in.npy --seed 3": ("--seed",),
+    f"{VERIFY} --percentile 60": ("--percentile",),
+    f"{QUANTIZE} --method error --percentile 60": ("--percentile",),
+    "bench @tiny.nir --input @in.npy --rate 0.5 --seed 3": ("--rate", "--seed"),
+    "sweep @sweep.toml --dry-run --jobs 2 --scheduler tcp://127.0.0.1:1": ("--jobs", "--scheduler"),
+    f"{MAP} --summary": ("--summary",),
+    f"{LOWER} --batch 2 --steps 3": ("--batch", "--steps"),
+    "lower @tiny.nir --chip loihi1 --dtype float64": ("--dtype",),
+}
+"""Lines whose options have no effect beside the others: these are refused."""
