@@ -22,6 +22,8 @@ TimeAxis = int | Literal["none"] | None
 STEPS, MORE_STEPS = 12, 300
 """Time steps of a sequence that forward is given; the second where it requires more than the first. Twelve, so that an
 operation in every tenth time step, or in the first ones only, shows."""
+FEW_STEPS = 3
+"""Time steps where twelve take too much memory: the first, the last, and one that is neither."""
 BATCH = 2
 """Samples that forward is given: two, so that a batch is not mistaken for a channel."""
 WAY_OUT = "say which axes of the sample are batch and time: batched=…, time_axis=… (--batched, --time-axis)"
@@ -94,6 +96,11 @@ class SampleReading:
         added = [("added", position) for position, role in self.added if role == _TIME]
         return (axes + added)[0] if self.has_time and axes + added else None
 
+    def steps_of(self, shape: Shape) -> int:
+        """Time steps of a sample of that shape, 0 where it has no time axis that forward is given."""
+        kind, axis = self.time_place or ("", 0)
+        return shape[axis] if kind == "sample" else 0
+
     def note(self, name: str, shape: Shape, *, are_axes_given: bool = True) -> str:
         """The note on how the sample was read.
 
@@ -123,15 +130,22 @@ class SampleReading:
         return parse_axes(named) if {SAMPLE, TIME} <= set(named) and "" not in named else ()
 
     def variants(self, shapes: Sequence[Shape]) -> list[SampleReading]:
-        """The reading with the sizes to try, one after the other for as long as forward fails on them."""
+        """The reading with the sizes to try, one after the other for as long as forward fails on them.
+
+        A batch of one comes last: where batch and time are merged it looks like none.
+        """
         steps: tuple[int | None, ...] = (STEPS,)
         if self.has_time:
             time_sizes = [shapes[0][axis] for axis, role in self.own if role == _TIME]
             steps = (STEPS, *((None,) if max(time_sizes) > 1 else ())) if time_sizes else (STEPS, MORE_STEPS)
         distinct: dict[tuple[Any, ...], SampleReading] = {}
-        for variant in (replace(self, steps=n, batch=b) for n in steps for b in (BATCH, None)):
+        for variant in (replace(self, steps=n, batch=b) for b in (BATCH, None) for n in steps):
             distinct.setdefault(tuple(variant.fed(shape) for shape in shapes), variant)
         return list(distinct.values())
+
+    def shortened(self) -> SampleReading:
+        """The reading with few time steps, for sequences of ``STEPS`` that take too much memory."""
+        return replace(self, steps=FEW_STEPS) if self.has_time and self.steps == STEPS else self
 
     def of_length(self, steps: int) -> SampleReading:
         """The reading with the time steps of the sample, or with ``steps`` if the sample has no time axis."""

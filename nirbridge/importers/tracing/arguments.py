@@ -34,15 +34,17 @@ class FlowValue:
     """A value of the flow: where it is, its leading axes, its shape with and without them.
 
     ``order``: empty where batch and time are in front; else, for each axis of ``whole``, its place among the leading
-    axes and then the values. ``is_summed``, ``is_last``: over time, of the last time step only.
+    axes and then the values. ``summed``: number of time steps that it is the sum of, 0 for none; ``is_mean``: divided
+    by that number. ``is_last``: of the last time step only.
     """
 
     ref: ValueRef
     lead: Lead
     whole: Shape
-    is_summed: bool = False
+    summed: int = 0
     order: tuple[int, ...] = ()
     is_last: bool = False
+    is_mean: bool = False
 
     @property
     def arranged(self) -> Shape:
@@ -55,6 +57,17 @@ class FlowValue:
     def shape(self) -> Shape:
         """Without batch and time."""
         return self.arranged[len(self.lead) :]
+
+    @property
+    def over_time(self) -> str:
+        """What an output of the module is, that the network has in each time step."""
+        done, to_do = ("averaged", "average") if self.is_mean else ("summed", "sum")
+        return f"is {done} over time by the module; the import returns each time step, so {to_do} its spikes"
+
+    def lead_of_a_step(self, iterations: int) -> Lead:
+        """Leading axes without a time axis of the iteration's own time step, as ``x[:, k:k + 1]`` leaves it."""
+        sizes = zip(self.lead, self.arranged, strict=False)
+        return tuple(word for word, n in sizes if word != "time" or n > 1 or iterations == 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +92,54 @@ class LoweredOp:
             yield from x.values if isinstance(x, LoweredOp) else (x,)
 
 
+_LINEAR = (
+    "same",
+    "scale",
+    "reshape",
+    "gather",
+    "matrix",
+    "avg_pool",
+    "linear",
+    "conv",
+    "conv_transpose",
+    "add",
+    "concat",
+)
+_AFFINE = (*_LINEAR, "shift", "pad", "batch_norm")
+"""Operations of which a sum over time, and a mean, may be computed after them as well as before."""
+
+
+def over_time(
+    word: LoweredOp, inputs: tuple[FlowValue, ...], sample_steps: int
+) -> tuple[LoweredOp, Mapping[str, Any], list[str]]:
+    """The operation, what its result is over time (fields of a ``FlowValue``), and notes.
+
+    It is no sum where that of the results of each time step would be another. A division by the number of time steps,
+    those of the trace (a mean) or of the user's sample, is left out: a network does not know it.
+    """
+    if word.kind == "summed":
+        return word, {"summed": word.arguments["steps"], "is_mean": word.arguments["is_mean"]}, []
+    kinds = {(x.summed, x.is_mean) for x in inputs}
+    steps, is_mean = kinds.pop()
+    has_bias = word.arguments.get("bias") is not None and not is_mean
+    if not steps or kinds or has_bias or word.kind not in (_AFFINE if is_mean else _LINEAR):
+        return word, {"summed": 0, "is_mean": False}, []
+    facts = {"summed": steps, "is_mean": is_mean}
+    if is_mean or word.kind != "scale":
+        return word, facts, []
+    same, factor = LoweredOp("same", {}, inputs, inputs[0].lead), word.arguments["factor"]
+    if is_division(factor, steps):
+        return same, {**facts, "is_mean": True}, []
+    if is_division(factor, sample_steps):
+        return same, facts, [f"the sum over time is divided by {sample_steps} in the module, not in the import"]
+    return word, facts, []
+
+
+def is_division(factor: Any, count: int) -> bool:
+    """True if a factor divides all values by ``count``."""
+    return count > 0 and bool(np.allclose(factor, 1 / count, rtol=1e-6, atol=0))
+
+
 Find = Callable[[TracedValue], FlowValue]
 Append = Callable[[LoweredOp], ValueRef]
 """Writes one operation."""
@@ -94,7 +155,7 @@ def _written(word: LoweredOp, append: Append) -> FlowValue:
     first, lead = inputs[0], inputs[0].lead if word.lead is None else word.lead
     ref = append(replace(word, inputs=inputs))
     whole = (*first.whole[: len(lead)], *word.shape)
-    return FlowValue(ref, lead, whole, any(x.is_summed for x in inputs), (), any(x.is_last for x in inputs))
+    return FlowValue(ref, lead, whole, first.summed, (), any(x.is_last for x in inputs), first.is_mean)
 
 
 Handler = Callable[[TracedCall, Find], LoweredOp]

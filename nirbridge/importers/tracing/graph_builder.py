@@ -21,7 +21,14 @@ from nirbridge.importers.dataflow import (
 from nirbridge.importers.deviations import KEPT_STATES, Deviation
 from nirbridge.importers.neuron_specs import NeuronSpecs, layout_of, neuron_spec_of
 from nirbridge.importers.sample.axes import Roles, lead_of, order_of
-from nirbridge.importers.tracing.arguments import IN_FRONT, CannotFollow, FlowValue, Lead, LoweredOp, written_inputs
+from nirbridge.importers.tracing.arguments import (
+    IN_FRONT,
+    CannotFollow,
+    FlowValue,
+    LoweredOp,
+    over_time,
+    written_inputs,
+)
 from nirbridge.importers.tracing.consistency import STARTS_ANEW, half_precision_calls
 from nirbridge.importers.tracing.functions.reductions import is_reduction, keeps_axes, lower_reduction
 from nirbridge.importers.tracing.ops import MAX_POOLS, OP_HANDLERS
@@ -39,9 +46,11 @@ _ON_DEMAND = ("unbind", "chunk", "split", "tensor_split", "split_with_sizes", "m
 class GraphBuilder:
     """Writes the calls of one step."""
 
-    def __init__(self, recording: ForwardTrace, forms: NeuronSpecs, roles: Mapping[str, Roles], calls: int = 1) -> None:
-        """``roles``: those of the axes of each input, by its name."""
-        self.recording, self.forms, self.roles = recording, forms, roles
+    def __init__(
+        self, recording: ForwardTrace, forms: NeuronSpecs, roles: Mapping[str, Roles], calls: int = 1, steps: int = 0
+    ) -> None:
+        """``roles``: those of the axes of each input, by its name; ``steps``: time steps of the user's sample."""
+        self.recording, self.forms, self.roles, self.sample_steps = recording, forms, roles, steps
         self.lead = next((lead_of(inputs) for inputs in roles.values()), ())
         neurons = {path: nodes[0].module for path, nodes in recording.neurons().items()}
         specs = {path: neuron_spec_of(module, forms) for path, module in neurons.items()}
@@ -175,10 +184,10 @@ class GraphBuilder:
             return self._add_problem(node.path, "its input does not depend on the module's input", "connect it")
         x = self.find(value)
         layout = layout_of(form, node.module)
-        step_lead = self._of_one_step(x)
+        step_lead = x.lead_of_a_step(self.iterations.iterations)
         fits = x.lead == layout if layout is not None else form.is_refusal or set(step_lead) <= {"batch"}
-        if x.is_summed or x.is_last or x.order or not fits:
-            text = "values summed over time" if x.is_summed else f"values with leading axes {x.lead or 'none'}"
+        if x.summed or x.is_last or x.order or not fits:
+            text = "values summed over time" if x.summed else f"values with leading axes {x.lead or 'none'}"
             text = "values of the last time step only" if x.is_last else text
             text = f"values of shape {x.whole}, where batch or time is not leading" if x.order else text
             self._add_problem(node.path, f"it is given {text}", f"give it {layout or 'one time step of a batch'}")
@@ -197,11 +206,6 @@ class GraphBuilder:
             self.deviations.append(Deviation(KEPT_STATES, place_label(node.path), STARTS_ANEW))
         return None
 
-    def _of_one_step(self, x: FlowValue) -> Lead:
-        """Leading axes without a time axis of the iteration's own time step, as ``x[:, k:k + 1]`` leaves it."""
-        sizes = zip(x.lead, x.arranged, strict=False)
-        return tuple(word for word, n in sizes if word != "time" or n > 1 or self.iterations.iterations == 1)
-
     def _write_output(self, value: TracedValue) -> None:
         node = value.node
         try:
@@ -218,19 +222,18 @@ class GraphBuilder:
         ref = x.ref
         traced = FlowValue(ref, lead, value.shape, order=order)
         shape = traced.shape
-        if word.kind == "scale" and x.is_summed:
-            word = LoweredOp("same", {}, (x,), lead)  # a mean over steps: its factor counts steps
+        word, over, notes = over_time(word, inputs, self.sample_steps)
+        self.notes += notes
         if word.kind not in ("same", "summed") and not (word.kind == "reshape" and shape == x.shape):
             is_more = word.inputs != inputs or value.output > 0
             ref = self._append(node, word.kind, tuple(t.ref for t in inputs), word.arguments, shape, is_more)
         is_pooled = word.kind in ("avg_pool", "max_pool", "matrix")
         if is_pooled and is_reduction(node) and not keeps_axes(node):
             ref = self._append(node, "reshape", (ref,), {}, shape, is_more=True)
-        summed = word.kind == "summed" or any(t.is_summed for t in inputs)
-        if summed and word.kind not in ("summed", "same", "scale", "reshape"):
+        if any(t.summed for t in inputs) and not over["summed"]:
             self._add_problem(node.path, f"{node.name} works on values summed over time", "return the sum unchanged")
         is_last = word.is_last or any(t.is_last for t in inputs)
-        self.done[node.index, value.output] = replace(traced, ref=ref, is_summed=summed, is_last=is_last)
+        self.done[node.index, value.output] = replace(traced, ref=ref, is_last=is_last, **over)
 
     def _append(
         self,
@@ -257,7 +260,7 @@ class GraphBuilder:
             return join_series(self.find(series.items[-1]), series)
         sums = self.iterations.sums.get(node.index)
         if sums:
-            return LoweredOp("summed", {}, (self.find(sums[-1]),))
+            return LoweredOp("summed", {"steps": len(sums), "is_mean": False}, (self.find(sums[-1]),))
         if node.name in MOVES:
             return lower_move(node, value, self.find(moved_input(node)), self.iterations)
         if is_reduction(node):
@@ -286,9 +289,8 @@ class GraphBuilder:
         for name, value in computed:
             x = self.find(value)
             age = self.iterations.age(value)
-            if x.is_summed:
-                text = "is summed over time by the module; the import returns each time step, so sum its spikes"
-                self.notes.append(f"output {quoted(name)} {text}")
+            if x.summed:
+                self.notes.append(f"output {quoted(name)} {x.over_time}")
             elif x.is_last or (self.iterations.is_folded and age not in (SERIES, STATIC)):
                 text = "the module returns its last time step, the import returns every time step"
                 self.notes.append(f"output {quoted(name)}: {text}")

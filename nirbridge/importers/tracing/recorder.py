@@ -212,10 +212,9 @@ class ForwardRecorder:
             self.constants.budget.check_result(func, args, kwargs)
         shown, named = by_position(self.seen(args), self.seen(kwargs))
         place = self._place_of(args[0]) if args and is_in_place(name) else None
-        versions = {id(tensor): version_of(tensor) for _, tensor in tensors_of((args, kwargs))}
+        before = _versions(args, kwargs)
         result = self.stand_ins.result(func, name, args, kwargs)
-        written = versions.get(id(result))
-        if isinstance(result, torch_tensor()) and written is not None and written == version_of(result):
+        if before.get(id(result)) is not None and before == _versions(args, kwargs):
             return result  # the operand as it was, as of a dropout in eval mode: a state may hold the same tensor
         if name in NUMBERS:
             return self._read(name, result)
@@ -294,6 +293,11 @@ class ForwardRecorder:
         if str(problem) not in map(str, self.recording.problems):
             self.recording.problems.append(problem)
         return self.reads.answer(name, value, problem)
+
+
+def _versions(*structures: Any) -> dict[int, int | None]:
+    """How often each tensor of the structures was written to, by its identity; None where torch does not count it."""
+    return {id(tensor): version_of(tensor) for _, tensor in tensors_of(structures)}
 
 
 def values_of(structure: Any) -> Iterator[TracedValue]:

@@ -129,8 +129,12 @@ class _ReadingSearch:
             variant = variants.pop(0)
             flow = self._flow(variant, shapes)
             if flow is None:
+                is_too_large = bool(self.failures) and isinstance(self.failures[-1], TooLarge)
+                shorter = variant.shortened()
+                variants = [shorter, *variants] if is_too_large and shorter != variant else variants
                 continue
-            del self.out_of_room[likelier:]  # a smaller batch was not too large
+            if variant.batch or not flow.problems:  # else the problems may be those of a batch of one
+                del self.out_of_room[likelier:]  # fewer time steps or samples were not too large
             copies = [] if self.are_axes_given else copied_axes(flow, shapes)
             flow = replace(flow, problems=(*flow.problems, *copies, *loops_once(flow), *ends_early(flow)))
             score = badness(flow, reading)
@@ -188,7 +192,8 @@ def _attempt(
     dependence = data_dependence(*runs)
     if not dependence:
         settle_reads(runs[0], lambda reads: run_copy(module, samples, reading, forms, 1, reads=reads))
-    flow = GraphBuilder(runs[0], forms, roles_of(samples, reading)).flow()
+    steps = reading.steps_of(tuple(next(iter(samples.values())).shape))
+    flow = GraphBuilder(runs[0], forms, roles_of(samples, reading), steps=steps).flow()
     flow = replace(flow, problems=(*flow.problems, *dependence))
     return with_unreached(flow, runs[0], module)
 

@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 snn = pytest.importorskip("snntorch")
 
 from nirbridge.importers.frameworks.snntorch import from_snntorch  # noqa: E402
+from nirbridge.importers.frameworks.spikingjelly import from_spikingjelly  # noqa: E402
 from nirbridge.importers.tracing import memory, trace  # noqa: E402
 
 
@@ -183,3 +184,22 @@ def test_a_unet_is_refused_within_the_rule(size: int, said: str) -> None:
     assert peak <= 2.5 * parameters + 300e6
     assert seconds < 15
     assert said in message
+
+
+def test_fewer_time_steps_are_read_before_a_batch_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twelve time steps of two samples take too much memory; a single sample looked like no batch at all."""
+    package = "spikingjelly.activation_based"
+    functional, layer, neuron = (pytest.importorskip(f"{package}.{name}") for name in ("functional", "layer", "neuron"))
+    module = torch.nn.Sequential(
+        layer.Conv2d(1, 8, 3, padding=1), neuron.IFNode(), layer.Conv2d(8, 8, 3), neuron.IFNode()
+    )
+    functional.set_step_mode(module, "m")
+    monkeypatch.setenv(memory.VARIABLE, "600000")
+    for steps in (4, 100):
+        graph = from_spikingjelly(module, torch.zeros(steps, 1, 1, 16, 16), check=0)
+        assert "was read as [time, batch, 1, 16, 16]" in graph.metadata["nirbridge:notes"]
+    monkeypatch.setenv(memory.VARIABLE, "60000")
+    with pytest.raises(ModelError) as caught:
+        from_spikingjelly(module, torch.zeros(4, 1, 1, 16, 16), check=0)
+    assert "bytes or more at one time" in str(caught.value)
+    assert "leading axes" not in str(caught.value)

@@ -54,6 +54,35 @@ def is_equal(module: Any, graph: Any, steps: int, *, is_batch_first: bool) -> bo
     return bool(np.array_equal(ours, theirs) and 0 < ours.mean() < 1)
 
 
+MEANS: dict[str, tuple[Returned, float]] = {
+    "mean": (lambda s: torch.stack(s).mean(0), 1 / 12),
+    "twice the mean": (lambda s: 2 * torch.stack(s).mean(0), 1 / 12),
+    "a layer after the mean": (lambda s: nn.functional.linear(torch.stack(s).mean(0), TWO_ROWS, torch.ones(2)), 1 / 12),
+    "sum by the length": (lambda s: torch.stack(s).sum(0) / len(s), 1 / 12),
+    "sum by another number": (lambda s: torch.stack(s).sum(0) / 5, 1.0),
+    "a layer after the sum": (lambda s: nn.functional.linear(torch.stack(s).sum(0), TWO_ROWS), 1.0),
+}
+TWO_ROWS = torch.arange(8.0).reshape(2, 4) - 3
+
+
+@pytest.mark.parametrize("name", MEANS)
+def test_means_over_time_are_exact_for_sequences_of_any_length(name: str) -> None:
+    returned, share = MEANS[name]
+    module = Loop(lambda x: x, returned)
+    network = from_nir(from_snntorch(module, torch.zeros(20, 3, 6)))
+    x = (np.random.default_rng(1).random((12, 3, 6)) < 0.5).astype(np.float32)
+    ours = simulate(network, x, backend="numpy").recording.arrays[network.outputs[0].name, "s"]
+    theirs = module(torch.from_numpy(x)).detach().numpy()
+    assert np.allclose(ours.sum(axis=0) * share, theirs, rtol=1e-5, atol=1e-6)
+    assert theirs.any()
+
+
+def test_a_bias_after_a_sum_over_time_is_refused() -> None:
+    module = Loop(lambda x: x, lambda s: nn.functional.linear(torch.stack(s).sum(0), TWO_ROWS, torch.ones(2)))
+    with pytest.raises(ModelError, match="linear works on values summed over time"):
+        from_snntorch(module, torch.zeros(20, 3, 6))
+
+
 # -- loops -----------------------------------------------------------------------------------------------------------
 
 FIRST_ONES: dict[str, tuple[Callable[[Any], Any], tuple[int, ...], str]] = {

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from nirbridge.importers.dataflow import LoopSummary, ValueRef
+from nirbridge.importers.tracing.graph_builder import GraphBuilder
 from nirbridge.importers.tracing.recorder import TracedValue
-from tests.importers.lowering.written import SEQUENCE, Block, Neuron, Roles, begun, flow, lif, names, texts
+from tests.importers.lowering.written import FORMS, SEQUENCE, Block, Neuron, Roles, begun, flow, lif, names, texts
 from tests.importers.tracing.tape import ROW, Tape
 
 torch = pytest.importorskip("torch")
@@ -172,7 +173,7 @@ def test_values_summed_over_time_and_of_the_last_step() -> None:
     assert names(found) == ["x", "lif", "mul"]
     assert [o.ref.call for o in found.outputs] == ["lif", "mul"]
     assert found.notes == (
-        "output 'a' is summed over time by the module; the import returns each time step, so sum its spikes",
+        "output 'a' is averaged over time by the module; the import returns each time step, so average its spikes",
         "output 'b': the module returns its last time step, the import returns every time step",
     )
     lif(tape, third, "after")
@@ -186,6 +187,36 @@ def test_values_summed_over_time_and_of_the_last_step() -> None:
         f"module 'later': it is given values of the last time step only; {one}",
         "module 'm': add works on values summed over time; return the sum unchanged",
     ]
+
+
+OVER_TIME: dict[str, tuple[Any, list[str], str]] = {
+    "a factor": (lambda t, s: t.call("mul", t.call("sum", s, 0, shape=ROW), 2.0), ["mul"], "summed"),
+    "a factor of a mean": (lambda t, s: t.call("mul", t.call("mean", s, 0, shape=ROW), 2.0), ["mul"], "averaged"),
+    "the sample's length": (lambda t, s: t.call("div", t.call("sum", s, 0, shape=ROW), 5.0), [], "summed"),
+    "another length": (lambda t, s: t.call("div", t.call("sum", s, 0, shape=ROW), 4.0), ["div"], "summed"),
+    "a constant after a mean": (lambda t, s: t.call("add", t.call("mean", s, 0, shape=ROW), 1.0), ["add"], "averaged"),
+}
+
+
+@pytest.mark.parametrize("name", OVER_TIME)
+def test_linear_functions_of_sums_and_means_over_time_are_those_of_each_time_step(name: str) -> None:
+    make, written, words = OVER_TIME[name]
+    tape = Tape()
+    tape.start()
+    spikes = lif(tape, tape.input((3, *ROW)), layout=("time", "batch"), shape=(3, *ROW))
+    tape.returns(a=make(tape, spikes))
+    found = GraphBuilder(tape.recording, FORMS, {"x": SEQUENCE}, steps=5).flow()
+    assert texts(found) == []
+    assert names(found) == ["x", "lif", *written]
+    assert f"output 'a' is {words} over time" in found.notes[-1]
+
+
+def test_a_constant_after_a_sum_over_time_counts_once_and_not_in_each_step() -> None:
+    tape = Tape()
+    tape.start()
+    spikes = lif(tape, tape.input((3, *ROW)), layout=("time", "batch"), shape=(3, *ROW))
+    tape.returns(a=tape.call("add", tape.call("sum", spikes, 0, shape=ROW), 1.0, path="m"))
+    assert texts(flow(tape, SEQUENCE)) == ["module 'm': add works on values summed over time; return the sum unchanged"]
 
 
 def test_functions_that_are_not_known_or_not_read() -> None:

@@ -78,7 +78,7 @@ def test_what_the_steps_of_a_loop_send_summed() -> None:
     tape.returns(s=tape.call("div", total, 3.0))
     found = flow(tape, SEQUENCE)
     assert (texts(found), names(found), found.outputs[0].ref) == ([], ["x", "lif"], ValueRef("lif"))
-    assert found.notes[0].startswith("output 's' is summed over time by the module")
+    assert found.notes[0].startswith("output 's' is averaged over time by the module")
 
 
 def test_a_slice_that_keeps_the_time_axis_is_one_step() -> None:

@@ -72,7 +72,7 @@ def _reduced(node: TracedCall, x: FlowValue, dims: tuple[int, ...]) -> LoweredOp
     is_over_time = len(dims) == len(over) == 1 and x.lead[over[0]] == "time"
     if is_over_time and not keeps_axes(node) and not is_choice and node.name not in _TRUTHS:
         lead = tuple(word for k, word in enumerate(x.lead) if k != over[0])
-        return LoweredOp("summed", {}, (x,), lead)
+        return LoweredOp("summed", {"steps": x.whole[over[0]], "is_mean": node.name == "mean"}, (x,), lead)
     spatial = tuple(range(len(x.lead) + 1, len(x.whole)))
     if dims == spatial and len(spatial) in (1, 2):
         return _over_positions(node, x)
