@@ -85,7 +85,7 @@ class Session:
             for name, data in good.items():
                 (folder / name).write_bytes(data)
         os.chdir(folder)
-        models.recording_arrays(), models.program_files(), models.chip_text()
+        models.recording_arrays(), models.program_files(), models.chip_text(), models.mlir_text()
         self.watch = Watch(folder)
 
     def run(self, data: bytes) -> Outcome:

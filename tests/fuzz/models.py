@@ -142,6 +142,12 @@ def chip_text() -> str:
 
 
 @functools.cache
+def mlir_text() -> str:
+    """A module of snn-mlir."""
+    return Path(__file__).parents[1].joinpath("dialect/golden/snn_mlir.mlir").read_text(encoding="utf-8")
+
+
+@functools.cache
 def recording_arrays() -> dict[str, Any]:
     """Of a recording of every variable."""
     from nirbridge.simulators.recording_file import write_recording

@@ -215,6 +215,42 @@ def read_network(path: Path) -> object:
         )
 
 
+def make_mlir(c: Choices) -> bytes:
+    """A module of snn-mlir: extents of types, lines and bytes are changed."""
+    text = models.mlir_text()
+    if c.chance(4):
+        return mutate_bytes(text.encode(), c)
+    for _ in range(c.several(3)):
+        kind, lines = c.below(4), text.split("\n")
+        at = c.below(len(lines))
+        if kind < 2:
+            extents = [*re.finditer(r"\d+(?=x)", text)]
+            match = c.pick(extents)
+            size = c.pick(("0", "1", "2", "5", "12", "1000", "20000", "99999999", "999999999999"))
+            old, new = match[0] + "x", size + "x"
+            text = text.replace(old, new) if c.chance(2) else text[: match.start()] + size + text[match.end() :]
+        elif kind == 2:
+            lines.insert(c.below(len(lines)), lines.pop(at))
+            text = "\n".join(lines)
+        else:
+            text = re.sub(
+                r"dense<\[.*\]>", f"dense<{c.pick(('0.5', '1.0e99', 'nan', '[]', '0'))}>", text, count=1 + c.below(3)
+            )
+    return text.encode()
+
+
+def read_mlir(path: Path) -> object:
+    """As every command reads a ``.mlir`` file: a network that is not refused is shown and run."""
+    network = pipeline.load_network(path)
+    shown(pipeline.SavedFile("network", network))
+    sizes = [x.size for x in (*network.inputs, *network.populations, *network.outputs)]
+    if sum(sizes) * max(sizes) > RUN_MAX:
+        return network
+    with np.errstate(all="ignore"):
+        given = {p.name: np.ones((2, *p.shape), np.uint8) for p in network.inputs}
+        return pipeline.simulate_network(network, given, backend="auto")
+
+
 def make_chip(c: Choices) -> bytes:
     """A chip file."""
     if c.chance(10):

@@ -116,6 +116,17 @@ def _table() -> tuple[Target, ...]:
             "s.toml",
         ),
         Target(
+            "mlir",
+            models.make_mlir,
+            models.read_mlir,
+            ("nirbridge.dialect.snn_mlir.read:facts_of",),
+            tuple(
+                f"dialect/snn_mlir/{name}.py" for name in ("tokens", "syntax", "parts", "constants", "arrays", "read")
+            ),
+            10,
+            "a.mlir",
+        ),
+        Target(
             "npy", arrays.make_npy, arrays.read_npy, ("nirbridge.simulators.inputs:_shape_problems",), npy, 10, "a.npy"
         ),
         Target("npz", arrays.make_npz, arrays.read_npz, ("nirbridge.files.npy:_data",), npy, 12, "a.npz"),
