@@ -43,6 +43,24 @@ def test_the_four_parts_of_a_message(parts: tuple[str, ...], text: str) -> None:
     assert str(NirbridgeError.of(*parts)) == text
 
 
+def test_no_message_can_move_the_cursor() -> None:
+    """Whatever a part holds and whoever made it: lines stay, all else that cannot be printed is escaped."""
+    parts = ("--from \x1b[31m", "its log:\nline\rfoo", "a\u202eb", "c\x00d")
+    assert str(NirbridgeError.of(*parts)) == "--from \\x1b[31m: its log:\nline\\rfoo, a\\u202eb; c\\x00d"
+    assert NirbridgeError.of(*parts).problems[0].subject == parts[0]
+
+
+def test_a_message_is_short_however_much_is_wrong() -> None:
+    error = NirbridgeError(*(Diagnostic(str(k), "x") for k in range(1000)))
+    assert str(error).splitlines()[-2:] == [
+        "49: x",
+        "950 more problems, which 'problems' of the error and --json list",
+    ]
+    assert len(error.problems) == 1000
+    assert len(str(NirbridgeError(*(Diagnostic(str(k), "x") for k in range(50)))).splitlines()) == 50
+    assert str(Diagnostic("a", "b" * 10_000)) == "a: " + "b" * 7997 + "… (2,003 more characters)"
+
+
 def test_raise_all_raises_where_there_is_a_problem() -> None:
     NirbridgeError.raise_all(iter(()))
     with pytest.raises(NirbridgeError) as caught:

@@ -59,6 +59,32 @@ LONG_FUNCTIONS = {
     "testing/strategies.py:random_neuron": 31,
 }
 """Functions longer than the rule, as long as they are: these may shrink, and no other may join them."""
+TOUCHES_FILES = {
+    *("open", "read_text", "read_bytes", "write_text", "write_bytes", "touch", "ZipFile", "is_zipfile", "TarFile"),
+    *("memmap", "open_memmap", "fromfile", "tofile", "np.load", "np.save", "np.savez", "np.savez_compressed"),
+    *("loadtxt", "savetxt", "genfromtxt", "mkdtemp", "mkstemp", "mktemp", "TemporaryDirectory"),
+    *("TemporaryFile", "NamedTemporaryFile", "SpooledTemporaryFile", "copyfile", "copy2", "copytree"),
+}
+"""Calls that open a file by its name or make one: these are the work of ``files/``, whose functions wait for nothing,
+follow no link that no user named, and leave nothing."""
+NO_FILES = {
+    "cores.open": "a core of a chip",
+    "filling.open": "a core of a chip",
+    "self.open": "a core of a chip",
+    "self.filling.open": "a core of a chip",
+    "archive.open": "a member of an archive that is open",
+    "webbrowser.open": "a page that was written",
+    "h5.h5o.open": "an object of a file that is open",
+    "touch": "a counter of a kernel",
+}
+BESIDE_FILES = {
+    "cli/streams.py:open": "descriptors of the standard streams",
+    "cli/streams.py:os.open": "the null device in place of a closed stream",
+    "emitters/c/runtime/run.py:np.fromfile": "a file that is open",
+    "emitters/iree/stablehlo.py:np.load": "bytes in memory",
+    "emitters/lava/runtime/guard.py": "a program of its own, which imports nothing of nirbridge",
+}
+"""The files, or their calls, that may, and why."""
 TEXTS = ("*.py", "*.toml", "*.md", "*.txt", "*.json", "Makefile", ".ci/run")
 SKIPPED = {
     ".git",
@@ -252,6 +278,39 @@ def test_only_the_command_line_prints_or_exits(path: Path) -> None:
     if relative(path) in {"cli/__init__.py", "cli/interrupts.py"}:
         forbidden.remove("os._exit")
     assert forbidden.isdisjoint(calls(tree(path)))
+
+
+def file_calls(module: ast.Module) -> set[str]:
+    """The calls that open a file by its name or make one."""
+    found = set(calls(module)) - NO_FILES.keys()
+    return {name for name in found if name in TOUCHES_FILES or name.rpartition(".")[2] in TOUCHES_FILES}
+
+
+@files
+def test_only_the_room_of_files_opens_files(path: Path) -> None:
+    name = relative(path)
+    if room_of(path) != "files" and name not in BESIDE_FILES:
+        assert {call for call in file_calls(tree(path)) if f"{name}:{call}" not in BESIDE_FILES} == set()
+
+
+def test_every_exception_is_needed() -> None:
+    found = {relative(path): set(calls(tree(path))) for path in LIBRARY}
+    assert NO_FILES.keys() <= set().union(*found.values())
+    for text in BESIDE_FILES:
+        name, _, call = text.partition(":")
+        assert call in found[name] if call else file_calls(tree(ROOT / "nirbridge" / name))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("open('a')", "io.open('a')", "os.open('a', 0)", "path.open()", "Path('a').open('rb')", "a.b.open('wb')"),
+        *("zipfile.ZipFile('a')", "ZipFile('a')", "np.memmap('a')", "np.load('a')", "tempfile.mkdtemp()"),
+        *("(folder / 'a').read_text()", "Path('a').write_bytes(b'')", "tempfile.TemporaryDirectory()"),
+    ],
+)
+def test_a_planted_opening_is_found(line: str) -> None:
+    assert file_calls(ast.parse(f"def f(path):\n    return [{line} for _ in path]"))
 
 
 @files

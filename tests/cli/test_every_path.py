@@ -170,5 +170,37 @@ def test_what_is_no_file_ends_the_command_at_once(
     assert "bad" in err
 
 
+@pytest.mark.parametrize("name", ["manifest.json", "network.q.npz", "model.c"])
+def test_no_file_of_a_program_is_waited_for(
+    name: str, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(files, tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
+    place = Path("program", name).resolve()
+    place.unlink()
+    os.mkfifo(place)
+    with released(place) as waited:
+        assert run(["run", "program", "--input", "in.npy", "-o", "out.npz"]) == 2
+        assert run(["emit", "m.nir", "--to", "c", "--chip", "loihi1", "-o", "program"]) == (2 if "man" in name else 0)
+    assert waited == []
+    assert capsys.readouterr().err.startswith("error: folder 'program': ")
+
+
+def test_a_report_is_not_written_through_a_link(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user names its folder; the names of its files are nirbridge's."""
+    shutil.copytree(files, tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
+    Path("thesis.txt").write_text("years of work")
+    Path("r").mkdir()
+    Path("r/map.txt").symlink_to("../thesis.txt")
+    os.mkfifo("r/map.html")
+    with released(Path("r/map.html").resolve()) as waited:
+        assert run(["map", "m.nir", "--chip", "loihi1", "--report", "r"]) == 0
+    assert waited == []
+    assert Path("thesis.txt").read_text() == "years of work"
+    assert "loihi1" in Path("r/map.txt").read_text()
+    assert "<html" in Path("r/map.html").read_text()
+
+
 def test_every_command_is_in_the_table() -> None:
     assert {command for command, _ in paths()} == BASES.keys()

@@ -63,6 +63,19 @@ def test_help_without_a_reader_is_no_error() -> None:
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+def test_a_result_without_a_reader_is_no_error() -> None:
+    """``-o /dev/stdout | head`` ends as other output does."""
+    read, write = os.pipe()
+    os.close(read)
+    model = Path(__file__).resolve().parents[2] / "examples/models/digits_cnn.nir"
+    words = ["quantize", str(model), "--chip", "loihi1", "-o", "/dev/stdout"]
+    command = [sys.executable, "-m", "nirbridge", *words]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, timeout=120, check=False)
+    os.close(write)
+    assert done.returncode == 141
+    assert b"error" not in done.stderr
+
+
 def test_a_file_is_never_taken_for_a_closed_stream(tmp_path: Path) -> None:
     """With stderr closed, the first file that is opened would be descriptor 2, and get what goes to stderr."""
     model = Path(__file__).resolve().parents[2] / "examples/models/digits_cnn.nir"

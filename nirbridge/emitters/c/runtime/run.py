@@ -121,7 +121,8 @@ class _Run:
         fields = [(f"{n.id}_{v}", numpy_type(n.kind), (n.source.size,)) for n, v in kept]
         if not fields:
             return {}
-        rows = np.fromfile(self.folder / "out.bin", np.dtype(fields))
+        with open_file(self.folder / "out.bin") as file:
+            rows = np.fromfile(file, np.dtype(fields))
         if len(rows) != self.steps * self.samples:
             raise ModelError.of("program", f"wrote {len(rows)} of {self.steps * self.samples} time steps")
         by_step = rows.reshape(self.samples, self.steps).T
