@@ -15,8 +15,6 @@ from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
 
-PROBLEMS_SHOWN = 50
-"""Problems that a message lists; an error holds all of them."""
 _CHARACTERS = 8000
 """Most characters of a line: the log of a program is the longest part."""
 _COMPARED = 100
@@ -106,13 +104,7 @@ class NirbridgeError(Exception):
 
     def __init__(self, *problems: Diagnostic) -> None:
         self.problems: tuple[Diagnostic, ...] = tuple(problems)
-        super().__init__("\n".join(self.lines()))
-
-    def lines(self) -> list[str]:
-        """The message: a line for each problem, of many of them for the first ones."""
-        more = len(self.problems) - PROBLEMS_SHOWN
-        rest = [f"{more:,} more problems, which 'problems' of the error and --json list"] if more > 0 else []
-        return [*map(str, self.problems[:PROBLEMS_SHOWN]), *rest]
+        super().__init__("\n".join(str(p) for p in self.problems))
 
     @classmethod
     def of(cls, subject: str, found: str, limit: str = "", hint: str = "", **ids: Any) -> Self:

@@ -82,7 +82,7 @@ def print_error(error: NirbridgeError, *, as_json: bool) -> None:
     A stream that cannot be written is skipped: the exit code still signals the error.
     """
     with suppress(OSError):
-        for line in error.lines() or [type(error).__name__]:
+        for line in [str(problem) for problem in error.problems] or [type(error).__name__]:
             click.echo(encodable(f"error: {line}", getattr(sys.stderr, "encoding", None)), err=True)
     if as_json:
         with suppress(FileError):

@@ -12,6 +12,7 @@ from nirbridge._types import Shape
 from nirbridge.errors import Diagnostic, UsageError, counted, nearest, quoted
 
 TEXT_MAX = 20_000
+PROBLEMS_MAX = 20
 LAYERS_MAX = 1_000
 NUMBER_MAX = 100_000_000
 
@@ -97,7 +98,8 @@ def parse_shapes(text: str) -> tuple[LayerToken, ...]:
     """The words of a line: the input shape, then at least one layer, the last one neurons.
 
     Raises:
-        UsageError: every word that is wrong by itself; or a line too long, or with no layer.
+        UsageError: every word that is wrong by itself, of many the first 20 and a count; or a line too long, or with no
+            layer.
     """
     texts = _split(text)
     words: list[LayerToken] = []
@@ -110,7 +112,9 @@ def parse_shapes(text: str) -> tuple[LayerToken, ...]:
             problems.append(Diagnostic(_label(position, word), *wrong.parts, ids))
             continue
         words.append(LayerToken(position, word, kind, form))
-    UsageError.raise_all(problems)
+    more = len(problems) - PROBLEMS_MAX
+    rest = [Diagnostic("shapes", counted(more, "more wrong word"))] if more > 0 else []
+    UsageError.raise_all([*problems[:PROBLEMS_MAX], *rest])
     if words[-1].kind not in NEURONS:
         found = "nothing follows it" if len(words) > 1 else "no layer follows it"
         step = f"add neurons: {words[-1].text} lif" if len(words) > 1 else f"add layers: {EXAMPLE}"
