@@ -146,6 +146,11 @@ class Network(SavedValue, ReportedValue):
         return {p.name: p for p in self.populations}[name]
 
     @property
+    def is_dt_assumed(self) -> bool:
+        """True if the model does not state its seconds per time step."""
+        return any(sentence.startswith("dt = ") for sentence in self.assumed)
+
+    @property
     def neurons(self) -> int:
         """Number of neurons of all populations."""
         return sum(p.size for p in self.populations)

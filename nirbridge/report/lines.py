@@ -59,7 +59,8 @@ def _option(value: object) -> str:
 
 def _network(network: Network) -> str:
     populations = counted(len(network.populations), "population")
-    return f"{counted(network.neurons, 'neuron')}, {populations}, dt {figure_with_prefix(network.dt, 's')}"
+    dt = f"dt {figure_with_prefix(network.dt, 's')}{' (assumed)' if network.is_dt_assumed else ''}"
+    return f"{counted(network.neurons, 'neuron')}, {populations}, {dt}"
 
 
 def _population(p: Population) -> str:

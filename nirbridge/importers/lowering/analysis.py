@@ -68,6 +68,13 @@ def unknown_operation(call: Operation) -> Diagnostic:
     return Diagnostic(call.subject, found, "", call.arguments.get("hint") or advice)
 
 
+def potential_alone(call: Operation) -> Diagnostic:
+    """The problem of a neuron that fires and of which the module returns the membrane potential only."""
+    found, limit = "the module returns its membrane potential, not its spikes", "a neuron that fires outputs its spikes"
+    hint = "return the spikes, alone or beside the potential, or use a readout that never resets and drives no neuron"
+    return Diagnostic(call.subject, found, limit, hint)
+
+
 def without_spikes(reading: ImportedNeuron) -> ImportedNeuron:
     """A neuron that never resets as an integrator whose output is its potential."""
     record = reading.neuron

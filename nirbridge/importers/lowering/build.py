@@ -19,6 +19,7 @@ from nirbridge.importers.lowering.analysis import (
     mark_back_edges,
     named_ports,
     place_message,
+    potential_alone,
     scale_by,
     shared_timing,
     unknown_operation,
@@ -292,8 +293,8 @@ class _NetworkBuilder:
         used = {ref.call for call in self.flow.calls for ref in call.inputs}
         for name in sorted(self.spiking):
             reading = self.readings[name]
-            text = "the module returns its membrane potential; the network outputs its spikes"
-            if reading.neuron.reset == "none" and name not in used and not reading.recurrences:
-                self.readings[name] = without_spikes(reading)
-                text = "a readout, its output is the membrane potential"
-            self.notes.append(f"population {quoted(name)}: {text}")
+            if reading.neuron.reset != "none" or name in used or reading.recurrences:
+                self.problems.append(potential_alone(self.calls[name]))
+                continue
+            self.readings[name] = without_spikes(reading)
+            self.notes.append(f"population {quoted(name)}: a readout, its output is the membrane potential")

@@ -242,18 +242,19 @@ def test_states_that_are_returned_beside_spikes() -> None:
 
 
 def test_a_membrane_that_is_returned_alone() -> None:
-    text = "the module returns its membrane potential; the network outputs its spikes"
-    network = made(cell("lif", "x"), returns={"v": ValueRef("lif", 1)})
-    assert (network.notes, wires(network)[-1]) == ((f"population 'lif': {text}",), ("lif", "output", 0))
-    heard = made(cell("lif", "x"), cell("b", "lif"), returns={"v": ValueRef("lif", 1)})
-    assert heard.notes == (f"population 'lif': {text}",)
+    again = Cell(neuron(reset="none"), recurrences=(Recurrence(Dense(np.eye(2, dtype=np.float32))),))
+    for cells in ([cell("lif", "x")], [cell("lif", "x"), cell("b", "lif")], [cell("lif", "x", target=again)]):
+        with pytest.raises(ModelError) as caught:
+            made(*cells, returns={"v": ValueRef("lif", 1)})
+        assert str(caught.value) == (
+            "module 'lif': the module returns its membrane potential, not its spikes, a neuron that fires outputs its "
+            "spikes; return the spikes, alone or beside the potential, or use a readout that never resets and drives "
+            "no neuron"
+        )
     free = Cell(neuron(reset="none"))
     network = made(cell("lif", "x", target=free), returns={"v": ValueRef("lif", 1)})
     assert network.notes == ("population 'lif': a readout, its output is the membrane potential",)
     assert (network.populations[0].neuron.kind, network.populations[0].neuron.fires) == ("LI", False)
-    again = Cell(neuron(reset="none"), recurrences=(Recurrence(Dense(np.eye(2, dtype=np.float32))),))
-    network = made(cell("lif", "x", target=again), returns={"v": ValueRef("lif", 1)})
-    assert network.notes == (f"population 'lif': {text}",)
     both = made(cell("lif", "x", target=free), cell("b", "x"), returns={"v": ValueRef("lif", 1), "s": "b"})
     assert both.notes == ("population 'lif': a readout, its output is the membrane potential",)
     assert [p.name for p in both.outputs] == ["output_s", "output_v"]
