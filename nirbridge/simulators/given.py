@@ -169,9 +169,10 @@ def _check_labels(labels: Any, read: _Read) -> None:
     samples = 1 if read.samples is None else read.samples
     if count is None or count == samples or not read.steps:
         return
-    found = f"{counted(count, 'label')} for {counted(samples, 'sample')} of {counted(read.steps, 'time step')}"
+    found = f"{counted(count, 'label')} for {counted(samples, 'sample')}"
     other = _TRANSPOSED.get(",".join(read.axes))
     is_other = other is not None and read.samples is not None and read.steps == count
+    found += f" of {counted(read.steps, 'time step')}" if is_other else ""
     hint = f"name the axes: axes='{other}', --axes {other}" if is_other else "give the class of each sample of the data"
     raise UsageError.of("labels", found, "one for each sample", hint)
 

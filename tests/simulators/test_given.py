@@ -100,9 +100,7 @@ def test_labels_of_another_number_are_refused_with_both_numbers() -> None:
         read_given(net(), FIRST, labels=np.zeros(5, int))
     with pytest.raises(UsageError, match=r"3 labels for 5 samples of 3 time steps.*axes='time,sample'"):
         read_given(net(("sample", "time")), {"in": FIRST, "labels": [0, 1, 2]})
-    with pytest.raises(
-        UsageError, match=r"4 labels for 3 samples of 5 time steps, one for each sample; give the class"
-    ):
+    with pytest.raises(UsageError, match=r"4 labels for 3 samples, one for each sample; give the class"):
         read_given(net(), FIRST, labels=[0, 1, 2, 3])
     assert read_given(net(("sample", "time")), FIRST.swapaxes(0, 1), labels=[0, 1, 2]).labels == [0, 1, 2]
 
