@@ -41,7 +41,11 @@ def test_the_document_has_the_pairs(model: str, tmp_path: Path, capsys: pytest.C
     options = ["--input", str(tmp_path / "in.npy"), "--labels", str(tmp_path / "labels.npy"), "--json"]
     assert run(["verify", model, "--chip", "loihi2", *options]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert (document["holds"], document["steps"], document["input"]) == (True, 20, "as given")
+    assert (document["holds"], document["steps"], document["input"]) == (
+        True,
+        20,
+        "as given, 5 samples of 20 time steps (axes time, sample: the default order)",
+    )
     assert [(p["a"], p["b"], p["required"]) for p in document["pairs"]] == [
         ("reference", "fixed", False),
         ("fixed", "mapped", True),
