@@ -55,7 +55,7 @@ def load(
         sample: of a module: an input as it takes it, one time step or a whole sequence; a tuple for several arguments.
             Other models have shapes of their own, and it is not used.
         framework: of a module: the name of its importer; ``auto`` recognises it by the classes of its parts.
-        dt: seconds per time step; None: as the file or the importer says.
+        dt: seconds per time step; None: as the file or the importer says (assumed, with a note, if neither does).
         timing: how continuous time becomes time steps; None: as the file says.
         repairs: of a file: known faults of its exporter to repair, by name; ``NAME=NODE,NODE``: of these neurons alone.
         convert: of a module without spikes: typical inputs ``[samples, *shape]``, some hundreds of training samples;
@@ -86,7 +86,11 @@ def load(
         **options,
     }
     arguments = {name: value for name, value in arguments.items() if value is not None}
-    return _load(model, arguments)
+    network = _load(model, arguments)
+    if not network.is_dt_assumed or network is model:
+        return network
+    note = f"dt is assumed to be {network.dt:g} s, since the model states none: give dt where time steps differ"
+    return replace(network, notes=(*network.notes, note))
 
 
 @checked

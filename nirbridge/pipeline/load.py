@@ -239,8 +239,7 @@ def save_network(network: Network, path: str | Path) -> str:
 def network_of_graph(graph: Any, timing: Timing | None = None) -> Network:
     """The network of a graph, with the notes of its import; known faults of exporters are warned of and noted.
 
-    Tensors in it (``sinabs.nir.to_nir`` leaves them there) are read as arrays of the same values. An assumed dt is
-    noted too. Raises ModelError.
+    Tensors in it (``sinabs.nir.to_nir`` leaves them there) are read as arrays of the same values. Raises ModelError.
     """
     from nirbridge.importers.nirfile.faults import diagnose_exporter, fault_sentences
     from nirbridge.network.nir.from_nir import from_nir
@@ -251,8 +250,4 @@ def network_of_graph(graph: Any, timing: Timing | None = None) -> Network:
     graph = without_tensors(graph)
     faults = fault_sentences(diagnose_exporter(graph))
     warn_of_faults(faults)
-    network = with_import_notes(from_nir(graph, timing), graph)
-    if network.is_dt_assumed:
-        note = f"dt is assumed to be {network.dt:g} s, since the graph stores none: give dt where time steps differ"
-        network = replace(network, notes=(*network.notes, note))
-    return with_fault_notes(network, faults)
+    return with_fault_notes(with_import_notes(from_nir(graph, timing), graph), faults)

@@ -413,3 +413,20 @@ def test_the_map_of_a_file_names_that_file(tmp_path: Path) -> None:
     assert nb.load_map(tmp_path / "other.map.json", tmp_path / "model.nir").model_file == "model.nir"
     rewritten = nb.apply(tmp_path / "model.nir", "replicate-source{name=2_lif,ways=2}")
     assert rewritten.file is None
+
+
+@pytest.mark.parametrize("dt", [None, 1e-3])
+def test_an_assumed_dt_is_stated_in_line_notes_and_summary(tmp_path: Path, dt: float | None) -> None:
+    nir = pytest.importorskip("nir")
+    one = np.ones(3)
+    node = nir.CubaLIF(tau_mem=one * 0.01, tau_syn=one * 0.005, r=one, v_leak=one * 0, v_threshold=one, w_in=one)
+    nodes = {"input": nir.Input(np.array([3])), "n": node, "output": nir.Output(np.array([3]))}
+    graph = nir.NIRGraph(nodes, [("input", "n"), ("n", "output")], metadata={} if dt is None else {"nirbridge:dt": dt})
+    nir.write(tmp_path / "n.nir", graph)
+    note = "dt is assumed to be 0.0001 s, since the model states none: give dt where time steps differ"
+    for model in (tmp_path / "n.nir", graph):
+        network = nb.load(model)
+        assert repr(network).endswith("dt 100 us (assumed)" if dt is None else "dt 1 ms")
+        assert (note in network.notes) is (dt is None)
+        assert (note in network.summary()) is (dt is None)
+    assert repr(nb.load(tmp_path / "n.nir", dt=1e-3)).endswith("dt 1 ms")

@@ -1,4 +1,4 @@
-"""Modules that return membranes of firing neurons: the import sends spikes, and is checked by the membranes."""
+"""Modules that return membranes: refused of neurons that fire, compared of readouts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytest.importorskip("snntorch")
 from torch import nn  # noqa: E402
 
 from benchmarks.equivalence_model import quiet  # noqa: E402
-from nirbridge.errors import UnequalImport  # noqa: E402
+from nirbridge.errors import ModelError, UnequalImport  # noqa: E402
 from nirbridge.importers import from_snntorch  # noqa: E402
 from nirbridge.importers.frameworks.snntorch import neuron_specs  # noqa: E402
 from nirbridge.verification.self_check import self_check  # noqa: E402
@@ -50,11 +50,18 @@ class Regression(nn.Module):
 
 @pytest.mark.parametrize("way", ["stack", "mean", "last"])
 @pytest.mark.parametrize("reset", ["subtract", "zero"])
-def test_returned_membranes_are_compared(way: str, reset: str) -> None:
-    module = Regression(way, reset)
+def test_membranes_of_firing_neurons_are_refused(way: str, reset: str) -> None:
+    with pytest.raises(ModelError, match="'lif2'.*its membrane potential, not its spikes.*return the spikes"):
+        from_snntorch(Regression(way, reset), torch.zeros(SEQUENCE), check=0)
+
+
+@pytest.mark.parametrize("way", ["stack", "mean", "last"])
+def test_returned_membranes_of_readouts_are_compared(way: str) -> None:
+    module = Regression(way)
+    module.lif2 = snn.Leaky(beta=0.75, reset_mechanism="none")
     graph = from_snntorch(module, torch.zeros(SEQUENCE))
     assert json.loads(graph.metadata["nirbridge:self_check"])["outcome"] == "identical"
-    assert "population 'lif2': the module returns its membrane potential" in graph.metadata["nirbridge:notes"]
+    assert "population 'lif2': a readout, its output is the membrane potential" in graph.metadata["nirbridge:notes"]
     wrong = copy.deepcopy(graph)
     wrong.nodes["fc2"].bias[1] += 1e-3
     with pytest.raises(UnequalImport, match=r"neuron \(1,\).*: the module gives"):
