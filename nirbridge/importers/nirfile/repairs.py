@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -76,34 +76,42 @@ def repair_graph(graph: Any, names: Collection[str], *, dt: float | None = None)
 
 def _chosen(names: Collection[str], neurons: Mapping[str, Any], dt: float | None) -> dict[str, list[str]]:
     """The neurons of each repair of a framework; the first one is that of the neurons that no other repair names."""
-    known_names = ("batch-axis", "zero-dimensional", *REPAIRS)
-    problems: list[Diagnostic] = []
+    problems = [p for name in names for p in _name_problems(*name.partition("="))]
+    pairs = [name.partition("=") for name in dict.fromkeys(names)]
+    of_all = [name for name in REPAIRS if (name, "", "") in pairs]
     chosen: dict[str, list[str]] = {}
-    of_all: list[str] = []
-    for text in dict.fromkeys(names):
-        name, equals, listed = text.partition("=")
-        if name not in known_names:
-            hint = did_you_mean(name, known_names) or "choose one"
-            limit = "known repairs: " + ", ".join(known_names)
-            problems.append(Diagnostic(f"repair {quoted(name)}", "unknown", limit, hint))
-        elif equals and name not in REPAIRS:
-            problems.append(
-                Diagnostic(
-                    f"repair {quoted(name)}", "given with nodes", "it is made of all nodes", f"give --repair {name}"
-                )
-            )
-        elif equals:
+    for name, equals, listed in pairs:
+        if equals and name in REPAIRS:
             chosen.setdefault(name, []).extend(listed.split(","))
-        elif name in REPAIRS:
-            of_all.append(name)
-    of_all.sort(key=[*REPAIRS].index)
-    frameworks = sorted({name.partition("-")[0] for name in (*of_all, *chosen)})
+    frameworks = {name.partition("-")[0] for name in (*of_all, *chosen)}
     if len(frameworks) > 1 or len(of_all) > 1:
         found = f"more than one {'framework' if len(frameworks) > 1 else 'repair of all neurons'}: "
         limit = "one wrote the file" if len(frameworks) > 1 else "NAME=NODE,NODE repairs some of them otherwise"
         problems.append(Diagnostic("repairs", found + ", ".join((*of_all, *chosen)), limit, "choose one of them"))
+    rest, more = _rest(chosen, neurons, is_repaired=bool(of_all))
+    if dt is not None and not (math.isfinite(dt) and dt > 0):
+        more.append(Diagnostic("repair option dt", f"{dt:g}", "a finite number of seconds above 0", "correct it"))
+    UsageError.raise_all([*problems, *more])
+    return {**dict.fromkeys(of_all, rest), **chosen}
+
+
+def _name_problems(name: str, equals: str, listed: str) -> Iterator[Diagnostic]:
+    known_names = ("batch-axis", "zero-dimensional", *REPAIRS)
+    if name not in known_names:
+        hint = did_you_mean(name, known_names) or "choose one"
+        yield Diagnostic(f"repair {quoted(name)}", "unknown", "known repairs: " + ", ".join(known_names), hint)
+    elif equals and name not in REPAIRS:
+        yield Diagnostic(
+            f"repair {quoted(name)}", "given with nodes", "it is made of all nodes", f"give --repair {name}"
+        )
+
+
+def _rest(
+    chosen: Mapping[str, list[str]], neurons: Mapping[str, Any], *, is_repaired: bool
+) -> tuple[list[str], list[Diagnostic]]:
+    """Neurons that no repair names, and what is wrong with those that are named."""
     counts = Counter(node for nodes in chosen.values() for node in nodes)
-    problems += [
+    problems = [
         Diagnostic(f"repair of node {quoted(node)}", "no such neuron", _some(neurons), did_you_mean(node, neurons))
         for node in counts
         if node not in neurons
@@ -111,16 +119,11 @@ def _chosen(names: Collection[str], neurons: Mapping[str, Any], dt: float | None
     twice = [node for node, count in counts.items() if count > 1]
     problems += [Diagnostic(f"repair of node {quoted(node)}", "given twice", "", "give one") for node in twice]
     rest = [node for node in neurons if node not in counts]
-    if chosen and rest and not of_all:
+    if chosen and rest and not is_repaired:
         found = f"no repair of {quoted(rest[0])}" + (f" and of {len(rest) - 1} more" if rest[1:] else "")
-        limit = "one framework wrote all neurons"
-        problems.append(
-            Diagnostic("repairs", found, limit, "name them, or give the repair of the others without nodes")
-        )
-    if dt is not None and not (math.isfinite(dt) and dt > 0):
-        problems.append(Diagnostic("repair option dt", f"{dt:g}", "a finite number of seconds above 0", "correct it"))
-    UsageError.raise_all(problems)
-    return {**dict.fromkeys(of_all, rest), **chosen}
+        hint = "name them, or give the repair of the others without nodes"
+        problems.append(Diagnostic("repairs", found, "one framework wrote all neurons", hint))
+    return rest, problems
 
 
 def _some(neurons: Mapping[str, Any]) -> str:
