@@ -130,21 +130,18 @@ class SampleReading:
         return parse_axes(named) if {SAMPLE, TIME} <= set(named) and "" not in named else ()
 
     def variants(self, shapes: Sequence[Shape]) -> list[SampleReading]:
-        """The reading with the sizes to try, one after the other for as long as forward fails on them.
-
-        A batch of one comes last: where batch and time are merged it looks like none.
-        """
+        """The reading with the sizes to try, one after the other for as long as forward fails on them."""
         steps: tuple[int | None, ...] = (STEPS,)
         if self.has_time:
             time_sizes = [shapes[0][axis] for axis, role in self.own if role == _TIME]
             steps = (STEPS, *((None,) if max(time_sizes) > 1 else ())) if time_sizes else (STEPS, MORE_STEPS)
         distinct: dict[tuple[Any, ...], SampleReading] = {}
-        for variant in (replace(self, steps=n, batch=b) for b in (BATCH, None) for n in steps):
+        for variant in (replace(self, steps=n, batch=b) for n in steps for b in (BATCH, None)):
             distinct.setdefault(tuple(variant.fed(shape) for shape in shapes), variant)
         return list(distinct.values())
 
     def shortened(self) -> SampleReading:
-        """The reading with few time steps, for sequences of ``STEPS`` that take too much memory."""
+        """The reading with few time steps, where ``STEPS`` take too much memory: a batch of one may look like none."""
         return replace(self, steps=FEW_STEPS) if self.has_time and self.steps == STEPS else self
 
     def of_length(self, steps: int) -> SampleReading:
