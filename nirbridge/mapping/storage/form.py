@@ -43,13 +43,13 @@ class _OneOf:
 _COUNT, _NUMBER, _AMOUNT, _TEXT, _BOOL, _ANY = "count", "number", "amount", "text", "bool", "any"
 _LEAVES: dict[str, tuple[type, str, int | None]] = {
     _COUNT: (int, "a whole number from 0 to 2**53", 0),
-    _NUMBER: (float, "a finite number (whole ones up to 2**53)", None),
-    _AMOUNT: (float, "a finite number >= 0 (whole ones up to 2**53)", 0),
+    _NUMBER: (float, "a finite number", None),
+    _AMOUNT: (float, "a finite number >= 0", 0),
     _TEXT: (str, "a text", None),
     _BOOL: (bool, "true or false", None),
 }
 """Type, words, and least value of each simple form."""
-_AXES_MAX = 64
+_AXES_MAX, _WHOLE_NUMBER_MAX = 64, 2**64
 _SHAPE = _ListOf(_COUNT, most=_AXES_MAX)
 _PORT = {"name": _TEXT, "shape": _SHAPE}
 _TOTAL = {"used": _COUNT, "max": _COUNT, "where_max": _COUNT, "limit": _Nullable(_COUNT)}
@@ -169,7 +169,8 @@ def _wrong_leaf(form: str, value: Any) -> str:
     if form == _ANY:
         return ""
     kind, words, least = _LEAVES[form]
-    return "" if fits_plain(value, kind) and (least is None or value >= least) else words
+    is_whole = kind is float and type(value) is int and abs(value) <= _WHOLE_NUMBER_MAX
+    return "" if (is_whole or fits_plain(value, kind)) and (least is None or value >= least) else words
 
 
 def _wrong_list(form: _ListOf, value: Any, where: str) -> Iterator[Diagnostic]:
