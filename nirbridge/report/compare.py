@@ -14,6 +14,7 @@ from nirbridge.comparison.distances import KERNEL
 from nirbridge.comparison.types import SPIKES, Comparison, ComparisonRow, SpikeDistances
 from nirbridge.errors import counted
 from nirbridge.report.inspect import name_text
+from nirbridge.report.map_facts import one_line
 from nirbridge.report.tables import share_text, table
 from nirbridge.simulators.types import Key
 
@@ -35,7 +36,7 @@ def compare_text(comparison: Comparison, *, notes: bool = True) -> RenderableTyp
         variables,
         Text(),
         Text(comparison_verdict(comparison), style="bold"),
-        *(Text(f"- {s}") for s in _remarks(comparison, notes=notes)),
+        *(Text(f"- {one_line(s)}") for s in _remarks(comparison, notes=notes)),
     )
 
 

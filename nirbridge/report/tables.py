@@ -9,6 +9,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from nirbridge.report.map_facts import one_line
+
 
 def table(headings: Sequence[str], alignment: str, rows: Iterable[Sequence[str | Text]] = (), **options: Any) -> Table:
     """A table without lines.
@@ -38,7 +40,7 @@ def heading(text: str) -> Text:
 
 def listed(title: str, sentences: Iterable[str]) -> list[RenderableType]:
     """A heading and a line for each sentence; nothing where there is none."""
-    lines = [Text(f"- {sentence}") for sentence in sentences]
+    lines = [Text(f"- {one_line(sentence)}") for sentence in sentences]
     return [heading(title), *lines] if lines else []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -237,3 +238,12 @@ def test_a_map_that_cannot_be_shown_is_refused(
     assert run(["show", "m.json"]) == 2
     assert "map file 'm.json'" in (said := capsys.readouterr().err)
     assert message in said
+
+
+def test_notes_of_a_network_are_printed_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    network = pipeline.load_network(MODEL)
+    pipeline.save_network(replace(network, notes=("a\x1b[31m",), assumed=("b\x00",)), "n.net.npz")
+    out = shown("show", "n.net.npz", capsys=capsys)
+    assert "- a\\x1b[31m" in out
+    assert "\x1b" not in out
+    assert "\x00" not in out
