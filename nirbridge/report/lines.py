@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from nirbridge.errors import counted, quoted
 from nirbridge.files.attributes import load_attribute
 from nirbridge.network.compose import parts_of
+from nirbridge.network.nir.import_notes import partial_checks
 from nirbridge.report.map_facts import cores_available, figure_with_prefix, one_line
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ def _option(value: object) -> str:
 def _network(network: Network) -> str:
     populations = counted(len(network.populations), "population")
     dt = f"dt {figure_with_prefix(network.dt, 's')}{' (assumed)' if network.is_dt_assumed else ''}"
-    return f"{counted(network.neurons, 'neuron')}, {populations}, {dt}"
+    check = "".join(f", {outcome}" for outcome in partial_checks(network.notes))
+    return f"{counted(network.neurons, 'neuron')}, {populations}, {dt}{check}"
 
 
 def _population(p: Population) -> str:

@@ -180,7 +180,7 @@ def matched_spikes(
     for name, probe in _observed(run, network):
         values = imported.get((name, "s"))
         spikes = None if values is None else _in_time(probe.spikes, probe, values)
-        worth = _worth(probe)
+        worth = spike_value(probe)
         if values is not None and spikes is not None and worth:
             flat = values.reshape(spikes.shape).astype(np.float64)
             matched.append(MatchedValues(name, STEPWISE, spikes / worth, flat, np.full(spikes.shape, _HALF)))
@@ -193,7 +193,7 @@ def _observed(run: OriginalRun, network: Network) -> list[tuple[str, NeuronObser
     return [(p.name, probes[p.name]) for p in network.populations if p.name in probes]
 
 
-def _worth(probe: NeuronObservation) -> float:
+def spike_value(probe: NeuronObservation) -> float:
     """The value of one spike in the module's output (snnTorch's factor), 0 where neurons have different ones."""
     factor: Any = getattr(probe.module, "graded_spikes_factor", 1.0)
     numbers = np.unique(factor.detach().numpy() if hasattr(factor, "detach") else np.asarray(factor))

@@ -17,15 +17,15 @@ _GRADIENTS_ONLY = frozenset({"learning_window"})
 """Attributes of neurons (rockpool) that no forward uses: a decay of the same value is not theirs."""
 
 
-def module_tensors(module: Any) -> list[Array]:
-    """Every tensor and number that the module computes with, in float64."""
+def module_tensors(module: Any, most: float = math.inf) -> list[Array]:
+    """Every tensor of up to ``most`` values and number that the module computes with, in float64."""
     import torch
 
     numbers: list[Array] = []
     for inner in module.modules():
         values = {**vars(inner), **inner._parameters, **inner._buffers}
         for value in (value for name, value in values.items() if name not in _GRADIENTS_ONLY):
-            if isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel():
+            if isinstance(value, torch.Tensor) and value.is_floating_point() and 0 < value.numel() <= most:
                 numbers.append(value.detach().to("cpu", torch.float64).numpy())
             elif isinstance(value, int | float) and not isinstance(value, bool):
                 numbers.append(np.array(float(value)))
@@ -44,6 +44,8 @@ def network_multiplications(network: Network) -> int:
     return network.neurons + sum(synapse_bound(part) for part in weighted)
 
 
+CALL = 10_000
+"""Multiplications that take as long as one call of a layer without any (some 30 microseconds)."""
 VALUE_BYTES = 200
 """Bytes for each neuron or port, sample and time step: in the records of both runs, their limits and copies (measured
 for neurons of all kinds: 150 to 180)."""

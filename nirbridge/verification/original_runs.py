@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -25,12 +26,19 @@ _MEMBRANES = ("mem", "v", "v_mem", "vmem")
 
 @dataclass(slots=True)
 class NeuronObservation:
-    """Outputs of one neuron module, one entry per call; ``membranes`` are those after each call, None if unknown."""
+    """Outputs of one neuron module, one entry per call; ``membranes`` are those after each call, None if unknown.
+
+    ``rows``: of a run of one sample, flat indices of the neurons that are recorded (None: all). ``sent`` then holds the
+    outputs of all neurons, ``[time steps, neurons]``, in few bytes; ``size`` is their number.
+    """
 
     form: NeuronSpec
     module: Any
     spikes: list[Array] = field(default_factory=list)
     membranes: list[Array | None] = field(default_factory=list)
+    rows: Array | None = None
+    size: int = 0
+    sent: list[Array] = field(default_factory=list)
 
     @property
     def layout(self) -> tuple[str, ...] | None:
@@ -42,6 +50,24 @@ class NeuronObservation:
         """Time steps of all calls."""
         time_axis = self.layout.index("time") if self.layout else None
         return sum(1 if time_axis is None or s.ndim <= time_axis else s.shape[time_axis] for s in self.spikes)
+
+    def record(self, tensors: Sequence[Any]) -> None:
+        """The tensors that one call returned."""
+        spikes, membrane = tensors[0], _membrane(self, tensors)
+        if self.rows is None:
+            self.spikes.append(_numpy(spikes))
+            self.membranes.append(None if membrane is None else _numpy(membrane))
+        elif spikes.numel() % self.size == 0:  # else it is no population of that size, and counts as not run
+            self.sent.append(_brief(spikes.reshape(-1, self.size)))
+            self.spikes.append(self._sampled(spikes))
+            fits = membrane is not None and membrane.numel() % self.size == 0
+            self.membranes.append(self._sampled(membrane) if fits else None)
+
+    def _sampled(self, tensor: Any) -> Array:
+        steps = tensor.numel() // self.size
+        axes = tuple(steps if word == "time" else 1 for word in self.layout or ("batch",))
+        values = _numpy(tensor.reshape(steps, self.size)[:, self.rows])
+        return values.reshape(*axes, -1) if self.layout else values
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +95,7 @@ def run_original(
     wide: bool,
     seed: int,
     stops_at_loops: bool = False,
+    rows: Mapping[str, tuple[Array, int]] | None = None,
 ) -> OriginalRun:
     """Run a copy of the module in eval mode from its initial state, once for each of ``calls``.
 
@@ -79,6 +106,7 @@ def run_original(
         wide: compute in float64 (parameters, buffers and every tensor that the forward creates), else as it is.
         seed: seed of torch's random numbers during the run.
         stops_at_loops: stop after the first call if a neuron went through several time steps in it.
+        rows: by module path, the neurons to record and how many there are; others are not recorded (None: all are).
 
     Raises:
         Exception: whatever the module raises.
@@ -92,21 +120,37 @@ def run_original(
         private = _prepared(private_copy(), wide=wide)
         names = state_arguments(private, len(arguments[0]))
         try:
-            return _called(private, forms, arguments, names, wide=wide, stops=stops_at_loops)
+            return _called(private, forms, arguments, names, wide=wide, stops=stops_at_loops, rows=rows)
         except Exception:
             if not names or len(arguments) < 2:
                 raise
         private = _prepared(private_copy(), wide=wide)  # its results do not fit its arguments
-        return _called(private, forms, arguments, (), wide=wide, stops=stops_at_loops)
+        return _called(private, forms, arguments, (), wide=wide, stops=stops_at_loops, rows=rows)
 
 
 def _prepared(private: Any, *, wide: bool) -> Any:
+    import torch
+
     private.eval()
     if wide:
         private.double()
+    quantizers = getattr(torch, "ao", None) and torch.ao.quantization.FakeQuantizeBase
     for inner in private.modules():
+        if wide and quantizers and isinstance(inner, quantizers):
+            inner.float().forward = _in_single(inner.forward)
         _reset(inner)
     return private
+
+
+def _in_single(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """Fake quantization in float32, the result widened: in float64 a weight may round to the next integer."""
+    import torch
+
+    def call(values: Any) -> Any:
+        with torch._C.DisableTorchFunction():
+            return forward(values.float()).double()
+
+    return call
 
 
 def _reset(module: Any) -> None:
@@ -119,11 +163,12 @@ def _reset(module: Any) -> None:
 
 
 def _called(
-    private: Any, forms: NeuronSpecs, calls: Sequence[Any], names: Sequence[str], *, wide: bool, stops: bool
-) -> OriginalRun:
+    private: Any, forms: NeuronSpecs, calls: Sequence[Any], names: Sequence[str], *, wide: bool, stops: bool,
+    rows: Mapping[str, tuple[Array, int]] | None,
+) -> OriginalRun:  # fmt: skip
     import torch
 
-    probes = _probed(private, forms)
+    probes = _probed(private, forms, rows)
     returned: list[list[tuple[str, Array]]] = []
     result: Any = ()
     with _widened() if wide else nullcontext():
@@ -147,10 +192,20 @@ def _numpy(tensor: Any) -> Array:
     return np.array(tensor.detach().to(torch.float64).numpy())
 
 
+def _brief(tensor: Any) -> Array:
+    """The values in one byte each where these are small whole numbers, else as they are."""
+    import torch
+
+    small = tensor.detach().to(torch.uint8)
+    return np.array((small if torch.equal(small.to(tensor.dtype), tensor) else tensor.detach()).numpy())
+
+
 # -- neurons -------------------------------------------------------------------------------------------------------
 
 
-def _probed(private: Any, forms: NeuronSpecs) -> dict[str, NeuronObservation]:
+def _probed(
+    private: Any, forms: NeuronSpecs, rows: Mapping[str, tuple[Array, int]] | None
+) -> dict[str, NeuronObservation]:
     """Probes of every neuron; of a neuron inside of another one only the outer one is recorded."""
     probes: dict[str, NeuronObservation] = {}
     inside: list[str] = []
@@ -158,6 +213,8 @@ def _probed(private: Any, forms: NeuronSpecs) -> dict[str, NeuronObservation]:
         form = neuron_spec_of(inner, forms)
         if form is not None and not form.is_refusal:
             probes[path] = NeuronObservation(form, inner)
+            if rows is not None:
+                probes[path].rows, probes[path].size = rows.get(path, (np.zeros(0, np.int64), sys.maxsize))
             inner.forward = _recorded(inner.forward, path, probes[path], inside)
     return probes
 
@@ -172,21 +229,19 @@ def _recorded(
         finally:
             inside.pop()
         if not inside:
-            tensors = [tensor for _, tensor in tensors_of(result)]
-            probe.spikes.append(_numpy(tensors[0]))
-            probe.membranes.append(_membrane(probe, tensors))
+            probe.record([tensor for _, tensor in tensors_of(result)])
         return result
 
     return call
 
 
-def _membrane(probe: NeuronObservation, tensors: Sequence[Any]) -> Array | None:
+def _membrane(probe: NeuronObservation, tensors: Sequence[Any]) -> Any:
     if probe.form.potential is not None and probe.form.potential < len(tensors):
-        return _numpy(tensors[probe.form.potential])
+        return tensors[probe.form.potential]
     import torch
 
     membrane = next((v for v in (getattr(probe.module, n, None) for n in _MEMBRANES) if v is not None), None)
-    return _numpy(membrane) if isinstance(membrane, torch.Tensor) else None
+    return membrane if isinstance(membrane, torch.Tensor) else None
 
 
 # -- float64 -------------------------------------------------------------------------------------------------------

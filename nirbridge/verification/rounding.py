@@ -42,7 +42,7 @@ COMPUTED = 4 * SINGLE
 """Four operations in float32."""
 OPERATIONS = 8
 """Roundings of one membrane update: four on each side."""
-_MOST_SEARCHED = 100_000
+MOST_SEARCHED = 100_000
 
 Values = Mapping[tuple[str, str], Array]
 
@@ -61,7 +61,7 @@ class ModuleConstants:
 
     def __init__(self, tensors: list[Array]) -> None:
         self.tensors = grouped((t.size, np.asarray(t, np.float64).ravel()) for t in tensors)
-        small = [t.ravel() for t in tensors if t.size <= _MOST_SEARCHED]
+        small = [t.ravel() for t in tensors if t.size <= MOST_SEARCHED]
         self.numbers = np.unique(np.abs(np.concatenate([*small, np.array([0.0, 1.0])]).astype(np.float64)))
 
     def holds(self, values: Array) -> bool:
@@ -69,7 +69,7 @@ class ModuleConstants:
         flat = np.asarray(values, np.float64).ravel()
         if any(np.array_equal(flat, tensor) for tensor in self.tensors.get(flat.size, ())):
             return True
-        return flat.size <= _MOST_SEARCHED and bool(np.isin(np.abs(flat), self.numbers).all())
+        return flat.size <= MOST_SEARCHED and bool(np.isin(np.abs(flat), self.numbers).all())
 
 
 def rounding_bounds(network: Network, values: Values, constants: ModuleConstants, unit: float) -> RoundingBounds:

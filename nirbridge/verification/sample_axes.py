@@ -95,6 +95,13 @@ def trial_readings(samples: Sequence[Shape], ports: Sequence[Shape], effort: Tri
     return list(dict.fromkeys([*exact, *as_many]))
 
 
+def short_readings(samples: Sequence[Shape], ports: Sequence[Shape], steps: int, most: int) -> list[TrialReading]:
+    """The readings with one sample and ``steps`` time steps; then those whose time axis has up to ``most``."""
+    options = [replace(r, samples=1) for r in trial_readings(samples, ports, TrialEffort(steps, 1, 1, steps))]
+    whole = [r for r in options if steps < r.steps <= most]
+    return list(dict.fromkeys([*(replace(r, steps=min(r.steps, steps)) for r in options), *whole]))
+
+
 def _axes(rank: int) -> Iterator[Places]:
     """(time, batch) among the axes of the sample: none, one of the two, both; the batch is one of the first two."""
     yield None, None

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from nirbridge.arrays import Array
 from nirbridge.errors import counted, quoted
 from nirbridge.verification.matching import MatchedValues
 
@@ -44,13 +45,18 @@ def spike_differences(matched: Iterable[MatchedValues]) -> tuple[SpikeDifference
     return tuple(
         SpikeDifference(
             m.name,
-            round(float(m.original.sum())),
-            round(float(m.imported.sum())),
+            _total(m.original),
+            _total(m.imported),
             int(np.count_nonzero(m.differs)),
             m.original.size,
         )
         for m in matched
     )
+
+
+def _total(spikes: Array) -> int:
+    """Their sum, of those that are numbers: a neuron that gives NaN is a difference."""
+    return round(float(spikes.sum(where=np.isfinite(spikes))))
 
 
 def added(runs: Iterable[Sequence[SpikeDifference]]) -> tuple[SpikeDifference, ...]:

@@ -196,15 +196,18 @@ class Trials:
             yield from self._judged(reading, STEPS, arrays, run)
 
     def _loops(self, reading: TrialReading, arrays: Sequence[Array], run: OriginalRun) -> Iterator[Trial]:
-        """One call that ran several turns: a static input, or an axis of time and batch together."""
+        """One call that ran several turns: an axis of time and batch together, or a static input.
+
+        The latter takes as many time steps for each sample, so it comes last.
+        """
         iterations, samples = run.iterations, reading.samples
-        repeated = [np.repeat(a[:1], iterations, axis=0) for a in arrays]
-        yield from self._judged(reading, STATIC, repeated, run)
         if samples % iterations == 0:
             first = [a[0].reshape(iterations, samples // iterations, -1) for a in arrays]
             yield from self._judged(reading, MERGED, first, run)
             last = [np.swapaxes(a[0].reshape(samples // iterations, iterations, -1), 0, 1) for a in arrays]
             yield from self._judged(reading, MERGED_BATCH_FIRST, last, run)
+        repeated = [np.repeat(a[:1], iterations, axis=0) for a in arrays]
+        yield from self._judged(reading, STATIC, repeated, run)
 
     def _judged(self, reading: TrialReading, form: str, arrays: Sequence[Array], run: OriginalRun) -> Iterator[Trial]:
         values, samples = self._simulated(arrays), arrays[0].shape[1]

@@ -21,13 +21,17 @@ Values = Mapping[tuple[str, str], Array]
 
 @dataclass(frozen=True, slots=True)
 class ValueDifference:
-    """A place at which the two differ; ``subject`` names an output or a population, ``text`` the two values."""
+    """A place at which the two differ; ``subject`` names an output or a population, ``text`` the two values.
+
+    ``is_not_finite``: one of the two values is NaN or infinite.
+    """
 
     subject: str
     step: int
     sample: int
     neuron: tuple[int, ...]
     text: str
+    is_not_finite: bool = False
 
     def __str__(self) -> str:
         place = f"time step {self.step}, sample {self.sample}, neuron {self.neuron}"
@@ -63,7 +67,7 @@ class Verdict:
 
 @dataclass(slots=True)
 class RunEvidence:
-    """The arrays of one run, compared."""
+    """The arrays of one run, compared; ``rows``: flat indices of the neurons where not all of a population are."""
 
     network: Network
     values: Values
@@ -74,6 +78,7 @@ class RunEvidence:
     membranes: Sequence[MatchedValues]
     batch: int
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    rows: Mapping[str, Array] = field(default_factory=dict)
 
     def verdict(self) -> Verdict:
         """Judge every sample up to its first difference."""
@@ -148,10 +153,12 @@ class RunEvidence:
         self, m: MatchedValues, subject: str, step: int, row: int, sample: int, cell: int
     ) -> ValueDifference:
         shape = self.shapes.get(m.name, (m.original.shape[-1],))
-        neuron = tuple(int(k) for k in np.unravel_index(cell, shape)) if shape else ()
+        place = int(self.rows[m.name][cell]) if m.name in self.rows else cell
+        neuron = tuple(int(k) for k in np.unravel_index(place, shape)) if shape else ()
         a, b = m.original[row, sample, cell], m.imported[row, sample, cell]
         over = "" if m.over_time == STEPWISE else f"{m.over_time}: "
-        return ValueDifference(subject, step, sample, neuron, f"{over}the module gives {a:.9g}, the import {b:.9g}")
+        text = f"{over}the module gives {a:.9g}, the import {b:.9g}"
+        return ValueDifference(subject, step, sample, neuron, text, not np.isfinite(a + b))
 
     # -- ties ------------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,6 @@ import pytest
 
 from nirbridge.errors import UnequalImport
 from nirbridge.network.model import Port
-from nirbridge.verification import self_check as checks
 from nirbridge.verification.sample_axes import EFFORTS, TrialReading
 from nirbridge.verification.self_check import (
     AFFORDABLE,
@@ -20,7 +19,6 @@ from nirbridge.verification.self_check import (
     _copies,
     _effort,
     outcome_of,
-    self_check,
 )
 from nirbridge.verification.trials import STEPS, Trial
 from nirbridge.verification.verdicts import ValueDifference, Verdict
@@ -191,35 +189,6 @@ def test_the_most_thorough_effort_that_is_affordable() -> None:
     assert effort(10, leaves=3) == (first, 2 * 32 * (4 * 10 + 3 * 10**4))
     assert effort(10, inputs=5) == (first, 6 * 32 * 4 * 10)
     assert effort(10**9, ports=(8,)) == (first, 0.0), "nothing to run"
-
-
-def large(parameters: int) -> Any:
-    torch = pytest.importorskip("torch", reason="torch is not installed")
-    module = torch.nn.Module()
-    module.weight = torch.nn.Parameter(torch.empty(parameters, device="meta"))
-    return module
-
-
-class Reached(Exception):
-    """The check goes on to the graph."""
-
-
-def test_a_module_of_many_parameters_is_skipped_before_anything_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    def reached(graph: Any) -> None:
-        raise Reached
-
-    monkeypatch.setattr(checks, "from_nir", reached)
-    limit = 10**8 // (3 * 8)
-    found = self_check(large(limit + 1), None, None, {}, None)
-    text = (
-        "skipped: 4,166,667 parameters, by default at most 100,000,000 multiplications in all runs; "
-        "force it with check=1 (--check 1)"
-    )
-    assert found == {"outcome": "skipped", "text": text, "outputs": 0, "inputs": 0, "ties": []}
-    with pytest.raises(Reached):
-        self_check(large(limit), None, None, {}, None)
-    with pytest.raises(Reached):
-        self_check(large(limit + 1), None, None, {}, 1)
 
 
 def test_copies_in_words() -> None:

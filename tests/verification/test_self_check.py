@@ -288,11 +288,15 @@ def test_dropout_in_training_mode_is_said() -> None:
     assert "dropout" not in outcome(from_snntorch(module.eval(), torch.zeros(12)))["text"]
 
 
-def test_dear_modules_are_skipped_by_default_and_forced_by_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dear_modules_are_sampled_by_default_and_compared_by_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     from nirbridge.verification import self_check as checks
+    from nirbridge.verification.large import check as large
 
     monkeypatch.setattr(checks, "AFFORDABLE", 1000)
+    monkeypatch.setattr(large, "REDUCED", 1000)
     module = net()
+    assert outcome(from_snntorch(module, torch.zeros(12)))["outcome"] == "sampled"
+    monkeypatch.setattr(large, "SAMPLED", 100)
     found = outcome(from_snntorch(module, torch.zeros(12)))
     assert found["outcome"] == "skipped"
     assert "force it with check=1" in found["text"]
@@ -371,3 +375,40 @@ def test_a_first_difference_that_rounding_may_decide_is_a_tie(error: float, is_t
     assert found["outcome"] == "identical"
     assert found["ties"]
     assert "rounding decides the first difference of" in found["text"]
+
+
+# -- numbers that are none, and fake quantization ----------------------------------------------------------------------
+
+
+def test_spikes_that_are_not_numbers_are_one_error_with_their_place() -> None:
+    layers = pytest.importorskip("sinabs.layers")
+    from nirbridge.importers import from_sinabs
+    from nirbridge.importers.frameworks import sinabs
+
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(5, 6), layers.IAF())
+    sample = torch.rand(2, 9, 5)
+    graph = from_sinabs(module, sample, check=0)
+    module[0].weight.data[3, 1] = float("nan")
+    place = r"population '1', time step \d+, sample \d, neuron \(3,\): the module gives nan, the import"
+    with pytest.raises(UnequalImport, match=place) as caught:
+        self_check(module, sample, graph, sinabs.neuron_specs(), 2)
+    assert "correct the parameters by which values overflow or are not numbers" in str(caught.value)
+
+
+@pytest.mark.parametrize("has_run", [False, True])
+def test_fake_quantization_rounds_in_single_precision(has_run: bool) -> None:
+    """A weight between two integers, where the scale that an observer computes in float64 rounds to the other one."""
+    from torch.ao import quantization
+
+    torch.manual_seed(5)
+    neuron = {"beta": 0.9, "init_hidden": True}
+    module = nn.Sequential(nn.Linear(20, 30), snn.Leaky(**neuron), nn.Linear(30, 4), snn.Leaky(**neuron)).train()
+    module.qconfig = quantization.QConfig(nn.Identity, quantization.default_weight_fake_quant)
+    with quiet():
+        quantization.prepare_qat(module, inplace=True)
+    if has_run:
+        module(torch.rand(3, 20))
+    state = copy.deepcopy(module.state_dict())
+    assert outcome(from_snntorch(module, torch.rand(1, 20)))["outcome"] == "identical"
+    assert all(torch.equal(value, state[name]) for name, value in module.state_dict().items() if "mem" not in name)

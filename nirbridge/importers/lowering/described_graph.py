@@ -71,7 +71,8 @@ def module_to_graph(
     network = with_emitted_names(build_network(flow, traced_forms, dt, accept=names), flow, module)
     graph = to_graph(network, f"{package} {version(package)}")
     is_given = batched is not None or time_axis is not None
-    own: dict[str, Any] = {"private": lambda original: reset((private or deep_copy)(original)), "accept": names}
+    own: dict[str, Any] = {"private": lambda original, copy=deep_copy: reset((private or copy)(original))}
+    own |= {"accept": names}
     return with_self_check(graph, module, sample, forms, check, are_axes_given=is_given, measure=data, **own)
 
 
@@ -110,7 +111,7 @@ def with_self_check(
     forms: NeuronSpecs,
     inputs: int | None,
     *,
-    private: Callable[[Any], Any] | None = None,
+    private: Callable[..., Any] | None = None,
     are_axes_given: bool = False,
     accept: Sequence[str] = (),
     measure: LabelledData | None = None,
@@ -123,7 +124,7 @@ def with_self_check(
         sample: the sample that the importer was given.
         forms: the neuron classes of the framework.
         inputs: number of random inputs; 0: no check; None: the default, for modules that are cheap to run.
-        private: makes a copy of the module that may be run (default: a deep copy).
+        private: makes a copy of the module that may be run (default: a deep copy), with the function given, if any.
         are_axes_given: the user stated which axes of the sample are batch and time.
         accept: names of accepted deviations; if the graph has one, a difference is stated, not raised.
         measure: labelled data on which both are measured; then the check is made whatever it costs.

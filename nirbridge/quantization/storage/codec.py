@@ -17,7 +17,7 @@ _WEIGHTS = {
     "range": list[float], "integers": list[int], "scale": float | None, "error": float, "clipped": float | None,
     "synapse_bits": int,
 }  # fmt: skip
-_MEASURED = dict.fromkeys(("spikes_changed", "accuracy", "accuracy_reference"), float | None)
+_MEASURED = {"spikes_changed": float | None, "accuracy": float | None, "accuracy_reference": float | None}
 _FORMATS = {"a_in_bits": int | None, "bias_mant_bits": int | None, "programmable": bool | None}
 """Fields of the report and of the number formats that are shown or used, by their types."""
 STORED = tuple(f.name for f in fields(QuantizedNetwork) if f.name not in ("network", "early", "axes"))
