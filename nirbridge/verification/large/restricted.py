@@ -13,7 +13,7 @@ from nirbridge.network.apply import fan_in
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network, Population, Port, Projection
 from nirbridge.network.neurons import Neuron
-from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Part, Reshape, Scale, Sparse, SumPool
+from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
 
 NEURONS = 64
 """Neurons of each population that are compared, at most."""
@@ -85,7 +85,7 @@ def restricted(operator: Operator, rows: Array) -> tuple[Operator, Array]:
     return parts[0] if len(parts) == 1 else Chain(tuple(parts)), rows  # pyright: ignore[reportArgumentType]
 
 
-def _part(part: Part, rows: Array) -> tuple[Operator, Array]:
+def _part(part: Operator, rows: Array) -> tuple[Operator, Array]:
     if isinstance(part, Identity | Reshape):
         return Identity((len(rows),)), rows
     if isinstance(part, Scale):
@@ -96,6 +96,7 @@ def _part(part: Part, rows: Array) -> tuple[Operator, Array]:
         counts = np.diff(part.indptr)[rows]
         places = np.concatenate([np.arange(int(part.indptr[row]), int(part.indptr[row + 1])) for row in rows])
         return _sparse(counts, part.indices[places], part.data[places])
+    assert isinstance(part, Conv | SumPool)
     columns, values, is_inside = _window(part, rows)
     return _sparse(is_inside.sum(axis=1), columns[is_inside], values[is_inside])
 
