@@ -440,7 +440,7 @@ ROWS: dict[str, dict[str, Row]] = {
             "--steps": "--steps 5",
             "--record": "--record lif:s",
             "--json": "--json",
-            "--quiet": Row(RUN, f"{RUN} --quiet", no_effect=QUIET),
+            "--quiet": "--quiet",
         },
     ),
     "lava": added(
