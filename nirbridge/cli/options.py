@@ -210,7 +210,7 @@ def repair_options(function: Callable[..., Any]) -> Callable[..., Any]:
         "--repair",
         "repairs",
         multiple=True,
-        metavar="NAME[=NODE,…]",
+        metavar="NAME[=NODE,...]",
         help="Repair a known fault of a framework's exporter, by the name that inspect gives; with nodes: of these "
         "neurons alone. Repeatable.",
     )

@@ -12,6 +12,7 @@ from typing import Any
 from nirbridge.emitters.artifact import Artifact
 from nirbridge.emitters.ports import NETWORK, PROGRAM
 from nirbridge.emitters.program_runs import quantized_of
+from nirbridge.files.regular import read_regular
 from nirbridge.network.axes import Axes
 from nirbridge.network.model import Port
 from nirbridge.simulators.given import Given, read_given
@@ -43,7 +44,7 @@ def _signature(program: str | Path | Artifact) -> tuple[_Signature | None, Mappi
         quantized = quantized_of(files[NETWORK])
         return _Signature(tuple(Port(p.name, p.shape) for p in quantized.inputs), quantized.axes), quantized.latency
     try:
-        text = files[PROGRAM] if isinstance(program, Artifact) else (Path(program) / PROGRAM).read_bytes()
+        text = files[PROGRAM] if isinstance(program, Artifact) else read_regular(Path(program) / PROGRAM)
         facts = json.loads(text)
         ports = tuple(Port(str(port["name"]), tuple(map(int, port["shape"]))) for port in facts["inputs"])
         latency = {str(name): int(value) for name, value in facts.get("latency", {}).items()}

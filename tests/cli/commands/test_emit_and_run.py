@@ -68,7 +68,7 @@ def test_the_integers_that_quantize_saved_become_the_program(
     arguments = ["run", str(tmp_path / "program"), "--input", str(tmp_path / "in.npy"), "-o", str(out)]
     assert cli.run([*arguments, "--record", "*:v"]) == 0
     records = [Probe(p.name, ("v",)) for p in quantized.populations]
-    expected = simulate_fixed(quantized, spikes[:, 0], record=records).recording.arrays
+    expected = simulate_fixed(quantized, spikes[:, 0], record=records, drain=True).recording.arrays
     found = load_recording(out).arrays
     assert set(found) == set(expected)
     assert all(np.array_equal(found[key], array) for key, array in expected.items())

@@ -13,6 +13,7 @@ from nirbridge.cli.commands import simulate, verify
 from nirbridge.errors import UsageError
 from nirbridge.report.plots import files
 from nirbridge.report.plots import recordings as pictures
+from nirbridge.simulators.given import Given
 from nirbridge.simulators.types import Recording
 from tests.partitioner.nets import network_of
 
@@ -102,13 +103,19 @@ def test_the_first_broken_promise_is_drawn(pairs: Any, node: Any, wanted: Any, d
 
 # -- how a verification is asked for -----------------------------------------------------------------------------------
 
-ASKED: dict[str, Any] = {"bits": (), "calibrate": None, "graded": (), "method": "range"}
+ASKED: dict[str, Any] = {"bits": (), "calibrate": None, "axes": None, "graded": (), "method": "range"}
 ASKED |= {"percentile": 99.9, "tight": False, "per_core": False, "target": None, "steps": 5}
+
+
+def as_they_are(network: Any, arrays: Any, **options: Any) -> Given:
+    """Stands for ``read_inputs``."""
+    return Given(arrays, None, "")
 
 
 def test_options_that_choose_the_integers_go_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "quantize_plan", lambda *args: args)
     monkeypatch.setattr(pipeline, "load_inputs", lambda path, max_bytes: ("read", path, max_bytes))
+    monkeypatch.setattr(pipeline, "read_inputs", as_they_are)
     network = network_of("4 dense3 lif")
     options = dict(ASKED)
     plain = verify._quantization(network, 7, print, options)
@@ -128,14 +135,17 @@ def test_a_verification_is_run_with_what_was_read(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(pipeline, name, lambda *args, _name=name, **options: (_name, *args, options))
     monkeypatch.setattr(pipeline, "verify_network", lambda *args, **options: (args, options))
     monkeypatch.setattr(pipeline, "load_inputs", lambda path, max_bytes: ("read", path, max_bytes))
+    monkeypatch.setattr(pipeline, "read_inputs", as_they_are)
     monkeypatch.setattr(verify, "_quantization", lambda network, most, progress, options: ("q", most))
     reading = {"timing": "t", "max_bytes": 7, "repairs": ("r",)}
     network = ("load_network", "m", "t", {"max_bytes": 7, "repairs": ("r",), "rewrite": None})
-    more = {"per_core": True, "target": "lava"}
-    made: Any = verify.run("m", "c", None, None, **reading, **more)
+    more = {"per_core": True, "target": "lava", "steps": 5}
+    unread = {"calibrate": None, "axes": None}
+    made: Any = verify.run("m", "c", None, None, **reading, **more, **unread)
     assert made[0] == (network, ("load_chip", "c", {}), None)
-    assert {k: v for k, v in made[1].items() if k != "progress"} == {"labels": None, "quantization": ("q", 7), **more}
-    made = verify.run("m", "c", "i.npy", "l.npy", **reading, per_core=False, target=None)
+    read = {"labels": None, "quantization": ("q", 7), "input_said": "as given"}
+    assert {k: v for k, v in made[1].items() if k != "progress"} == {**read, **more, **unread}
+    made = verify.run("m", "c", "i.npy", "l.npy", **reading, per_core=False, target=None, steps=5, **unread)
     assert (made[0][2], made[1]["labels"]) == (("read", "i.npy", 7), ("load_labels", "l.npy", {}))
     with pytest.raises(
         UsageError, match="^--per-core: given without --to, it applies to the emitted program; add --to lava$"
@@ -162,10 +172,11 @@ def test_integers_are_run_where_one_of_their_options_is_given(
     network = network_of("4 dense3 lif")
     monkeypatch.setattr(pipeline, "load_network", lambda *args, **options: network)
     monkeypatch.setattr(pipeline, "load_inputs", lambda path, max_bytes: np.zeros(1))
+    monkeypatch.setattr(pipeline, "with_reading", lambda recording, given: recording)
     for name in ("simulate_network", "simulate_on_chip"):
         monkeypatch.setattr(pipeline, name, lambda *args, _name=name, **options: (_name, options))
     own: dict[str, Any] = {"timing": None, "max_bytes": 7, "repairs": (), "steps": 4, "record": (), "every": 1}
-    own |= {"dtype": "float32", "backend": "auto", "library": None, "device": "cpu"}
+    own |= {"axes": None, "dtype": "float32", "backend": "auto", "library": None, "device": "cpu"}
     name, options = simulate.run("m", "i", **(own | changes))  # type: ignore[misc]
     assert name == ("simulate_on_chip" if on_chip else "simulate_network")
     assert (options["steps"], options["record"]) == (4, None)

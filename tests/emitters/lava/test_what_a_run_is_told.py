@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -215,6 +216,8 @@ def test_a_run_is_started_with_its_input_its_records_and_its_limits(
 
     @contextmanager
     def guarded() -> Any:
+        shutil.rmtree(tmp_path)
+        tmp_path.mkdir()
         yield "guard", tmp_path
 
     def supervised(*args: Any) -> dict[str, Any]:
