@@ -111,7 +111,8 @@ _OUTPUT_NAMES = {
 
 def _output_name(node: TracedCall, output: int) -> str:
     """The spikes, the membrane …: by the name of the output in a state, else by that of the argument."""
-    arguments = list(inspect.signature(type(node.module).forward).parameters) if node.module is not None else []
+    forward = getattr(type(node.module), "forward", None)
+    arguments = [] if forward is None else list(inspect.signature(forward).parameters)
     returned = [number for _, number in node.returned]
     names = [name for name, number in node.returned if number == output]
     names += [name for name, number in zip(arguments[:1:-1], returned[::-1], strict=False) if number == output]

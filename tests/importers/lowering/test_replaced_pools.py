@@ -219,7 +219,7 @@ def test_accuracy_is_that_of_both_on_the_data(kind: str) -> None:
         returned = outputs(module, x) if is_called else module(given).numpy()
     counts = returned if kind == "sums" else returned.sum(1 if kind == "batch first" else 0)
     network = nb.load(from_snntorch(module, torch.zeros(sample), accept=ACCEPT))
-    sent = nb.simulate(network, x.numpy())["output"]
+    sent = nb.simulate(network, x.numpy(), axes="time,sample" if kind == "batch first" else None)["output"]
     own, imported = counts.argmax(-1), sent.sum(0).argmax(-1)
     found = measured(module, sample, given, own)
     assert (found["samples"], found["steps"], found["module_accuracy"]) == (40, len(x), 1.0)

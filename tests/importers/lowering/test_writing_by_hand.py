@@ -73,7 +73,7 @@ def test_a_neuron_has_the_shape_of_one_step_and_of_one_sample() -> None:
     assert (second.inputs, second.path) == ((ValueRef("lif"),), "second")
 
 
-@pytest.mark.parametrize(("given", "starts"), [(torch.zeros(ROW), True), (None, False), (0.0, False)])
+@pytest.mark.parametrize(("given", "starts"), [(torch.zeros(ROW), True), (None, False), (0.0, True)])
 def test_first_states_that_forward_gives(given: Any, starts: bool) -> None:
     tape, x = begun()
     tape.returns(s=lif(tape, x, "lif", given))
