@@ -34,6 +34,8 @@ REDUCED_STEPS = (8, 4, 2)
 REDUCED = 400_000_000
 """Multiplications of all runs of a reduced check, its search for the loudness of the input included."""
 _REDUCED_RUNS = 9
+_COPIES = 2
+"""The module in double precision lives beside the import while both are compared."""
 SAMPLED_STEPS = (8, 4, 2, 1)
 """Time steps of a check of sampled neurons."""
 SAMPLED = 20_000_000_000
@@ -89,7 +91,7 @@ class LargeCheck:
         return replace(found, outcome="reduced", text=text)
 
     def _has_room(self, steps: int) -> bool:
-        return trial_bytes(self.network, self.module, steps, 1) <= self.room
+        return _COPIES * trial_bytes(self.network, self.module, steps, 1) <= self.room
 
     def _sampled(self) -> SelfCheck | None:
         most = int(SAMPLED / network_multiplications(self.network))
