@@ -44,7 +44,7 @@ def test_the_four_parts_of_a_message(parts: tuple[str, ...], text: str) -> None:
 
 
 def test_no_message_can_move_the_cursor() -> None:
-    """Whatever a part holds and whoever made it: lines stay, all else that cannot be printed is escaped."""
+    """In every part of a message lines stay, and all else that cannot be printed is escaped."""
     parts = ("--from \x1b[31m", "its log:\nline\rfoo", "a\u202eb", "c\x00d")
     assert str(NirbridgeError.of(*parts)) == "--from \\x1b[31m: its log:\nline\\rfoo, a\\u202eb; c\\x00d"
     assert NirbridgeError.of(*parts).problems[0].subject == parts[0]

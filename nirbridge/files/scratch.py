@@ -83,7 +83,7 @@ def temporary_folder(kind: str) -> Iterator[str]:
 
 @contextmanager
 def unnamed_file(name: str, content: bytes = b"") -> Iterator[str]:
-    """The path of a new file in memory, which no kill can leave behind; ``file_name`` of the path is ``name``.
+    """The path of a new file in memory, which ends with the process; ``file_name`` of the path is ``name``.
 
     Where the system has no such files it is in a temporary folder.
     """
