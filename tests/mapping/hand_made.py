@@ -220,16 +220,18 @@ def _stored(p: Projection, lists: Mapping[Any, list[tuple[int, object]]], chip: 
         words = sum(run_words(n, fmt, bits, delayed=delayed) for n in stretches)
         if fmt.index_bits is not None:
             words = min(words, run_words(len(positions), fmt, bits, delayed=delayed, sparse=True))
+        if _has(p.operator, Dense, Sparse):  # zeros may lie between the targets
+            words = min(words, run_words(positions[-1] - positions[0] + 1, fmt, bits, delayed=delayed))
         shape = p.operator.input_shape
         channel = source // int(np.prod(shape[1:])) if len(shape) > 1 else 0
         relative = tuple((number - positions[0], label) for number, label in targets)
-        shared = fmt.shared_kernels and not _has_dense(p.operator)
+        shared = fmt.shared_kernels and not _has(p.operator, Dense)
         stored[(channel, relative) if shared else (source, part)] = words
     return sum(stored.values())
 
 
-def _has_dense(operator: Operator) -> bool:
-    return any(isinstance(part, Dense) for part in (operator.parts if isinstance(operator, Chain) else (operator,)))
+def _has(operator: Operator, *kinds: type[Operator]) -> bool:
+    return any(isinstance(part, kinds) for part in (operator.parts if isinstance(operator, Chain) else (operator,)))
 
 
 def _axon_table(network: Network, numbers: list[Any], synapses: list[Any]) -> AxonTable:

@@ -21,7 +21,7 @@ from nirbridge.network.apply import matrix
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
-from nirbridge.partitioner.cost.resources import axon_list_words, delay_on_chip_steps
+from nirbridge.partitioner.cost.resources import axon_list_words, delay_on_chip_steps, run_words
 from nirbridge.partitioner.model import Slice
 
 LOIHI = read_chip("loihi1")
@@ -256,16 +256,20 @@ def lists_of(projection: Projection, place: dict[int, int]) -> dict[int, list[in
     return {source: sorted(found) for source, found in lists.items()}
 
 
-def axon_words(positions: Array, on: Chip, bits: int, *, delayed: bool) -> int:
-    """Words of one axon's list of targets at these positions in a core."""
+def axon_words(positions: Array, on: Chip, bits: int, *, delayed: bool, filled: bool = False) -> int:
+    """Words of one axon's list of targets at these positions in a core; ``filled``: gaps may be zeros."""
     axons = np.zeros(len(positions), np.int64)
-    return int(axon_list_words(axons, positions, on.synapses, bits, delayed=delayed)[1].sum())
+    words = int(axon_list_words(axons, positions, on.synapses, bits, delayed=delayed)[1].sum())
+    span = int(positions[-1] - positions[0]) + 1
+    return min(words, run_words(span, on.synapses, bits, delayed=delayed)) if filled else words
 
 
 def words(projection: Projection, place: dict[int, int], on: Chip, bits: int) -> int:
     """Words of all lists of a projection in a core."""
     delayed = delay_on_chip_steps(projection) > 0
-    return sum(axon_words(np.array(found), on, bits, delayed=delayed) for found in lists_of(projection, place).values())
+    parts = projection.operator.parts if isinstance(projection.operator, Chain) else (projection.operator,)
+    how = {"delayed": delayed, "filled": any(isinstance(part, Dense | Sparse) for part in parts)}
+    return sum(axon_words(np.array(found), on, bits, **how) for found in lists_of(projection, place).values())
 
 
 def shared_words(projection: Projection, place: dict[int, int], on: Chip, bits: int) -> int:

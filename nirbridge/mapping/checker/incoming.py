@@ -7,8 +7,9 @@ proof of that): a block further on in the middle of a feature map takes the sour
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from nirbridge.mapping.synapses import (
 )
 from nirbridge.network.model import Projection
 from nirbridge.network.operators import Sparse
-from nirbridge.partitioner.cost.resources import axon_list_words, delay_on_chip_steps
+from nirbridge.partitioner.cost.resources import axon_list_words, delay_on_chip_steps, fills_gaps
 
 
 def channels_last(axes: int) -> tuple[int, ...]:
@@ -77,8 +78,16 @@ class PlacedNeurons:
 class SynapsesByClass:
     """Counts of the synapses into blocks; what was counted is kept by class of equal blocks."""
 
-    def __init__(self, projections: Sequence[Projection], fmt: SynapseFormat, weight_bits: Sequence[int]) -> None:
+    def __init__(
+        self,
+        projections: Sequence[Projection],
+        fmt: SynapseFormat,
+        weight_bits: Sequence[int],
+        ordered: Container[str] = (),
+    ) -> None:
         self._projections, self._fmt, self._bits = projections, fmt, weight_bits
+        # an order of source or target takes the windows apart: their synapses are listed like any others
+        self._fills = [fills_gaps(p.operator) or p.source in ordered or p.target in ordered for p in projections]
         self._ready: list[ExpandedOperator | None] = [None] * len(projections)
         shared: dict[object, int] = {}
         self._windows: list[Windows | None] = [
@@ -106,7 +115,8 @@ class SynapsesByClass:
         projection = self._projections[k]
         ready = self._ready[k] = self._ready[k] or expand_operator(projection.operator)
         found = synapses_into(ready, placed.neurons())
-        words = _words(found, *placed.positions(), projection, self._fmt, self._bits[k])
+        count = partial(axon_list_words, fmt=self._fmt, weight_bits=self._bits[k], filled=self._fills[k])
+        words = _words(found, *placed.positions(), projection, self._fmt, count)
         if isinstance(found, AllToAllSynapses):
             sources = found.sources if len(found.rows) else found.sources[:0]
             return sources, np.full(len(sources), len(found.rows)), words
@@ -121,7 +131,7 @@ def _words(
     slices: Array,
     projection: Projection,
     fmt: SynapseFormat,
-    weight_bits: int,
+    count: Callable[..., tuple[Array, Array]],
 ) -> int:
     """Words of one projection's synapses in one block: a target list for each source neuron.
 
@@ -133,7 +143,7 @@ def _words(
     if isinstance(found, AllToAllSynapses):
         at, sources = found.rows, len(found.sources)
         words = [
-            axon_list_words(owner, positions[at], fmt, weight_bits, delayed=delayed)[1].sum()
+            count(owner, positions[at], delayed=delayed)[1].sum()
             for owner in (np.zeros_like(at), slices[at])
         ]
         return sources * int(min(words))
@@ -146,7 +156,7 @@ def _words(
     positions = positions[at]
     totals = []
     for owner in (source,) if many == 1 else (source, source * many + slices[at]):
-        words = axon_list_words(owner, positions, fmt, weight_bits, delayed=delayed)[1]
+        words = count(owner, positions, delayed=delayed)[1]
         if order is not None:
             channel = _input_channel(source, projection.operator.input_shape)
             words = words[_copies(owner, channel, positions, found.tap[order])]

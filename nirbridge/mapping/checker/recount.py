@@ -23,12 +23,13 @@ HOST = -1
 class NeuronLayout:
     """``placed[i]``: population -> its neurons in the i-th block; ``block_of``: population -> that i per neuron or -1.
 
-    ``times``: population -> in how many boxes each neuron is.
+    ``times``: population -> in how many boxes each neuron is. ``ordered``: populations in an order of the map's.
     """
 
     placed: tuple[Mapping[str, PlacedNeurons], ...]
     block_of: Mapping[str, Array]
     times: Mapping[str, Array]
+    ordered: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +70,7 @@ def lay_out(
             times[s.population][neurons] += 1
             start += len(neurons)
         placed.append({name: PlacedNeurons(shapes[name], tuple(own), arrays.get(name)) for name, own in pieces.items()})
-    return NeuronLayout(tuple(placed), block_of, times)
+    return NeuronLayout(tuple(placed), block_of, times, frozenset(arrays))
 
 
 def legal_orders(orders: Mapping[str, Sequence[int]], shapes: Mapping[str, Shape]) -> dict[str, Array]:
@@ -80,7 +81,7 @@ def legal_orders(orders: Mapping[str, Sequence[int]], shapes: Mapping[str, Shape
 
 def recount(network: Network, layout: NeuronLayout, fmt: SynapseFormat, weight_bits: Sequence[int]) -> RecountedUse:
     """Counts every block; ``weight_bits``, one per projection, have to be legal on the chip."""
-    into = SynapsesByClass(network.projections, fmt, weight_bits)
+    into = SynapsesByClass(network.projections, fmt, weight_bits, layout.ordered)
     profiles = {p.name: profile_ids(p.neuron, p.shape) for p in network.populations}
     synapses = [0] * len(network.projections)
     used: list[dict[str, int]] = []

@@ -50,12 +50,14 @@ class NeuronEdge:
     """One projection: ``lists`` has a row of sources for each neuron of the network (empty where it is no target).
 
     Where like kernels are stored once, ``taps`` has the number of each entry's weight, ``channel`` its input channel.
+    ``fills``: gaps of lists may be filled with zeros.
     """
 
     lists: Lists
     delayed: bool
     taps: Array | None
     channel: Array | None
+    fills: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,7 +95,8 @@ class NeuronLists:
                 order = np.argsort(source, kind="stable")
                 source, place, index = source[order], place[order], index[order]
                 if edge.taps is None or edge.channel is None:
-                    total += int(axon_list_words(source, place, fmt, bits, delayed=edge.delayed)[1].sum())
+                    words = axon_list_words(source, place, fmt, bits, delayed=edge.delayed, filled=edge.fills)[1]
+                    total += int(words.sum())
                     continue
                 taps, channel = edge.taps[index], edge.channel[index]
                 total += shared_list_words(source, place, taps, channel, fmt, bits, delayed=edge.delayed)
@@ -150,7 +153,7 @@ def _neuron_edge(edge: IncomingProjection, targets: Array, sources: Array, neuro
     target, source = np.repeat(targets, np.diff(form.indptr)), sources[form.sources]
     lists = _lists(target, source, neurons)
     if not edge.shares or not isinstance(edge.form, Separable):
-        return NeuronEdge(lists, edge.delayed, None, None)
+        return NeuronEdge(lists, edge.delayed, None, None, edge.fills)
     flat = len(edge.form.axes) == 1  # one channel: its only axis is a place
     tapped = [axis_rows(axis, 0, axis.n_out, place) for place, axis in enumerate(edge.form.axes, start=int(flat))]
     rows = sparse.coo_array(reduce(lambda a, b: sparse.kron(a, b, format="csr"), tapped))

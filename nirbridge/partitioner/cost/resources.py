@@ -19,6 +19,7 @@ from nirbridge.arrays import Array, freeze
 from nirbridge.chips.model import Chip, SynapseFormat
 from nirbridge.network.model import Network, Projection
 from nirbridge.network.neurons import Neuron
+from nirbridge.network.operators import Chain, Dense, Operator, Sparse
 from nirbridge.partitioner.model import RESOURCES
 from nirbridge.quantization.decays import decay_of
 from nirbridge.quantization.formats import DECAY_ONE
@@ -63,11 +64,12 @@ def least_list_words(n_targets: Array, fmt: SynapseFormat, weight_bits: int, *, 
 
 
 def axon_list_words(
-    axon_ids: Array, positions: Array, fmt: SynapseFormat, weight_bits: int, *, delayed: bool
+    axon_ids: Array, positions: Array, fmt: SynapseFormat, weight_bits: int, *, delayed: bool, filled: bool = False
 ) -> tuple[Array, Array]:
     """Words of the target lists of many axons: the distinct axon ids, ascending, and the words of each (int64).
 
-    The less of: every maximal contiguous stretch in dense runs; the whole list in sparse runs (where there are any).
+    The least of: every maximal contiguous stretch in dense runs; the whole list in sparse runs (where there are any);
+    where gaps may be ``filled`` with zeros, everything from the first target to the last in dense runs.
     ``axon_ids`` and ``positions`` have one entry per synapse, sorted by axon, then position (both ascending, pairs
     distinct). The total of a core is the sum of the second array.
     """
@@ -85,7 +87,16 @@ def axon_list_words(
     if fmt.index_bits is not None:
         targets = np.diff(np.append(axon_starts, len(axon_ids)))
         words = np.minimum(words, run_words(targets, fmt, weight_bits, delayed=delayed, sparse=True))
+    if filled:
+        span = positions[np.append(axon_starts[1:], len(positions)) - 1] - positions[axon_starts] + 1
+        words = np.minimum(words, run_words(span, fmt, weight_bits, delayed=delayed))
     return axon_ids[axon_starts].astype(np.int64), words
+
+
+def fills_gaps(operator: Operator) -> bool:
+    """True where lists may be filled with zeros: weights are stored one by one (windows store whole kernels)."""
+    parts = operator.parts if isinstance(operator, Chain) else (operator,)
+    return any(isinstance(part, Dense | Sparse) for part in parts)
 
 
 def delay_on_chip_steps(projection: Projection) -> int:

@@ -37,6 +37,7 @@ from nirbridge.partitioner.cost.resources import (
     axon_list_words,
     delay_on_chip_steps,
     distinct_profiles,
+    fills_gaps,
     profile_counts,
     run_words,
     shared_list_words,
@@ -63,6 +64,7 @@ class IncomingProjection:
     form: Connectivity
     delayed: bool
     shares: bool
+    fills: bool
 
 
 def box_size(box: Box) -> int:
@@ -146,7 +148,7 @@ class CostModel:
         """Words of one projection into boxes numbered one after the other in a core, synapse by synapse."""
         form = edge.form
         kind = self._alike.key(form, boxes) if isinstance(form, Separable) else (edge.index, *boxes)
-        key = (kind, edge.delayed, edge.shares)
+        key = (kind, edge.delayed, edge.shares, edge.fills)
         if key not in self._words:
             self._words[key] = self._count_listed(population, edge, boxes)
         return self._words[key]
@@ -168,7 +170,8 @@ class CostModel:
             source, channel, tap = source[order], input_channels(form, source[order]), np.concatenate(taps)[order]
             return shared_list_words(source, position[order], tap, channel, fmt, bits, delayed=edge.delayed)
         source, position = np.divmod(np.sort((source << low) | position), 1 << low)
-        return int(axon_list_words(source, position, fmt, bits, delayed=edge.delayed)[1].sum())
+        words = axon_list_words(source, position, fmt, bits, delayed=edge.delayed, filled=edge.fills)[1]
+        return int(words.sum())
 
     def _separable_words(self, edge: IncomingProjection, form: Separable, box: Box) -> int:
         order = numbering_axes(form.target_shape)[::-1]
@@ -265,7 +268,8 @@ def cost_model(network: Network, chip: Chip, weight_bits: int) -> CostModel:
         form = connectivity(projection.operator, f"projection {projection.source!r} -> {projection.target!r}")
         form = with_shared_axes(form, axes)
         shares = shares_kernels(projection, form, chip.synapses)
-        edge = IncomingProjection(index, projection.source, form, delay_on_chip_steps(projection) > 0, shares)
+        delayed, fills = delay_on_chip_steps(projection) > 0, fills_gaps(projection.operator)
+        edge = IncomingProjection(index, projection.source, form, delayed, shares, fills)
         incoming[projection.target].append(edge)
         if projection.source in shapes:
             outgoing[projection.source].append((projection.target, edge))
