@@ -1,8 +1,10 @@
 """Synapses that a map leaves out because their integers are 0, where the chip stores lists or a crossbar.
 
-Decided on the integers that the cores hold (on the real weights, where nothing runs the map). A source keeps a full row
-where that takes no more words than its list without zeros; kernels of windows stay whole. The weights of the network
-are not changed: only the structure that is counted (``MappedNetwork.stored_network``).
+Decided on the integers that the cores hold (on the real weights, where nothing runs the map). Kernels of windows stay
+whole, and so do large projections in which few weights are 0: their zeros are synapses like the others. What a core
+stores of a list (runs, or all from its first target to its last, zeros in between) is counted core by core
+(``partitioner.cost.resources``). The weights of the network are not changed: only the structure that is counted
+(``MappedNetwork.stored_network``).
 """
 
 from __future__ import annotations
@@ -10,11 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
 from nirbridge.chips.model import Chip, SynapseFormat
 from nirbridge.errors import NirbridgeError
@@ -24,11 +26,15 @@ from nirbridge.network.apply import matrix
 from nirbridge.network.compose import part_weights, parts_of
 from nirbridge.network.model import Network, Projection
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
-from nirbridge.partitioner.cost.resources import axon_list_words, delay_on_chip_steps, run_words
+from nirbridge.partitioner.cost.listing import flat_indices
+from nirbridge.partitioner.cost.resources import axon_list_words, delay_on_chip_steps, fills_gaps
+from nirbridge.partitioner.whole_rows import whole_rows
 from nirbridge.quantization.model import FixedProjection, QuantizedNetwork
 
-SAVED_LEAST = 16
-"""A dense projection becomes lists if they save at least one word in this number; else its closed form stays."""
+FEW = 16
+"""A dense projection keeps its zeros, and its closed form, where fewer than one weight in this number is 0 …"""
+SMALL = 4096
+"""… but for projections of at most so many synapses."""
 LISTED_MAX = 30_000_000
 """Projections with more synapses stay whole: the search lists no more."""
 MATRIX_MAX = 5_000_000
@@ -108,9 +114,7 @@ def may_hold_zeros(operator: Operator, weight_bits: int) -> bool:
     if any(_is_shape_alone(w) for w in weights):
         return False
     small = [int(np.count_nonzero(np.abs(w) <= _rounds_to_zero(w, weight_bits))) for w in weights]
-    return any(
-        n and (w.size <= SCREENED_ABOVE or n * SAVED_LEAST >= w.size) for n, w in zip(small, weights, strict=True)
-    )
+    return any(n and (w.size <= SCREENED_ABOVE or n * FEW >= w.size) for n, w in zip(small, weights, strict=True))
 
 
 def _is_shape_alone(weights: Array) -> bool:
@@ -129,55 +133,54 @@ def stored_of(
     """The synapses of one projection that are stored; None: all of its structure. ``held``: its integers."""
     operator = projection.operator
     weighted = operator if held is None else held.operator
-    lists = _lists(weighted, operator)
+    lists = _lists(weighted)
     if lists is None:
         return None
-    if isinstance(weighted, Dense) and len(lists.source) == int(lists.used.sum()) * len(lists.target):
-        return None if lists.used.all() else _without_sources(operator, lists.used)
-    kept = _full_rows(lists, fmt, weight_bits, delayed=delay_on_chip_steps(projection) > 0)
-    if kept is None:
-        whole = not isinstance(weighted, Dense) or lists.used.all()
-        return None if whole else _without_sources(operator, lists.used)
-    more = lists.rows(kept)
-    own = ~kept[lists.source]
-    source, place = np.concatenate((lists.source[own], more[0])), np.concatenate((lists.place[own], more[1]))
-    return None if len(source) > LISTED_MAX else _pattern(operator, lists.target[place], source)
+    whole = math.prod(operator.output_shape) * int(lists.used.sum())
+    if isinstance(weighted, Dense) and (whole == len(lists.source) or (fmt.words is not None and lists.are_few(whole))):
+        if not len(lists.source):
+            return _pattern(operator, lists.target, lists.source)
+        used = np.flatnonzero(lists.used)
+        return None if lists.used.all() else whole_rows(used, operator.input_shape, operator.output_shape)
+    if len(lists.source) > LISTED_MAX:
+        return None
+    stored = _pattern(operator, lists.target, lists.source)
+    if fmt.words is None or fills_gaps(operator):
+        return stored
+    count = partial(_words, fmt=fmt, bits=weight_bits, delayed=delay_on_chip_steps(projection) > 0)
+    return stored if count(stored) < count(operator) else None
+
+
+def _words(operator: Operator, fmt: SynapseFormat, bits: int, *, delayed: bool) -> int:
+    """Words of the lists of an operator in one core."""
+    table = matrix(operator, LISTED_MAX)
+    shape = operator.output_shape
+    place = np.empty(math.prod(shape), np.int64)
+    place[flat_indices(shape, tuple((0, n) for n in shape))] = np.arange(len(place))
+    at, source = place[np.repeat(np.arange(len(place)), np.diff(table.indptr))], np.asarray(table.indices, np.int64)
+    order = np.lexsort((at, source))
+    how = {"delayed": delayed, "filled": fills_gaps(operator)}
+    return int(axon_list_words(source[order], at[order], fmt, bits, **how)[1].sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Lists:
-    """Synapses whose weight is not 0: ``source`` and ``place`` of each, by source, then place.
-
-    ``place``: rank of the target in the order of numbering, ``target[place]`` its flat index. ``used`` [sources]: it
-    has such a synapse. ``every``: the same pair of all synapses of the structure; None: every pair of them.
-    """
+    """Synapses whose weight is not 0: flat ``source`` and ``target`` of each; ``used`` [sources]: it has one."""
 
     source: Array
-    place: Array
     target: Array
     used: Array
-    every: tuple[Array, Array] | None
 
-    def rows(self, sources: Array) -> tuple[Array, Array]:
-        """Source and place of all synapses of the structure from ``sources`` (a mask)."""
-        if self.every is not None:
-            own = sources[self.every[0]]
-            return self.every[0][own], self.every[1][own]
-        index = np.flatnonzero(sources)
-        return np.repeat(index, len(self.target)), np.tile(np.arange(len(self.target)), len(index))
+    def are_few(self, whole: int) -> bool:
+        """True where so few of the ``whole`` pairs of a used source and a target are 0 that they are stored."""
+        return whole > SMALL and (whole - len(self.source)) * FEW < whole
 
 
-def _lists(weighted: Operator, operator: Operator) -> _Lists | None:
-    """The lists of an operator with the weights of ``weighted``; None: no zeros, or too many synapses to look at."""
-    shape = operator.output_shape
-    target = np.arange(math.prod(shape)).reshape(shape).transpose(*range(1, len(shape)), *range(len(shape))[:1]).ravel()
-    columns = math.prod(operator.input_shape)
+def _lists(weighted: Operator) -> _Lists | None:
+    """The lists of an operator; None: no weight is 0, or there are too many synapses to look at."""
     if isinstance(weighted, Dense):
         present = weighted.weight != 0
-        if present.all():
-            return None
-        source, place = np.nonzero(present[target].T)
-        return _Lists(source, place, target, present.any(axis=0), None)
+        return None if present.all() else _Lists(*np.nonzero(present.T), present.any(axis=0))
     try:
         table = weighted if isinstance(weighted, Sparse) else matrix(weighted, MATRIX_MAX)
     except NirbridgeError:
@@ -185,32 +188,9 @@ def _lists(weighted: Operator, operator: Operator) -> _Lists | None:
     present = np.asarray(table.data) != 0
     if present.all():
         return None
-    rank = np.empty(len(target), np.int64)
-    rank[target] = np.arange(len(target))
-    place, source = rank[np.repeat(np.arange(len(target)), np.diff(table.indptr))], np.asarray(table.indices, np.int64)
-    order = np.lexsort((place, source))
-    place, source, present = place[order], source[order], present[order]
-    used = np.bincount(source[present], minlength=columns) > 0
-    return _Lists(source[present], place[present], target, used, (source, place))
-
-
-def _full_rows(lists: _Lists, fmt: SynapseFormat, bits: int, *, delayed: bool) -> Array | None:
-    """The sources that keep their zeros, bool [sources]; None: every used one, for want of a gain."""
-    if fmt.words is None:
-        return np.zeros(len(lists.used), bool)
-    full, cut = np.zeros((2, len(lists.used)), np.int64)
-    ids, words = axon_list_words(lists.source, lists.place, fmt, bits, delayed=delayed)
-    cut[ids] = words
-    if lists.every is None:
-        full[:] = run_words(len(lists.target), fmt, bits, delayed=delayed)
-    else:
-        ids, words = axon_list_words(*lists.every, fmt, bits, delayed=delayed)
-        full[ids] = words
-    kept = lists.used & (full <= cut)
-    before = int(full[lists.used].sum()) if lists.every is None else int(full.sum())
-    saved = before - int(np.where(kept, full, cut).sum())
-    worth = saved > 0 and (lists.every is not None or saved * SAVED_LEAST >= before)
-    return kept if worth else None
+    target = np.repeat(np.arange(len(table.indptr) - 1), np.diff(table.indptr))[present]
+    source = np.asarray(table.indices, np.int64)[present]
+    return _Lists(source, target, np.bincount(source, minlength=math.prod(weighted.input_shape)) > 0)
 
 
 def _pattern(operator: Operator, target: Array, source: Array) -> Sparse:
@@ -218,24 +198,9 @@ def _pattern(operator: Operator, target: Array, source: Array) -> Sparse:
     order = np.lexsort((source, target))
     counts = np.bincount(target, minlength=math.prod(operator.output_shape))
     indptr = np.concatenate(([0], np.cumsum(counts)))
-    return _ones(indptr, source[order], operator.input_shape, operator.output_shape)
-
-
-def _ones(indptr: Array, indices: Array, input_shape: Shape, output_shape: Shape) -> Sparse:
-    ones = freeze(np.broadcast_to(np.float64(1), indices.shape))
-    return Sparse(freeze(indptr, np.int64), freeze(indices, np.int64), ones, input_shape, output_shape)
-
-
-def _without_sources(operator: Operator, used: Array) -> Operator:
-    """Full rows of the sources that have a weight: the closed form of a dense projection."""
-    index, rows = np.flatnonzero(used), math.prod(operator.output_shape)
-    if len(index) == 0:
-        return _pattern(operator, index, index)
-    picked = _ones(np.arange(len(index) + 1), index, operator.input_shape, (len(index),))
-    full = Dense(freeze(np.broadcast_to(np.float64(1), (rows, len(index)))))
-    if operator.output_shape == (rows,):
-        return Chain((picked, full))
-    return Chain((picked, full, Reshape((rows,), operator.output_shape)))
+    ones = freeze(np.broadcast_to(np.float64(1), source.shape))
+    shapes = operator.input_shape, operator.output_shape
+    return Sparse(freeze(indptr, np.int64), freeze(source[order], np.int64), ones, *shapes)
 
 
 def left_out_note(network: Network, stored: Mapping[int, Operator]) -> str:

@@ -32,6 +32,7 @@ from nirbridge.partitioner.search.regrown import BUDGETS as REGROW_BUDGETS
 from nirbridge.partitioner.search.regrown import regrown
 from nirbridge.partitioner.search.slicing import NoTiling, Tilings, capacity, shrunk_capacity
 from nirbridge.partitioner.search.streaming import ORDERS, streamed
+from nirbridge.partitioner.whole_rows import with_whole_rows
 
 SEEDS_MORE = 8
 """Seeds that are tried with the effort ``max`` where the cores do not suffice."""
@@ -62,7 +63,7 @@ def partition(network: Network, chip: Chip, options: PartitionOptions | None = N
     if lower > min(available, network.neurons):
         raise DoesNotFit(_no_map(sizes, cap, settings, available, lower))
     settings.progress("first maps", None)
-    outcome, ordered = _search(sizes, cap, bounds, available, settings)
+    outcome, ordered = _search_views(sizes, cap, bounds, available, settings)
     if outcome is None or len(outcome.blocks) > available:
         best = None if outcome is None else len(outcome.blocks)
         raise DoesNotFit(_refusal(sizes, settings, available, best, lower))
@@ -70,6 +71,42 @@ def partition(network: Network, chip: Chip, options: PartitionOptions | None = N
     found, again = finished(settings.keep_best, _report, model, outcome, bounds, settings, used)
     found = replace(found, report=replace(found.report, interrupted=True)) if again else found
     return found if ordered is None else replace(found, orders=MappingProxyType(ordered.orders))
+
+
+def _search_views(
+    sizes: CostModel, cap: np.ndarray, bounds: dict[str, int], available: int, options: PartitionOptions
+) -> tuple[SearchResult | None, OrderedBlocks | None]:
+    """The best of a search on the lists themselves, and one on whole rows where the lists are about as long."""
+    rows = with_whole_rows(sizes.network, sizes.chip, sizes.weight_bits)
+    if rows is None or exact.is_tiny(sizes, available):
+        return _search(sizes, cap, bounds, available, options)
+    lower = max(bounds.values())
+    # what is proved of whole rows is not proved of lists
+    first = _searched(cost_model(rows, sizes.chip, sizes.weight_bits), cap, dict(bounds), available, options)
+    first = None if first is None else replace(first, sliced_bound=lower)
+    if first is not None and (len(first.blocks) <= lower or first.interrupted or options.method != "cp-sat"):
+        return first, None
+    try:
+        other, ordered = _search_lists(sizes, cap, lower, options)
+    except KeyboardInterrupt:
+        if first is None or not options.keep_best or len(first.blocks) > available:
+            raise
+        return replace(first, interrupted=True), None
+    if first is None or (other is not None and len(other.blocks) < len(first.blocks)):
+        return other, ordered
+    return replace(first, interrupted=other is not None and other.interrupted), None
+
+
+def _search_lists(
+    sizes: CostModel, cap: np.ndarray, lower: int, options: PartitionOptions
+) -> tuple[SearchResult | None, OrderedBlocks | None]:
+    """Cores of any neurons, where all that follows the order of the model was tried on whole rows."""
+    settings = {"keep_best": options.keep_best, "progress": options.progress}
+    ordered = ordered_blocks(sizes, cap, options.groups, lower, options.effort, options.seed, **settings)
+    if ordered is not None:
+        return SearchResult(ordered.blocks, lower, 0.0, ordered.interrupted), ordered
+    blocks = clustered(sizes, cap, options.groups, lower)
+    return (None if blocks is None or not is_within(sizes, blocks) else SearchResult(blocks, lower, 0.0)), None
 
 
 def _search(

@@ -142,10 +142,7 @@ def _words(
     many = int(slices[-1]) + 1
     if isinstance(found, AllToAllSynapses):
         at, sources = found.rows, len(found.sources)
-        words = [
-            count(owner, positions[at], delayed=delayed)[1].sum()
-            for owner in (np.zeros_like(at), slices[at])
-        ]
+        words = [count(owner, positions[at], delayed=delayed)[1].sum() for owner in (np.zeros_like(at), slices[at])]
         return sources * int(min(words))
     width = len(positions)
     key = found.source * width + found.row

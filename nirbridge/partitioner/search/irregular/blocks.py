@@ -19,6 +19,7 @@ from nirbridge.partitioner.cost.sizing import CostModel, cost_model
 from nirbridge.partitioner.cost.usage import resource_use
 from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.ordering import Orders, ordered_network
+from nirbridge.partitioner.search.alike import by_likeness
 from nirbridge.partitioner.search.interruption import finished
 
 NEURONS_MIN = 500
@@ -59,32 +60,48 @@ def ordered_blocks(
     """
     if sizes.network.neurons < NEURONS_MIN or groups or find_spec("numba") is None or not _is_irregular(sizes):
         return None
-    from nirbridge.partitioner.search.irregular.model import model_of
+    from nirbridge.partitioner.search.irregular.model import is_thick, model_of
     from nirbridge.partitioner.search.irregular.search import irregular_cores
 
-    part, interrupted = None, False
-    model = model_of(sizes, cap)
-    try:
-        for better in irregular_cores(model, lower, effort, seed, progress) if model is not None else ():
-            part = better
-    except KeyboardInterrupt:
-        if part is None or not keep_best:
-            raise
-        interrupted = True
-    if part is None:
-        return None
-    found, again = finished(keep_best, _ordered, sizes, part)
-    if found is None:
-        return None
-    ordered, blocks, orders, used = found
-    interrupted = interrupted or again
-    is_large = sizes.network.neurons > NEURONS_LARGE or total_synapses(sizes) > SYNAPSES_LARGE
-    return OrderedBlocks(ordered, blocks, orders, used, is_large or len(blocks) <= lower or interrupted, interrupted)
+    for together in (True, False) if is_thick(sizes) else (False,):
+        part, interrupted = None, False
+        model = model_of(sizes, cap, together=together)
+        try:
+            for better in irregular_cores(model, lower, effort, seed, progress) if model is not None else ():
+                part = better
+        except KeyboardInterrupt:
+            if part is None or not keep_best:
+                raise
+            interrupted = True
+        if part is None:
+            continue
+        assert model is not None, "there are parts of a model alone"
+        rank = _ranks(model.start, model.nets, part) if together else np.arange(len(part))
+        found, again = finished(keep_best, _ordered, sizes, part, rank)
+        if found is None:
+            continue
+        ordered, blocks, orders, used = found
+        ended = interrupted or again
+        is_large = sizes.network.neurons > NEURONS_LARGE or total_synapses(sizes) > SYNAPSES_LARGE
+        return OrderedBlocks(ordered, blocks, orders, used, is_large or len(blocks) <= lower or ended, ended)
+    return None
 
 
-def _ordered(sizes: CostModel, part: Array) -> tuple[CostModel, Blocks, Orders, tuple[Mapping[str, int], ...]] | None:
+def _ranks(start: Array, nets: Array, part: Array) -> Array:
+    """Places of all neurons, in which those of like sources in a core are next to each other."""
+    rank = np.empty(len(part), np.int64)
+    for core in range(int(part.max()) + 1):
+        members = np.flatnonzero(part == core)
+        counts = start[members + 1] - start[members]
+        first = np.concatenate(([0], np.cumsum(counts)))
+        own = nets[np.arange(first[-1]) + np.repeat(start[members] - first[:-1], counts)]
+        rank[members[by_likeness(first, own)]] = members
+    return rank
+
+
+def _ordered(sizes: CostModel, part: Array, rank: Array) -> tuple[CostModel, Blocks, Orders, tuple[Mapping[str, int], ...]] | None:
     """The network in the order of its cores, its blocks and their use; None: they are not within the limits."""
-    orders, blocks = _in_order(sizes, part)
+    orders, blocks = _in_order(sizes, part, rank)
     ordered = cost_model(ordered_network(sizes.network, orders), sizes.chip, sizes.weight_bits)
     used, limit = resource_use(ordered, blocks), limits(sizes.chip)
     return None if any(exceeded(own, limit) for own in used) else (ordered, blocks, orders, used)
@@ -97,15 +114,18 @@ def _is_irregular(sizes: CostModel) -> bool:
     return all(len(shape) == 1 for shape in sizes.shapes.values()) and 2 * listed >= sum(map(synapses, forms)) > 0
 
 
-def _in_order(sizes: CostModel, part: Array) -> tuple[Orders, Blocks]:
-    """The order of each population (none where the neurons of every core are a range already), and the blocks."""
+def _in_order(sizes: CostModel, part: Array, rank: Array) -> tuple[Orders, Blocks]:
+    """The order of each population (none where the neurons of every core are a range already), and the blocks.
+
+    ``rank``: of the neurons of a core, the order in which they stand.
+    """
     orders: dict[str, tuple[int, ...]] = {}
     slices: list[list[Slice]] = [[] for _ in range(int(part.max()) + 1)]
     first = 0
     for name, shape in sizes.shapes.items():
         size = math.prod(shape)
         own = part[first : first + size]
-        order = np.argsort(own, kind="stable")
+        order = np.lexsort((rank[first : first + size], own))
         if not np.array_equal(order, np.arange(size)):
             orders[name] = tuple(order.tolist())
         cuts = np.flatnonzero(np.diff(own[order])) + 1

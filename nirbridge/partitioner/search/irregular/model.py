@@ -21,6 +21,8 @@ WIDE = 1_000
 """A source of more targets joins no neurons in the graph: it has targets in most cores."""
 COUNTED_MAX = 300_000_000
 """Nets times cores up to which targets are counted for every core, a byte each; above, they are listed."""
+THICK = 12
+"""Lists of at least one target in this number are first taken to lie together in each core."""
 ROW = 32
 """Rows of such numbers have a multiple of this length."""
 
@@ -43,8 +45,18 @@ class Model:
     graph: Graph
 
 
-def model_of(sizes: CostModel, cap: Array) -> Model | None:
-    """The model of an irregular network; None: it has a limit that the search does not know."""
+def is_thick(sizes: CostModel) -> bool:
+    """True where lists are so long that those of one core, with the gaps filled, may lie together."""
+    edges = [edge.form for own in sizes.incoming.values() for edge in own if edge.fills]
+    lists = [form for form in edges if isinstance(form, Explicit) and len(form.sources)]
+    return any(len(f.sources) * THICK >= len(np.unique(f.sources)) * (len(f.indptr) - 1) for f in lists)
+
+
+def model_of(sizes: CostModel, cap: Array, *, together: bool = False) -> Model | None:
+    """The model of an irregular network; None: it has a limit that the search does not know.
+
+    ``together``: lists are charged as if the targets in a core lay together, which has to be counted afterwards.
+    """
     decays, thresholds = distinct_profiles(sizes.network)
     if decays > cap[3] or thresholds > cap[4]:
         return None
@@ -60,7 +72,7 @@ def model_of(sizes: CostModel, cap: Array) -> Model | None:
             listed.append((name, edge))
         elif not _charge(sizes, edge, math.prod(sizes.shapes[name]), most):
             return None
-    return _listed(sizes, listed, first, most) if listed else None
+    return _listed(sizes, listed, first, most, together=together) if listed else None
 
 
 def _charge(sizes: CostModel, edge: IncomingProjection, targets: int, most: Array) -> bool:
@@ -76,7 +88,14 @@ def _charge(sizes: CostModel, edge: IncomingProjection, targets: int, most: Arra
     return bool(most[1] > 0 and most[2] > 0)
 
 
-def _listed(sizes: CostModel, edges: list[tuple[str, IncomingProjection]], first: dict[str, int], most: Array) -> Model:
+def _listed(
+    sizes: CostModel,
+    edges: list[tuple[str, IncomingProjection]],
+    first: dict[str, int],
+    most: Array,
+    *,
+    together: bool,
+) -> Model:
     neurons, points = sizes.network.neurons, sum(p.size for p in (*sizes.network.populations, *sizes.network.inputs))
     lists = [explicit(edge.form, f"projection from {edge.source!r}") for _, edge in edges]
     start, net = _merged([(first[name], own) for (name, _), own in zip(edges, lists, strict=True)], neurons)
@@ -85,7 +104,8 @@ def _listed(sizes: CostModel, edges: list[tuple[str, IncomingProjection]], first
     )
     kind = np.repeat(np.arange(len(edges), dtype=np.int32), [own.n_sources for own in lists])
     targets = np.bincount(net, minlength=len(source))
-    table = np.stack([_words(sizes, edge, int(targets.max(initial=0)) + 2) for _, edge in edges])
+    longest = int(targets.max(initial=0)) + 2
+    table = np.stack([_words(sizes, edge, longest, together=together) for _, edge in edges])
     narrow = (targets <= WIDE)[net]
     row = np.repeat(np.arange(neurons, dtype=np.int32), np.diff(start))[narrow]
     size = np.zeros(points, np.int64)
@@ -112,10 +132,10 @@ def _merged(lists: list[tuple[int, Explicit]], neurons: int) -> tuple[Array, Arr
     return start, nets
 
 
-def _words(sizes: CostModel, edge: IncomingProjection, length: int) -> Array:
+def _words(sizes: CostModel, edge: IncomingProjection, length: int, *, together: bool) -> Array:
     """Words of a source's list of 0 to ``length - 1`` targets in a core, wherever they lie; dense ones lie together."""
     fmt, bits, counts = sizes.chip.synapses, sizes.weight_bits, np.arange(length)
-    if isinstance(edge.form, AllToAll):
+    if isinstance(edge.form, AllToAll) or (together and edge.fills):
         return run_words(counts, fmt, bits, delayed=edge.delayed)
     words = counts * run_words(1, fmt, bits, delayed=edge.delayed)
     if fmt.index_bits is not None:
