@@ -51,6 +51,11 @@ class ArrayHeader:
         """Bytes of the data."""
         return math.prod(self.shape) * self.dtype.itemsize
 
+    @property
+    def extent(self) -> int:
+        """Bytes that a sum over the axes of length 0 would have: what a header may declare without any data."""
+        return math.prod(n for n in self.shape if n) * self.dtype.itemsize
+
 
 @contextmanager
 def open_archive(path: str | Path) -> Iterator[zipfile.ZipFile]:
@@ -111,7 +116,7 @@ def load_npy(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Array:
     try:
         with open_file(path) as file:
             header = read_header(file, subject)
-            _limit(subject, header.bytes, max_bytes)
+            _limit(subject, header.bytes or header.extent, max_bytes)
             if header.bytes > os.fstat(file.fileno()).st_size - header.start:
                 limit = f"its header declares {header.bytes:,} bytes"
                 raise FileError.of(subject, "ends early", limit, "save it again")
@@ -143,7 +148,7 @@ def load_npz(path: str | Path, *, max_bytes: int = MAX_BYTES, text: str | None =
                     raise FileError.of(subject, "occurs twice", "", "keep one of them")
                 with open_member(archive, member) as file:
                     header = read_header(file, subject, text=name == text)
-                    _limit(subject, header.bytes, left)
+                    _limit(subject, *((header.bytes, left) if header.bytes else (header.extent, MAX_BYTES)))
                     arrays[name] = _data(file, header, subject)
                 left -= header.bytes
     except UNREADABLE as error:

@@ -16,6 +16,8 @@ from typing import IO
 from nirbridge.errors import FileError
 from nirbridge.files.places import Path, resolve_path
 
+_PIECE = 2**20
+
 
 def open_file(path: Path, *, follow: bool = True, stream: bool = False) -> IO[bytes]:
     """A regular file, open to be read from its start.
@@ -71,6 +73,18 @@ def read_regular(path: Path) -> bytes:
     """The content of a regular file. Raises OSError."""
     with open_file(path) as file:
         return file.read()
+
+
+def read_up_to(file: IO[bytes], limit: int) -> bytes:
+    """The content of an open file, at most ``limit + 1`` bytes.
+
+    In pieces: Python takes the memory for all bytes that are requested, however short the file is.
+    """
+    parts, left = [], limit + 1
+    while left and (part := file.read(min(left, _PIECE))):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
 
 
 def read_own(path: Path) -> bytes:

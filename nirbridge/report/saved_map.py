@@ -55,7 +55,7 @@ def _lines(record: MapRecord) -> Iterator[tuple[str, str]]:
     totals, proof = record.totals, record.proof
     if record.placement_only:
         yield "marked", "PLACEMENT ONLY: cannot be quantized, run or emitted"
-    yield "model", f"{quoted(record.model_file)}, sha256 {record.model_sha256[:16]}"
+    yield "model", f"{quoted(record.model_file)}, sha256 {one_line(record.model_sha256[:16])}"
     yield "chip", f"{one_line(record.chip['name'])}, {counted(record.chips, 'chip')}"
     yield "neurons", f"{sum(p.neurons for p in record.populations):,}"
     yield "dt", figure_with_prefix(record.raw["timing"]["dt"], "s")

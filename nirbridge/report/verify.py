@@ -38,7 +38,7 @@ COLUMNS = (
 def verify_text(verification: Verification, *, notes: bool = True) -> RenderableType:
     """The table of pairs, the layers that differ, latency, input, notes (where ``notes`` is true), and the verdict."""
     length = f"{counted(verification.steps, 'time step')} on {name_text(verification.chip)}"
-    lines = [f"{length}; input: {verification.input_said}"]
+    lines = [f"{length}; input: {one_line(verification.input_said)}"]
     lines += [
         f"latency of output {quoted(n)}: {counted(steps, 'time step')}" for n, steps in verification.latency.items()
     ]

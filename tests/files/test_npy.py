@@ -115,3 +115,13 @@ def test_what_can_not_be_read_says_why(tmp_path: Path) -> None:
     (tmp_path / "a.npz").write_bytes(b"no archive")
     assert said(load_npz, tmp_path / "a.npz") == f"file 'a.npz': cannot be read ('File is not a zip file'); {AGAIN}"
     assert str(npy._unreadable("it", OSError())) == f"it: cannot be read ('OSError'); {AGAIN}"
+
+
+def test_axes_beside_one_of_length_0_are_limited(tmp_path: Path) -> None:
+    """Such an array has no data, but a sum over its empty axis would have petabytes."""
+    np.save(path := tmp_path / "x.npy", np.zeros((0, 10**12)))
+    with pytest.raises(FileError, match="bytes"):
+        load_npy(path)
+    np.savez(path := tmp_path / "x.npz", a=np.zeros((0, 10**12)))
+    with pytest.raises(FileError, match="bytes"):
+        load_npz(path)

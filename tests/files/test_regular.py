@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pytest
 from nirbridge.errors import FileError
 from nirbridge.files.npy import load_npy, load_npz
 from nirbridge.files.places import file_name
-from nirbridge.files.regular import open_file, open_regular, read_own, read_regular
+from nirbridge.files.regular import open_file, open_regular, read_own, read_regular, read_up_to
 from nirbridge.files.scratch import unnamed_file
 from nirbridge.mapping.storage.file import read_map
 
@@ -105,3 +106,15 @@ def test_a_file_without_a_name_has_the_one_it_was_given(tmp_path: Path) -> None:
         assert file_name(path) == file_name(Path(path)) == "net.inner.nir"
         assert read_regular(path) == b"content"
     assert not os.path.exists(path)
+
+
+def test_memory_is_taken_as_the_file_is_long(tmp_path: Path) -> None:
+    (path := tmp_path / "x").write_bytes(bytes(3 * 2**20))
+    with open_file(path) as file:
+        tracemalloc.start()
+        assert len(read_up_to(file, 2**40)) == 3 * 2**20
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert most < 16 * 2**20
+    with open_file(path) as file:
+        assert len(read_up_to(file, 1000)) == 1001

@@ -11,13 +11,20 @@ from nirbridge.chips import read_chip, without_cores
 from nirbridge.chips.model import Chip, CoreId, EnergyFigures, TimeFigures
 from nirbridge.mapping.cost import costs
 from nirbridge.mapping.model import MappedNetwork
+from nirbridge.mapping.storage.differences import map_differences
+from nirbridge.mapping.storage.document import map_to_dict
+from nirbridge.mapping.storage.record import map_from_dict
 from nirbridge.network.model import Network, Population, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Dense
 from nirbridge.partitioner.model import Block, BlockId, Partition, Slice, SolveReport
+from nirbridge.report.html.sections.quantization import _margin
 from nirbridge.report.map_facts import core_rows, figure_with_prefix, one_line, population_rows, resource_rows
 from nirbridge.report.map_text import map_text, mesh_text, shade
+from nirbridge.report.saved_map import saved_map_text
+from nirbridge.report.verify import verify_text
 from tests.mapping.tables import table
+from tests.report.results_by_hand import printed, verified
 
 HOSTILE = "[bold red]x[/] \x1b[31m\n\r\u202e<script>alert(1)</script>&\"'" + "y" * 200
 USED = {
@@ -211,3 +218,25 @@ def test_figures(value: float, text: str) -> None:
 
 def test_safe_keeps_letters_of_every_script() -> None:
     assert one_line("Größe 名前\t") == "Größe 名前\\t"
+
+
+def test_texts_of_a_saved_map_stay_on_their_line() -> None:
+    """Any text may stand where a file tells the hash of its model."""
+    mapped = made()
+    record = map_from_dict(map_to_dict(mapped, "m.nir", "\ud800\nab"))
+    text = printed(saved_map_text(record))
+    assert all(c.isprintable() or c == "\n" for c in text)
+    assert "sha256 \\ud800\\nab" in text
+    other = map_from_dict(map_to_dict(mapped, "m.nir", "cd" * 32))
+    (model,) = [d for d in map_differences(record, other) if d.name == "model"]
+    assert model.a.isprintable()
+
+
+def test_texts_of_a_verification_stay_on_their_line() -> None:
+    text = printed(verify_text(verified(input_said="drawn\x00\nfixed == mapped yes")))
+    assert "input: drawn\\x00\\nfixed == mapped yes" in text
+
+
+@pytest.mark.parametrize("bits", [10**5, 10**30])
+def test_a_width_that_only_a_file_can_state_has_no_margin(bits: int) -> None:
+    assert _margin("u", (-3, 2000), bits) == ["2,000", None]

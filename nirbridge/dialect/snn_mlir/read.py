@@ -19,7 +19,7 @@ from nirbridge.dialect.snn_mlir.layers import pool
 from nirbridge.dialect.snn_mlir.parts import SUM, Op
 from nirbridge.dialect.snn_mlir.syntax import ALLOCATIONS, COPY, RESHAPES, Module, parse_syntax
 from nirbridge.errors import FileError, ModelError, UsageError, quoted
-from nirbridge.files.regular import open_regular
+from nirbridge.files.regular import open_regular, read_up_to
 from nirbridge.network.check import check_network
 from nirbridge.network.compose import compose
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
@@ -54,7 +54,7 @@ def load_snn_mlir(
         raise UsageError.of(f"file {quoted(name)}", found, "exporters write .nir files", "leave the option out")
     subject, limit = f"file {quoted(name)}", min(max_bytes or MAX_BYTES, MAX_BYTES)
     with open_regular(path, quoted(name), "a model file") as file:
-        content = file.read(limit + 1)
+        content = read_up_to(file, limit)
     if len(content) > limit:
         raise FileError.of(subject, f"more than {limit:,} bytes", "the limit of a text", "use a .nir or .net.npz file")
     try:

@@ -30,7 +30,7 @@ def map_differences(a: MapRecord, b: MapRecord) -> tuple[Difference, ...]:
         for name in _other_orders(a, b)
     ]
     settings, costs = flat_differences(_settings(a), _settings(b)), flat_differences(_costs(a), _costs(b))
-    models = [f"{quoted(record.model_file)} {record.model_sha256[:16]}" for record in (a, b)]
+    models = [f"{quoted(record.model_file)} {quoted(record.model_sha256[:16])[1:-1]}" for record in (a, b)]
     other_model = [] if a.model_sha256 == b.model_sha256 else [Difference("model", *models)]
     return (*other_model, *settings, *orders, *_cuts(a, b), *_moves(a, b), *costs)
 

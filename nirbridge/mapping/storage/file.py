@@ -12,7 +12,7 @@ from nirbridge.chips.model import CoreId
 from nirbridge.errors import Bug, FileError, quoted
 from nirbridge.files.atomic import atomic_write_bytes
 from nirbridge.files.json_text import parse_json
-from nirbridge.files.regular import open_file
+from nirbridge.files.regular import open_file, read_up_to
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.mapping.storage.document import map_to_dict
 from nirbridge.mapping.storage.record import MapRecord, map_from_dict
@@ -81,7 +81,7 @@ def read_map(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> Map
     subject = f"map file {quoted(file.name)}"
     try:
         with open_file(file, stream=True) as handle:
-            data = handle.read(max_bytes + 1)
+            data = read_up_to(handle, max_bytes)
     except (OSError, ValueError) as error:  # ValueError: a text that is no path
         reason = getattr(error, "strerror", None) or f"cannot be read ({error})"
         raise FileError.of(subject, reason, hint="check the path") from error

@@ -99,7 +99,9 @@ def _ranks(start: Array, nets: Array, part: Array) -> Array:
     return rank
 
 
-def _ordered(sizes: CostModel, part: Array, rank: Array) -> tuple[CostModel, Blocks, Orders, tuple[Mapping[str, int], ...]] | None:
+def _ordered(
+    sizes: CostModel, part: Array, rank: Array
+) -> tuple[CostModel, Blocks, Orders, tuple[Mapping[str, int], ...]] | None:
     """The network in the order of its cores, its blocks and their use; None: they are not within the limits."""
     orders, blocks = _in_order(sizes, part, rank)
     ordered = cost_model(ordered_network(sizes.network, orders), sizes.chip, sizes.weight_bits)

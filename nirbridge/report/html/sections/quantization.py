@@ -19,6 +19,8 @@ from nirbridge.report.html.tags import Child, Markup, folded, listed, short, tab
 
 LAYERS_MAX, HISTOGRAMS_MAX, BINS = 200, 24, 20
 """Layers in the tables, projections with a histogram, bins from -1 to 1 steps of the grid."""
+BITS_MAX = 64
+"""Wider numbers, which only a file can state, have no margin."""
 AGREES = 1e-6
 """Share by which the error of a histogram's weights may differ from that of the quantization's own report."""
 
@@ -97,7 +99,7 @@ def _margins(quantized: QuantizedNetwork, layers: tuple[LayerReport, ...]) -> Ma
 
 def _margin(name: str, ends: tuple[int, int], bits: Any) -> list[Child]:
     most = max(abs(end) for end in ends)
-    if not isinstance(bits, int) or bits < 2:
+    if not isinstance(bits, int) or not 2 <= bits <= BITS_MAX:
         return [f"{most:,}", None]
     share = most / signed_max(bits)
     return [
