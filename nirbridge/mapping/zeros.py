@@ -180,7 +180,8 @@ def _lists(weighted: Operator) -> _Lists | None:
     """The lists of an operator; None: no weight is 0, or there are too many synapses to look at."""
     if isinstance(weighted, Dense):
         present = weighted.weight != 0
-        return None if present.all() else _Lists(*np.nonzero(present.T), present.any(axis=0))
+        source, target = np.nonzero(present.T)
+        return None if present.all() else _Lists(source, target, present.any(axis=0))
     try:
         table = weighted if isinstance(weighted, Sparse) else matrix(weighted, MATRIX_MAX)
     except NirbridgeError:

@@ -1,7 +1,9 @@
 """Exact model of tiny networks, neuron by neuron: CP-SAT decides over all maps, so its refutations are proofs.
 
 Words are counted at the least that any order of the neurons could give (one dense list per source and
-projection); a solution is therefore checked in full before it is used, and a refutation holds for any order.
+projection). Of a solution every order is tried; neurons that fit a core in none are kept apart, and the question is
+asked again. A refutation holds for any order. (Runs that have to be full, kernels that are stored once, and more than
+``core_order.MOST`` neurons of a population in a core are not refuted so: such a solution is checked in full.)
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from nirbridge.partitioner.cost.axons import Blocks
 from nirbridge.partitioner.cost.connectivity import explicit, synapses
 from nirbridge.partitioner.cost.resources import least_list_words, limits, profile_ids
 from nirbridge.partitioner.cost.sizing import CostModel
+from nirbridge.partitioner.cost.usage import block_words
 from nirbridge.partitioner.model import RESOURCES, Slice
+from nirbridge.partitioner.search.core_order import MOST, best_order
 from nirbridge.partitioner.search.packing import in_core_order
 from nirbridge.partitioner.search.solver import solve as run_solver
 from nirbridge.partitioner.search.solver import solver_for
@@ -89,6 +93,29 @@ def solve_exactly(
     lists = tiny_network(sizes)
     cores = min(cores, len(lists.neurons))
     most = {r: n for r, n in limits(sizes.chip).items() if n is not None and r not in without}
+    model, on = _model(sizes, lists, cores, most, groups or {})
+    spent = 0.0
+    while True:
+        solver = solver_for(time - spent, seed)
+        status = run_solver(solver, model)
+        spent += solver.response_proto.deterministic_time
+        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            return ExactResult(None, status == cp_model.INFEASIBLE, spent)
+        where = [next(c for c in range(cores) if solver.value(row[c])) for row in on]
+        blocks, apart = _in_order(sizes, lists, where, most.get("synapse_words"))
+        if not apart or spent >= time:
+            return ExactResult(blocks, not apart, spent)
+        for members in apart:
+            for c in range(cores):
+                model.add_bool_or([on[n][c].negated() for n in members])
+
+
+def _model(
+    sizes: CostModel, lists: TinyNetwork, cores: int, most: Mapping[str, int], groups: Mapping[str, int]
+) -> tuple[CpModel, Grid]:
+    """All limits but the order of the neurons in a core; ``on[n][c]``: neuron n is in core c."""
+    from ortools.sat.python import cp_model
+
     model = cp_model.CpModel()
     on = [[model.new_bool_var("") for _ in range(cores)] for _ in lists.neurons]
     for n, row in enumerate(on):
@@ -103,16 +130,8 @@ def solve_exactly(
     _outputs(model, reached, on, cores, most)
     _words(model, sizes, lists, on, cores, most)
     _profiles(model, sizes, lists, on, cores, most)
-    _keep_apart(model, lists, on, cores, groups or {})
-    solver = solver_for(time, seed)
-    status = run_solver(solver, model)
-    spent = solver.response_proto.deterministic_time
-    if status == cp_model.INFEASIBLE:
-        return ExactResult(None, True, spent)
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return ExactResult(None, False, spent)
-    where = [next(c for c in range(cores) if solver.value(row[c])) for row in on]
-    return ExactResult(_blocks(sizes, lists, where), True, spent)
+    _keep_apart(model, lists, on, cores, groups)
+    return model, on
 
 
 def _axons(
@@ -209,12 +228,32 @@ def _keep_apart(model: CpModel, lists: TinyNetwork, on: Grid, cores: int, groups
             model.add_implication(row[c], of[g])
 
 
-def _blocks(sizes: CostModel, lists: TinyNetwork, where: list[int]) -> Blocks:
-    cores: dict[int, list[Slice]] = {}
-    for (name, i), core in zip(lists.neurons, where, strict=True):
-        place: Array = np.array(np.unravel_index(i, sizes.shapes[name]))
-        cores.setdefault(core, []).append(Slice(name, tuple((int(p), int(p) + 1) for p in place)))
-    return tuple(in_core_order(cores[c], tuple(sizes.shapes)) for c in sorted(cores))
+def _in_order(
+    sizes: CostModel, lists: TinyNetwork, where: list[int], words: int | None
+) -> tuple[Blocks, list[list[int]]]:
+    """The blocks of a solution, and the neurons of each core that fit there in no order (none: as far as is known)."""
+    blocks, apart = [], []
+    for core in sorted(set(where)):
+        members = [n for n, c in enumerate(where) if c == core]
+        natural = in_core_order([_slice(sizes, *lists.neurons[n]) for n in members], tuple(sizes.shapes))
+        blocks.append(natural)
+        fmt = sizes.chip.synapses
+        if words is None or block_words(sizes, natural) <= words or fmt.shared_kernels or not fmt.run_free:
+            continue
+        own = {name: [i for n in members for p, i in [lists.neurons[n]] if p == name] for name in sizes.shapes}
+        if max(map(len, own.values())) > MOST:
+            continue
+        orders = {name: best_order(sizes, name, neurons) for name, neurons in own.items() if neurons}
+        if sum(least for _, least in orders.values()) > words:
+            apart.append(members)
+        blocks[-1] = tuple(_slice(sizes, name, i) for name, (order, _) in orders.items() for i in order)
+    return tuple(blocks), apart
+
+
+def _slice(sizes: CostModel, name: str, neuron: int) -> Slice:
+    """One neuron."""
+    place: Array = np.array(np.unravel_index(neuron, sizes.shapes[name]))
+    return Slice(name, tuple((int(p), int(p) + 1) for p in place))
 
 
 def ruling_out_limits(sizes: CostModel, cores: int, seed: int, time: float) -> tuple[str, ...]:
