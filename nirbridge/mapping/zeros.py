@@ -23,12 +23,10 @@ from nirbridge.errors import NirbridgeError
 from nirbridge.mapping.integers import default_integers
 from nirbridge.mapping.synapses import synapse_count
 from nirbridge.network.apply import matrix
-from nirbridge.network.compose import part_weights, parts_of
+from nirbridge.network.compose import part_weights, parts_of, whole_rows
 from nirbridge.network.model import Network, Projection
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
-from nirbridge.partitioner.cost.listing import flat_indices
 from nirbridge.partitioner.cost.resources import axon_list_words, delay_on_chip_steps, fills_gaps
-from nirbridge.partitioner.whole_rows import whole_rows
 from nirbridge.quantization.model import FixedProjection, QuantizedNetwork
 
 FEW = 16
@@ -156,7 +154,7 @@ def _words(operator: Operator, fmt: SynapseFormat, bits: int, *, delayed: bool) 
     table = matrix(operator, LISTED_MAX)
     shape = operator.output_shape
     place = np.empty(math.prod(shape), np.int64)
-    place[flat_indices(shape, tuple((0, n) for n in shape))] = np.arange(len(place))
+    place[np.moveaxis(np.arange(len(place)).reshape(shape), 0, -1).ravel()] = np.arange(len(place))
     at, source = place[np.repeat(np.arange(len(place)), np.diff(table.indptr))], np.asarray(table.indices, np.int64)
     order = np.lexsort((at, source))
     how = {"delayed": delayed, "filled": fills_gaps(operator)}

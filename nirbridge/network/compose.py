@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze, stored_part
-from nirbridge.network.operators import Chain, Identity, Operator, Reshape, Scale
+from nirbridge.network.operators import Chain, Dense, Identity, Operator, Reshape, Scale, Sparse
 
 Named = tuple[Operator, str]
 
@@ -79,3 +80,14 @@ def _merge(first: Operator, second: Operator) -> Operator | None:
             return Scale(freeze(np.broadcast_to(np.float64(a * b), first.output_shape)))
         return Scale(freeze(first.scale.astype(np.float64) * second.scale.astype(np.float64)))
     return None
+
+
+def whole_rows(sources: Array, input_shape: Shape, output_shape: Shape) -> Operator:
+    """Each of ``sources`` (flat, ascending, at least one) to every target, without weights."""
+    many, targets = len(sources), math.prod(output_shape)
+    one_each, ones = np.arange(many + 1), freeze(np.broadcast_to(np.float64(1), sources.shape))
+    picked = Sparse(freeze(one_each, np.int64), freeze(sources, np.int64), ones, input_shape, (many,))
+    full = Dense(freeze(np.broadcast_to(np.float64(1), (targets, many))))
+    if output_shape == (targets,):
+        return Chain((picked, full))
+    return Chain((picked, full, Reshape((targets,), output_shape)))

@@ -16,6 +16,7 @@ from nirbridge.partitioner.cost.axis import Axis
 from nirbridge.partitioner.cost.connectivity import Explicit, Separable, out_degrees
 from nirbridge.partitioner.cost.resources import delay_on_chip_steps, exceeded, limits
 from nirbridge.partitioner.cost.sizing import CostModel
+from nirbridge.partitioner.options import PartitionOptions
 
 RESOURCE_NAMES = {
     "neurons": "neurons",
@@ -175,11 +176,14 @@ def _limits_text(chip: Chip, reasons: tuple[str, ...]) -> str:
 
 
 def not_found(
-    network: Network, chip: Chip, chips: int, available: int, best: int | None, bound: int, effort: str
+    network: Network, chip: Chip, options: PartitionOptions, available: int, best: int | None, bound: int
 ) -> Diagnostic:
-    """No mapping was found, and none was ruled out; ``effort`` is that of the search."""
-    more = [f"--chips {chips + 1}"] if chips < chip.mesh.chips_max else []
-    more += ["--effort max"] if effort != "max" else []
+    """No mapping was found, and none was ruled out, with these options of the search."""
+    chips = options.chips
+    is_quick = options.method in ("sequential", "packed")
+    more = ["--method cp-sat"] if is_quick else []
+    more += [f"--chips {chips + 1}"] if chips < chip.mesh.chips_max else []
+    more += ["--effort max"] if options.effort != "max" and not is_quick else []
     found = "no map was found" if best is None else f"the best map found needs {best:,} cores"
     return fit_diagnostic(
         f"network of {counted(network.neurons, 'neuron')}",

@@ -278,7 +278,7 @@ def _refusal(
         if answer.proved and answer.blocks is None:
             reasons = exact.ruling_out_limits(sizes, available, options.seed, EXACT_TIME)
             return explain.ruled_out(sizes.network, sizes.chip, available, reasons)
-    return explain.not_found(sizes.network, sizes.chip, options.chips, available, best, lower, options.effort)
+    return explain.not_found(sizes.network, sizes.chip, options, available, best, lower)
 
 
 def _report(

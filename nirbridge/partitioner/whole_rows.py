@@ -11,11 +11,10 @@ import math
 
 import numpy as np
 
-from nirbridge._types import Shape
-from nirbridge.arrays import Array, freeze
 from nirbridge.chips.model import Chip
+from nirbridge.network.compose import whole_rows
 from nirbridge.network.model import Network, Projection, with_operators
-from nirbridge.network.operators import Chain, Dense, Operator, Reshape, Sparse
+from nirbridge.network.operators import Operator, Sparse
 from nirbridge.partitioner.cost.listing import flat_indices
 from nirbridge.partitioner.cost.resources import axon_list_words, delay_on_chip_steps, run_words
 
@@ -33,17 +32,6 @@ def with_whole_rows(network: Network, chip: Chip, weight_bits: int) -> Network |
         if p.target in populations and isinstance(p.operator, Sparse) and _as_long(p, p.operator, chip, weight_bits):
             rows[k] = whole_rows(np.unique(p.operator.indices), p.operator.input_shape, p.operator.output_shape)
     return with_operators(network, rows) if rows else None
-
-
-def whole_rows(sources: Array, input_shape: Shape, output_shape: Shape) -> Operator:
-    """Each of ``sources`` (flat, ascending, at least one) to every target, without weights."""
-    many, targets = len(sources), math.prod(output_shape)
-    one_each, ones = np.arange(many + 1), freeze(np.broadcast_to(np.float64(1), sources.shape))
-    picked = Sparse(freeze(one_each, np.int64), freeze(sources, np.int64), ones, input_shape, (many,))
-    full = Dense(freeze(np.broadcast_to(np.float64(1), (targets, many))))
-    if output_shape == (targets,):
-        return Chain((picked, full))
-    return Chain((picked, full, Reshape((targets,), output_shape)))
 
 
 def _as_long(p: Projection, lists: Sparse, chip: Chip, weight_bits: int) -> bool:

@@ -13,6 +13,7 @@ from nirbridge.network.model import Network, Projection
 from nirbridge.network.operators import Conv, Dense, Operator, Sparse
 from nirbridge.partitioner import explain
 from nirbridge.partitioner.cost.sizing import cost_model
+from nirbridge.partitioner.options import PartitionOptions
 from tests.partitioner.cases import chip, network, population
 
 SPLIT = "split the source (--split), or place its targets in fewer cores"
@@ -207,10 +208,15 @@ def test_more_cores_than_there_are(chips: int, available: int, cores: int, limit
 )
 def test_no_map_found_and_none_ruled_out(chips: int, best: int | None, found: str, has: str, step: str) -> None:
     effort = "max" if chips < 0 else "fast"  # as the search was
-    problem = explain.not_found(NET, chip(), abs(chips), 1280, best, 1100, effort)
+    problem = explain.not_found(NET, chip(), PartitionOptions(chips=abs(chips), effort=effort), 1280, best, 1100)
     why = f"{found} (not proved impossible: at least 1,100 are needed)"
     assert str(problem) == f"network of 5,000 neurons: {why}, {has}; {step}"
     assert dict(problem.ids) == {"found": best, "limit": 1280}
+
+
+def test_of_a_quick_method_the_search_is_the_way_out() -> None:
+    problem = explain.not_found(NET, chip(), PartitionOptions(method="packed"), 1280, None, 1100)
+    assert str(problem).endswith("; --method cp-sat, or --chips 2")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from nirbridge.partitioner import partition
 from nirbridge.partitioner.cost.connectivity import explicit
 from nirbridge.partitioner.cost.resources import axon_list_words
 from nirbridge.partitioner.cost.sizing import cost_model
-from nirbridge.partitioner.search.core_order import best_order
+from nirbridge.partitioner.search.exact import best_order
 from nirbridge.pipeline import MapOptions, map_network
 from tests.cases import cases
 from tests.mapping.hand_made import network_of, population

@@ -3,14 +3,16 @@
 Words are counted at the least that any order of the neurons could give (one dense list per source and
 projection). Of a solution every order is tried; neurons that fit a core in none are kept apart, and the question is
 asked again. A refutation holds for any order. (Runs that have to be full, kernels that are stored once, and more than
-``core_order.MOST`` neurons of a population in a core are not refuted so: such a solution is checked in full.)
+``ORDERED_MAX`` neurons of a population in a core are not refuted so: such a solution is checked in full.)
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,11 +20,10 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.partitioner.cost.axons import Blocks
 from nirbridge.partitioner.cost.connectivity import explicit, synapses
-from nirbridge.partitioner.cost.resources import least_list_words, limits, profile_ids
+from nirbridge.partitioner.cost.resources import axon_list_words, least_list_words, limits, profile_ids
 from nirbridge.partitioner.cost.sizing import CostModel
 from nirbridge.partitioner.cost.usage import block_words
 from nirbridge.partitioner.model import RESOURCES, Slice
-from nirbridge.partitioner.search.core_order import MOST, best_order
 from nirbridge.partitioner.search.packing import in_core_order
 from nirbridge.partitioner.search.solver import solve as run_solver
 from nirbridge.partitioner.search.solver import solver_for
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 NEURONS_MAX = 40
 SYNAPSES_MAX = 1500
 CORES_MAX = 12
+ORDERED_MAX = 7
+"""Neurons of one population in a core whose orders are all tried."""
 
 SourceId = int | tuple[str, int]
 """A neuron by its number, a host input by port and element."""
@@ -241,7 +244,7 @@ def _in_order(
         if words is None or block_words(sizes, natural) <= words or fmt.shared_kernels or not fmt.run_free:
             continue
         own = {name: [i for n in members for p, i in [lists.neurons[n]] if p == name] for name in sizes.shapes}
-        if max(map(len, own.values())) > MOST:
+        if max(map(len, own.values())) > ORDERED_MAX:
             continue
         orders = {name: best_order(sizes, name, neurons) for name, neurons in own.items() if neurons}
         if sum(least for _, least in orders.values()) > words:
@@ -266,3 +269,47 @@ def ruling_out_limits(sizes: CostModel, cores: int, seed: int, time: float) -> t
         if answer.proved and answer.blocks is None:
             needed = rest
     return tuple(needed)
+
+
+# -- orders of a core --------------------------------------------------------------------------------------------------
+
+
+def best_order(sizes: CostModel, population: str, neurons: Sequence[int]) -> tuple[tuple[int, ...], int]:
+    """The first order of fewest words of at most ``ORDERED_MAX`` neurons (flat indices) of a population.
+
+    Neurons of other populations between them would only lengthen their lists. Kernels that are stored once are not
+    known here.
+    """
+    orders = _orders(len(neurons))
+    words = np.zeros(len(orders), np.int64)
+    bit = 1 << np.arange(len(neurons))
+    for edge in sizes.incoming[population]:
+        form = explicit(edge.form, population)
+        pairs = [(form.sources[form.indptr[n] : form.indptr[n + 1]], b) for n, b in zip(neurons, bit, strict=True)]
+        held = np.zeros(form.n_sources, np.int64)
+        for sources, b in pairs:
+            held[sources] |= b
+        masks, counts = np.unique(held[held > 0], return_counts=True)
+        table = _table(sizes, len(neurons), delayed=edge.delayed, fills=edge.fills)
+        for mask, count in zip(masks, counts, strict=True):
+            # bit k of a pattern: the neuron at place k is a target
+            pattern = ((mask >> orders & 1) << np.arange(len(neurons))).sum(axis=1)
+            words += count * table[pattern]
+    best = int(np.argmin(words))
+    return tuple(neurons[i] for i in orders[best]), int(words[best])
+
+
+@lru_cache(maxsize=ORDERED_MAX + 1)
+def _orders(n: int) -> Array:
+    return np.array(list(permutations(range(n))), np.int64).reshape(-1, n)
+
+
+def _table(sizes: CostModel, n: int, *, delayed: bool, fills: bool) -> Array:
+    """Words of a list by its pattern of places, bit k for place k."""
+    pattern = np.arange(1 << n)
+    axon, place = np.nonzero(pattern[:, None] >> np.arange(n) & 1)
+    table = np.zeros(1 << n, np.int64)
+    how = {"delayed": delayed, "filled": fills}
+    ids, words = axon_list_words(axon, place, sizes.chip.synapses, sizes.weight_bits, **how)
+    table[ids] = words
+    return table

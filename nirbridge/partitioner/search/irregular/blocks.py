@@ -19,8 +19,8 @@ from nirbridge.partitioner.cost.sizing import CostModel, cost_model
 from nirbridge.partitioner.cost.usage import resource_use
 from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.ordering import Orders, ordered_network
-from nirbridge.partitioner.search.alike import by_likeness
 from nirbridge.partitioner.search.interruption import finished
+from nirbridge.partitioner.search.irregular.alike import by_likeness
 
 NEURONS_MIN = 500
 """Smaller networks are searched neuron by neuron (``clusters``), which knows every limit."""
