@@ -190,7 +190,7 @@ def proof_text(mapped: MappedNetwork) -> list[str]:
     """Status, lower bounds and optimality gap, in sentences."""
     report = mapped.partition.report
     meaning = {
-        "optimal": "no mapping of any kind needs fewer cores (proved)",
+        "optimal": "no mapping of the stored synapses needs fewer cores (proved)",
         "optimal-sliced": "optimal among rectangular slices, each stored by itself (proved)",
         "feasible": "not proved optimal",
     }[report.status]
