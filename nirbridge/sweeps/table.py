@@ -21,6 +21,9 @@ from nirbridge.sweeps.columns import COLUMNS, MEASURED, type_of
 ENDINGS = (".parquet", ".csv", ".json")
 TABLE_BYTES_MAX = 2**30
 ROWS_MAX = 1_000_000
+DECODED_BYTES_MAX = 2**29
+"""Of all values: those of a packed column can be a thousand times the file. A million rows of numbers fit."""
+_BATCH = 1000
 _KEY = b"nirbridge:sweep"
 _ORIGIN, _PROBLEMS_MAX = "give a table of 'nirbridge sweep'", 20
 
@@ -66,11 +69,25 @@ def read_table(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
         try:
             table = parquet.ParquetFile(file)
             _check_schema(table.schema_arrow, table.metadata.num_rows, subject)
-            rows = table.read().to_pylist()
+            rows = _decoded(table, subject)
         except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
             found = f"cannot be read ({quoted(str(error).partition(chr(10))[0])})"
             raise FileError.of(subject, found, "a parquet file is expected", "write it again") from None
     FileError.raise_all(islice(_row_problems(rows, subject), _PROBLEMS_MAX))
+    return rows
+
+
+def _decoded(table: Any, subject: str) -> list[dict[str, Any]]:
+    """The rows, read in pieces, so that they are refused before they fill the memory. Raises FileError."""
+    rows: list[dict[str, Any]] = []
+    left = DECODED_BYTES_MAX
+    for batch in table.iter_batches(batch_size=_BATCH):
+        left -= batch.nbytes
+        if left < 0:
+            raise FileError.of(
+                subject, f"more than {DECODED_BYTES_MAX:,} bytes of values", "too large to be read", _ORIGIN
+            )
+        rows += batch.to_pylist()
     return rows
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nirbridge.errors import counted, quoted
-from nirbridge.report.map_facts import figure_with_prefix
+from nirbridge.report.map_facts import figure_with_prefix, one_line
 from nirbridge.sweeps.plan import SweepPlan
 
 ROWS_SHOWN = 30
@@ -39,7 +39,7 @@ def sweep_text(rows: Sequence[Mapping[str, Any]]) -> str:
     if len(rows) > ROWS_SHOWN:
         lines.append(f"… and {counted(len(rows) - ROWS_SHOWN, 'more point')}")
     errors = dict.fromkeys(row["error"] for row in rows if row["error"] is not None)
-    lines += [f"error: {error}" for error in list(errors)[:ERRORS_SHOWN]]
+    lines += [f"error: {one_line(error)}" for error in list(errors)[:ERRORS_SHOWN]]
     if len(errors) > ERRORS_SHOWN:
         lines.append(f"… and {counted(len(errors) - ERRORS_SHOWN, 'more error')}")
     if any(row["error"] is None for row in rows):
@@ -51,9 +51,9 @@ def sweep_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     bits = row["weight_bits"] or row["bits"]
-    about = (_name(row["model"]), _name(row["chip"]), _text(bits), row["objective"], str(row["seed"]))
+    about = (_name(row["model"]), _name(row["chip"]), _text(bits), one_line(row["objective"]), str(row["seed"]))
     if row["error"] is not None:
-        error = row["error"]
+        error = one_line(row["error"])
         return (*about, error if len(error) <= _ERROR else error[: _ERROR - 1] + "…")
     energy = _figure(row, "energy_per_inference_j", "energy_per_step_j", "J")
     time = _figure(row, "time_per_inference_s", "time_per_step_s", "s")

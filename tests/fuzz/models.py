@@ -8,6 +8,7 @@ import io
 import itertools
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import h5py
 import nir
 import numpy as np
 
+from nirbridge.errors import UsageError
 from nirbridge.mapping.storage.document import map_to_dict
 from nirbridge.mapping.storage.file import map_bytes
 from nirbridge.network import Network, from_nir
@@ -87,6 +89,12 @@ def _image(graph: nir.NIRGraph) -> bytes:
 def network() -> Network:
     """The network of ``dense_graph``."""
     return from_nir(dense_graph())
+
+
+@functools.cache
+def pooled() -> Network:
+    """The network of ``conv_graph``, with pools that can be neurons of their own."""
+    return from_nir(conv_graph())
 
 
 @functools.cache
@@ -172,6 +180,43 @@ def program_files() -> dict[str, bytes]:
     from nirbridge.emitters.lava.emit import emit
 
     return dict(emit(quantized()).files)
+
+
+@functools.cache
+def small_module() -> Any:
+    """A torch module whose weights are read from a file: parameters, and buffers of two types."""
+    import torch
+
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Conv1d(2, 3, 2), torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 2)).eval()
+
+
+def saved_state(state: Any, *, archive: bool = True) -> bytes:
+    """What ``torch.save`` writes: an archive, or the pickles of older versions of torch."""
+    import torch
+
+    out = io.BytesIO()
+    torch.save(state, out, _use_new_zipfile_serialization=archive)
+    return out.getvalue()
+
+
+@functools.cache
+def sweep() -> Any:
+    """A sweep of two points, the second of which has an error in place of figures; both keys are ``part``."""
+    from nirbridge.sweeps.columns import COLUMNS
+    from nirbridge.sweeps.model import Sweep
+    from nirbridge.sweeps.plan import SweepPlan, make_plan
+    from nirbridge.sweeps.point import compute_point
+    from nirbridge.sweeps.spec import spec_from_dict
+
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "a.nir").write_bytes(nir_images()[0])
+        record = {"models": ["a.nir"], "chips": ["loihi2"], "bits": [4, 8], "effort": "fast"}
+        points = make_plan(spec_from_dict(record, folder, "sweep", UsageError)).points
+        whole = {**compute_point(points[0]), "measured_wall_s": 0.5, "measured_cpu_s": 0.25, "key": "part"}
+    one, two = (replace(point, key="part", files=()) for point in points)
+    failed = {name: getattr(two, name, None) for name in COLUMNS} | {"steps": None, "samples": None}
+    return Sweep(SweepPlan((one, two)), (whole, {**failed, "error": "model 'a.nir': does not fit"}))
 
 
 def toml(record: Any) -> bytes:

@@ -1,21 +1,25 @@
-"""Readers of arrays: inputs, recordings, rates, calibration data, labels."""
+"""Readers of arrays and tables: inputs, recordings, rates, calibration data, labels, weights, sweeps."""
 
 from __future__ import annotations
 
+import copy
+import io
 import json
+import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from nirbridge import pipeline
-from nirbridge.errors import UsageError
+from nirbridge.errors import FileError, UsageError
 from nirbridge.simulators.simulate import Recording
 from tests.fuzz import models
 from tests.fuzz.archives import mutate_array, mutate_npz, npy, npz
 from tests.fuzz.choices import Choices
 from tests.fuzz.shown import page, shown
-from tests.fuzz.values import mutate_json
+from tests.fuzz.values import NUMBERS, TEXTS, json_bytes, mutate_bytes, mutate_json, odd
 
 
 def make_npy(c: Choices) -> bytes:
@@ -109,3 +113,146 @@ def read_labels(path: Path) -> object:
     arrays = {(k.rpartition("/")[0], k.rpartition("/")[2]): a for k, a in good.items() if k != "meta"}
     both = Recording(arrays, json.loads(str(good["meta"])))
     return pipeline.compare_recordings(both, both, labels=pipeline.load_labels(path))
+
+
+# -- weights ---------------------------------------------------------------------------------------------------------
+
+
+def make_weights(c: Choices) -> bytes:
+    """A file of ``torch.save``: other tensors, other members of the archive, other bytes."""
+    state = dict(models.small_module().state_dict())
+    kind = c.below(8)
+    for _ in range(c.several(2) if kind < 4 else 0):
+        _change_state(state, c)
+    saved: Any = {"epoch": 3, c.pick(("state_dict", "model", "x")): state} if c.chance(8) else state
+    data = models.saved_state(saved, archive=not c.chance(4))
+    if kind < 4:
+        return data
+    if kind < 6 and data.startswith(b"PK"):
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = [(name, archive.read(name)) for name in archive.namelist()]
+        at, how = c.below(len(members)), c.pick((zipfile.ZIP_STORED, zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
+        name, inner = members[at]
+        other = c.pick((inner[: len(inner) // 2], inner * 2, mutate_bytes(inner, c), b"\0" * c.pick((0, 2**24))))
+        members[at] = c.pick(((name, other), (name, other), (c.pick(TEXTS)[:1000].replace("\ud800", ""), inner)))
+        return npz(members, how)
+    return mutate_bytes(data, c)
+
+
+def _change_state(state: dict[str, Any], c: Choices) -> None:
+    """One tensor of another name, shape, type or value, none of it, or something else in its place."""
+    import torch
+
+    name = c.pick(list(state) or ["0.weight"])
+    tensor, kind = state.pop(name, torch.zeros(3, 2, 2)), c.below(9)
+    if kind == 0 or not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided or tensor.is_meta:
+        return
+    changed = {
+        1: lambda: tensor[None],
+        2: lambda: tensor.reshape(-1)[:0],
+        3: lambda: tensor.to(c.pick((torch.float64, torch.int8, torch.bool, torch.complex64, torch.bfloat16))),
+        4: lambda: torch.full_like(tensor, float(np.clip(c.pick(NUMBERS[:17]), 0, 100))),
+        5: lambda: torch.zeros(1).expand(*tensor.shape, 10 ** c.below(9)),  # of one number, told as many
+        6: lambda: tensor.to_sparse() if tensor.ndim else tensor.to("meta"),
+        7: lambda: odd(c),
+        8: lambda: tensor,
+    }[kind]()
+    state[c.pick(TEXTS) if kind == 8 else name] = changed
+
+
+def read_weights(path: Path) -> object:
+    """As ``--weights`` does; a module that took them is run once."""
+    import torch
+
+    from nirbridge.importers.weights import load_weights
+
+    module = copy.deepcopy(models.small_module())
+    load_weights(module, path)
+    return module(torch.ones(1, 2, 4))
+
+
+# -- sweeps ----------------------------------------------------------------------------------------------------------
+
+
+def make_part(c: Choices) -> bytes:
+    """The kept row of a point."""
+    row: Any = dict(c.pick(models.sweep().table))
+    for _ in range(c.several(3)):
+        if isinstance(row, dict) and "error" in row and c.chance(2):
+            _change_row(row, c)
+        else:
+            row = mutate_json(row, c)
+    data = json_bytes(row)
+    return mutate_bytes(data, c) if c.chance(10) else data
+
+
+def read_part(path: Path) -> object:
+    """As ``sweep -o`` does with rows of an earlier run: one that is taken is in the text and the files of the table."""
+    from nirbridge.sweeps import table
+    from nirbridge.sweeps.model import Sweep
+    from nirbridge.sweeps.parts import kept_rows
+
+    plan = models.sweep().plan
+    rows = [kept_rows(str(path.parent), [point]) for point in plan.points]
+    if not any(rows):
+        raise FileError.of("part", "is not a row of the sweep")
+    found = Sweep(plan, tuple(row for kept in rows for row in kept.values()))
+    _printable(found.summary())
+    return table._csv(found.table), table._json(found.table), table._parquet(found.table), repr(found)
+
+
+def make_table(c: Choices) -> bytes:
+    """The ``.parquet`` file of a sweep: other values, columns and bytes."""
+    import pyarrow
+    from pyarrow import parquet
+
+    from nirbridge.sweeps.table import _parquet
+
+    rows = [dict(row) for row in models.sweep().table]
+    for _ in range(c.several(3)):
+        _change_row(c.pick(rows), c)
+    whole = parquet.read_table(io.BytesIO(_parquet(rows)))
+    kind = c.below(8)
+    if kind == 0:
+        whole = whole.select(whole.column_names[: 1 + c.below(len(whole.column_names))])
+    elif kind == 1:
+        name = c.pick(whole.column_names)
+        at = whole.column_names.index(name)
+        whole = whole.set_column(at, name, pyarrow.array([c.pick((1, 1.5, "x", [1], None, b"x"))] * 2))
+    elif kind == 2:
+        whole = whole.replace_schema_metadata(c.pick((None, {b"nirbridge:sweep": b"\xff"}, {b"x": b"y"})))
+    elif kind == 3:
+        whole = pyarrow.concat_tables([whole] * 10 ** c.below(5)).combine_chunks()
+    out = io.BytesIO()
+    parquet.write_table(whole, out, compression=c.pick(("zstd", "none", "gzip", "snappy")))
+    return mutate_bytes(out.getvalue(), c) if kind > 4 else out.getvalue()
+
+
+def _change_row(row: dict[str, Any], c: Choices) -> None:
+    """None, or another value of the type of the column, in one of them; often in that of errors."""
+    from nirbridge.sweeps.columns import type_of
+
+    name = "error" if c.chance(4) else c.pick(list(row))
+    values: dict[type, tuple[Any, ...]] = {
+        str: tuple(text for text in TEXTS if text != "\ud800"),
+        float: tuple(float(n) for n in NUMBERS if n != 10**400),
+        int: (0, -1, 2**31, 2**53, 2**62, -(2**62)),
+        bool: (True, False),
+    }
+    row[name] = c.pick((None, *values[type_of(name)]))
+
+
+def read_table(path: Path) -> object:
+    """As ``plot_pareto`` does, up to the points of the picture; the rows are also shown as text."""
+    from nirbridge.report.plots.pareto import QUANTITIES, pareto_points
+    from nirbridge.sweeps import table
+    from nirbridge.sweeps.text import sweep_text
+
+    rows = table.read_table(path)
+    _printable(sweep_text(rows))
+    names = list(QUANTITIES)
+    return [pareto_points(rows, x, y) for x in names for y in names if x != y]
+
+
+def _printable(text: str) -> None:
+    assert all(line.isprintable() for line in text.split("\n")), repr(text)[:160]

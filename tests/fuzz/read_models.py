@@ -111,11 +111,12 @@ def _reorder(document: dict[str, Any], c: Choices) -> None:
 
 
 def read_map(path: Path) -> object:
-    """As ``check --map``, ``show`` and ``diff`` do; a map that is not refused has to run."""
+    """As ``check --map``, ``show``, ``diff`` and ``report --map`` do."""
     shown(pipeline.load_saved(path))
     problems = pipeline.check_map(path, models.network(), models.sha256(), models.chip())
     if problems:
         raise UsageError(*problems)
+    page(mapped=pipeline.load_mapped(path, models.network(), models.sha256(), models.chip()))
     return problems
 
 
@@ -265,14 +266,14 @@ def make_chip(c: Choices) -> bytes:
 
 
 SWEEP: dict[str, Any] = {
-    "models": ["a.nir", {"file": "b.nir", "input": "x.npy"}],
+    "models": ["a.nir", {"file": "./a.nir", "input": "r.npz"}],
     "chips": ["loihi1", "loihi2"],
     "bits": [4, 8],
     "objectives": ["cores", "latency"],
     "seeds": [0, 1],
     "effort": "fast",
-    "input": "x.npy",
-    "labels": "y.npy",
+    "input": "in.npz",
+    "labels": "r.npz",
     "steps": 9,
     "samples": 2,
     "encoder": {"kind": "rate", "steps": 9},
@@ -290,11 +291,15 @@ def make_sweep(c: Choices) -> bytes:
 
 
 def read_sweep(path: Path) -> object:
-    """A file that is not refused names models that are not there."""
+    """As ``sweep --dry-run`` does: every file that is named is read for its digest."""
     from nirbridge.sweeps.plan import make_plan
     from nirbridge.sweeps.spec import load_spec
+    from nirbridge.sweeps.text import plan_text
 
-    return make_plan(load_spec(path))
+    plan = make_plan(load_spec(path))
+    text = plan_text(plan)
+    assert all(line.isprintable() for line in text.split("\n")), repr(text)[:160]
+    return plan
 
 
 def read_chip(path: Path) -> object:

@@ -1,22 +1,27 @@
-"""Readers of options, command lines, plugins and emitted programs."""
+"""Readers of options, lists of passes, command lines, plugins and emitted programs."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import json
+import re
 import shutil
 import types
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nirbridge import pipeline
 from nirbridge import plugins as registry
-from nirbridge.errors import Bug, UsageError
+from nirbridge.errors import Bug, NirbridgeError, UsageError
 from tests.fuzz import models
 from tests.fuzz.choices import Choices
 from tests.fuzz.values import TEXTS, json_bytes, mutate_bytes, mutate_json, near
+
+if TYPE_CHECKING:
+    from nirbridge.network import Network
+    from nirbridge.passes.base import Pass
 
 OPTIONS: dict[str, tuple[str, ...]] = {
     "sample-shape": ("1,34,34", "784", "2, 3"),
@@ -144,6 +149,68 @@ _PARSERS: dict[str, Any] = {
     "dt": _dt,
     "target": _target,
 }
+
+
+# -- passes ----------------------------------------------------------------------------------------------------------
+
+PASSES = (
+    "eliminate-dead,replicate-source{name=a,ways=2}",
+    "relay-pools{names=[pool]},uniform-delays",
+    'relay-pools{graded_spikes=true},replicate-source{name="a",ways=3}',
+    "retime{delay_steps_max=62,graded_spikes=false}",
+    "relay-projection{projection=1,part=0},retime{delay_steps_max=none,keep_early_spikes=true}",
+    "uniform-delays,uniform-delays",
+)
+_PIECE = re.compile(r'[\w-]+|"[^"]*"|.', re.DOTALL)
+OTHER_WORDS = (
+    *("eliminate-dead", "relay-pools", "relay-projection", "replicate-source", "retime", "uniform-delays"),
+    *("names", "graded_spikes", "projection", "part", "name", "ways", "delay_steps_max", "keep_early_spikes"),
+    *("a", "b", "in", "more", "out", "true", "false", "none", "0", "1", "2", "3", "5", "-1", "62", "9" * 30),
+)
+ODD_PIECES = (
+    *("{", "}", "[", "]", ",", "=", '"', " ", "none", "true", "-1", "0", "1e9", "nan", "9" * 4000, "9" * 30, "in", "b"),
+    *('"\\ud800"', '"\\u001b[31m"', '"\\x"', "ways", "name", "projection", "[a,b]", "[[]]", "no-such-pass", "{" * 300),
+)
+
+
+def make_passes(c: Choices) -> str:
+    """A list of passes: words, marks and values are changed."""
+    pieces = _PIECE.findall(c.pick(PASSES))
+    for _ in range(c.several(3)):
+        at, kind = c.below(len(pieces) or 1), c.below(8)
+        words = [k for k, piece in enumerate(pieces) if piece[:1] not in "{}[],="]
+        if kind < 3 and words:
+            pieces[c.pick(words)] = c.pick(OTHER_WORDS)
+        elif kind == 3 and pieces:
+            pieces[at] = c.pick((*ODD_PIECES, *TEXTS))
+        elif kind == 4:
+            pieces.insert(at, c.pick(ODD_PIECES))
+        elif kind == 5 and pieces:
+            del pieces[at]
+        elif kind == 6 and pieces:
+            pieces[at] = near(pieces[at], c)
+        else:
+            return mutate_bytes("".join(pieces).encode("utf-8", "replace"), c).decode("utf-8", "replace")
+    return "".join(pieces)
+
+
+def read_passes(text: str) -> object:
+    """As ``--passes`` with ``--print-after all`` does, on two models; what is taken is also written and read again."""
+    passes = pipeline.parse_passes(text)
+    written = pipeline.format_passes(passes)
+    assert pipeline.format_passes(pipeline.parse_passes(written)) == written
+    try:
+        return _rewritten(models.pooled(), passes)
+    except NirbridgeError:
+        return _rewritten(models.network(), passes)
+
+
+def _rewritten(network: Network, passes: tuple[Pass, ...]) -> Network:
+    def check(rewrite: Pass, changed: Network) -> None:
+        text = f"{pipeline.format_passes([rewrite])}\n{changed.summary()}"
+        assert all(line.isprintable() for line in text.split("\n")), repr(text)[:160]
+
+    return pipeline.apply_passes(network, passes, after=check)
 
 
 # -- command lines ---------------------------------------------------------------------------------------------------

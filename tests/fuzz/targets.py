@@ -33,11 +33,8 @@ class Target:
 
 
 def _table() -> tuple[Target, ...]:
-    hdf5 = tuple(
-        f"importers/{name}.py"
-        for name in ("nir_file", "hdf5_scan", "hdf5_filters", "hdf5_heaps", "hdf5_items", "hdf5_text")
-    )
-    nodes = tuple(f"importers/{name}.py" for name in ("nir_nodes", "nir_values", "load_repaired", "exporter_faults"))
+    hdf5 = tuple(f"importers/nirfile/hdf5/{name}.py" for name in ("integrity", "items", "scan", "strings"))
+    nodes = tuple(f"importers/nirfile/{name}.py" for name in ("reader", "nodes", "repairs", "faults"))
     npy = ("files/npy.py", "simulators/inputs.py")
     return (
         Target(
@@ -62,7 +59,10 @@ def _table() -> tuple[Target, ...]:
             models.make_map,
             models.read_map,
             ("nirbridge.mapping.storage.file:map_from_dict",),
-            tuple(f"mapping/{name}.py" for name in ("file", "record", "form", "check", "claims", "timing")),
+            (
+                *(f"mapping/storage/{name}.py" for name in ("file", "record", "form", "consistency")),
+                *(f"mapping/checker/{name}.py" for name in ("check", "claims", "recount")),
+            ),
             32,
             "a.map.json",
         ),
@@ -71,7 +71,7 @@ def _table() -> tuple[Target, ...]:
             models.make_quantized,
             models.read_quantized,
             ("nirbridge.quantization.storage.file:quantized_from_dict",),
-            tuple(f"quantization/{name}.py" for name in ("file", "record", "typed", "check")),
+            tuple(f"quantization/storage/{name}.py" for name in ("file", "codec", "check")),
             24,
             "a.q.npz",
         ),
@@ -102,7 +102,7 @@ def _table() -> tuple[Target, ...]:
             models.make_chip,
             models.read_chip,
             ("nirbridge.chips.load:chip_dict_problems",),
-            tuple(f"chips/{name}.py" for name in ("load", "record", "fields", "check")),
+            tuple(f"chips/{name}.py" for name in ("load", "codec", "schema", "check")),
             20,
             "a.toml",
         ),
@@ -114,6 +114,7 @@ def _table() -> tuple[Target, ...]:
             ("files/toml.py", "sweeps/spec.py", "sweeps/plan.py"),
             10,
             "s.toml",
+            writes=True,
         ),
         Target(
             "mlir",
@@ -177,11 +178,52 @@ def _table() -> tuple[Target, ...]:
             "a.npy",
         ),
         Target(
+            "weights",
+            arrays.make_weights,
+            arrays.read_weights,
+            ("nirbridge.importers.weights:_mismatches",),
+            ("importers/weights.py",),
+            8,
+            "w.pt",
+        ),
+        Target(
+            "part",
+            arrays.make_part,
+            arrays.read_part,
+            ("nirbridge.sweeps.parts:_is_row",),
+            ("files/json_text.py", "sweeps/parts.py", "sweeps/text.py"),
+            8,
+            "part.json",
+        ),
+        Target(
+            "table",
+            arrays.make_table,
+            arrays.read_table,
+            ("nirbridge.sweeps.table:_check_schema",),
+            ("sweeps/table.py", "sweeps/text.py"),
+            6,
+            "t.parquet",
+        ),
+        Target(
+            "passes",
+            words.make_passes,
+            words.read_passes,
+            ("nirbridge.passes.text:instance_of",),
+            ("passes/text.py", "passes/options.py"),
+            10,
+        ),
+        Target(
             "options",
             words.make_option,
             words.read_option,
             words.PAST_OPTIONS,
-            tuple(f"cli/{name}.py" for name in ("map", "quantize", "simulate", "import_", "import_target", "compare")),
+            (
+                *(
+                    f"cli/{name}.py"
+                    for name in ("common", "import_target", "mapping_options", "model_target", "options")
+                ),
+                *(f"cli/commands/{name}.py" for name in ("simulate", "compare")),
+            ),
             14,
         ),
         Target(
@@ -189,7 +231,13 @@ def _table() -> tuple[Target, ...]:
             words.make_line,
             words.read_line,
             words.PAST_COMMANDS,
-            tuple(f"cli/{name}.py" for name in ("main", "check", "map", "inspect", "simulate", "compare", "chips")),
+            (
+                "cli/main.py",
+                *(
+                    f"cli/commands/{name}.py"
+                    for name in ("check", "map", "quantize", "inspect", "simulate", "compare", "chips")
+                ),
+            ),
             3,
             writes=True,
         ),
@@ -198,7 +246,7 @@ def _table() -> tuple[Target, ...]:
             words.make_plugin,
             words.read_plugin,
             ("nirbridge.plugins.registry:_imported", "nirbridge.plugins.registry:_resource"),
-            ("registry.py",),
+            ("plugins/registry.py", "plugins/record.py"),
             5,
         ),
         Target(

@@ -40,6 +40,13 @@ def test_reader(name: str, tallies: dict[str, Any]) -> None:
     assert tally["first"] >= 0.2 * tally["inputs"]
 
 
+@pytest.mark.parametrize("name", TARGETS)
+def test_the_sources_of_a_reader_are_there(name: str, root: Path) -> None:
+    sources = [root / "nirbridge" / source for source in TARGETS[name].sources]
+    assert sources
+    assert [path for path in sources if not path.is_file()] == []
+
+
 @pytest.mark.parametrize("name", [name for name in TRAPS if name != "crash"])
 def test_each_kind_of_harm_is_noticed(name: str, tallies: dict[str, Any]) -> None:
     [(_, said)] = tallies[name]["failures"]

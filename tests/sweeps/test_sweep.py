@@ -204,6 +204,17 @@ def test_a_file_that_changes_meanwhile_is_refused(spec: dict[str, Any], tmp_path
         run_sweep(plan)
 
 
+def test_an_error_of_a_kept_row_is_shown_without_control_characters(spec: dict[str, Any]) -> None:
+    one = {**spec, "models": ["a.nir"], "chips": ["loihi1"], "seeds": [0]}
+    [row] = nb.sweep(one, "t.json").rows()
+    part = Path("t.json.parts", f"{row['key']}.json")
+    part.write_text(json.dumps({**row, "error": "no\x1b[31m\nroom"}))
+    table = nb.sweep(one, "t.json")
+    assert table.rows()[0]["error"] == "no\x1b[31m\nroom"
+    assert table.summary().count("no\\x1b[31m\\nroom") == 2
+    assert all(line.isprintable() for line in table.summary().split("\n"))
+
+
 def test_tables_are_the_same_bytes(spec: dict[str, Any], tmp_path: Path) -> None:
     table = nb.sweep(spec)
     for ending in ("parquet", "csv", "json"):
@@ -262,6 +273,24 @@ def _check_wrong_tables(good: str) -> None:
         patch.setattr("nirbridge.sweeps.table.ROWS_MAX", 2)
         with pytest.raises(FileError, match="sweep 'w.parquet': 3 rows, at most 2 are read"):
             read_table("w.parquet")
+    _check_packed_table(many.replace_schema_metadata(table.schema.metadata))
+
+
+def _check_packed_table(table: Any) -> None:
+    """A small file of many long texts is refused by the bytes of its values, before all of them are read."""
+    import pyarrow
+    from pyarrow import parquet
+
+    table = pyarrow.concat_tables([table] * 1000).combine_chunks()
+    texts = pyarrow.array(["x" * 50_000] * table.num_rows)
+    at = table.schema.get_field_index("error")
+    parquet.write_table(table.set_column(at, table.schema.field(at), texts), "w.parquet", compression="zstd")
+    assert Path("w.parquet").stat().st_size < 100_000
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nirbridge.sweeps.table.DECODED_BYTES_MAX", 1_000_000)
+        with pytest.raises(FileError, match="sweep 'w.parquet': more than 1,000,000 bytes of values, too large"):
+            read_table("w.parquet")
+    assert len(read_table("w.parquet")) == table.num_rows
 
 
 # -- processes and clusters --------------------------------------------------------------------------------------------
