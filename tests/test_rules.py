@@ -85,6 +85,16 @@ BESIDE_FILES = {
     "emitters/lava/runtime/guard.py": "a program of its own, which imports nothing of nirbridge",
 }
 """The files, or their calls, that may, and why."""
+READS_JSON = {
+    "files/json_text.py": "the reader",
+    "emitters/lava/runtime/guard.py": "a program of its own, which imports nothing of nirbridge",
+    "cli/output.py": "what it has just written",
+    "mapping/checker/check.py": "what it has just written",
+    "simulators/mapped/simulate.py": "what it has just written",
+    "verification/storage.py": "what it has just written",
+    "passes/text.py": "a word in quotes of an option, with the escapes of JSON",
+}
+"""The files that may call ``json.loads``, and why; all others read texts with ``parse_json``, which has limits."""
 TEXTS = ("*.py", "*.toml", "*.md", "*.txt", "*.json", "Makefile", ".ci/run")
 SKIPPED = {
     ".git",
@@ -299,6 +309,36 @@ def test_every_exception_is_needed() -> None:
     for text in BESIDE_FILES:
         name, _, call = text.partition(":")
         assert call in found[name] if call else file_calls(tree(ROOT / "nirbridge" / name))
+
+
+def reads_json(module: ast.Module) -> bool:
+    """Whether a file reads JSON with the module ``json`` itself, under whatever name."""
+    readers = {"load", "loads", "JSONDecoder"}
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import) and any(a.name == "json" and a.asname for a in node.names):
+            return True
+        named = {a.name for a in node.names} if isinstance(node, ast.ImportFrom) and node.module == "json" else set()
+        if named & readers:
+            return True
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "json" and node.attr in readers:
+            return True
+    return False
+
+
+def test_only_one_file_reads_json() -> None:
+    assert {relative(path) for path in LIBRARY if reads_json(tree(path))} == READS_JSON.keys()
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        *((line, True) for line in ("json.loads(x)", "json.load(x)", "f = json.loads", "json.JSONDecoder()")),
+        *((line, True) for line in ("from json import loads", "import json as j")),
+        *((line, False) for line in ("import json", "json.dumps(x)", "from json import JSONDecodeError", "x.loads(y)")),
+    ],
+)
+def test_a_planted_reader_of_json_is_found(line: str, found: bool) -> None:
+    assert reads_json(ast.parse(line)) is found
 
 
 @pytest.mark.parametrize(

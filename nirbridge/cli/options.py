@@ -152,10 +152,10 @@ def _calibration(path: str) -> Any:
 
 def report_of(graph: Any) -> dict[str, Any] | None:
     """The report of a conversion that a graph carries, None for other graphs."""
-    import json
+    from nirbridge.files.json_text import ANSWER_BYTES_MAX, parse_json
 
     text = graph.metadata.get("nirbridge:conversion")
-    return None if text is None else json.loads(str(text))
+    return None if text is None else parse_json(str(text), "conversion report", bytes_max=ANSWER_BYTES_MAX)
 
 
 def report_lines(report: Mapping[str, Any]) -> list[str]:

@@ -15,13 +15,17 @@ import numpy as np
 
 from nirbridge._values import ReportedValue, SavedValue
 from nirbridge.arrays import Array
-from nirbridge.errors import Bug, FileError, quoted
+from nirbridge.errors import Bug, FileError, ModelError, quoted
 from nirbridge.files.folders import atomic_folder, resolve_folder
+from nirbridge.files.json_text import parse_json
 from nirbridge.files.npy import write_npz
-from nirbridge.files.regular import read_regular
+from nirbridge.files.regular import open_file, read_regular
+from nirbridge.network.storage.codec import check_fields
 
 MANIFEST = "manifest.json"
 MADE_BY = "nirbridge"
+_DOCUMENT_BYTES_MAX = 2**28
+_AGAIN = "make it again with nirbridge emit"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -108,20 +112,66 @@ def _built_files(folder: Path) -> set[str]:
     return {path for path in built if isinstance(path, str)} if isinstance(built, list) else set()
 
 
-def _manifest(folder: Path) -> dict[str, Any]:
-    """The manifest in the folder; empty without a manifest of nirbridge."""
+def _manifest(program: str | Path | Artifact) -> dict[str, Any]:
+    """The manifest of a program; empty without a manifest of nirbridge."""
     try:
-        manifest = json.loads(read_regular(folder / MANIFEST))
-    except (OSError, ValueError, RecursionError):
+        manifest = read_document(program, MANIFEST, {"made_by": str})
+    except FileError:
         return {}
-    return manifest if isinstance(manifest, dict) and manifest.get("made_by") == MADE_BY else {}
+    return manifest if manifest["made_by"] == MADE_BY else {}
 
 
 def artifact_kind(program: str | Path | Artifact) -> str:
     """The emitter that made a program, in memory or in a folder; empty where it is no program of nirbridge."""
-    manifest = json.loads(program.files[MANIFEST]) if isinstance(program, Artifact) else _manifest(Path(program))
-    kind = manifest.get("kind")
+    kind = _manifest(program).get("kind")
     return kind if isinstance(kind, str) else ""
+
+
+def read_document(program: str | Path | Artifact, name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """A JSON object of a program, in memory or in a folder.
+
+    Args:
+        program: the program.
+        name: of its file: ``manifest.json``, ``program.json``.
+        fields: types of the fields that the caller needs, as ``check_fields`` takes them; others may be there.
+
+    Raises:
+        FileError: no such file, no JSON object, or a field that is missing or of another type.
+    """
+    document = read_json(program, name)
+    try:
+        check_fields(document, fields, name)
+    except ModelError as error:
+        problem = error.problems[0]
+        found = f"its {name} is damaged ({problem.subject.removeprefix(f'{name}, ')} {problem.found})"
+        raise FileError.of(_subject(program), found, problem.limit, _AGAIN) from None
+    if not isinstance(document, dict):
+        raise FileError.of(_subject(program), f"its {name} is damaged (it is no object)", "", _AGAIN)
+    return document
+
+
+def read_json(program: str | Path | Artifact, name: str) -> Any:
+    """The value of a JSON file of a program, in memory or in a folder, whatever it is.
+
+    Raises:
+        FileError: no such file, or no JSON.
+    """
+    try:
+        data = program.files[name] if isinstance(program, Artifact) else _content(Path(program) / name)
+        return parse_json(data, name, bytes_max=_DOCUMENT_BYTES_MAX)
+    except (KeyError, OSError, FileError):
+        limit, hint = "", "make one with nirbridge emit"
+        raise FileError.of(_subject(program), "is not a program of nirbridge", limit, hint) from None
+
+
+def _subject(program: str | Path | Artifact) -> str:
+    return "program" if isinstance(program, Artifact) else f"folder {quoted(Path(program).absolute().name)}"
+
+
+def _content(path: Path) -> bytes:
+    """The bytes of a JSON file, cut off where they are too many for the reader. Raises OSError."""
+    with open_file(path) as file:
+        return file.read(_DOCUMENT_BYTES_MAX + 1)
 
 
 def read_artifact(folder: str | Path) -> Artifact:
@@ -143,5 +193,5 @@ def read_artifact(folder: str | Path) -> Artifact:
             files[path] = b""
         if hashlib.sha256(files[path]).hexdigest() != digest:
             found = f"its file {quoted(path)} is missing or was changed"
-            raise FileError.of(subject, found, "", "make it again with nirbridge emit")
+            raise FileError.of(subject, found, "", _AGAIN)
     return Artifact(MappingProxyType({**files, MANIFEST: read_regular(place / MANIFEST)}))

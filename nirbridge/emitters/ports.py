@@ -15,6 +15,9 @@ from nirbridge.simulators.recording import default_probes, output_dtypes
 
 NETWORK, PROGRAM = "network.q.npz", "program.json"
 """Files of a program: the integers that it was made of, and the names."""
+_PORTS = list[dict[str, Any]]
+PROGRAM_FIELDS: Mapping[str, Any] = {"numbers": str, "inputs": _PORTS, "nodes": _PORTS, "outputs": _PORTS}
+"""Types of the fields of ``program.json`` that every run needs."""
 
 
 @dataclass(frozen=True, slots=True)

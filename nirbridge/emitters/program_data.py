@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from nirbridge.emitters.artifact import Artifact
+from nirbridge.emitters.artifact import Artifact, read_document
 from nirbridge.emitters.ports import NETWORK, PROGRAM
 from nirbridge.emitters.program_runs import quantized_of
-from nirbridge.files.regular import read_regular
+from nirbridge.errors import FileError
 from nirbridge.network.axes import Axes
 from nirbridge.network.model import Port
 from nirbridge.simulators.given import Given, read_given
@@ -44,11 +43,10 @@ def _signature(program: str | Path | Artifact) -> tuple[_Signature | None, Mappi
         quantized = quantized_of(files[NETWORK])
         return _Signature(tuple(Port(p.name, p.shape) for p in quantized.inputs), quantized.axes), quantized.latency
     try:
-        text = files[PROGRAM] if isinstance(program, Artifact) else read_regular(Path(program) / PROGRAM)
-        facts = json.loads(text)
+        facts = read_document(program, PROGRAM, {"inputs": list[dict[str, Any]]})
         ports = tuple(Port(str(port["name"]), tuple(map(int, port["shape"]))) for port in facts["inputs"])
         latency = {str(name): int(value) for name, value in facts.get("latency", {}).items()}
-    except (OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError):
+    except (FileError, KeyError, TypeError, ValueError, AttributeError):
         return None, {}  # the run itself says what is wrong
     return _Signature(ports), latency
 

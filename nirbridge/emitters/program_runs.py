@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.emitters.artifact import MANIFEST, Artifact
+from nirbridge.emitters.artifact import MANIFEST, Artifact, read_document
 from nirbridge.emitters.host_outputs import needed_arrays, recorded_arrays
-from nirbridge.emitters.ports import NETWORK, PROGRAM
+from nirbridge.emitters.ports import NETWORK, PROGRAM, PROGRAM_FIELDS
 from nirbridge.emitters.real_recordings import population_keys, real_channels, real_recording, signature
 from nirbridge.files.scratch import unnamed_file
 from nirbridge.quantization.model import QuantizedNetwork
@@ -39,9 +38,10 @@ def record_program(
 
     Raises:
         UsageError: inputs, steps or probes that the program does not take.
+        FileError: its ``program.json`` or manifest is none.
     """
-    facts = json.loads(artifact.files[PROGRAM])
-    backend = json.loads(artifact.files[MANIFEST])["kind"]
+    facts = read_document(artifact, PROGRAM, PROGRAM_FIELDS)
+    backend = read_document(artifact, MANIFEST, {"kind": str})["kind"]
     if facts["numbers"] == "integers":
         return _integers(quantized_of(artifact.files[NETWORK]), facts, inputs, steps, record, execute, backend)
     return _reals(facts, inputs, steps, record, execute, backend)

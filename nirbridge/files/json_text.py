@@ -12,6 +12,8 @@ from nirbridge.errors import FileError, quoted
 
 DEPTH_MAX = 64
 """Lists and objects within each other."""
+ANSWER_BYTES_MAX = 2**26
+"""Of what a process of ours answers, and of texts in the metadata of a model."""
 WHOLE_RANGE = (-(2**63), 2**64 - 1)
 """Whole numbers of 64 bits, with or without a sign."""
 _LONG = re.compile(r"[0-9]{19}")

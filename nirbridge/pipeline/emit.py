@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -266,10 +265,10 @@ def program_files(folder: str | Path) -> tuple[str, ...]:
 
 def write_program(program: Artifact, folder: str | Path) -> Mapping[str, Any]:
     """Writes an emitted program, whole or not at all, and returns its manifest. Raises FileError."""
-    from nirbridge.emitters.artifact import MANIFEST, write_artifact
+    from nirbridge.emitters.artifact import MANIFEST, read_document, write_artifact
 
     write_artifact(program, folder)
-    return json.loads(program.files[MANIFEST])
+    return read_document(program, MANIFEST, {})
 
 
 def lava_status() -> LavaStatus:

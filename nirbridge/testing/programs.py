@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from nirbridge.emitters.artifact import MANIFEST, Artifact
-from nirbridge.errors import ModelError
+from nirbridge.emitters.artifact import MANIFEST, Artifact, read_json
+from nirbridge.errors import FileError, ModelError
 from nirbridge.mapping.model import Model
 from nirbridge.testing.examples import example_inputs
 from nirbridge.testing.faults import FAILED, Faults, fingerprint
@@ -63,9 +62,9 @@ def _check_files(faults: Faults, program: Artifact, name: str) -> None:
     if README not in program.files:
         faults.add(f"the program has no {README}", "a program says what it is and how it is run")
     try:
-        manifest: Any = json.loads(program.files[MANIFEST])
-    except (KeyError, ValueError) as error:
-        faults.add(f"the program has no readable {MANIFEST} ({error})", "emitters.artifact.make_artifact makes one")
+        manifest = read_json(program, MANIFEST)
+    except FileError:
+        faults.add(f"the program has no readable {MANIFEST}", "emitters.artifact.make_artifact makes one")
         return
     kind = manifest.get("kind") if isinstance(manifest, Mapping) else None
     if kind != name:

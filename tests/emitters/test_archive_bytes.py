@@ -7,11 +7,21 @@ import json
 import zipfile
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from nirbridge.emitters.artifact import MANIFEST, check_folder, known_files, make_artifact, npz_bytes, write_artifact
+from nirbridge.emitters.artifact import (
+    MANIFEST,
+    Artifact,
+    check_folder,
+    known_files,
+    make_artifact,
+    npz_bytes,
+    read_document,
+    write_artifact,
+)
 from nirbridge.errors import Bug, FileError
 
 
@@ -97,3 +107,38 @@ def test_files_that_a_manifest_of_ours_names(manifest: str, files: set[str] | No
     assert known_files(tmp_path) is None
     (tmp_path / MANIFEST).write_text(manifest)
     assert known_files(tmp_path) == files
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"a": 1', "is not a program of nirbridge; make one with nirbridge emit"),
+        ('{"n": 1, "n": 2}', "is not a program of nirbridge; make one with nirbridge emit"),
+        ('{"n": NaN}', "is not a program of nirbridge; make one with nirbridge emit"),
+        (None, "is not a program of nirbridge; make one with nirbridge emit"),
+        ('{"n": 1}', "its a.json is damaged (ports is missing), expected a list; make it again with nirbridge emit"),
+        ('{"n": 1, "ports": [3]}', "its a.json is damaged (ports is of another type), expected a list; make it again"),
+        ("[]", "its a.json is damaged (n is missing), expected a whole number; make it again with nirbridge emit"),
+    ],
+)
+def test_a_document_of_a_program_has_the_fields_that_its_reader_needs(
+    text: str | None, message: str, tmp_path: Path
+) -> None:
+    fields = {"n": int, "ports": list[dict[str, Any]]}
+    files = {} if text is None else {"a.json": text.encode()}
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    for program, subject in ((tmp_path, f"folder '{tmp_path.name}'"), (Artifact(files), "program")):
+        with pytest.raises(FileError) as caught:
+            read_document(program, "a.json", fields)
+        assert str(caught.value).startswith(f"{subject}: {message}")
+
+
+def test_a_document_of_a_program_is_read_from_memory_and_from_its_folder(tmp_path: Path) -> None:
+    good = {"n": 1, "ports": [{"name": "in"}], "more": None}
+    artifact = make_artifact({"a.json": json.dumps(good).encode()}, {"kind": "x"})
+    write_artifact(artifact, tmp_path / "p")
+    for program in (artifact, tmp_path / "p", str(tmp_path / "p")):
+        assert read_document(program, "a.json", {"n": int, "ports": list[dict[str, Any]]}) == good
+    with pytest.raises(FileError, match=r"^program: its a.json is damaged \(it is no object\); make it again"):
+        read_document(Artifact({"a.json": b"3"}), "a.json", {})

@@ -124,10 +124,10 @@ def _step(dt: float | None) -> dict[str, Any]:
 
 def self_check_of(graph: Any) -> dict[str, Any] | None:
     """The outcome of the self-check that the importer left in the graph, None where there was none."""
-    import json
+    from nirbridge.files.json_text import ANSWER_BYTES_MAX, parse_json
 
     text = graph.metadata.get("nirbridge:self_check")
-    return None if text is None else json.loads(text)
+    return None if text is None else parse_json(text, "self-check", bytes_max=ANSWER_BYTES_MAX)
 
 
 def _texts(graph: Any, key: str) -> list[str]:

@@ -91,7 +91,7 @@ def _devices_named() -> Iterator[None]:
 
 def fitting(artifact: Artifact, samples: int, steps: int, keys: frozenset[Key], names: set[str]) -> Files:
     """The files of a program whose module takes these samples and returns what is recorded."""
-    module = program_facts(artifact.files)["module"]
+    module = program_facts(artifact)["module"]
     returns = names <= set(module["results"])
     has_tool = has_compiler() and stored_model(artifact.files) is not None
     batch, length = min(samples, BATCH_MAX), min(steps, STEPS_MAX)
@@ -109,7 +109,7 @@ def fitting(artifact: Artifact, samples: int, steps: int, keys: frozenset[Key], 
 @lru_cache(maxsize=_KEPT)
 def _compiled(artifact: Artifact, batch: int, steps: int, keys: frozenset[Key]) -> Files:
     """The program anew for a batch and recorded variables. An artifact is told by its identity."""
-    facts = program_facts(artifact.files)
+    facts = program_facts(artifact)
     model = stored_model(artifact.files)
     if model is None:
         raise UsageError.of("program of emitter 'iree'", "has no network to compile", "", "emit it with its module")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from nirbridge.emitters.artifact import npz_bytes
+from nirbridge.emitters.artifact import Artifact, npz_bytes, read_document
 from nirbridge.emitters.iree.module import IreeModule, default_records, linalg_module, program_names
 from nirbridge.emitters.iree.render import compile_text, readme_text, run_text
 from nirbridge.emitters.ports import NETWORK, PROGRAM, ProgramNames
@@ -106,6 +105,6 @@ def stored_model(files: Mapping[str, bytes]) -> Network | QuantizedNetwork | Non
         return (read_quantized if name == NETWORK else read_network)(path, max_bytes=sys.maxsize)
 
 
-def program_facts(files: Mapping[str, bytes]) -> dict[str, Any]:
-    """``program.json``."""
-    return json.loads(files[PROGRAM])
+def program_facts(program: Artifact) -> dict[str, Any]:
+    """``program.json``. Raises FileError."""
+    return read_document(program, PROGRAM, {"module": dict[str, Any], "options": dict[str, Any]})

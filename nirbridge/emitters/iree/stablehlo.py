@@ -17,6 +17,7 @@ from nirbridge.emitters.jax.emit import emit as emit_jax
 from nirbridge.emitters.jax.process import EXPORT_S, needed
 from nirbridge.emitters.lava.runtime.run import output_of_script
 from nirbridge.emitters.ports import ProgramNames
+from nirbridge.files.json_text import ANSWER_BYTES_MAX, parse_json
 from nirbridge.files.regular import template_bytes
 from nirbridge.network.model import Network
 from nirbridge.quantization.model import QuantizedNetwork
@@ -42,7 +43,7 @@ def stablehlo_module(
     files = {**program.files, "stablehlo.py": template_bytes(TEMPLATE), "order.json": json.dumps(order).encode("ascii")}
     content = output_of_script(files, "stablehlo.py", EXPORT_S, tool=TOOL)
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-        facts = json.loads(str(arrays["facts"]))
+        facts = parse_json(str(arrays["facts"]), "facts of a module", bytes_max=ANSWER_BYTES_MAX)
         states = tuple(arrays[f"state{k}"] for k in range(facts["states"]))
         text = str(arrays["text"])
     inputs = tuple((key, kind) for key, kind in facts["inputs"])

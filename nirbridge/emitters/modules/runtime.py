@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,9 +12,10 @@ import numpy as np
 
 from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
-from nirbridge.emitters.artifact import Artifact, npz_bytes, write_artifact
+from nirbridge.emitters.artifact import Artifact, npz_bytes, read_document, write_artifact
 from nirbridge.emitters.ended_process import run_to_end
 from nirbridge.emitters.modules.plan import Framework
+from nirbridge.emitters.ports import PROGRAM
 from nirbridge.emitters.real_recordings import population_keys, real_channels, real_recording, signature
 from nirbridge.errors import ToolMissing
 from nirbridge.files.atomic import write_new
@@ -56,7 +56,7 @@ def run_program(
     """
     needed(framework)
     progress("run", 0.0)
-    facts = json.loads(artifact.files["program.json"])
+    facts = read_document(artifact, PROGRAM, {"inputs": list[dict[str, Any]], "work": float})
     network = signature(facts)
     opened = open_inputs(network, inputs, steps, 0, "float32")
     channels = real_channels(network, facts, record, tuple(framework.records))

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from nirbridge._types import Progress, no_progress
-from nirbridge.emitters.artifact import Artifact, npz_bytes, write_artifact
+from nirbridge.emitters.artifact import Artifact, artifact_kind, npz_bytes, read_document, write_artifact
 from nirbridge.emitters.lava.runtime.probes import requested
 from nirbridge.emitters.lava.runtime.run import RunLimits, judge, opened_inputs
 from nirbridge.emitters.lava.runtime.supervision import run_supervised, start_guard
 from nirbridge.emitters.own_time import hear_log
+from nirbridge.emitters.ports import PROGRAM
 from nirbridge.errors import Diagnostic, FileError, ToolMissing, UsageError, quoted
 from nirbridge.files.atomic import write_new
 from nirbridge.simulators.inputs import Input
@@ -93,10 +94,9 @@ def _command(scratch: Path, steps: int) -> list[str]:
 
 def _document(program: Artifact) -> dict[str, Any]:
     """``program.json`` of a SANA-FE program. Raises FileError."""
-    facts = json.loads(program.files["manifest.json"])
-    if facts.get("kind") != "sanafe":
+    if artifact_kind(program) != "sanafe":
         raise FileError.of("program", "is not a SANA-FE program", "", "make one with nirbridge emit --to sanafe")
-    return json.loads(program.files["program.json"])
+    return read_document(program, PROGRAM, {"inputs": list[dict[str, Any]]})
 
 
 def _checked(record: Sequence[Probe] | None) -> Sequence[Probe] | None:

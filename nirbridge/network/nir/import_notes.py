@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from nirbridge.errors import FileError
+from nirbridge.files.json_text import ANSWER_BYTES_MAX, parse_json
 from nirbridge.network.model import Network
 from nirbridge.network.nir.timing import PREFIX
 
@@ -38,10 +39,10 @@ def partial_checks(notes: Iterable[str]) -> list[str]:
 def _partial_check(metadata: Mapping[Any, Any]) -> str:
     """The outcome of a self-check that was not made, or made on a part; empty for others, and where there is none."""
     try:
-        outcome = json.loads(metadata.get(f"{PREFIX}self_check", ""))
+        outcome = parse_json(metadata.get(f"{PREFIX}self_check", ""), "self-check", bytes_max=ANSWER_BYTES_MAX)
         is_partial = outcome["outcome"] in _PARTIAL
         return f"{_CHECK}{' '.join(outcome['text'].split())}" if is_partial else ""
-    except (TypeError, ValueError, KeyError, AttributeError, RecursionError):
+    except (FileError, TypeError, KeyError, AttributeError):
         return ""  # the text of a file may be anything
 
 

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from nirbridge._types import Progress, no_progress
 from nirbridge.chips.model import Chip
-from nirbridge.errors import DoesNotFit, ModelError, NirbridgeError, UsageError, counted
+from nirbridge.errors import DoesNotFit, FileError, ModelError, NirbridgeError, UsageError, counted
 from nirbridge.files.atomic import write_new
+from nirbridge.files.json_text import ANSWER_BYTES_MAX, parse_json
 from nirbridge.files.regular import read_own
 from nirbridge.network.model import Network
 
@@ -224,8 +225,8 @@ def _measured(contender: Contender, shared: Path, setting: _Setting) -> BenchRow
 def _row(contender: Contender, end: Mapping[str, Any], result: Path, log: Path, limit: float) -> BenchRow:
     """The row of a process that has ended, whichever way."""
     try:
-        columns = json.loads(read_own(result))
-    except (OSError, ValueError):
+        columns = parse_json(read_own(result), "result of a process", bytes_max=ANSWER_BYTES_MAX)
+    except (OSError, FileError):
         columns = {}
     columns.pop("is_running", None)
     times = {int(batch): time for batch, time in columns.pop("us_per_step", {}).items()}

@@ -21,6 +21,7 @@ from nirbridge._types import Progress, no_progress
 from nirbridge.emitters.lava.runtime.interpreters import base_python, python_version
 from nirbridge.errors import FileError, UsageError, quoted
 from nirbridge.files.atomic import write_new
+from nirbridge.files.json_text import ANSWER_BYTES_MAX, parse_json
 from nirbridge.files.regular import read_regular, template_bytes, template_text
 from nirbridge.files.scratch import locked, remove_folder
 
@@ -141,7 +142,7 @@ def install_environment(
     except OSError as error:
         step = f"set {CACHE} to a folder that can be written"
         raise FileError.of(f"folder {quoted(folder)}", f"cannot be made ({error.strerror})", "", step) from error
-    versions = json.loads(read_regular(folder / READY))
+    versions = parse_json(read_regular(folder / READY), f"file {quoted(READY)}", bytes_max=ANSWER_BYTES_MAX)
     return LavaStatus(_python_of(folder), "cache", MappingProxyType(versions))
 
 
@@ -204,7 +205,7 @@ def _probe(python: Path) -> tuple[dict[str, str], str]:
     if done.returncode != 0 or not text:
         last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
         return {}, f"Lava cannot be imported by {quoted(python)}: {quoted(last[0], 300)}"
-    return json.loads(text), ""
+    return parse_json(text, "versions", bytes_max=ANSWER_BYTES_MAX), ""
 
 
 def _name(version: tuple[int, int]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -11,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.emitters.artifact import Artifact
+from nirbridge.emitters.artifact import Artifact, read_document
 from nirbridge.emitters.lava.runtime.run import TIMING
+from nirbridge.emitters.ports import PROGRAM
 from nirbridge.errors import Diagnostic, UsageError, quoted
 from nirbridge.network.model import Network, Population, Port
 from nirbridge.network.neurons import neuron
@@ -55,7 +55,7 @@ def requested(program: Artifact, record: Sequence[Probe] | None) -> Requested:
     Raises:
         UsageError: unknown nodes and variables, and inputs, which a program does not record.
     """
-    facts = json.loads(program.files["program.json"])
+    facts = read_document(program, PROGRAM, dict.fromkeys(("inputs", "nodes", "outputs"), list[dict[str, Any]]))
     network = _signature(facts)
     outputs = frozenset(port.name for port in network.outputs)
     if record is None:

@@ -15,13 +15,14 @@ from typing import Any
 
 from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
-from nirbridge.emitters.artifact import MANIFEST, Artifact, npz_bytes, write_artifact
+from nirbridge.emitters.artifact import MANIFEST, Artifact, npz_bytes, read_json, write_artifact
 from nirbridge.emitters.lava.runtime.environment import find_python
 from nirbridge.emitters.lava.runtime.supervision import run_supervised, start_guard, sweep_shared
 from nirbridge.emitters.own_time import hear_log
+from nirbridge.emitters.ports import PROGRAM
 from nirbridge.errors import FileError, ModelError, UsageError, quoted
 from nirbridge.files.atomic import write_new
-from nirbridge.files.regular import open_file, read_own, read_regular
+from nirbridge.files.regular import open_file, read_own
 from nirbridge.network.model import Network, Port, Timing
 from nirbridge.simulators.inputs import Input, open_inputs
 from nirbridge.simulators.recording_file import read_recording
@@ -157,15 +158,8 @@ def _written(program: str | Path | Artifact, scratch: Path) -> Path:
 
 def _program(where: str | Path | Artifact) -> dict[str, Any]:
     """``program.json`` of a program of ours. Raises FileError."""
-    if isinstance(where, Artifact):
-        return json.loads(where.files["program.json"])
-    folder = Path(where).absolute()
-    subject = f"folder {quoted(folder.name)}"
-    try:
-        manifest = json.loads(read_regular(folder / MANIFEST))
-        program = json.loads(read_regular(folder / "program.json"))
-    except (OSError, ValueError, RecursionError):
-        raise FileError.of(subject, "is not a program of nirbridge", "", "make one with nirbridge emit") from None
+    subject = "program" if isinstance(where, Artifact) else f"folder {quoted(Path(where).absolute().name)}"
+    manifest, program = read_json(where, MANIFEST), read_json(where, PROGRAM)
     if not isinstance(manifest, dict) or manifest.get("kind") != "lava":
         raise FileError.of(subject, "is not a Lava program", "", "make one with nirbridge emit --to lava")
     if not _is_program(program):

@@ -17,8 +17,9 @@ from typing import Any
 
 from nirbridge._types import Progress
 from nirbridge.emitters.lava.runtime import guard
-from nirbridge.errors import ModelError
+from nirbridge.errors import FileError, ModelError
 from nirbridge.files.atomic import write_new
+from nirbridge.files.json_text import ANSWER_BYTES_MAX, parse_json
 from nirbridge.files.regular import read_own
 from nirbridge.files.scratch import sweep_temporary
 
@@ -87,8 +88,8 @@ def run_supervised(
     finally:
         guard.remove_shared(prefix)
     try:
-        return json.loads(read_own(end))
-    except (OSError, ValueError):
+        return parse_json(read_own(end), "end of a process", bytes_max=ANSWER_BYTES_MAX)
+    except (OSError, FileError):
         return {"why": "guard", "code": None}
 
 
