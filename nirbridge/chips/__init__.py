@@ -4,7 +4,7 @@ import sys
 import types
 
 from nirbridge.chips.check import check_chip, diagnose_chip, is_valid_chip
-from nirbridge.chips.cores import core_at, cores_of, flat_index, without_cores
+from nirbridge.chips.cores import Cores, core_at, cores_of, flat_index, without_cores
 from nirbridge.chips.load import builtin_chips, chip_from_dict, read_chip
 from nirbridge.chips.model import (
     Board,
@@ -25,6 +25,7 @@ __all__ = [
     "Chip",
     "CoreId",
     "CoreLimits",
+    "Cores",
     "EnergyFigures",
     "Mesh",
     "NeuronSupport",

@@ -95,7 +95,7 @@ def test_cores_and_their_numbers(chip: Chip) -> None:
 
 def test_a_dead_core_and_its_record(chip: Chip) -> None:
     masked = without_cores(chip, [1])
-    assert cores_of(masked) == tuple(c for c in cores_of(chip) if flat_index(chip, c) != 1)
+    assert tuple(cores_of(masked)) == tuple(c for c in cores_of(chip) if flat_index(chip, c) != 1)
     assert chip_from_dict(masked.record) == masked
     assert without_cores(masked, [core_at(chip, 1)]) == masked
 
@@ -177,6 +177,24 @@ def test_order_of_cores() -> None:
     assert flat_index(chip, CoreId(1, 2, 1, 3)) == (8 + 2) * 4 + 3
 
 
+@pytest.mark.parametrize("dead", [(), (0,), (127,), (0, 1, 2, 3, 60, 126, 127)])
+def test_cores_are_made_one_by_one_as_in_order(dead: tuple[int, ...]) -> None:
+    """Each core by its position, slices and membership are those of the list of all."""
+    chip = without_cores(read_chip("loihi1"), [*dead, *([CoreId(1, 0, 0, 0), CoreId(2, 7, 3, 3)] if dead else [])])
+    for chips in (1, 2):
+        cores = cores_of(chip, chips)
+        listed = list(cores)
+        assert len(cores) == len(listed) == chips * 128 - sum(core.chip < chips for core in chip.dead_cores)
+        assert [cores[k] for k in range(len(cores))] == listed
+        assert [cores[-1], cores[3:9], cores[::50]] == [listed[-1], tuple(listed[3:9]), tuple(listed[::50])]
+        every = [CoreId(c, x, y, k) for c in range(-1, 4) for x in range(9) for y in range(5) for k in range(5)]
+        assert [core for core in every if core in cores] == sorted(listed)
+        assert cores.index(listed[40]) == 40
+        assert "core" not in cores
+        with pytest.raises(IndexError):
+            cores[len(cores)]
+
+
 def test_dead_cores_on_a_further_chip() -> None:
     chip = without_cores(read_chip("loihi1"), [CoreId(1, 0, 0, 0), 5])
     assert chip.dead_cores == (CoreId(0, 1, 0, 1), CoreId(1, 0, 0, 0))
@@ -205,7 +223,7 @@ def test_no_core_left() -> None:
     chip = changed(read_chip("loihi1"), "mesh", chips_max=1)
     with pytest.raises(ChipError, match="^chip 'loihi1': every core is dead, at least one must be alive$"):
         without_cores(chip, range(128))
-    assert cores_of(without_cores(chip, range(127))) == (CoreId(0, 7, 3, 3),)
+    assert tuple(cores_of(without_cores(chip, range(127)))) == (CoreId(0, 7, 3, 3),)
 
 
 def test_dead_cores_out_of_order() -> None:

@@ -9,12 +9,14 @@ and an effort always give the same placement.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 
 from nirbridge._types import Progress, no_progress
+from nirbridge.chips.cores import Cores, cores_of
 from nirbridge.chips.model import Chip, CoreId
 from nirbridge.errors import Diagnostic, DoesNotFit, UsageError, counted, did_you_mean
 from nirbridge.mapping.placement import starts
@@ -95,10 +97,8 @@ def place(
         DoesNotFit: more blocks than cores.
         UsageError: an unknown effort, a pin of an unknown block, onto a dead or unknown core, or two on one core.
     """
-    from nirbridge.chips import cores_of
-
     pins = dict(pins or {})
-    usable = tuple(cores_of(chip, chips))
+    usable = cores_of(chip, chips)
     _check(blocks, usable, chip, chips, effort, pins)
     if blocks == 0:
         return ()
@@ -124,10 +124,8 @@ def annealed_on_trees(
     ``cores`` holds the core of each block, its pinned one where ``pins`` has it; the other arguments are those of
     ``place``.
     """
-    from nirbridge.chips import cores_of
-
     pins = dict(pins or {})
-    near = _near(tuple(cores_of(chip, chips)), nets.blocks, pins)
+    near = _near(cores_of(chip, chips), nets.blocks, pins)
     # neurons that moved may have a core farther away
     sites = Sites.of((*near, *sorted(set(cores) - {*near, *pins.values()})), chip)
     site_of = {core: site for site, core in enumerate(sites.cores)}
@@ -198,25 +196,32 @@ def _starts(board: PlacementBoard, pull: PairwisePulls) -> Iterable[PlacementBoa
     yield starts.greedy(board, pull)
 
 
-def _near(usable: Sequence[CoreId], blocks: int, pins: Mapping[int, CoreId]) -> tuple[CoreId, ...]:
+def _near(usable: Cores, blocks: int, pins: Mapping[int, CoreId]) -> tuple[CoreId, ...]:
     """The cores that the search uses: the first ones, four to a block, and all of the first chip and of pinned ones.
 
-    A board may have a hundred times more cores than a model needs; those far from everything never pay. Of a chip of
-    more than ``FULL_CHIP_MAX`` cores only those in a square at its corner, and around each pinned core.
+    A board may have a hundred times more cores than a model needs; those far from everything never pay, and are not
+    even made. Of a chip of more than ``FULL_CHIP_MAX`` cores only those in a square at its corner, and around each
+    pinned core.
     """
-    taken = set(pins.values())
+    taken, most = set(pins.values()), max(FULL_CHIP_MAX, 4 * blocks)
     full_chips = {usable[0].chip, *(core.chip for core in taken)}
-    free = [core for core in usable if core not in taken]
-    if len(free) <= max(FULL_CHIP_MAX, 4 * blocks):
+    free = (core for core in usable if core not in taken)
+    if len(usable) - len(taken) <= most:
         return tuple(core for i, core in enumerate(free) if i < 4 * blocks or core.chip in full_chips)
-    per_tile = 1 + max(core.core for core in free)
-    side = math.isqrt(max(FULL_CHIP_MAX, 4 * blocks) // per_tile) + 1
+    side = math.isqrt(most // usable.chip.mesh.cores_per_tile) + 1
     corners = [(chip, 0, 0) for chip in full_chips] + [(c.chip, c.x - side // 2, c.y - side // 2) for c in taken]
+    near = set(islice(free, 4 * blocks))
+    for corner in corners:
+        near.update(core for core in _square(usable.chip, *corner, side) if core in usable and core not in taken)
+    return tuple(sorted(near, key=lambda core: (core.chip, core.y, core.x, core.core)))
 
-    near = set(free[: 4 * blocks])
-    for c, left, top in corners:
-        near.update(core for core in free if core.chip == c and 0 <= core.x - left < side and 0 <= core.y - top < side)
-    return tuple(core for core in free if core in near)
+
+def _square(chip: Chip, on_chip: int, left: int, top: int, side: int) -> Iterator[CoreId]:
+    """The cores of the tiles of a square, as far as it lies on the chip."""
+    mesh = chip.mesh
+    for y in range(max(top, 0), min(top + side, mesh.height_tiles)):
+        for x in range(max(left, 0), min(left + side, mesh.width_tiles)):
+            yield from (CoreId(on_chip, x, y, core) for core in range(mesh.cores_per_tile))
 
 
 def _check(
@@ -243,7 +248,7 @@ def _too_many(blocks: int, cores: int, chip: Chip, chips: int) -> Diagnostic:
 def _pin_problems(
     blocks: int, usable: Sequence[CoreId], chip: Chip, chips: int, pins: Mapping[int, CoreId]
 ) -> Iterable[Diagnostic]:
-    existing, dead, first = set(usable if pins else ()), set(chip.dead_cores), {}
+    dead, first = set(chip.dead_cores), {}
     for block in sorted(pins):
         core = pins[block]
         subject = f"pin of block {block} to core {tuple(core)}"
@@ -251,7 +256,7 @@ def _pin_problems(
             yield Diagnostic(subject, "no such block", f"blocks are 0 to {blocks - 1}", "pin one of those")
         if core in dead:
             yield Diagnostic(subject, "the core is masked out", "a pin needs a usable core", "choose another core")
-        elif core not in existing:
+        elif core not in usable:
             mesh = chip.mesh
             limit = (
                 f"{chips} {chip.name} chip{'s' * (chips != 1)} of {mesh.width_tiles} x {mesh.height_tiles} tiles"

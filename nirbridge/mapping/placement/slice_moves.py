@@ -90,7 +90,8 @@ def move_slices(
     nets = _nets(table, len(slices))
     movable = np.flatnonzero(~np.isin(of_block, list(fixed)))
     pinned = [cores[b] for b in sorted(fixed)]
-    free = [core for core in usable if core not in set(pinned)]
+    taken = set(pinned)
+    free = [core for core in usable if core not in taken]
     sites = Sites.of(free, sizes.chip)
     _, steps = runs_and_steps(len(movable), nets, sites, EFFORTS[effort], STEPS_LEAST, len(slices) / len(blocks))
     if steps == 0:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nirbridge.chips import cores_of
 from nirbridge.chips.model import CoreId
 from nirbridge.errors import ChipError, DoesNotFit, UsageError
 from nirbridge.mapping.placement import place as placing
@@ -174,7 +175,7 @@ def test_four_cores_to_a_block_and_all_of_the_first_chip_and_of_pinned_ones(
     blocks: int, pins: dict[int, int], kept: list[int]
 ) -> None:
     usable = cores_in_rows(chip(2, 2), 3)
-    found = placing._near(usable, blocks, {block: usable[i] for block, i in pins.items()})
+    found = placing._near(cores_of(chip(2, 2), 3), blocks, {block: usable[i] for block, i in pins.items()})
     assert found == tuple(usable[i] for i in kept)
 
 
