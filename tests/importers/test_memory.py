@@ -15,7 +15,7 @@ import pytest
 
 from nirbridge.errors import ModelError, UsageError
 from nirbridge.importers import load_nir, save_nir
-from nirbridge.network import from_nir
+from nirbridge.network import Network, from_nir
 from nirbridge.network.equality import same_network
 
 nir = pytest.importorskip("nir")
@@ -24,6 +24,7 @@ snn = pytest.importorskip("snntorch")
 
 from nirbridge.importers.frameworks import snntorch  # noqa: E402
 from nirbridge.importers.frameworks.snntorch import from_snntorch  # noqa: E402
+from nirbridge.importers.lowering import described_graph  # noqa: E402
 from nirbridge.importers.tracing import memory  # noqa: E402
 from nirbridge.importers.tracing.run import record_forward  # noqa: E402
 from nirbridge.importers.tracing.structures import LARGE, RandomResults  # noqa: E402
@@ -64,6 +65,25 @@ def alive_at_most(steps: int) -> int:
 
 def test_values_live_as_long_as_the_forward_needs_them() -> None:
     assert alive_at_most(60) == alive_at_most(10) < 12
+
+
+def test_the_imported_network_is_gone_before_its_graph_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else three copies of the weights live during the check: of the network, of the graph, of the check's network."""
+    made: list[weakref.ref[Network]] = []
+    alive: list[bool] = []
+
+    def emitted(network: Network, *_: Any) -> Network:
+        made.append(weakref.ref(network))
+        return network
+
+    def check(*_: Any, **__: Any) -> dict[str, Any]:
+        alive.extend(reference() is not None for reference in made)
+        return {"outcome": "skipped", "text": "", "outputs": 0, "inputs": 0, "ties": []}
+
+    monkeypatch.setattr(described_graph, "with_emitted_names", emitted)
+    monkeypatch.setattr("nirbridge.verification.self_check.self_check", check)
+    from_snntorch(Net(), torch.zeros(7, 4, 20))
+    assert alive == [False]
 
 
 def test_a_recording_over_its_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,6 +70,7 @@ def module_to_graph(
     flow = edit(flow)
     network = with_emitted_names(build_network(flow, traced_forms, dt, accept=names), flow, module)
     graph = to_graph(network, f"{package} {version(package)}")
+    del flow, network  # the check reads the graph, and its own copy of the weights takes their place
     is_given = batched is not None or time_axis is not None
     own: dict[str, Any] = {"private": lambda original, copy=deep_copy: reset((private or copy)(original))}
     own |= {"accept": names}

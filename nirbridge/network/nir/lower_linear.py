@@ -56,7 +56,7 @@ def real_copy(value: Any) -> Array:
     array = np.asarray(value)
     narrow = array.dtype.kind == "f" and array.dtype.itemsize <= 4
     core = stored_part(array)
-    return freeze(np.broadcast_to(core.astype(np.float32 if narrow else np.float64), array.shape))
+    return freeze(np.broadcast_to(core.astype(np.float32 if narrow else np.float64, copy=False), array.shape))
 
 
 def _operator(name: str, node: Any, shapes: NodeShapes, metadata: Metadata) -> Operator:
