@@ -31,7 +31,7 @@ from nirbridge.quantization.model import FixedProjection, QuantizedNetwork
 
 FEW = 16
 """A dense projection keeps its zeros, and its closed form, where fewer than one weight in this number is 0 …"""
-SMALL = 4096
+SMALL = 256
 """… but for projections of at most so many synapses."""
 LISTED_MAX = 30_000_000
 """Projections with more synapses stay whole: the search lists no more."""
@@ -134,12 +134,13 @@ def stored_of(
     lists = _lists(weighted)
     if lists is None:
         return None
-    whole = math.prod(operator.output_shape) * int(lists.used.sum())
-    if isinstance(weighted, Dense) and (whole == len(lists.source) or (fmt.words is not None and lists.are_few(whole))):
+    if isinstance(weighted, Dense) and (lists.whole == len(lists.source) or (fmt.words is not None and lists.are_few)):
         if not len(lists.source):
             return _pattern(operator, lists.target, lists.source)
         used = np.flatnonzero(lists.used)
         return None if lists.used.all() else whole_rows(used, operator.input_shape, operator.output_shape)
+    if fmt.words is not None and lists.are_few:
+        return None
     if len(lists.source) > LISTED_MAX:
         return None
     stored = _pattern(operator, lists.target, lists.source)
@@ -163,15 +164,20 @@ def _words(operator: Operator, fmt: SynapseFormat, bits: int, *, delayed: bool) 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Lists:
-    """Synapses whose weight is not 0: flat ``source`` and ``target`` of each; ``used`` [sources]: it has one."""
+    """Synapses whose weight is not 0: flat ``source`` and ``target`` of each.
+
+    ``used`` [sources]: it has one; ``whole``: all synapses of these sources.
+    """
 
     source: Array
     target: Array
     used: Array
+    whole: int
 
-    def are_few(self, whole: int) -> bool:
-        """True where so few of the ``whole`` pairs of a used source and a target are 0 that they are stored."""
-        return whole > SMALL and (whole - len(self.source)) * FEW < whole
+    @property
+    def are_few(self) -> bool:
+        """True where so few synapses of used sources are 0 that they are stored."""
+        return self.whole > SMALL and (self.whole - len(self.source)) * FEW < self.whole
 
 
 def _lists(weighted: Operator) -> _Lists | None:
@@ -179,7 +185,8 @@ def _lists(weighted: Operator) -> _Lists | None:
     if isinstance(weighted, Dense):
         present = weighted.weight != 0
         source, target = np.nonzero(present.T)
-        return None if present.all() else _Lists(source, target, present.any(axis=0))
+        used = present.any(axis=0)
+        return None if present.all() else _Lists(source, target, used, len(present) * int(used.sum()))
     try:
         table = weighted if isinstance(weighted, Sparse) else matrix(weighted, MATRIX_MAX)
     except NirbridgeError:
@@ -187,9 +194,10 @@ def _lists(weighted: Operator) -> _Lists | None:
     present = np.asarray(table.data) != 0
     if present.all():
         return None
-    target = np.repeat(np.arange(len(table.indptr) - 1), np.diff(table.indptr))[present]
-    source = np.asarray(table.indices, np.int64)[present]
-    return _Lists(source, target, np.bincount(source, minlength=math.prod(weighted.input_shape)) > 0)
+    target, source = np.repeat(np.arange(len(table.indptr) - 1), np.diff(table.indptr)), np.asarray(table.indices)
+    used = np.zeros(math.prod(weighted.input_shape), bool)
+    used[source[present]] = True
+    return _Lists(source[present].astype(np.int64), target[present], used, int(used[source].sum()))
 
 
 def _pattern(operator: Operator, target: Array, source: Array) -> Sparse:

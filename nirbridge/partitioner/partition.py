@@ -20,7 +20,7 @@ from nirbridge.partitioner.model import Block, BlockId, Partition, SolveReport, 
 from nirbridge.partitioner.options import PartitionOptions, checked_bits
 from nirbridge.partitioner.search import exact
 from nirbridge.partitioner.search.balance.balancing import BUDGETS, balanced, nearer
-from nirbridge.partitioner.search.bounds import any_map_bounds, bounding_limits, least_cores, least_slots
+from nirbridge.partitioner.search.bounds import any_map_bounds, bounding_limits, least_cores, least_slots, least_words
 from nirbridge.partitioner.search.clusters import clustered
 from nirbridge.partitioner.search.finer import finer_cores
 from nirbridge.partitioner.search.interruption import finished, interrupted, keeping
@@ -36,6 +36,8 @@ from nirbridge.partitioner.whole_rows import with_whole_rows
 
 SEEDS_MORE = 8
 """Seeds that are tried with the effort ``max`` where the cores do not suffice."""
+WORTH = 20
+"""Lists are searched where they may save at least one word in this number of those that whole rows fill."""
 EXACT_TIME = 4.0
 """Deterministic time of one question to the exact model of a tiny network."""
 
@@ -81,10 +83,14 @@ def _search_views(
     if rows is None or exact.is_tiny(sizes, available):
         return _search(sizes, cap, bounds, available, options)
     lower = max(bounds.values())
+    whole = cost_model(rows, sizes.chip, sizes.weight_bits)
     # what is proved of whole rows is not proved of lists
-    first = _searched(cost_model(rows, sizes.chip, sizes.weight_bits), cap, dict(bounds), available, options)
+    first = _searched(whole, cap, dict(bounds), available, options)
     first = None if first is None else replace(first, sliced_bound=lower)
-    if first is not None and (len(first.blocks) <= lower or first.interrupted or options.method != "cp-sat"):
+    if first is not None and (first.interrupted or options.method != "cp-sat"):
+        return first, None
+    saved = least_words(whole) - least_words(sizes)
+    if first is not None and (len(first.blocks) <= lower or saved * WORTH < int(cap[2]) * len(first.blocks)):
         return first, None
     try:
         other, ordered = _search_lists(sizes, cap, lower, options)

@@ -19,7 +19,7 @@ from tests.golden.models import network_of as golden
 from tests.partitioner.nets import NMNIST, network_of
 
 REAL = {
-    "02_cnn/cnn_sinabs.nir": {"loihi1": {"optimal-sliced"}, "loihi2": {"optimal"}, "crossbar256": None},
+    "02_cnn/cnn_sinabs.nir": {"loihi1": {"optimal-sliced", "feasible"}, "loihi2": {"optimal"}, "crossbar256": None},
     "03_rnn/braille_noDelay_bias_zero.nir": {"loihi1": {"optimal"}, "loihi2": {"optimal"}, "crossbar256": {"optimal"}},
 }
 

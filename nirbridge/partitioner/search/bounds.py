@@ -55,7 +55,7 @@ def any_map_bounds(sizes: CostModel, cap: Array, seed: int) -> dict[str, int]:
         out = sum(slots[name] * math.prod(shape) for name, shape in sizes.shapes.items())
         bounds["output_axons"] = _ceil(out, int(cap[5]))
     if cap[2] < UNLIMITED and not sizes.chip.synapses.shared_kernels:
-        bounds["synapse_words"] = _ceil(_least_words(sizes), int(cap[2]))
+        bounds["synapse_words"] = _ceil(least_words(sizes), int(cap[2]))
     for name, value in _spread_bounds(least_spread(sizes, cap), sizes, cap).items():
         if value > bounds.get(name, max(bounds.values())):
             bounds[name] = value
@@ -96,7 +96,7 @@ def _ceil(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def _least_words(sizes: CostModel) -> int:
+def least_words(sizes: CostModel) -> int:
     """Least words of all lists: every source's targets in one dense list without delays."""
     fmt, bits = sizes.chip.synapses, sizes.weight_bits
     return sum(int(least_list_words(n, fmt, bits).sum()) for n in total_out_degrees(sizes).values())
