@@ -18,6 +18,8 @@ export NIRBRIDGE_CACHE := $(CURDIR)/$(VENV)/cache
 # Packages of another environment must not leak into this one.
 unexport PYTHONPATH
 unexport PYTHONHOME
+# Bytecode is kept where numba keeps its kernels: each process that a test starts would compile all of nirbridge.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help tools demo test test-slow test-stack docs wheel mutants fuzz check format kernels clean
 .DEFAULT_GOAL := help

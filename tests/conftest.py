@@ -18,6 +18,10 @@ if threading.current_thread() is threading.main_thread() and signal.getsignal(si
 # for the processes that tests start.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Bytecode is kept beside the sources, as kernels of numba are: otherwise each process compiles all of nirbridge, and
+# pytest rewrites the assertions of all tests each time.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # Texts are as wide as where no terminal says otherwise: pytest-xdist gives its processes the width of its own.
 os.environ.pop("COLUMNS", None)
 
@@ -42,7 +46,8 @@ def _figures_are_closed() -> Iterator[None]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The processes of pytest-xdist share what they compile."""
+    """Bytecode is kept, see above; the processes of pytest-xdist share what they compile."""
+    sys.dont_write_bytecode = False
     if hasattr(config, "workerinput"):
         from tests.kernels import made_once
 

@@ -76,6 +76,7 @@ class Session:
         from tests.fuzz.archives import npy, npz
 
         sys.modules["numba"] = None  # type: ignore[assignment]  # it would compile, and write its cache beside the sources
+        sys.dont_write_bytecode = True  # nor is that of a module which a reader imports a file that the reader writes
         self.target, self.folder = target, folder
         (folder / "decoy.h5").write_bytes(models.nir_images()[0])
         good = {"a.nir": models.nir_images()[0], "a.map.json": models.map_text().encode()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -155,10 +156,15 @@ def test_the_whole_is_the_sum_of_its_pieces(monkeypatch: pytest.MonkeyPatch) -> 
     assert np.array_equal(np.concatenate(single), energy)
 
 
+@cache
+def nine_on_a_core(overlap: bool) -> MappedNetwork:
+    return mapped_case(recurrent(4), core={"neurons": 9}, time={"overlap": overlap})
+
+
 @settings(max_examples=cases(20, 40), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.floats(0, 1), st.booleans())
 def test_more_spikes_never_cost_less_and_the_worst_case_bounds_them(seed: int, rate: float, overlap: bool) -> None:
-    mapped = _WORST[overlap]
+    mapped = nine_on_a_core(overlap)
     some = spikes_of(mapped, 4, rate, seed)
     more = {
         name: a | b for (name, a), b in zip(some.items(), spikes_of(mapped, 4, 0.2, seed + 1).values(), strict=True)
@@ -185,11 +191,6 @@ def test_readouts_of_the_host_send_nothing_in_the_worst_case() -> None:
     spikes = {"in": np.ones((1, 3))}
     for a, b in zip(both(step_costs(mapped, spikes)), both(worst_case(mapped).costs), strict=True):
         assert (a <= b).all()
-
-
-_WORST = {
-    overlap: mapped_case(recurrent(4), core={"neurons": 9}, time={"overlap": overlap}) for overlap in (False, True)
-}
 
 
 def test_ranges_enclose_the_figures() -> None:
