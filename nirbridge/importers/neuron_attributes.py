@@ -7,7 +7,7 @@ from typing import Any
 
 from nirbridge.importers.neuron_specs import NeuronSpec
 from nirbridge.importers.tracing.memory import Noted, changed_tensors, noted
-from nirbridge.importers.tracing.structures import tensors_of, torch_tensor
+from nirbridge.importers.tracing.structures import tensors_of, torch_tensor, untracked
 
 
 class NeuronAttributes:
@@ -45,7 +45,11 @@ class NeuronAttributes:
 
 
 def _is_same(a: Any, b: Any) -> bool:
-    return a is b or (a.shape == b.shape and a.dtype == b.dtype and bool(((a == b) | (a != a)).all()))
+    if a is b:
+        return True
+    with untracked():
+        is_alike = a.shape == b.shape and a.dtype == b.dtype
+    return is_alike and bool(((a == b) | (a != a)).all())
 
 
 def _numbers(module: Any) -> dict[str, Any]:

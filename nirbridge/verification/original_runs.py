@@ -116,7 +116,7 @@ def run_original(
     arguments = [tuple(call) for call in calls]
     quiet = warnings.catch_warnings(action="ignore")
     with torch.random.fork_rng(devices=[]), quiet, one_thread(), torch.no_grad():
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # of the CPU, which is what fork_rng restores
         private = _prepared(private_copy(), wide=wide)
         names = state_arguments(private, len(arguments[0]))
         try:

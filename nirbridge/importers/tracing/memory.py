@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nirbridge.errors import ModelError, UsageError, quoted
-from nirbridge.importers.tracing.structures import instances_of, torch_tensor, without_values
+from nirbridge.importers.tracing.structures import instances_of, torch_tensor, untracked, without_values
 
 LIVE_BYTES = 180 * 2**20
 """Bytes of traced values and constants that a trace may hold at one time, besides twice those of the parameters."""
@@ -59,7 +59,8 @@ class MemoryBudget:
         Raises:
             TooLarge: the tensors held at one time take more than allowed.
         """
-        size = 0 if tensor._base is not None or id(tensor) in self.known else _stored_bytes(tensor)
+        with untracked():
+            size = 0 if tensor._base is not None or id(tensor) in self.known else _stored_bytes(tensor)
         if not size:
             return
         if self.freed >= _RETURNED:

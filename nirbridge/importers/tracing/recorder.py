@@ -34,6 +34,7 @@ from nirbridge.importers.tracing.structures import (
     single_indices,
     tensors_of,
     torch_tensor,
+    untracked,
 )
 
 UseOf = Callable[[str, tuple[tuple[Any, ...], Mapping[str, Any]], int, bool], str]
@@ -162,8 +163,9 @@ class ForwardRecorder:
         """Record a call and bind its outputs; ``use``: the recorded path, if it differs from the module's."""
         self.reads.check(len(self.recording.nodes) + 1)
         path = self.stack[-1] if self.stack else ""
-        shapes = tuple(tuple(t.shape) for t in tensors)
-        halves = {str(t.dtype) for t in tensors if str(t.dtype) in _HALVES}
+        with untracked():
+            shapes = tuple(tuple(t.shape) for t in tensors)
+            halves = {str(t.dtype) for t in tensors} & _HALVES
         self.recording.halves += [(path, name, number_format) for number_format in sorted(halves)]
         place, module = path if use is None else use, self.originals.get(path)
         node = TracedCall(len(self.recording.nodes), kind, name, place, module, args, kwargs, shapes, func, returned)
@@ -256,7 +258,8 @@ class ForwardRecorder:
         attributes = NeuronAttributes(module, self.attributes.get(path))
         bound = bound_arguments(forward, args, kwargs)
         shown, named = (self.seen(p) for p in ((bound.args, bound.kwargs) if bound else (args, kwargs)))
-        self.constants.budget.check_room(args)
+        with untracked():
+            self.constants.budget.check_room(args)
         self.is_paused = True
         try:
             result = forward(*args, **kwargs)
@@ -268,7 +271,7 @@ class ForwardRecorder:
         self._note_attributes(path, module, attributes)
         if not attributes.keeps and not any(True for _ in tensors_of((args[1:], kwargs))):
             self.recording.stateless.append(len(self.recording.nodes))
-        is_whole = is_all_state(forward, args, kwargs, keeps=attributes.keeps)
+        is_whole = is_all_state(bound, keeps=attributes.keeps)
         use = self.use_of(path, (shown, named), len(self.recording.starts), is_whole)
         firsts = [next(k for k, other in enumerate(tensors) if other is tensor) for tensor in tensors]
         returned = tuple((name.rpartition("_")[2], first) for name, first in zip(names, firsts, strict=True))

@@ -149,7 +149,9 @@ def run_copy(
         clone = copy_in_eval_mode(module, is_shared=is_shared)
         shared = [*clone.parameters()] if is_shared else []
         with preserved_module(module), registered_neurons(clone), quietly():  # the user has seen the warnings
-            torch.manual_seed(seed)  # what depends on chance differs between runs
+            # What depends on chance differs between runs. Of the CPU alone: torch.manual_seed formats a stack for each
+            # kind of accelerator that was not used yet, and would change those that ``preserved_module`` leaves alone.
+            torch.default_generator.manual_seed(seed)
             noise = partial(fill_with_spikes, source=source)
             return record_forward(clone, originals, forms, fed, noise, handed, shared=shared, **options)
 

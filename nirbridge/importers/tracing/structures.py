@@ -10,13 +10,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import lru_cache
 from typing import Any
 
 _FIRST = ("input", "tensors")
 _LATER = frozenset({"condition"})
 """Names of arguments in front of ``input`` (``torch.where``)."""
-_PLAIN = frozenset({type(None), bool, int, float, str})
-"""Types of most members: each of the many calls of a neuron looks through all that the neuron keeps."""
+_POSITIONS = tuple(map(str, range(64)))
 
 
 def torch_tensor() -> type:
@@ -26,8 +26,17 @@ def torch_tensor() -> type:
     return torch.Tensor
 
 
+def untracked() -> Any:
+    """A context in which a recording asks tensors for their shapes and bytes without recording that it does."""
+    import torch
+
+    return torch._C.DisableTorchFunction()
+
+
 def members_of(structure: Any) -> list[tuple[str, Any]]:
     """(Key or position, member) of a container or a dataclass, in order; empty for anything else."""
+    if type(structure) in (tuple, list) and len(structure) <= len(_POSITIONS):  # most of them
+        return list(zip(_POSITIONS, structure, strict=False))
     if isinstance(structure, tuple | list):
         keys = getattr(structure, "_fields", None) or range(len(structure))
         return [(str(key), member) for key, member in zip(keys, structure, strict=True)]
@@ -50,8 +59,14 @@ def _gather(structure: Any, name: str, kind: type, found: list[tuple[str, Any]])
         found.append((name, structure))
         return
     for key, member in members_of(structure):
-        if type(member) not in _PLAIN:
+        if _may_hold(type(member), kind):
             _gather(member, f"{name}_{key}" if name else key, kind, found)
+
+
+@lru_cache(maxsize=1024)
+def _may_hold(member: type, kind: type) -> bool:
+    """True if a value of the type is, or has members that may be, of ``kind``."""
+    return issubclass(member, (kind, tuple, list, Mapping)) or is_dataclass(member)
 
 
 def instances_of(structure: Any, kinds: Any) -> Iterator[Any]:
@@ -102,9 +117,8 @@ def bound_arguments(
     return bound
 
 
-def is_all_state(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], *, keeps: bool) -> bool:
+def is_all_state(bound: inspect.BoundArguments | None, *, keeps: bool) -> bool:
     """True if a call depends on nothing but its arguments: a module that keeps its state is given all of it."""
-    bound = bound_arguments(forward, args, kwargs)
     rest = [*bound.args, *bound.kwargs.values()][1:] if bound else []  # those of *args and **kwargs one by one
     return not keeps or (bool(rest) and all(value is not None for value in rest))
 
@@ -166,7 +180,9 @@ class RandomResults:
 
 def fill_with_spikes(tensor: Any, source: Any) -> None:
     """Fills a tensor with zeros and ones by chance."""
-    if tensor.is_floating_point():
+    with untracked():
+        is_real = tensor.is_floating_point()
+    if is_real:
         tensor.random_(0, 2, generator=source)
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from nirbridge.importers.tracing.structures import by_position, is_all_state, tensors_of
+from nirbridge.importers.tracing.structures import bound_arguments, by_position, is_all_state, tensors_of
 
 torch = pytest.importorskip("torch")
 
@@ -50,13 +50,13 @@ def test_a_call_that_is_given_all_state() -> None:
     def forward(x: Any, state: Any = None, other: Any = None) -> Any:
         return x, state, other
 
-    assert is_all_state(forward, (ONE,), {}, keeps=False)
-    assert not is_all_state(forward, (ONE,), {}, keeps=True)
-    assert not is_all_state(forward, (ONE, TWO), {}, keeps=True)
-    assert not is_all_state(forward, (ONE,), {"other": TWO}, keeps=True)
-    assert is_all_state(forward, (ONE, TWO), {"other": THREE}, keeps=True)
-    assert not is_all_state(forward, (ONE,), {"more": TWO}, keeps=True)
-    assert not is_all_state(lambda x: x, (ONE,), {}, keeps=True)
+    assert is_all_state(bound_arguments(forward, (ONE,), {}), keeps=False)
+    assert not is_all_state(bound_arguments(forward, (ONE,), {}), keeps=True)
+    assert not is_all_state(bound_arguments(forward, (ONE, TWO), {}), keeps=True)
+    assert not is_all_state(bound_arguments(forward, (ONE,), {"other": TWO}), keeps=True)
+    assert is_all_state(bound_arguments(forward, (ONE, TWO), {"other": THREE}), keeps=True)
+    assert not is_all_state(bound_arguments(forward, (ONE,), {"more": TWO}), keeps=True)
+    assert not is_all_state(bound_arguments(lambda x: x, (ONE,), {}), keeps=True)
 
 
 def test_arguments_that_stand_for_any_number_count_one_by_one() -> None:
@@ -65,10 +65,10 @@ def test_arguments_that_stand_for_any_number_count_one_by_one() -> None:
     def forward(*args: Any, **kwargs: Any) -> Any:
         return args, kwargs
 
-    assert not is_all_state(forward, (ONE,), {}, keeps=True)
-    assert is_all_state(forward, (ONE, TWO), {}, keeps=True)
-    assert is_all_state(forward, (ONE,), {"state": TWO}, keeps=True)
-    assert not is_all_state(forward, (ONE, TWO), {"state": None}, keeps=True)
+    assert not is_all_state(bound_arguments(forward, (ONE,), {}), keeps=True)
+    assert is_all_state(bound_arguments(forward, (ONE, TWO), {}), keeps=True)
+    assert is_all_state(bound_arguments(forward, (ONE,), {"state": TWO}), keeps=True)
+    assert not is_all_state(bound_arguments(forward, (ONE, TWO), {"state": None}), keeps=True)
 
 
 def test_the_first_argument_of_a_torch_function_by_position() -> None:
