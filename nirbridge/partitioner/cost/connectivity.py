@@ -252,6 +252,23 @@ def sources_of(form: Connectivity, box: Box, flat: Callable[[Box], Array]) -> tu
     return index, reduce(np.multiply.outer, [counts for _, counts in by_axis]).ravel()
 
 
+def source_marks(form: Connectivity) -> Array:
+    """A bool for each source, False: for ``mark_sources``."""
+    if isinstance(form, Separable):
+        return np.zeros(math.prod(form.source_shape), bool)
+    return np.zeros(form.n_sources if isinstance(form, Explicit) else len(form.touched), bool)
+
+
+def mark_sources(form: Connectivity, box: Box, flat: Callable[[Box], Array], marks: Array) -> None:
+    """Set the marks of the sources with a target in ``box``; ``flat`` as in ``sources_of``."""
+    if isinstance(form, Separable):
+        inputs = [a.inputs_of(lo, hi)[0] for a, (lo, hi) in zip(form.axes, box, strict=True)]
+        if all(len(x) and x[-1] - x[0] + 1 == len(x) for x in inputs):  # a box of sources, as of most convolutions
+            marks.reshape(form.source_shape)[tuple(slice(x[0], x[-1] + 1) for x in inputs)] = True
+            return
+    marks[sources_of(form, box, flat)[0]] = True
+
+
 def run_lengths(outs: Array) -> tuple[int, ...]:
     """Lengths of the maximal runs of consecutive numbers in an ascending array."""
     cuts = np.flatnonzero(np.diff(outs) != 1) + 1

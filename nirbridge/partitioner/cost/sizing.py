@@ -27,6 +27,7 @@ from nirbridge.partitioner.cost.connectivity import (
     Explicit,
     Separable,
     connectivity,
+    mark_sources,
     out_degrees,
     sources_of,
 )
@@ -134,6 +135,11 @@ class CostModel:
         """Flat indices of the edge's sources with a target in the box, and how many targets each has there."""
         shape = self.shapes[population]
         return sources_of(edge.form, box, lambda b: flat_indices(shape, b))
+
+    def mark_sources(self, population: str, edge: IncomingProjection, box: Box, marks: Array) -> None:
+        """Set the marks (bool, flat) of the edge's sources with a target in the box."""
+        shape = self.shapes[population]
+        mark_sources(edge.form, box, lambda b: flat_indices(shape, b), marks)
 
     def words(self, population: str, edge: IncomingProjection, box: Box) -> int:
         """Words that one projection takes in a core that holds this box."""

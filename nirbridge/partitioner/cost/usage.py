@@ -11,7 +11,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.partitioner.cost.axons import HOST, Blocks, axon_entries
-from nirbridge.partitioner.cost.connectivity import AllToAll, Separable
+from nirbridge.partitioner.cost.connectivity import AllToAll, Separable, source_marks
 from nirbridge.partitioner.cost.interleaved import rows_of, words_of_rows
 from nirbridge.partitioner.cost.resources import profile_counts, run_words
 from nirbridge.partitioner.cost.sizing import (
@@ -55,6 +55,17 @@ def block_sources(sizes: CostModel, slices: Sequence[Slice]) -> dict[str, Array]
         for edge in sizes.incoming[piece.population]:
             found.setdefault(edge.source, []).append(sizes.sources(piece.population, edge, piece.box)[0])
     return {name: np.unique(np.concatenate(parts)) for name, parts in found.items()}
+
+
+def count_sources(sizes: CostModel, slices: Sequence[Slice]) -> int:
+    """How many sources ``block_sources`` finds, without listing them."""
+    found: dict[str, Array] = {}
+    for piece in slices:
+        for edge in sizes.incoming[piece.population]:
+            if edge.source not in found:
+                found[edge.source] = source_marks(edge.form)
+            sizes.mark_sources(piece.population, edge, piece.box, found[edge.source])
+    return sum(int(np.count_nonzero(marks)) for marks in found.values())
 
 
 def full_run_words(sizes: CostModel, blocks: Blocks) -> tuple[int, ...] | None:

@@ -19,7 +19,7 @@ from nirbridge.arrays import Array
 from nirbridge.partitioner.cost.axons import Blocks
 from nirbridge.partitioner.cost.resources import profile_counts
 from nirbridge.partitioner.cost.sizing import CostModel, box_size, numbering_axes
-from nirbridge.partitioner.cost.usage import block_sources, block_words
+from nirbridge.partitioner.cost.usage import block_sources, block_words, count_sources
 from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.search.cores import Work
 from nirbridge.partitioner.search.packing import in_core_order
@@ -222,7 +222,7 @@ def _fits(filling: _Filling, content: tuple[Slice, ...], *, exact: bool) -> bool
         out = _charge(filling.charged, slices)
         if out > cap[5] or (out + cost[0] > cap[5] and out + _own_axons(filling, slices) > cap[5]):
             return False
-    if cost[1] > cap[1] and sum(map(len, block_sources(sizes, slices).values())) > cap[1]:
+    if cost[1] > cap[1] and count_sources(sizes, slices) > cap[1]:
         return False
     if cost[2] <= cap[2]:
         return True

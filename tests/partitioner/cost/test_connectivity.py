@@ -17,8 +17,10 @@ from nirbridge.partitioner.cost.connectivity import (
     Separable,
     connectivity,
     explicit,
+    mark_sources,
     out_degrees,
     run_lengths,
+    source_marks,
     sources_of,
     synapses,
 )
@@ -69,6 +71,9 @@ def test_every_operator_has_its_structure(seed: int) -> None:
     inside = dense[neurons_of(operator.output_shape, box)].sum(axis=0)
     assert np.array_equal(index, np.flatnonzero(inside))
     assert np.array_equal(count, inside[index])
+    marks = source_marks(form)
+    mark_sources(form, box, lambda b: np.array(neurons_of(operator.output_shape, b)), marks)
+    assert np.array_equal(marks, inside > 0)
 
 
 @settings(max_examples=cases(50, 150))

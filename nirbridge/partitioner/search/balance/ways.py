@@ -6,13 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
+from operator import le
 
 import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, weighted_sum
 from nirbridge.partitioner.cost.sizing import CostModel, numbering_axes
-from nirbridge.partitioner.cost.usage import block_sources
+from nirbridge.partitioner.cost.usage import count_sources
 from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.search.cores import Work
 from nirbridge.partitioner.search.slicing import UNLIMITED, cuts
@@ -108,11 +109,11 @@ class StretchCosts:
 
     def cost(self, way: Way, start: int, stop: int) -> Cost:
         """The packing vector of places ``start`` to ``stop``."""
-        if (start, stop) not in way.costs:
+        own = way.costs.get((start, stop))
+        if own is None:
             self.work.left -= COST_WORK
-            way.costs[start, stop] = self._cost(way, way.slices(start, stop))
+            own = way.costs[start, stop] = self._cost(way, way.slices(start, stop))
         self.work.left -= 1
-        own = way.costs[start, stop]
         if id(way) not in self._charged:
             return own
         slots = self._charged[id(way)]
@@ -127,7 +128,7 @@ class StretchCosts:
         total[2] = total[2] if words is None else words
         if len(slices) > 1 and total[1] > self.cap[1] // 2:
             # the slices share sources, which count only where axons are scarce
-            total[1] = sum(map(len, block_sources(self.sizes, slices).values()))
+            total[1] = count_sources(self.sizes, slices)
         return tuple(total)
 
     def longest(self, stretch: Stretch, room: Cost, grain: int) -> int:
@@ -147,8 +148,7 @@ class StretchCosts:
         return max(a * grain, low)
 
     def _fits(self, stretch: Stretch, stop: int, room: Cost) -> bool:
-        cost = self.cost(stretch.way, stretch.start, stop)
-        return all(x <= most for x, most in zip(cost, room, strict=True))
+        return all(map(le, self.cost(stretch.way, stretch.start, stop), room))
 
 
 def ways_of(costs: StretchCosts, weights: tuple[float, float], groups: Mapping[str, int]) -> list[Way]:
