@@ -18,6 +18,7 @@ from tests.profiling.nets import readout_only, spikes, two_layers
 
 MODEL = str(Path(__file__).resolve().parents[2] / "examples/models/digits_cnn.nir")
 FIRST, SECOND = np.full((4, 3), 1.5), np.full((2, 4), 1.5)
+pytestmark = pytest.mark.usefixtures("searched_once")
 
 
 @pytest.fixture(scope="module")

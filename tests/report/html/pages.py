@@ -15,7 +15,7 @@ import numpy as np
 
 from nirbridge import pipeline
 from nirbridge.chips import read_chip
-from nirbridge.chips.model import CoreId
+from nirbridge.chips.model import CoreId, Mesh
 from nirbridge.mapping.cost import costs
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
@@ -42,7 +42,23 @@ def chain(names: Sequence[str], size: int = 100) -> Network:
     return Network(1e-3, TIMING, populations, tuple(edges), (Port("in", (size,)),), (Port("out", (size,)),))
 
 
-def placed(names: Sequence[str], blocks: int, chip_name: str = "loihi2", chips: int = 1) -> MappedNetwork:
+def cores_in_order(mesh: Mesh, blocks: int, chips: int) -> tuple[CoreId, ...]:
+    """Cores for so many blocks, chip by chip and tile by tile."""
+    per_chip = -(-blocks // chips)
+    places = [divmod(b, per_chip) for b in range(blocks)]
+    return tuple(
+        CoreId(
+            c,
+            k // mesh.cores_per_tile % mesh.width_tiles,
+            k // mesh.cores_per_tile // mesh.width_tiles,
+            k % mesh.cores_per_tile,
+        )
+        for c, k in places
+    )
+
+
+@cache
+def placed(names: tuple[str, ...], blocks: int, chip_name: str = "loihi2", chips: int = 1) -> MappedNetwork:
     """``blocks`` cores, each of 100 neurons of a population, that send to the next two and the first of their chip."""
     chip = read_chip(chip_name)
     mesh = chip.mesh
@@ -71,17 +87,7 @@ def placed(names: Sequence[str], blocks: int, chip_name: str = "loihi2", chips: 
         "OR-Tools 9",
         0.0,
     )
-    per_chip = -(-blocks // chips)
-    places = [divmod(b, per_chip) for b in range(blocks)]
-    cores = tuple(
-        CoreId(
-            c,
-            k // mesh.cores_per_tile % mesh.width_tiles,
-            k // mesh.cores_per_tile // mesh.width_tiles,
-            k % mesh.cores_per_tile,
-        )
-        for c, k in places
-    )
+    cores, per_chip = cores_in_order(mesh, blocks, chips), -(-blocks // chips)
     to = [sorted({(b + 1) % blocks, (b + 2) % blocks, b - b % per_chip}) for b in range(blocks)]
     axons = table([(b, 1.0 + b % 7, targets) for b, targets in enumerate(to)])
     senders = np.array([b % len(names) + 1 for b in range(blocks)], np.int64)

@@ -33,7 +33,9 @@ SIZE = {"width": 1280, "height": 900}
 PAGES: dict[str, Callable[[], str]] = {
     "everything": lambda: report_html(everything()),
     "hostile": lambda: report_html(hostile()),
-    "eight-chips": lambda: map_html(placed([f"layer {k}" for k in range(12)], 520, "loihi2", 8), title="eight.nir"),
+    "eight-chips": lambda: map_html(
+        placed(tuple(f"layer {k}" for k in range(12)), 520, "loihi2", 8), title="eight.nir"
+    ),
 }
 
 

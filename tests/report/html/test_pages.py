@@ -17,6 +17,7 @@ import pytest
 
 import nirbridge as nb
 from nirbridge.arrays import freeze
+from nirbridge.chips import read_chip
 from nirbridge.chips.model import CoreId, EnergyFigures, TimeFigures
 from nirbridge.cli.main import run
 from nirbridge.comparison.alignment import RecordedSteps
@@ -35,7 +36,7 @@ from nirbridge.report.html.tags import number, short, tag
 from nirbridge.report.html.values import value_html
 from nirbridge.report.pictures.traffic_picture import TrafficMatrix, traffic_picture
 from nirbridge.simulators.types import Recording
-from tests.report.html.pages import MODEL, NAMES, Reader, everything, hostile, placed
+from tests.report.html.pages import MODEL, NAMES, Reader, cores_in_order, everything, hostile, placed
 
 
 def data_of(page: str) -> Any:
@@ -215,9 +216,10 @@ def test_a_placement_is_marked() -> None:
     ("blocks", "chips", "chip"), [(1, 1, "loihi1"), (100, 1, "loihi1"), (600, 8, "loihi2"), (4096, 1, "crossbar256")]
 )
 def test_cores_and_chips_do_not_overlap(blocks: int, chips: int, chip: str) -> None:
-    mapped = placed(("a",), blocks, chip, chips)
-    layout = plan_layout(mapped.chip.mesh, sorted({(c.chip, c.x, c.y) for c in mapped.cores}))
-    corners = np.array([layout.corner(core) for core in mapped.cores])
+    mesh = read_chip(chip).mesh
+    cores = cores_in_order(mesh, blocks, chips)
+    layout = plan_layout(mesh, sorted({(c.chip, c.x, c.y) for c in cores}))
+    corners = np.array([layout.corner(core) for core in cores])
     assert layout.width <= PAGE_WIDTH
     assert (corners >= 0).all()
     assert (corners.max(axis=0) + layout.core <= [layout.width, layout.height]).all()
