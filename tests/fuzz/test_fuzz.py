@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from tests.fuzz.campaign import campaign
 from tests.fuzz.choices import RECIPE_BYTES, Choices, recipe
 from tests.fuzz.guided import kept
 from tests.fuzz.targets import TARGETS
 from tests.fuzz.traps import TRAPS
 
-INPUTS = 120
+INPUTS = cases(60, 120)
 
 
 @pytest.fixture(scope="module")
