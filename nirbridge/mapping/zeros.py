@@ -31,7 +31,7 @@ from nirbridge.quantization.model import FixedProjection, QuantizedNetwork
 
 FEW = 16
 """A dense projection keeps its zeros, and its closed form, where fewer than one weight in this number is 0 …"""
-SMALL = 256
+SMALL = 64
 """… but for projections of at most so many synapses."""
 LISTED_MAX = 30_000_000
 """Projections with more synapses stay whole: the search lists no more."""

@@ -195,7 +195,7 @@ def test_which_zeros_are_left_out() -> None:
     assert isinstance(stored_in(Dense(few)), Chain)  # of many weights, few are 0: whole rows
     assert matrix(stored_in(Dense(few), "crossbar256")).nnz == 50 * 39 - 1
     for name in CHIPS:
-        assert matrix(stored_in(Dense(few[:6]), name)).nnz == 6 * 39 - 1
+        assert matrix(stored_in(Dense(few[3:5, :20]), name)).nnz == 2 * 19 - 1
     assert stored_in(Dense(none)) is None  # a shape without weights
     assert stored_in(Dense(rng.normal(size=(50, 40))), "loihi1") is None
     half = np.where(rng.random((50, 40)) < 0.1, few, 0.0)
