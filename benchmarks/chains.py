@@ -93,7 +93,7 @@ def measure(name: str, graph: nir.NIRGraph, method: str = "packed", chips: int =
         return None
     start = time.process_time()
     try:
-        mapped = map_network(net, chip, MapOptions(method=method, chips=chips, placement_only=True))
+        mapped = map_network(net, chip, MapOptions(method=method, chips=chips, placement_only=True, bound="tight"))
     except DoesNotFit:
         return None
     if len(mapped.cores) <= chip.mesh.cores * (chips - 1):

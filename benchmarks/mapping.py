@@ -100,7 +100,8 @@ def with_costs(result: Result, costs: MapCosts) -> Result:
 
 def by_nirbridge(work: Work, method: str, seed: int) -> Result:
     empty = Result(work.name, work.network.neurons, method, None, work.known)
-    options = MapOptions(method=method, seed=seed, chips=work.chips, retime="never", relays=False, placement_only=True)
+    facts = {"retime": "never", "relays": False, "placement_only": True, "bound": "tight"}
+    options = MapOptions(method=method, seed=seed, chips=work.chips, **facts)
     try:
         found = map_network(work.network, work.chip, options)
     except NirbridgeError as error:

@@ -31,6 +31,7 @@ class MapKeywords(TypedDict, total=False):
     method: str
     objective: Literal["cores", "traffic", "latency"]
     effort: Literal["fast", "default", "max"]
+    bound: Literal["auto", "quick", "tight"]
     seed: Seed
     chips: Count
     weight_bits: Count | None

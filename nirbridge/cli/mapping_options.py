@@ -23,6 +23,13 @@ _OPTIONS = (
         help="Search effort, counted in solver work, not in seconds.",
     ),
     click.option(
+        "--bound",
+        type=Choice(["auto", "quick", "tight"]),
+        default="auto",
+        show_default=True,
+        help="Lower bound on hops: tight takes minutes for hundreds of cores; auto is tight for few, or --effort max.",
+    ),
+    click.option(
         "--method",
         metavar="sequential|packed|cp-sat",
         type=RegisteredName("partitioners"),
@@ -83,6 +90,7 @@ def map_options(settings: dict[str, Any], progress: Any, **more: Any) -> MapOpti
     return MapOptions(
         method=settings["method"],
         effort=settings["effort"],
+        bound=settings["bound"],
         seed=settings["seed"],
         chips=settings["chips"],
         pins=dict(_pin(text) for text in settings["pins"]),

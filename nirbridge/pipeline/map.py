@@ -15,7 +15,7 @@ from nirbridge.errors import UsageError, did_you_mean, quoted
 from nirbridge.network.model import Network, with_operators
 from nirbridge.network.operators import Operator
 from nirbridge.pipeline.fit import PreparedNetwork, prepare_network, prepare_retimed
-from nirbridge.pipeline.options import OBJECTIVES, MapOptions
+from nirbridge.pipeline.options import BOUNDS, OBJECTIVES, MapOptions
 from nirbridge.pipeline.partitioning import as_interrupted, first_names, partitions, pinned_blocks, raise_unfit
 from nirbridge.pipeline.traffic import (
     with_annealed_trees,
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from nirbridge.partitioner.cost.sizing import CostModel
     from nirbridge.passes import RetimedNetwork
     from nirbridge.quantization.model import QuantizedNetwork
+
+TIGHT_MAX = 64
+"""Cores up to which the bound on hops is tight by itself: it takes some seconds for a hundred, minutes for hundreds."""
 
 
 def map_network(network: Network, chip: Chip, options: MapOptions | None = None) -> MappedNetwork:
@@ -68,6 +71,9 @@ def _checked(options: MapOptions | None) -> MapOptions:
     if settings.objective not in OBJECTIVES:
         hint = did_you_mean(settings.objective, OBJECTIVES) or "choose one of these"
         raise UsageError.of("--objective", quoted(settings.objective), f"there are {', '.join(OBJECTIVES)}", hint)
+    if settings.bound not in BOUNDS:
+        hint = did_you_mean(settings.bound, BOUNDS) or "choose one of these"
+        raise UsageError.of("--bound", quoted(settings.bound), f"there are {', '.join(BOUNDS)}", hint)
     return settings
 
 
@@ -124,13 +130,17 @@ def _bounded(best: MappedNetwork, options: MapOptions, is_interrupted: bool) -> 
     from nirbridge.partitioner.search.interruption import finished
 
     options.progress("bounds", None)
+    is_small = len(best.cores) <= TIGHT_MAX
+    is_tight = options.bound == "tight" or (options.bound == "auto" and (is_small or options.effort == "max"))
     if not is_interrupted:
         try:
-            return _completed(best, best.costs.multicast_hops_per_step, options.progress)
+            hops = best.costs.multicast_hops_per_step
+            return _completed(best, hops, options.progress, quick=not is_tight)
         except KeyboardInterrupt:
             if not options.keep_best:
                 raise
-    return _marked(finished(options.keep_best, _completed, best, 0.0, options.progress)[0])
+    last = partial(_completed, best, 0.0, options.progress, quick=not (is_tight and is_small))
+    return _marked(finished(options.keep_best, last)[0])
 
 
 Improvement = Callable[..., "MappedNetwork"]
@@ -216,10 +226,10 @@ def place_partition(
     return MappedNetwork(network, chip, options.chips, *placed, stored=stored)
 
 
-def _completed(draft: MappedNetwork, hops: float, progress: Progress) -> MappedNetwork:
+def _completed(draft: MappedNetwork, hops: float, progress: Progress, *, quick: bool) -> MappedNetwork:
     """A draft as a map: with the lower bound on its multicast hops and the notes on its blocks.
 
-    ``hops``: its multicast hops, for a tight bound; 0: a quick one will do.
+    ``hops``, ``quick``: as of ``traffic_lower_bound``.
     """
     from nirbridge.mapping.bounds.traffic_bound import traffic_lower_bound
     from nirbridge.partitioner.cost.sizing import cost_model
@@ -227,7 +237,7 @@ def _completed(draft: MappedNetwork, hops: float, progress: Progress) -> MappedN
 
     partition, chip, cores = draft.partition, draft.chip, len(draft.cores)
     sizes = cost_model(ordered_network(draft.stored_network, partition.orders), chip, partition.weight_bits)
-    bound = traffic_lower_bound(draft.axons, cores, chip, chips=draft.chips, hops=hops, progress=progress)
+    bound = traffic_lower_bound(draft.axons, cores, chip, chips=draft.chips, hops=hops, quick=quick, progress=progress)
     network, paid = _noted(draft.network, sizes, partition), replace(draft.costs, traffic_lower_bound=bound)
     return replace(draft, network=network, costs=paid)
 

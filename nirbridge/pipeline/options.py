@@ -12,6 +12,7 @@ from nirbridge.arrays import Array
 
 OBJECTIVES = ("cores", "traffic", "latency")
 RETIME = ("auto", "always", "never")
+BOUNDS = ("auto", "quick", "tight")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -20,6 +21,8 @@ class MapOptions(ReportedValue):
 
     ``pins``: population -> the cores it shall sit on, one per block of it; numbers run on over the chips of a board
     (core 3 of chip 1 of loihi1 is 131).
+    ``bound``: the lower bound on hops: 'tight' may take minutes for hundreds of cores; 'quick' leaves out what costs
+    time; 'auto' is tight for few cores and with the effort 'max'.
     ``rates``: spikes per step by population or input name (scalar or of its shape) and a sentence that says where they
     are from (``mapping.rates.read_rates``); None: assumed, and said so.
     ``relays``: put a pool between neurons on neurons of its own where the chip cannot hold the folded fan-in.
@@ -41,6 +44,7 @@ class MapOptions(ReportedValue):
     method: str = "cp-sat"
     objective: str = "cores"
     effort: str = "default"
+    bound: str = "auto"
     seed: int = 0
     chips: int = 1
     weight_bits: int | None = None

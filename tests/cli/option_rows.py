@@ -126,6 +126,7 @@ def mapping_rows(line: str) -> dict[str, Row]:
     """The options of ``mapping_options``."""
     searched = {
         "--effort": "--effort max",
+        "--bound": "--bound quick",
         "--seed": "--seed 3",
         "--keep-zeros": "--keep-zeros",
         "--no-relays": "--no-relays",

@@ -17,6 +17,7 @@ from nirbridge import pipeline
 from nirbridge import plugins as registry
 from nirbridge.chips import core_at, read_chip
 from nirbridge.errors import Diagnostic, DoesNotFit, FileError, ModelError, NirbridgeError
+from nirbridge.mapping.bounds import traffic_bound
 from nirbridge.pipeline import MapOptions, fit, load, partitioning, recordings
 from nirbridge.pipeline import load as importing
 from nirbridge.pipeline import map as mapping
@@ -39,6 +40,28 @@ def refused(call: Callable[..., Any], *args: Any, **options: Any) -> str:
 def test_eight_names_are_listed_in_order(count: int, more: str) -> None:
     names = {f"n{k:02}" for k in range(count)}
     assert partitioning.first_names(names) == ", ".join(f"'n{k:02}'" for k in range(min(8, count))) + more
+
+
+def test_the_bound_on_hops_is_quick_on_request_and_for_many_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = network_of("40 dense40 lif dense40 lif")
+    chip = replace(read_chip("loihi1"), core=replace(read_chip("loihi1").core, neurons=6))
+    asked: list[bool] = []
+    bounded = traffic_bound.traffic_lower_bound
+    monkeypatch.setattr(
+        traffic_bound,
+        "traffic_lower_bound",
+        lambda *a, quick, **more: asked.append(quick) or bounded(*a, quick=quick, **more),
+    )
+    options = MapOptions(placement_only=True, effort="fast")
+    found = {b: pipeline.map_network(network, chip, replace(options, bound=b)) for b in pipeline.options.BOUNDS}
+    assert asked == [False, True, False]
+    bounds = {b: m.costs.traffic_lower_bound for b, m in found.items()}
+    assert 0 < bounds["quick"] <= bounds["tight"] == bounds["auto"]
+    assert all(m.costs.multicast_hops_per_step >= bounds["tight"] for m in found.values())
+    monkeypatch.setattr(placing, "TIGHT_MAX", 10)
+    assert pipeline.map_network(network, chip, options).costs.traffic_lower_bound == bounds["quick"]
+    assert asked[3:] == [True]
+    assert refused(pipeline.map_network, network, chip, MapOptions(bound="loose")).startswith("--bound: 'loose'")
 
 
 def test_populations_that_share_pins_share_a_group() -> None:
