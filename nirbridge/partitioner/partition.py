@@ -24,7 +24,7 @@ from nirbridge.partitioner.search.bounds import any_map_bounds, bounding_limits,
 from nirbridge.partitioner.search.clusters import clustered
 from nirbridge.partitioner.search.finer import finer_cores
 from nirbridge.partitioner.search.interruption import finished, interrupted, keeping
-from nirbridge.partitioner.search.irregular.blocks import OrderedBlocks, ordered_blocks
+from nirbridge.partitioner.search.irregular.blocks import NEURONS_MIN, OrderedBlocks, ordered_blocks
 from nirbridge.partitioner.search.kernels.interleaved import with_interleaved
 from nirbridge.partitioner.search.methods import SearchResult, fewest_cores, is_within, packed, sequential
 from nirbridge.partitioner.search.rectangles.tiling import axons_bind, tiled
@@ -78,22 +78,27 @@ def partition(network: Network, chip: Chip, options: PartitionOptions | None = N
 def _search_views(
     sizes: CostModel, cap: np.ndarray, bounds: dict[str, int], available: int, options: PartitionOptions
 ) -> tuple[SearchResult | None, OrderedBlocks | None]:
-    """The best of a search on the lists themselves, and one on whole rows where the lists are about as long."""
+    """The best of a search in the order of the model, and one for cores of any neurons where that may take fewer.
+
+    The first is on whole rows where the lists are about as long. Large irregular networks are searched the other way.
+    """
     rows = with_whole_rows(sizes.network, sizes.chip, sizes.weight_bits)
-    if rows is None or exact.is_tiny(sizes, available):
+    if exact.is_tiny(sizes, available) or (rows is None and sizes.network.neurons >= NEURONS_MIN):
         return _search(sizes, cap, bounds, available, options)
-    lower = max(bounds.values())
-    whole = cost_model(rows, sizes.chip, sizes.weight_bits)
+    whole = sizes if rows is None else cost_model(rows, sizes.chip, sizes.weight_bits)
     # what is proved of whole rows is not proved of lists
-    first = _searched(whole, cap, dict(bounds), available, options)
-    first = None if first is None else replace(first, sliced_bound=lower)
-    if first is not None and (first.interrupted or options.method != "cp-sat"):
+    first = _searched(whole, cap, bounds if rows is None else dict(bounds), available, options)
+    lower = max(bounds.values())
+    if first is not None and rows is not None:
+        first = replace(first, sliced_bound=lower)
+    if first is not None and (first.interrupted or options.method != "cp-sat" or len(first.blocks) <= lower):
         return first, None
-    saved = least_words(whole) - least_words(sizes)
-    if first is not None and (len(first.blocks) <= lower or saved * WORTH < int(cap[2]) * len(first.blocks)):
-        return first, None
+    if first is not None and rows is not None:
+        saved = least_words(whole) - least_words(sizes)
+        if saved * WORTH < int(cap[2]) * len(first.blocks):
+            return first, None
     try:
-        other, ordered = _search_lists(sizes, cap, lower, options)
+        other, ordered = _search_lists(sizes, cap, lower, options, clusters=rows is not None)
     except KeyboardInterrupt:
         if first is None or not options.keep_best or len(first.blocks) > available:
             raise
@@ -104,14 +109,14 @@ def _search_views(
 
 
 def _search_lists(
-    sizes: CostModel, cap: np.ndarray, lower: int, options: PartitionOptions
+    sizes: CostModel, cap: np.ndarray, lower: int, options: PartitionOptions, *, clusters: bool
 ) -> tuple[SearchResult | None, OrderedBlocks | None]:
-    """Cores of any neurons, where all that follows the order of the model was tried on whole rows."""
+    """Cores of any neurons; ``clusters``: these were not tried yet on these lists."""
     settings = {"keep_best": options.keep_best, "progress": options.progress}
     ordered = ordered_blocks(sizes, cap, options.groups, lower, options.effort, options.seed, **settings)
     if ordered is not None:
         return SearchResult(ordered.blocks, lower, 0.0, ordered.interrupted), ordered
-    blocks = clustered(sizes, cap, options.groups, lower)
+    blocks = clustered(sizes, cap, options.groups, lower) if clusters else None
     return (None if blocks is None or not is_within(sizes, blocks) else SearchResult(blocks, lower, 0.0)), None
 
 

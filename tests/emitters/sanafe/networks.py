@@ -33,7 +33,7 @@ def small_chip(neurons: int = 6) -> nb.Chip:
 
 def mapped_example(number: int = 0, neurons: int = 6) -> MappedNetwork:
     """0: dense with a delayed skip path; 1: convolution, pooling and a readout; 2: recurrence."""
-    return nb.map(example_networks()[number], small_chip(neurons))
+    return nb.map(example_networks()[number], small_chip(neurons), keep_zeros=True)
 
 
 def changed(mapped: MappedNetwork, *each: Mapping[str, Any], **changes: Any) -> MappedNetwork:

@@ -123,7 +123,7 @@ def test_delays_of_two_kinds_of_synapse_in_one_core_stay_apart() -> None:
     ones = np.ones(5)
     nodes = {
         "in": nir.Input({"input": np.array([5])}),
-        "w": nir.Linear(np.arange(25).reshape(5, 5) % 7 / 8 - 0.25),
+        "w": nir.Linear(np.arange(25).reshape(5, 5) % 7 / 8 - 0.3125),
         "d": nir.Delay(3e-3 * ones),
         "n": nir.LIF(tau=8e-3 * ones, r=ones, v_leak=0 * ones, v_threshold=ones / 8, v_reset=0 * ones),
         "out": nir.Output({"output": np.array([5])}),

@@ -23,7 +23,9 @@ from nirbridge.partitioner.search.interruption import finished
 from nirbridge.partitioner.search.irregular.alike import by_likeness
 
 NEURONS_MIN = 500
-"""Smaller networks are searched neuron by neuron (``clusters``), which knows every limit."""
+"""Smaller networks of short lists are searched neuron by neuron (``clusters``), which knows every limit."""
+THICK = 12
+"""Lists of at least one target in this number are first taken to lie together in each core."""
 NEURONS_LARGE, SYNAPSES_LARGE = 20_000, 1_000_000
 """Above these sizes the other searches take too long for an irregular network."""
 
@@ -54,16 +56,19 @@ def ordered_blocks(
     keep_best: bool = False,
     progress: Progress = no_progress,
 ) -> OrderedBlocks | None:
-    """Blocks of an irregular network; None: it is small or regular, or no legal blocks were found.
+    """Blocks of an irregular network; None: it is regular, or small with short lists, or no legal blocks were found.
 
     ``keep_best``: Ctrl-C gives the best blocks so far, where there are any.
     """
-    if sizes.network.neurons < NEURONS_MIN or groups or find_spec("numba") is None or not _is_irregular(sizes):
+    thick = _is_thick(sizes)
+    if sizes.network.neurons < NEURONS_MIN and not thick:
         return None
-    from nirbridge.partitioner.search.irregular.model import is_thick, model_of
+    if groups or find_spec("numba") is None or not _is_irregular(sizes):
+        return None
+    from nirbridge.partitioner.search.irregular.model import model_of
     from nirbridge.partitioner.search.irregular.search import irregular_cores
 
-    for together in (True, False) if is_thick(sizes) else (False,):
+    for together in (True, False) if thick else (False,):
         part, interrupted = None, False
         model = model_of(sizes, cap, together=together)
         try:
@@ -107,6 +112,13 @@ def _ordered(
     ordered = cost_model(ordered_network(sizes.network, orders), sizes.chip, sizes.weight_bits)
     used, limit = resource_use(ordered, blocks), limits(sizes.chip)
     return None if any(exceeded(own, limit) for own in used) else (ordered, blocks, orders, used)
+
+
+def _is_thick(sizes: CostModel) -> bool:
+    """True where lists are so long that those of one core, with the gaps filled, may lie together."""
+    edges = [edge.form for own in sizes.incoming.values() for edge in own if edge.fills]
+    lists = [form for form in edges if isinstance(form, Explicit) and len(form.sources)]
+    return any(len(f.sources) * THICK >= len(np.unique(f.sources)) * (len(f.indptr) - 1) for f in lists)
 
 
 def _is_irregular(sizes: CostModel) -> bool:

@@ -21,8 +21,6 @@ WIDE = 1_000
 """A source of more targets joins no neurons in the graph: it has targets in most cores."""
 COUNTED_MAX = 300_000_000
 """Nets times cores up to which targets are counted for every core, a byte each; above, they are listed."""
-THICK = 12
-"""Lists of at least one target in this number are first taken to lie together in each core."""
 ROW = 32
 """Rows of such numbers have a multiple of this length."""
 
@@ -43,13 +41,6 @@ class Model:
     table: Array
     cap: Array
     graph: Graph
-
-
-def is_thick(sizes: CostModel) -> bool:
-    """True where lists are so long that those of one core, with the gaps filled, may lie together."""
-    edges = [edge.form for own in sizes.incoming.values() for edge in own if edge.fills]
-    lists = [form for form in edges if isinstance(form, Explicit) and len(form.sources)]
-    return any(len(f.sources) * THICK >= len(np.unique(f.sources)) * (len(f.indptr) - 1) for f in lists)
 
 
 def model_of(sizes: CostModel, cap: Array, *, together: bool = False) -> Model | None:
