@@ -19,7 +19,7 @@ from nirbridge.errors import Bug, FileError, ModelError, quoted
 from nirbridge.files.folders import atomic_folder, resolve_folder
 from nirbridge.files.json_text import parse_json
 from nirbridge.files.npy import write_npz
-from nirbridge.files.regular import open_file, read_regular
+from nirbridge.files.regular import open_file, read_regular, read_up_to
 from nirbridge.network.storage.codec import check_fields
 
 MANIFEST = "manifest.json"
@@ -159,7 +159,7 @@ def read_json(program: str | Path | Artifact, name: str) -> Any:
     try:
         data = program.files[name] if isinstance(program, Artifact) else _content(Path(program) / name)
         return parse_json(data, name, bytes_max=_DOCUMENT_BYTES_MAX)
-    except (KeyError, OSError, FileError):
+    except (KeyError, OSError, ValueError, FileError):  # ValueError: a text that is no path
         limit, hint = "", "make one with nirbridge emit"
         raise FileError.of(_subject(program), "is not a program of nirbridge", limit, hint) from None
 
@@ -171,7 +171,7 @@ def _subject(program: str | Path | Artifact) -> str:
 def _content(path: Path) -> bytes:
     """The bytes of a JSON file, cut off where they are too many for the reader. Raises OSError."""
     with open_file(path) as file:
-        return file.read(_DOCUMENT_BYTES_MAX + 1)
+        return read_up_to(file, _DOCUMENT_BYTES_MAX)
 
 
 def read_artifact(folder: str | Path) -> Artifact:
