@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -184,6 +185,11 @@ def test_a_numba_that_does_not_load_is_no_numba(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "nirbridge.mapping.placement.neuron_kernels", None)
     monkeypatch.delattr("nirbridge.mapping.placement.neuron_kernels")
     assert not is_available()
+    network, few = network_of("4 dense9 lif"), replace(LOIHI, core=replace(LOIHI.core, neurons=3))
+    notes = map_network(network, few, MapOptions(placement_only=True)).network.notes
+    assert notes[-1].startswith("numba is not installed (extra 'fast'): no trees were annealed")
+    monkeypatch.undo()
+    assert not any("numba" in note for note in map_network(network, few, MapOptions(placement_only=True)).network.notes)
 
 
 def test_stages_and_runs_are_told() -> None:
