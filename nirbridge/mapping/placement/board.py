@@ -29,7 +29,7 @@ class Sites:
     def of(cls, cores: Sequence[CoreId], chip: Chip) -> Sites:
         """The sites of ``cores``."""
         x, y = tiles_of(cores, chip)
-        tile = np.unique(x * chip.mesh.height_tiles + y, return_inverse=True)[1]
+        tile = np.unique(x * (int(y.max(initial=0)) + 1) + y, return_inverse=True)[1]
         return cls(tuple(cores), x, y, tile.astype(np.int64), hops_from_host(x, y))
 
 

@@ -29,6 +29,7 @@ from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.search.methods import is_within
 from nirbridge.pipeline import MapOptions, map_network
 from tests.cases import cases
+from tests.mapping.hand_made import chip_with
 from tests.mapping.placement.test_neuron_moves import mesh, recurrent
 from tests.partitioner.cases import LOIHI
 from tests.partitioner.nets import network_of
@@ -357,3 +358,11 @@ def test_a_short_pair_of_runs_and_a_long_one_where_it_pays(
     usable = cores_of(sizes.chip)
     moves.move_slices(sizes, blocks, usable[: len(blocks)], RATES, usable)
     assert asked == runs
+
+
+def test_tiles_of_chips_above_each_other_are_others() -> None:
+    """The tile at (1, 0) and that at (0, 1), on chips of one tile: a part was exchanged for itself."""
+    size = {"width_tiles": 1, "height_tiles": 1, "cores_per_tile": 1, "chips_max": 4}
+    board = {"places": [[0, 0], [1, 0], [0, 1], [1, 1]]}
+    on = chip_with("loihi1", mesh=size, board=board, source={"board.places": "this test"})
+    assert len(set(Sites.of(cores_of(on, 4), on).tile.tolist())) == 4
