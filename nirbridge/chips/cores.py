@@ -33,7 +33,7 @@ def core_at(chip: Chip, index: int, on_chip: int = 0) -> CoreId:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Cores(Sequence[CoreId]):
-    """The living cores of the first ``chips`` chips, by chip, then flat index; each is made when it is asked for.
+    """The living cores of the first ``chips`` chips, by chip, then flat index; each is made on access.
 
     ``dead``: numbers of the others among all cores of these chips, ascending.
     """

@@ -46,9 +46,9 @@ def unstored_problems(quantized: QuantizedNetwork, record: MapRecord) -> Iterato
         whole = replace(record, latency=quantized.latency, early_spikes=quantized.early)
         made_of = partial(stored_of_record, whole, without_hops(network), chip_from_dict(record.chip))
         stored = made_of()
-        # a map that was made for these integers left out their zeros
-        own = made_of(integers=quantized) if _unlike(record, marked, stored) else {}
-        stored |= {k: own[k] for k in _unlike(record, marked, stored) if k in own}
+        if unlike := _unlike(record, marked, stored):
+            # a map that was made for these integers left out their zeros
+            stored |= {k: v for k, v in made_of(integers=quantized).items() if k in unlike}
     lost = {} if network is None else lost_weights(network, stored, quantized)
     unlike = _unlike(record, marked, stored)
     for k in marked:

@@ -26,13 +26,13 @@ from nirbridge.network.apply import matrix
 from nirbridge.network.compose import part_weights, parts_of, whole_rows
 from nirbridge.network.model import Network, Projection
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
-from nirbridge.partitioner.cost.resources import axon_list_words, delay_on_chip_steps, fills_gaps
+from nirbridge.partitioner.cost.resources import delay_on_chip_steps, fills_gaps, words_in_order
 from nirbridge.quantization.model import FixedProjection, QuantizedNetwork
 
 FEW = 16
 """A dense projection keeps its zeros, and its closed form, where fewer than one weight in this number is 0 …"""
 SMALL = 64
-"""… but for projections of at most so many synapses."""
+"""… except in projections of at most this number of synapses."""
 LISTED_MAX = 30_000_000
 """Projections with more synapses stay whole: the search lists no more."""
 MATRIX_MAX = 5_000_000
@@ -153,13 +153,8 @@ def stored_of(
 def _words(operator: Operator, fmt: SynapseFormat, bits: int, *, delayed: bool) -> int:
     """Words of the lists of an operator in one core."""
     table = matrix(operator, LISTED_MAX)
-    shape = operator.output_shape
-    place = np.empty(math.prod(shape), np.int64)
-    place[np.moveaxis(np.arange(len(place)).reshape(shape), 0, -1).ravel()] = np.arange(len(place))
-    at, source = place[np.repeat(np.arange(len(place)), np.diff(table.indptr))], np.asarray(table.indices, np.int64)
-    order = np.lexsort((at, source))
     how = {"delayed": delayed, "filled": fills_gaps(operator)}
-    return int(axon_list_words(source[order], at[order], fmt, bits, **how)[1].sum())
+    return words_in_order(table.indptr, table.indices, operator.output_shape, fmt, bits, **how)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -176,7 +171,7 @@ class _Lists:
 
     @property
     def are_few(self) -> bool:
-        """True where so few synapses of used sources are 0 that they are stored."""
+        """True if the synapses of used sources that are 0 are stored, because they are few."""
         return self.whole > SMALL and (self.whole - len(self.source)) * FEW < self.whole
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -38,6 +39,8 @@ SEEDS_MORE = 8
 """Seeds that are tried with the effort ``max`` where the cores do not suffice."""
 WORTH = 20
 """Lists are searched where they may save at least one word in this number of those that whole rows fill."""
+Outcome = tuple[SearchResult | None, OrderedBlocks | None]
+"""The blocks of fewest cores, and the orders that they are in, if any."""
 EXACT_TIME = 4.0
 """Deterministic time of one question to the exact model of a tiny network."""
 
@@ -77,13 +80,14 @@ def partition(network: Network, chip: Chip, options: PartitionOptions | None = N
 
 def _search_views(
     sizes: CostModel, cap: np.ndarray, bounds: dict[str, int], available: int, options: PartitionOptions
-) -> tuple[SearchResult | None, OrderedBlocks | None]:
+) -> Outcome:
     """The best of a search in the order of the model, and one for cores of any neurons where that may take fewer.
 
     The first is on whole rows where the lists are about as long. Large irregular networks are searched the other way.
     """
-    rows = with_whole_rows(sizes.network, sizes.chip, sizes.weight_bits)
-    if exact.is_tiny(sizes, available) or (rows is None and sizes.network.neurons >= NEURONS_MIN):
+    is_tiny = exact.is_tiny(sizes, available)
+    rows = None if is_tiny else with_whole_rows(sizes.network, sizes.chip, sizes.weight_bits)
+    if is_tiny or (rows is None and sizes.network.neurons >= NEURONS_MIN):
         return _search(sizes, cap, bounds, available, options)
     whole = sizes if rows is None else cost_model(rows, sizes.chip, sizes.weight_bits)
     # what is proved of whole rows is not proved of lists
@@ -97,20 +101,13 @@ def _search_views(
         saved = least_words(whole) - least_words(sizes)
         if saved * WORTH < int(cap[2]) * len(first.blocks):
             return first, None
-    try:
-        other, ordered = _search_lists(sizes, cap, lower, options, clusters=rows is not None)
-    except KeyboardInterrupt:
-        if first is None or not options.keep_best or len(first.blocks) > available:
-            raise
-        return replace(first, interrupted=True), None
-    if first is None or (other is not None and len(other.blocks) < len(first.blocks)):
-        return other, ordered
-    return replace(first, interrupted=other is not None and other.interrupted), None
+    lists = partial(_search_lists, sizes, cap, lower, options, clusters=rows is not None)
+    return _fewer((first, None), lists, available, options)
 
 
 def _search_lists(
     sizes: CostModel, cap: np.ndarray, lower: int, options: PartitionOptions, *, clusters: bool
-) -> tuple[SearchResult | None, OrderedBlocks | None]:
+) -> Outcome:
     """Cores of any neurons; ``clusters``: these were not tried yet on these lists."""
     settings = {"keep_best": options.keep_best, "progress": options.progress}
     ordered = ordered_blocks(sizes, cap, options.groups, lower, options.effort, options.seed, **settings)
@@ -122,7 +119,7 @@ def _search_lists(
 
 def _search(
     sizes: CostModel, cap: np.ndarray, bounds: dict[str, int], available: int, options: PartitionOptions
-) -> tuple[SearchResult | None, OrderedBlocks | None]:
+) -> Outcome:
     """The blocks of fewest cores, and the orders that they are in, if any."""
     lower = max(bounds.values())
     ordered = None
@@ -132,15 +129,23 @@ def _search(
     outcome = None if ordered is None else SearchResult(ordered.blocks, lower, 0.0, ordered.interrupted)
     if ordered is not None and ordered.is_final:
         return outcome, ordered
+    return _fewer(
+        (outcome, ordered), lambda: (_searched(sizes, cap, bounds, available, options), None), available, options
+    )
+
+
+def _fewer(first: Outcome, search: Callable[[], Outcome], available: int, options: PartitionOptions) -> Outcome:
+    """The outcome of another search if it has fewer cores, else the first; Ctrl-C in the search gives the first."""
+    best, ordered = first
     try:
-        other = _searched(sizes, cap, bounds, available, options)
+        other, other_ordered = search()
     except KeyboardInterrupt:
-        if outcome is None or not options.keep_best or len(outcome.blocks) > available:
+        if best is None or not options.keep_best or len(best.blocks) > available:
             raise
-        return replace(outcome, interrupted=True), ordered
-    if outcome is None or (other is not None and len(other.blocks) < len(outcome.blocks)):
-        return other, None
-    return replace(outcome, interrupted=other is not None and other.interrupted), ordered
+        return replace(best, interrupted=True), ordered
+    if best is None or (other is not None and len(other.blocks) < len(best.blocks)):
+        return other, other_ordered
+    return replace(best, interrupted=other is not None and other.interrupted), ordered
 
 
 def _searched(

@@ -15,11 +15,12 @@ from nirbridge.chips.model import Chip
 from nirbridge.network.compose import whole_rows
 from nirbridge.network.model import Network, Projection, with_operators
 from nirbridge.network.operators import Operator, Sparse
-from nirbridge.partitioner.cost.listing import flat_indices
-from nirbridge.partitioner.cost.resources import axon_list_words, delay_on_chip_steps, run_words
+from nirbridge.partitioner.cost.resources import delay_on_chip_steps, run_words, words_in_order
 
 SAVED_LEAST = 16
 """Lists that save at least one word in this number are no rows."""
+THIN = 4
+"""Lists of fewer than one target in this number are no rows either, without a count of their words."""
 
 
 def with_whole_rows(network: Network, chip: Chip, weight_bits: int) -> Network | None:
@@ -35,17 +36,12 @@ def with_whole_rows(network: Network, chip: Chip, weight_bits: int) -> Network |
 
 
 def _as_long(p: Projection, lists: Sparse, chip: Chip, weight_bits: int) -> bool:
-    """True where lists in the order of the model save hardly a word."""
-    shape = lists.output_shape
-    rows, delayed = math.prod(shape), delay_on_chip_steps(p) > 0
-    # a stretch takes a word at least, an index more bits than a weight: these lists are shorter in any case
-    if 4 * len(lists.indices) < rows * len(np.unique(lists.indices)) or not len(lists.indices):
+    """True if lists in the order of the model save hardly a word."""
+    rows, sources = math.prod(lists.output_shape), len(np.unique(lists.indices))
+    if not sources or THIN * len(lists.indices) < rows * sources:
         return False
-    place = np.empty(rows, np.int64)
-    place[flat_indices(shape, tuple((0, n) for n in shape))] = np.arange(rows)
-    at = np.repeat(place, np.diff(lists.indptr))
-    order = np.lexsort((at, lists.indices))
+    fmt, delayed = chip.synapses, delay_on_chip_steps(p) > 0
     how = {"delayed": delayed, "filled": True}
-    sources, words = axon_list_words(lists.indices[order], at[order], chip.synapses, weight_bits, **how)
-    whole = len(sources) * run_words(rows, chip.synapses, weight_bits, delayed=delayed)
-    return (whole - int(words.sum())) * SAVED_LEAST < whole
+    words = words_in_order(lists.indptr, lists.indices, lists.output_shape, fmt, weight_bits, **how)
+    whole = sources * run_words(rows, fmt, weight_bits, delayed=delayed)
+    return (whole - words) * SAVED_LEAST < whole

@@ -93,6 +93,21 @@ def axon_list_words(
     return axon_ids[axon_starts].astype(np.int64), words
 
 
+def words_in_order(
+    indptr: Array, indices: Array, shape: tuple[int, ...], fmt: SynapseFormat, weight_bits: int, **how: bool
+) -> int:
+    """Words of lists in one core that holds all targets in the order of their population, channels last.
+
+    Target ``t`` (flat, of ``shape``) has the sources ``indices[indptr[t]:indptr[t + 1]]``; ``how``: ``delayed`` and
+    ``filled`` as of ``axon_list_words``.
+    """
+    place = np.empty(len(indptr) - 1, np.int64)
+    place[np.moveaxis(np.arange(len(place)).reshape(shape or (1,)), 0, -1).ravel()] = np.arange(len(place))
+    at = np.repeat(place, np.diff(indptr))
+    order = np.lexsort((at, indices))
+    return int(axon_list_words(np.asarray(indices)[order], at[order], fmt, weight_bits, **how)[1].sum())
+
+
 def fills_gaps(operator: Operator) -> bool:
     """True where lists may be filled with zeros: weights are stored one by one (windows store whole kernels)."""
     parts = operator.parts if isinstance(operator, Chain) else (operator,)

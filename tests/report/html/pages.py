@@ -43,7 +43,7 @@ def chain(names: Sequence[str], size: int = 100) -> Network:
 
 
 def cores_in_order(mesh: Mesh, blocks: int, chips: int) -> tuple[CoreId, ...]:
-    """Cores for so many blocks, chip by chip and tile by tile."""
+    """Cores for a number of blocks, chip by chip and tile by tile."""
     per_chip = -(-blocks // chips)
     places = [divmod(b, per_chip) for b in range(blocks)]
     return tuple(
