@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -11,7 +12,7 @@ import numpy as np
 
 from nirbridge.chips import cores_of
 from nirbridge.chips.model import Chip
-from nirbridge.errors import DoesNotFit
+from nirbridge.errors import DoesNotFit, counted
 from nirbridge.network.model import Network
 from nirbridge.partitioner import explain
 from nirbridge.partitioner.cost.axons import Blocks
@@ -20,19 +21,13 @@ from nirbridge.partitioner.cost.usage import resource_use
 from nirbridge.partitioner.model import Block, BlockId, Partition, SolveReport, Status
 from nirbridge.partitioner.options import PartitionOptions, checked_bits
 from nirbridge.partitioner.search import exact
-from nirbridge.partitioner.search.balance.balancing import BUDGETS, balanced, nearer
-from nirbridge.partitioner.search.bounds import any_map_bounds, bounding_limits, least_cores, least_slots, least_words
+from nirbridge.partitioner.search.bounds import any_map_bounds, bounding_limits, least_cores, least_words
 from nirbridge.partitioner.search.clusters import clustered
-from nirbridge.partitioner.search.finer import finer_cores
 from nirbridge.partitioner.search.interruption import finished, interrupted, keeping
 from nirbridge.partitioner.search.irregular.blocks import NEURONS_MIN, OrderedBlocks, ordered_blocks
-from nirbridge.partitioner.search.kernels.interleaved import with_interleaved
-from nirbridge.partitioner.search.methods import SearchResult, fewest_cores, is_within, packed, sequential
-from nirbridge.partitioner.search.rectangles.tiling import axons_bind, tiled
-from nirbridge.partitioner.search.regrown import BUDGETS as REGROW_BUDGETS
-from nirbridge.partitioner.search.regrown import regrown
+from nirbridge.partitioner.search.methods import SearchResult, is_within, packed, sequential
+from nirbridge.partitioner.search.searches import EFFORTS, SEARCHES, Problem, nearer_populations
 from nirbridge.partitioner.search.slicing import NoTiling, Tilings, capacity, shrunk_capacity
-from nirbridge.partitioner.search.streaming import ORDERS, streamed
 from nirbridge.partitioner.whole_rows import with_whole_rows
 
 SEEDS_MORE = 8
@@ -113,7 +108,7 @@ def _search_lists(
     ordered = ordered_blocks(sizes, cap, options.groups, lower, options.effort, options.seed, **settings)
     if ordered is not None:
         return SearchResult(ordered.blocks, lower, 0.0, ordered.interrupted), ordered
-    blocks = clustered(sizes, cap, options.groups, lower) if clusters else None
+    blocks = clustered(sizes, cap, options.groups, lower, EFFORTS[options.effort].clusters) if clusters else None
     return (None if blocks is None or not is_within(sizes, blocks) else SearchResult(blocks, lower, 0.0)), None
 
 
@@ -155,14 +150,23 @@ def _searched(
     lower = max(bounds.values())
     blocks: Blocks | None = None
     try:
-        first, tilings, name = _heuristics(sizes, cap, lower, options)
-        outcome = _improve(sizes, cap, blocks := first, tilings, bounds, available, options)
-        if first is not None and outcome is not None and outcome.blocks is first:
-            outcome = replace(outcome, blocks=_nearer(sizes, cap, first, name, options))
-        if outcome is None or len(outcome.blocks) <= available or options.effort != "max":
+        outcome, problem, name = _first(sizes, cap, lower, available, options)
+        blocks = None if outcome is None else outcome.blocks
+        if options.method != "cp-sat":
             return outcome
+        if exact.is_tiny(sizes, available) and (blocks is None or len(blocks) > lower):
+            return _exactly(sizes, outcome, bounds, available, options)
+        outcome, name = _better(problem, outcome, name)
+        if outcome is None:
+            return None
         blocks = outcome.blocks
-        return _once_more(sizes, cap, outcome, available, options)
+        with keeping(blocks):
+            near = nearer_populations(problem, blocks, name)
+        if near is not None and is_within(sizes, near):
+            outcome = replace(outcome, blocks=near)
+        if len(outcome.blocks) <= available or options.effort != "max":
+            return outcome
+        return _once_more(problem, outcome)
     except KeyboardInterrupt as error:
         best = interrupted(error, blocks).blocks
         if not options.keep_best or best is None or len(best) > available:
@@ -170,27 +174,49 @@ def _searched(
         return SearchResult(best, lower, 0.0, interrupted=True)
 
 
-def _nearer(sizes: CostModel, cap: np.ndarray, blocks: Blocks, name: str, options: PartitionOptions) -> Blocks:
-    """As many cores as a filling has, shared by populations near each other; the blocks themselves if none is found."""
-    if name not in ("filled", "ragged") or options.effort == "fast":
-        return blocks
-    options.progress("populations near each other", None)
-    with keeping(blocks):
-        found = nearer(sizes, cap, options.groups, blocks, options.seed, ragged=name == "ragged")
-    return found if found is not None and is_within(sizes, found) else blocks
+def _first(
+    sizes: CostModel, cap: np.ndarray, lower: int, available: int, options: PartitionOptions
+) -> tuple[SearchResult | None, Problem, str]:
+    """What the quick methods find, by which one, and the problem that is left to the searches."""
+    blocks: Blocks | None = None
+    tilings: Tilings = {}
+    with suppress(NoTiling):
+        blocks, tilings = sequential(sizes, shrunk_capacity(cap, options.spread))
+    if blocks is not None and options.method != "sequential":
+        with keeping(blocks):
+            blocks = packed(sizes, cap, tilings, options.groups, lower)
+    given = (EFFORTS[options.effort], options.seed, options.progress)
+    problem = Problem(sizes, cap, options.groups, lower, available, tilings, *given)
+    return None if blocks is None else SearchResult(blocks, lower, 0.0), problem, "packed"
 
 
-def _once_more(
-    sizes: CostModel, cap: np.ndarray, outcome: SearchResult, available: int, options: PartitionOptions
-) -> SearchResult:
+def _better(problem: Problem, best: SearchResult | None, name: str) -> tuple[SearchResult | None, str]:
+    """The outcome of all searches, each from the best so far while that does not meet the bound, and which found it."""
+    for own, search in SEARCHES.items():
+        blocks = None if best is None else best.blocks
+        if best is not None and len(best.blocks) <= max(problem.lower, best.sliced_bound):
+            break
+        cores = "no map yet" if blocks is None else counted(len(blocks), "core")
+        problem.progress(f"{cores}; at least {problem.lower}: {own}", None)
+        with keeping(blocks):
+            found = search(problem, best)
+        if isinstance(found, SearchResult):
+            best, name = found, name if found.blocks is blocks else own
+        elif found is not None and (blocks is None or len(found) < len(blocks)) and is_within(problem.sizes, found):
+            best, name = SearchResult(found, problem.lower, 0.0), own
+    return best, name
+
+
+def _once_more(problem: Problem, outcome: SearchResult) -> SearchResult:
     """Too many cores, which is not proved to be needed: other seeds, until the cores suffice."""
-    best = outcome
-    for seed in range(options.seed + 1, options.seed + 1 + SEEDS_MORE):
-        options.progress(f"{len(best.blocks)} cores, {available} wanted", None)
-        found = balanced(sizes, cap, options.groups, available, BUDGETS[options.effort], seed)
-        if found is not None and len(found) < len(best.blocks) and is_within(sizes, found):
+    best, first = outcome, problem.seed
+    for seed in range(first + 1, first + 1 + SEEDS_MORE):
+        problem.progress(f"{len(best.blocks)} cores, {problem.available} wanted", None)
+        again = replace(problem, lower=problem.available, seed=seed)
+        found = SEARCHES["filled"](again, best)
+        if isinstance(found, tuple) and len(found) < len(best.blocks) and is_within(problem.sizes, found):
             best = replace(best, blocks=found)
-        if len(best.blocks) <= available:
+        if len(best.blocks) <= problem.available:
             break
     return best
 
@@ -201,73 +227,6 @@ def _no_map(
     reasons = bounding_limits(sizes, cap, options.seed, min(available, sizes.network.neurons))
     by_population = least_cores(sizes, cap)
     return explain.too_many_cores(sizes.network, sizes.chip, options.chips, available, lower, reasons, by_population)
-
-
-def _heuristics(
-    sizes: CostModel, cap: np.ndarray, lower: int, options: PartitionOptions
-) -> tuple[Blocks | None, Tilings, str]:
-    """The best of the quick methods, and its name; the next one is asked while the cores do not meet the bound."""
-    blocks: Blocks | None = None
-    try:
-        blocks, tilings = sequential(sizes, shrunk_capacity(cap, options.spread))
-    except NoTiling:
-        tilings = {}
-    if blocks is not None and options.method != "sequential":
-        with keeping(blocks):
-            blocks = packed(sizes, cap, tilings, options.groups, lower)
-    name = options.method
-    if options.method != "cp-sat":
-        return blocks, tilings, name
-    groups, budget = options.groups, BUDGETS[options.effort]
-    first: Blocks | None = None
-    searches: dict[str, Callable[[], Blocks | None]] = {
-        "streams": lambda: streamed(sizes, cap, groups, lower, ORDERS[:2]),
-        "filled": lambda: balanced(sizes, cap, groups, lower, budget, options.seed),
-        "ragged": lambda: balanced(sizes, cap, groups, lower, budget, options.seed, ragged=True),
-        # more orders of streams only where none of the quicker searches did better than the first ones
-        "more streams": lambda: None if blocks is not first else streamed(sizes, cap, groups, lower, ORDERS[2:]),
-        "tiled": lambda: tiled(sizes, cap, groups, lower) if axons_bind(sizes, cap, blocks) else None,
-        "clusters": lambda: clustered(sizes, cap, groups, lower),
-    }
-    for own, search in searches.items():
-        if blocks is None or len(blocks) > lower:
-            with keeping(blocks):
-                other = search()
-            if other is not None and (blocks is None or len(other) < len(blocks)) and is_within(sizes, other):
-                blocks, name = other, own
-        first = blocks if own == "streams" else first
-    return blocks, tilings, name
-
-
-def _improve(
-    sizes: CostModel,
-    cap: np.ndarray,
-    blocks: Blocks | None,
-    tilings: Tilings,
-    bounds: dict[str, int],
-    available: int,
-    options: PartitionOptions,
-) -> SearchResult | None:
-    lower = max(bounds.values())
-    outcome = None if blocks is None else SearchResult(blocks, lower, 0.0)
-    if options.method != "cp-sat" or (blocks is not None and len(blocks) <= lower):
-        return outcome
-    if exact.is_tiny(sizes, available):
-        return _exactly(sizes, outcome, bounds, available, options)
-    if blocks is not None:
-        with keeping(blocks):
-            other = regrown(sizes, cap, options.groups, blocks, lower, REGROW_BUDGETS[options.effort], options.seed)
-        blocks = other if other is not None and is_within(sizes, other) else blocks
-    blocks = with_interleaved(sizes, cap, options.groups, blocks, lower, available, options.effort, options.seed)
-    outcome = None if blocks is None else SearchResult(blocks, lower, 0.0)
-    if blocks is None or len(blocks) <= lower or not tilings or options.groups:
-        return outcome
-    slots = least_slots(sizes, least_cores(sizes, cap))
-    given = (options.effort, options.seed, options.progress)
-    outcome = fewest_cores(sizes, cap, blocks, tilings, slots, lower, *given)
-    if len(outcome.blocks) <= outcome.sliced_bound:
-        return outcome
-    return finer_cores(sizes, cap, outcome, tilings, slots, *given)
 
 
 def _exactly(

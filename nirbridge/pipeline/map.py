@@ -244,18 +244,8 @@ def _completed(draft: MappedNetwork, hops: float, progress: Progress, *, quick: 
 
 def _noted(network: Network, sizes: CostModel, partition: Partition) -> Network:
     """The network with the notes on its blocks."""
-    notes = (*network.notes, *_full_runs(sizes, partition), *_other_orders(partition), *_left_out(partition))
+    notes = (*network.notes, *_full_runs(sizes, partition), *_other_orders(partition))
     return replace(network, notes=notes)
-
-
-def _left_out(partition: Partition) -> tuple[str, ...]:
-    """A note of the stages that this environment has no compiler for."""
-    from nirbridge.mapping.placement.compiled import is_available
-
-    if len(partition.blocks) < 2 or is_available():
-        return ()
-    found = "numba is not installed (extra 'fast'): no trees were annealed, no slices moved, no neurons put in order"
-    return (f"{found}; a map with it may take 11 to 50 % fewer hops, and fewer cores",)
 
 
 def _placed(

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     Draft = Callable[..., MappedNetwork]
 
-WITHOUT_NUMBA = "neurons stay on the cores of their block: moving them takes the compiled search (extra 'fast')"
-
 
 def with_moved_slices(mapped: MappedNetwork, options: MapOptions, draft: Draft) -> MappedNetwork:
     """Slices on other cores, and their blocks. Those of pinned blocks stay where they are."""
@@ -37,11 +35,10 @@ def with_slices_on_new_cores(mapped: MappedNetwork, options: MapOptions, draft: 
 
 
 def _with_moved_slices(mapped: MappedNetwork, options: MapOptions, draft: Draft, *, new_cores: bool) -> MappedNetwork:
-    from nirbridge.mapping.placement.compiled import is_available
     from nirbridge.mapping.placement.slice_moves import move_slices
 
     blocks = tuple(b.slices for b in mapped.partition.blocks)
-    if len(blocks) < 2 or all(len(slices) == 1 for slices in blocks) or not is_available():
+    if len(blocks) < 2 or all(len(slices) == 1 for slices in blocks):
         return mapped
     if not new_cores:  # whose slices have moved already
         mapped = with_annealed_trees(mapped, options, draft)
@@ -63,14 +60,10 @@ def _with_moved_slices(mapped: MappedNetwork, options: MapOptions, draft: Draft,
 
 def with_moved_neurons(mapped: MappedNetwork, options: MapOptions, draft: Draft) -> MappedNetwork:
     """Single neurons on other cores. Maps with pinned populations keep their neurons where they are."""
-    from nirbridge.mapping.placement.compiled import is_available
     from nirbridge.mapping.placement.neuron_moves import move_neurons
 
     if options.pins or len(mapped.partition.blocks) < 2:
         return mapped
-    if not is_available():
-        notes = (*mapped.network.notes, WITHOUT_NUMBA)
-        return replace(mapped, network=replace(mapped.network, notes=notes))
     sizes, rates = _sizes_and_rates(mapped, options)
     moved = move_neurons(
         sizes,

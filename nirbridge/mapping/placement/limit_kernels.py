@@ -1,4 +1,4 @@
-"""What cores hold of single parts that move, and whether they may (compiled; numba, extra ``fast``)."""
+"""What cores hold of single parts that move, and whether they may (``irregular.jit``)."""
 
 from __future__ import annotations
 

@@ -17,11 +17,11 @@ from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array, weighted_sum
 from nirbridge.chips.model import CoreId
 from nirbridge.mapping.mesh import HOST_TILE, tiles_of
-from nirbridge.mapping.placement.compiled import is_available
 from nirbridge.partitioner.cost.axons import Blocks
 from nirbridge.partitioner.cost.neurons import NeuronLists, neuron_lists, slices_of, total_synapses
 from nirbridge.partitioner.cost.resources import limits
 from nirbridge.partitioner.cost.sizing import CostModel, box_size, flat_indices
+from nirbridge.partitioner.search.irregular.jit import compiled
 
 SYNAPSES_MAX = 5_000_000
 CELLS_MAX = 40_000_000
@@ -85,7 +85,7 @@ def move_neurons(
     largest = max((sum(box_size(s.box) for s in slices) for slices in blocks), default=0)
     if largest == 0 or (most is not None and largest > most):
         return None
-    if total_synapses(sizes) > SYNAPSES_MAX or not is_available():
+    if total_synapses(sizes) > SYNAPSES_MAX:
         return None
     points = sum(p.size for p in (*sizes.network.populations, *sizes.network.inputs))
     sites = _sites(cores, usable, CELLS_MAX // max(points, 1), sizes)
@@ -173,7 +173,7 @@ class _Setup:
             np.zeros((2, 2 * int(np.diff(lists.fed.start).max(initial=0)) + 2), np.int64),
         )
         board = kernels.NeuronBoard._make(arrays)
-        kernels.fill(board, owner)
+        compiled(kernels.fill)(board, owner)
         return board
 
     def _tiles(self) -> tuple[Array, Array, Array, tuple[int, int]]:
@@ -240,7 +240,7 @@ def _best(setup: _Setup, start: Array, budget: MoveBudget, seed: int, progress: 
         state = np.array([np.random.default_rng([seed, run]).integers(1, 2**63)], np.uint64)
         heats = unit * np.geomspace(hot, COLD, CHUNKS + 1)
         for k in range(CHUNKS):
-            kernels.anneal(board, state, neurons, steps // CHUNKS, heats[k], heats[k + 1])
+            compiled(kernels.anneal)(board, state, neurons, steps // CHUNKS, heats[k], heats[k + 1])
             value = float(weighted_sum(board.rate, board.hops))
             if value < least * (1 - 1e-12):
                 least, best = value, board.core[:neurons].copy()

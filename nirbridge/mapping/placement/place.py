@@ -1,8 +1,8 @@
 """Placement of blocks on cores.
 
 Objective (spikes per step): multicast hops, plus ``refine.LINK_WEIGHT`` times the load of the busiest link. Several
-starts (row-major, snakes, Hilbert, greedy), annealing of pairwise pulls, exact moves and swaps, and where numba is
-installed (extra ``fast``) annealing of exact trees. The work is counted in array elements, never in seconds, so a seed
+starts (row-major, snakes, Hilbert, greedy), annealing of pairwise pulls, exact moves and swaps, and
+annealing of exact trees. The work is counted in array elements, never in seconds, so a seed
 and an effort always give the same placement.
 """
 
@@ -22,7 +22,6 @@ from nirbridge.errors import Diagnostic, DoesNotFit, UsageError, counted, did_yo
 from nirbridge.mapping.placement import starts
 from nirbridge.mapping.placement.anneal import anneal, block_costs, pairwise_cost, step_work
 from nirbridge.mapping.placement.board import PlacementBoard, Sites
-from nirbridge.mapping.placement.compiled import is_available
 from nirbridge.mapping.placement.refine import WIDTH, ExactCost, exact_cost, refine
 from nirbridge.mapping.placement.tree_moves import NO_TREES, TreeBudget, annealed_trees, runs_and_steps
 from nirbridge.mapping.traffic import PairwisePulls, Traffic, pairwise_pulls, traffic
@@ -45,9 +44,11 @@ class PlacementBudget:
 
 
 EFFORTS: Mapping[str, PlacementBudget] = {
-    "fast": PlacementBudget(1, 20, 60_000_000, 30_000, 4_000_000, TreeBudget(1, 2_500, 60_000_000, targets=4 * 10**9)),
+    "fast": PlacementBudget(
+        1, 10, 30_000_000, 10_000, 2_000_000, TreeBudget(1, 2_500, 20_000_000, targets=10**9, small=(50, 15_000))
+    ),
     "default": PlacementBudget(
-        2, 45, 600_000_000, 50_000, 40_000_000, TreeBudget(4, 2_500, 400_000_000, targets=10**10)
+        1, 20, 60_000_000, 30_000, 4_000_000, TreeBudget(1, 2_500, 100_000_000, targets=4 * 10**9, small=(100, 30_000))
     ),
     "max": PlacementBudget(
         6, 400, 6_000_000_000, 1_500_000, 300_000_000, TreeBudget(12, 10_000, 6_000_000_000, targets=2 * 10**10)
@@ -169,14 +170,12 @@ def search_placement(
 
 def _by_trees(best: ExactCost, seed: int, budget: TreeBudget, progress: Progress) -> ExactCost:
     """The best position that annealing of exact trees finds, or ``best``."""
-    runs, steps = runs_and_steps(len(best.board.movable), best.nets, best.board.sites, budget)
-    if runs == 0 or not is_available():
-        return best
+    runs = runs_and_steps(len(best.board.movable), best.nets, best.board.sites, budget)
     start = best.board
-    for run in range(runs):
-        found = annealed_trees(start, best.nets, np.random.default_rng([seed, run]), steps)
+    for run in range(runs.count):
+        found = annealed_trees(start, best.nets, np.random.default_rng([seed, run]), runs)
         best = best if found is None else min((best, exact_cost(found, best.nets)), key=_value)
-        progress("anneal trees", (run + 1) / runs)
+        progress("anneal trees", (run + 1) / runs.count)
     return best
 
 

@@ -20,10 +20,9 @@ from nirbridge.arrays import Array, weighted_sum
 from nirbridge.chips.model import CoreId
 from nirbridge.mapping.mesh import tiles_of
 from nirbridge.mapping.placement.board import Sites
-from nirbridge.mapping.placement.compiled import is_available
 from nirbridge.mapping.placement.neuron_moves import Moved
 from nirbridge.mapping.placement.slice_cuts import cut_slices
-from nirbridge.mapping.placement.tree_moves import PartNeeds, Parts, TreeBudget, rows_of, runs_and_steps
+from nirbridge.mapping.placement.tree_moves import PartNeeds, Parts, Runs, TreeBudget, rows_of, runs_and_steps
 from nirbridge.mapping.traffic import Traffic
 from nirbridge.partitioner.cost.axons import HOST, AxonTable, Blocks, axon_table
 from nirbridge.partitioner.cost.resources import distinct_profiles, limits, profile_ids
@@ -48,8 +47,8 @@ UNLIMITED = 2**62
 
 
 EFFORTS: Mapping[str, TreeBudget] = {
-    "fast": TreeBudget(1, 2_000, 30_000_000),
-    "default": TreeBudget(1, 20_000, 360_000_000, 5_000, 3_000_000_000),
+    "fast": TreeBudget(1, 2_000, 30_000_000, small=(50, 125_000)),
+    "default": TreeBudget(1, 5_000, 90_000_000, 1_250, 750_000_000, small=(100, 250_000)),
     "max": TreeBudget(1, 200_000, 6_000_000_000),
 }
 """Of one run of the second pair."""
@@ -82,7 +81,7 @@ def move_slices(
         effort: ``fast``, ``default`` or ``max``.
         progress: called with a stage and the fraction of it that is done.
     """
-    if not len(blocks) < sum(map(len, blocks)) <= PARTS_MAX or not is_available():
+    if not len(blocks) < sum(map(len, blocks)) <= PARTS_MAX:
         return None
     cut = cut_slices(sizes, blocks, fixed, PARTS_MAX)
     slices, of_block = cut.slices, np.array(cut.block, np.int64)
@@ -93,15 +92,15 @@ def move_slices(
     taken = set(pinned)
     free = [core for core in usable if core not in taken]
     sites = Sites.of(free, sizes.chip)
-    _, steps = runs_and_steps(len(movable), nets, sites, EFFORTS[effort], STEPS_LEAST, len(slices) / len(blocks))
-    if steps == 0:
+    runs = runs_and_steps(len(movable), nets, sites, EFFORTS[effort], STEPS_LEAST, len(slices) / len(blocks))
+    if runs.count == 0:
         return None
     place = {core: k for k, core in enumerate((*free, *pinned))}
     site = np.array([place[core] for core in cores], np.int64)[of_block]
     parts = _parts(sizes, slices, table, nets, movable, site)
     board = _Board(parts, sites, tiles_of(pinned, sizes.chip))
-    is_small = len(blocks) <= FEW or int(parts.needs.needs[0].sum()) <= SMALL
-    best = _Runs(board, steps, seed, new_cores, progress).best(1 if is_small else 2)
+    is_small = runs.is_small or len(blocks) <= FEW or int(parts.needs.needs[0].sum()) <= SMALL
+    best = _Runs(board, runs, seed, new_cores, progress).best(1 if is_small else 2)
     return None if best is None else _as_moved(sizes, cut.on_cores(best), (*free, *pinned))
 
 
@@ -162,10 +161,10 @@ class _Board:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Runs:
-    """Annealing runs from one start. ``steps``: of a run of the second pair."""
+    """Annealing from one start. ``runs``: of those of the second pair, or, where they are small, of the first."""
 
     board: _Board
-    steps: int
+    runs: Runs
     seed: int
     new_cores: bool
     progress: Progress
@@ -178,7 +177,8 @@ class _Runs:
         """
         movable, best, least = len(self.board.parts.movable), self.board.parts.site, 0.0
         hops = self._trees(best)[1]
-        for run, steps in enumerate((*[self.steps // SHORTER] * 2, *[self.steps] * 2)[: 2 * pairs]):
+        short = self.runs.steps // (1 if self.runs.is_small else SHORTER)
+        for run, steps in enumerate((*[short] * 2, *[self.runs.steps] * 2)[: 2 * pairs]):
             if run == 2 and least > -GAIN * hops:
                 break
             heat = HOT if run != 1 and steps >= STEPS_HOT * movable else WARM
@@ -190,7 +190,7 @@ class _Runs:
 
     def _trees(self, site: Array) -> tuple[Any, float]:
         """The compiled board with the slices on some sites, and its hops."""
-        trees = replace(self.board.parts, site=site).on(self.board.sites, *self.board.pinned)
+        trees = replace(self.board.parts, site=site).on(self.board.sites, *self.board.pinned, self.runs)
         return trees, float(weighted_sum(self.board.parts.nets.rate, trees.links))
 
     def _annealed(self, run: int, site: Array, steps: int, heat: float, progress: Progress) -> tuple[float, Array]:
@@ -205,7 +205,7 @@ class _Runs:
         state = np.array([np.random.default_rng([self.seed, run]).integers(1, 2**63)], np.uint64)
         heats = unit * np.geomspace(heat, COLD, CHUNKS + 1)
         for k in range(CHUNKS):
-            kernels.anneal(trees, moving, state, steps // CHUNKS, heats[k], heats[k + 1], found)
+            self.runs.code(kernels.anneal)(trees, moving, state, steps // CHUNKS, heats[k], heats[k + 1], found)
             progress("move slices", (k + 1) / CHUNKS)
         return float(trees.tally[kernels.LOWEST]), found
 

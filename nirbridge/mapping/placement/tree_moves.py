@@ -1,9 +1,9 @@
-"""Annealing of blocks on cores by exact multicast trees, compiled (numba, extra ``fast``)."""
+"""Annealing of blocks on cores by exact multicast trees; compiled where it takes long (``irregular.jit``)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from nirbridge.mapping.mesh import HOST_TILE
 from nirbridge.mapping.placement.board import PlacementBoard, Sites
 from nirbridge.mapping.traffic import Traffic
 from nirbridge.partitioner.cost.axons import HOST
+from nirbridge.partitioner.search.irregular.jit import compiled, plain
 
 HOT, COLD = 0.5, 0.05
 """First and last temperature, in mean hops of a block."""
@@ -30,6 +31,8 @@ COUNTS_MAX = 200_000_000
 class TreeBudget:
     """Work of the annealing of trees: runs, the most steps a part in each, and nets weighed in all runs together.
 
+    ``small``: steps a part, and nets: where these steps weigh no more nets, they are the one run, and no code is
+    compiled, which takes 20 s, once.
     ``steps_due``: where ``nets`` do not last for these steps a part, up to ``nets_most`` are taken. ``targets``: those
     of the nets weighed, in all runs together; 0: not limited. A move that is made changes the load of every link of its
     trees: with 25 targets a net takes 350 ns, with two 17 ns.
@@ -41,6 +44,19 @@ class TreeBudget:
     steps_due: int = 0
     nets_most: int = 0
     targets: int = 0
+    small: tuple[int, int] = (0, 0)
+
+
+class Runs(NamedTuple):
+    """How many runs, the steps of each, and whether they are few enough to need no compiled code."""
+
+    count: int
+    steps: int
+    is_small: bool = False
+
+    def code(self, function: Any) -> Any:
+        """A loop (``irregular.jit``) as these runs call it."""
+        return plain(function) if self.is_small else compiled(function)
 
 
 NO_TREES = TreeBudget()
@@ -54,7 +70,7 @@ def runs_and_steps(
     budget: TreeBudget,
     least: int = STEPS_LEAST,
     parts_of_block: float = 1.0,
-) -> tuple[int, int]:
+) -> Runs:
     """Runs, and the steps of each; none where there would be fewer than ``least`` steps for each part that may move.
 
     Fewer runs in full come before more short ones. ``movable``: the number of these parts, blocks or slices.
@@ -62,29 +78,29 @@ def runs_and_steps(
     tiles = (int(sites.x.max(initial=0)) + 1) * (int(sites.y.max(initial=0)) + 1)
     count = len(nets.source)
     if budget.runs == 0 or movable < 2 or not 0 < count * (tiles + len(sites.x)) <= COUNTS_MAX:
-        return 0, 0
+        return Runs(0, 0)
     step = STEP_NETS + int((OF_PARTS + OF_BLOCKS * parts_of_block) * len(nets.nets) / nets.blocks)
+    few = budget.small[0] * movable
+    if 0 < few * step <= budget.small[1]:
+        return Runs(1, few, is_small=True)
     most = budget.nets if budget.targets == 0 else min(budget.nets, budget.targets * count // len(nets.targets))
     due = min(budget.steps_due * movable, budget.nets_most // step)
     steps = min(max(most // step, due), budget.steps_per_block * movable)
     if steps < least * movable:
-        return 0, 0
-    return min(budget.runs, max(most // step // steps, 1)), steps
+        return Runs(0, 0)
+    return Runs(min(budget.runs, max(most // step // steps, 1)), steps)
 
 
-def annealed_trees(board: PlacementBoard, nets: Traffic, rng: np.random.Generator, steps: int) -> PlacementBoard | None:
-    """The best position that ``steps`` proposals find from ``board``; None where none is better than it.
-
-    Needs numba (see ``compiled.is_available``).
-    """
+def annealed_trees(board: PlacementBoard, nets: Traffic, rng: np.random.Generator, runs: Runs) -> PlacementBoard | None:
+    """The best position that one of ``runs`` finds from ``board``; None where none is better than it."""
     from nirbridge.mapping.placement import part_kernels as kernels
 
-    trees, best = tree_board(board, nets), board.site.copy()
+    trees, best = tree_board(board, nets, runs), board.site.copy()
     unit = float(weighted_sum(nets.rate, trees.links)) / len(board.movable)
     if unit <= 0.0:
         return None
     state = np.array([rng.integers(1, 2**63)], np.uint64)
-    kernels.anneal(trees, kernels.BLOCKS, state, steps, HOT * unit, COLD * unit, best)
+    runs.code(kernels.anneal)(trees, kernels.BLOCKS, state, runs.steps, HOT * unit, COLD * unit, best)
     if trees.tally[kernels.LOWEST] >= 0.0:
         return None
     found = board.copy()
@@ -92,13 +108,13 @@ def annealed_trees(board: PlacementBoard, nets: Traffic, rng: np.random.Generato
     return found
 
 
-def tree_board(board: PlacementBoard, nets: Traffic) -> Any:
-    """The compiled board of blocks; pinned ones are on sites of their own, behind those that may be used."""
+def tree_board(board: PlacementBoard, nets: Traffic, runs: Runs) -> Any:
+    """The board of blocks for some runs; pinned ones are on sites of their own, behind those that may be used."""
     pinned = np.flatnonzero(board.site < 0)
     site = board.site.copy()
     site[pinned] = len(board.sites.cores) + np.arange(len(pinned))
     needs = PartNeeds.none(nets.blocks, len(nets.source))
-    return Parts(nets, board.movable, site, needs).on(board.sites, board.x[pinned], board.y[pinned])
+    return Parts(nets, board.movable, site, needs).on(board.sites, board.x[pinned], board.y[pinned], runs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,8 +149,8 @@ class Parts:
     site: Array
     needs: PartNeeds
 
-    def on(self, sites: Sites, pinned_x: Array, pinned_y: Array) -> Any:
-        """The compiled board on some sites, and those of pinned parts behind them (columns and rows of their tiles)."""
+    def on(self, sites: Sites, pinned_x: Array, pinned_y: Array, runs: Runs) -> Any:
+        """The board for runs on some sites, and those of pinned parts behind them (columns and rows of their tiles)."""
         from nirbridge.mapping.placement import tree_kernels as kernels
 
         nets, own, parts, count = self.nets, self.needs, self.nets.blocks, len(self.nets.source)
@@ -157,7 +173,7 @@ class Parts:
         )
         # compiled code is for one kind of arrays: those that are read-only would compile all of it again
         board = kernels.TreeBoard._make(a if a.flags.writeable else a.copy() for a in arrays)
-        kernels.fill(board)
+        runs.code(kernels.fill)(board)
         return board
 
 

@@ -24,8 +24,6 @@ SYNAPSES_MAX = 1_000_000
 """Networks up to these sizes are searched neuron by neuron."""
 REPAIRS = 4
 """Passes over the cores with too many output axons: moving a neuron out adds output axons elsewhere."""
-WORK_MAX = 60_000_000
-"""Work of all rules together (``cores.FIT_WORK``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +52,11 @@ RULES = (
 )
 
 
-def clustered(sizes: CostModel, cap: Array, groups: Mapping[str, int], enough: int) -> Blocks | None:
-    """The best clustering over ``RULES``; stops at ``enough`` cores. None: too large a network, or none is legal."""
+def clustered(sizes: CostModel, cap: Array, groups: Mapping[str, int], enough: int, work: int) -> Blocks | None:
+    """The best clustering over ``RULES``; stops at ``enough`` cores. None: too large a network, or none is legal.
+
+    ``work``: of all rules together (``cores.FIT_WORK``).
+    """
     if sizes.network.neurons > NEURONS_MAX or total_synapses(sizes) > SYNAPSES_MAX:
         return None
     lists = neuron_lists(sizes)
@@ -63,11 +64,11 @@ def clustered(sizes: CostModel, cap: Array, groups: Mapping[str, int], enough: i
     group = np.repeat([groups.get(p.name, 0) for p in populations], [p.size for p in populations])
     best: Cores | None = None
     charged: Array | None = None
-    work = Work(WORK_MAX)
+    left = Work(work)
     for rule in RULES:
-        if best is not None and work.left <= 0:
+        if best is not None and left.left <= 0:
             break
-        found = _grow(Cores(lists, cap, group, work), rule, charged)
+        found = _grow(Cores(lists, cap, group, left), rule, charged)
         if found is None:
             continue
         charged = found.slots.copy()

@@ -26,7 +26,6 @@ from nirbridge.partitioner.search.cores import Work
 from nirbridge.partitioner.search.interruption import kept
 from nirbridge.partitioner.search.layouts import Layout
 from nirbridge.partitioner.search.methods import (
-    EFFORTS,
     SLACKS,
     SearchResult,
     assigned,
@@ -53,7 +52,7 @@ def finer_cores(
     outcome: SearchResult,
     tilings: Tilings,
     least: Mapping[str, int],
-    effort: str,
+    budget: master.SearchBudget,
     seed: int,
     progress: Progress,
 ) -> SearchResult:
@@ -68,7 +67,7 @@ def finer_cores(
     if problem is None:
         return outcome
     progress(f"finer patterns: {len(outcome.blocks)} cores, at least {outcome.sliced_bound}", None)
-    blocks, spent = _completed(sizes, cap, problem, choices, outcome, EFFORTS[effort], seed)
+    blocks, spent = _completed(sizes, cap, problem, choices, outcome, budget, seed)
     bound = outcome.sliced_bound
     if len(blocks) < len(outcome.blocks):
         # that bound was one of coarser pieces

@@ -46,14 +46,6 @@ CERTAIN = (0, WORDS, 5)
 SLACKS = (0.2, 0.05)
 """How far below the bound the linear master must come before cores are settled; the last resort runs to its end."""
 
-EFFORTS: Mapping[str, master.SearchBudget] = {
-    "fast": master.SearchBudget(rounds=60, finish_time=0.4, total_time=1.0, linear_time=5.0),
-    "default": master.SearchBudget(),
-    "max": master.SearchBudget(
-        1500, 200, price_time=0.1, try_time=5.0, finish_time=60.0, total_time=300.0, linear_time=300.0, free_cores=5
-    ),
-}
-
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
@@ -121,7 +113,7 @@ def fewest_cores(
     tilings: Tilings,
     least: Mapping[str, int],
     lower: int,
-    effort: str,
+    budget: master.SearchBudget,
     seed: int,
     progress: Progress,
 ) -> SearchResult:
@@ -140,7 +132,6 @@ def fewest_cores(
     best, spent = incumbent, 0.0
     start = np.eye(len(classes), dtype=np.int64)
     nothing = np.zeros(len(classes), np.int64)
-    budget = EFFORTS[effort]
     for slack in (*SLACKS, None):
         if len(best) <= bound:
             break

@@ -39,13 +39,6 @@ class RegrowBudget:
     patience: int
 
 
-BUDGETS: Mapping[str, RegrowBudget] = {
-    "fast": RegrowBudget(0, 0, 0),
-    "default": RegrowBudget(20_000_000, 300, 120),
-    "max": RegrowBudget(1_000_000_000, 10_000, 2_000),
-}
-
-
 def regrown(
     sizes: CostModel,
     cap: Array,
@@ -56,7 +49,7 @@ def regrown(
     seed: int,
 ) -> Blocks | None:
     """Fewer cores than ``blocks``; stops at ``enough``. None: none was found, or the network is too large."""
-    if len(blocks) <= max(enough, 1) or budget.tries == 0 or sizes.network.neurons > NEURONS_MAX:
+    if len(blocks) <= max(enough, 1) or sizes.network.neurons > NEURONS_MAX:
         return None
     if total_synapses(sizes) > SYNAPSES_MAX:
         return None

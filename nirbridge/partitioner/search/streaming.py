@@ -28,45 +28,21 @@ from nirbridge.partitioner.search.stretches import Queue
 
 WORD_SYNAPSES = 4
 """About the synapses of a word."""
-WORK_MAX = 60_000_000
-"""Synapses that are listed for exact words; afterwards a core is full where the sums of its slices are."""
 ROUNDS = 5
 """Rounds in which the output axons of one filling are charged to the neurons of the next one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """How neurons follow each other.
+def streamed(sizes: CostModel, cap: Array, groups: Mapping[str, int], enough: int, work: int) -> Blocks | None:
+    """The better of two fillings; stops at ``enough`` cores. None: none is legal.
 
-    ``backwards``: from the last population to the first, so that the output axons of a source are known when its core
-    is filled. ``columns``: column by column, not row by row. ``whole_pixels``: never cut the channels of one place.
-    ``both_ends``: most words per neuron and fewest words per neuron in turn, so that both limits are met.
+    Both take neurons from the last population to the first, so that the output axons of a source are known when its
+    core is filled; the second one those of most and of fewest words per neuron in turn, so that both limits are met.
+    ``work``: synapses that are listed for exact words; afterwards a core is full where the sums of its slices are.
     """
-
-    backwards: bool = True
-    columns: bool = False
-    whole_pixels: bool = False
-    both_ends: bool = False
-
-
-ORDERS = (
-    Order(),
-    Order(both_ends=True),
-    Order(backwards=False),
-    Order(columns=True),
-    Order(whole_pixels=True),
-    Order(both_ends=True, whole_pixels=True, columns=True),
-)
-
-
-def streamed(
-    sizes: CostModel, cap: Array, groups: Mapping[str, int], enough: int, orders: Sequence[Order] = ORDERS
-) -> Blocks | None:
-    """The best filling over ``orders``, the first of equals; stops at ``enough`` cores. None: no filling is legal."""
     best: Blocks | None = None
-    work = Work(WORK_MAX)
-    for order in orders:
-        found = _fill_legally(sizes, cap, groups, order, work)
+    left = Work(work)
+    for both_ends in (False, True):
+        found = _fill_legally(sizes, cap, groups, left, both_ends=both_ends)
         if found is not None and (best is None or len(found) < len(best)):
             best = found
         if best is not None and len(best) <= enough:
@@ -83,7 +59,6 @@ class _Filling:
 
     sizes: CostModel
     cap: Array
-    order: Order
     work: Work
     queues: list[Queue]
     slots: dict[str, Array]
@@ -91,12 +66,14 @@ class _Filling:
     cores: list[tuple[Slice, ...]] = field(default_factory=list)
 
 
-def _fill_legally(sizes: CostModel, cap: Array, groups: Mapping[str, int], order: Order, work: Work) -> Blocks | None:
+def _fill_legally(
+    sizes: CostModel, cap: Array, groups: Mapping[str, int], work: Work, *, both_ends: bool
+) -> Blocks | None:
     """Fill; where output axons are over the limit, fill again with those of the filling before, some rounds."""
     charged: dict[str, Array] | None = None
     for _ in range(ROUNDS):
         slots = {name: np.zeros(shape, np.int64) for name, shape in sizes.shapes.items()}
-        filling = _Filling(sizes, cap, order, work, _queues(sizes, groups, order), slots, charged or slots)
+        filling = _Filling(sizes, cap, work, _queues(sizes, groups, both_ends=both_ends), slots, charged or slots)
         if not _fill(filling):
             return None
         if cap[5] >= UNLIMITED or max(_charge(slots, core) for core in filling.cores) <= int(cap[5]):
@@ -106,19 +83,15 @@ def _fill_legally(sizes: CostModel, cap: Array, groups: Mapping[str, int], order
     return None
 
 
-def _queues(sizes: CostModel, groups: Mapping[str, int], order: Order) -> list[Queue]:
+def _queues(sizes: CostModel, groups: Mapping[str, int], *, both_ends: bool) -> list[Queue]:
     """The populations in the order in which they are filled."""
     queues = []
     for name, shape in sizes.shapes.items():
         axes = numbering_axes(shape)
-        if order.columns and len(shape) == 3:
-            axes = (axes[1], axes[0], axes[2])
-        grain = shape[0] if order.whole_pixels and len(shape) > 1 else 1
         lengths = tuple(shape[a] for a in axes)
-        words = _words_per_neuron(sizes, name) if order.both_ends else 0.0
-        queues.append(Queue(name, axes, lengths, grain, groups.get(name, 0), words, 0, math.prod(shape)))
-    if order.backwards:
-        queues.reverse()
+        words = _words_per_neuron(sizes, name) if both_ends else 0.0
+        queues.append(Queue(name, axes, lengths, groups.get(name, 0), words, math.prod(shape)))
+    queues.reverse()
     return sorted(queues, key=lambda q: (q.group, -q.words))
 
 
@@ -167,7 +140,7 @@ def _take_all(filling: _Filling, at: int, group: int, content: tuple[Slice, ...]
     queues = filling.queues
     while queues and queues[at].group == group:
         content = _take(filling, queues[at], UNLIMITED, content)
-        if queues[at].start < queues[at].stop:
+        if queues[at].stop:
             break
         queues.pop(at)
     return content
@@ -175,33 +148,26 @@ def _take_all(filling: _Filling, at: int, group: int, content: tuple[Slice, ...]
 
 def _take(filling: _Filling, queue: Queue, most: int, content: tuple[Slice, ...]) -> tuple[Slice, ...]:
     """The content with as many of the next neurons of a queue as fit, up to ``most``."""
-    backwards = filling.order.backwards
     room = min(most, int(filling.cap[0]) - sum(box_size(s.box) for s in content))
 
     def misfits(count: int, *, exact: bool = False) -> bool:
-        return not _fits(filling, (*content, *queue.slices(count, backwards=backwards)), exact=exact)
+        return not _fits(filling, (*content, *queue.slices(count)), exact=exact)
 
-    for grain in dict.fromkeys((queue.grain, 1)):
-        counts = queue.counts(room, grain, backwards=backwards)
-        fitting = len(counts) if counts and not misfits(counts[-1]) else bisect_left(counts[:-1], True, key=misfits)
-        fitting = _exactly(counts, fitting, lambda count: misfits(count, exact=True))
-        if fitting:
-            content = (*content, *queue.slices(counts[fitting - 1], backwards=backwards))
-            queue.drop(counts[fitting - 1], backwards=backwards)
-            break
-        if content:
-            break  # an empty core is filled neuron by neuron where whole pixels are too large
+    most = min(room, queue.stop)
+    counts = range(1, most + 1)
+    fitting = most if most and not misfits(most) else bisect_left(counts[:-1], True, key=misfits)
+    fitting = _exactly(most, fitting, lambda count: misfits(count, exact=True))
+    content = (*content, *queue.slices(fitting))
+    queue.stop -= fitting
     return content
 
 
-def _exactly(counts: list[int], fitting: int, misfits: Callable[[int], bool]) -> int:
-    """How many of ``counts`` fit by the exact words: a few more than ``fitting``, which fit by sums."""
+def _exactly(most: int, fitting: int, misfits: Callable[[int], bool]) -> int:
+    """How many of ``most`` fit by the exact words: a few more than ``fitting``, which fit by sums."""
     step = 1
-    while fitting < len(counts) and not misfits(counts[min(fitting + step, len(counts)) - 1]):
-        fitting, step = min(fitting + step, len(counts)), 2 * step
-    return (
-        bisect_left(range(fitting, min(fitting + step, len(counts))), True, key=lambda i: misfits(counts[i])) + fitting
-    )
+    while fitting < most and not misfits(min(fitting + step, most)):
+        fitting, step = min(fitting + step, most), 2 * step
+    return bisect_left(range(fitting + 1, min(fitting + step, most) + 1), True, key=misfits) + fitting
 
 
 def _fits(filling: _Filling, content: tuple[Slice, ...], *, exact: bool) -> bool:

@@ -39,38 +39,22 @@ def interval_boxes(lengths: Shape, start: int, stop: int) -> Iterator[Box]:
 
 @dataclass(slots=True, eq=False)
 class Queue:
-    """The neurons of one population that are left: places ``start`` to ``stop`` of its order of axes."""
+    """The neurons of one population that are left: the first ``stop`` places of its order of axes."""
 
     population: str
     axes: tuple[int, ...]
     lengths: Shape
-    grain: int
     group: int
     words: float
-    start: int
     stop: int
 
-    def slices(self, count: int, *, backwards: bool) -> tuple[Slice, ...]:
-        """The slices of the next ``count`` neurons."""
-        a, b = (self.stop - count, self.stop) if backwards else (self.start, self.start + count)
+    def slices(self, count: int) -> tuple[Slice, ...]:
+        """The slices of the last ``count`` neurons."""
         found = []
-        for box in interval_boxes(self.lengths, a, b):
+        for box in interval_boxes(self.lengths, self.stop - count, self.stop) if count else ():
             by_axis = dict(zip(self.axes, box, strict=True))
             found.append(Slice(self.population, tuple(by_axis[axis] for axis in sorted(by_axis))))
         return tuple(found)
-
-    def counts(self, most: int, grain: int, *, backwards: bool) -> list[int]:
-        """How many of the next neurons may be taken, up to ``most``: cuts lie at multiples of ``grain``."""
-        first = (self.stop % grain or grain) if backwards else grain - self.start % grain
-        left = self.stop - self.start
-        return [*range(first, min(most, left - 1) + 1, grain), *([left] if 0 < left <= most else [])]
-
-    def drop(self, count: int, *, backwards: bool) -> None:
-        """Take the next ``count`` neurons out."""
-        if backwards:
-            self.stop -= count
-        else:
-            self.start += count
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,8 @@ REPAIRS = 8
 """Rounds in which cores with too many output axons, and as many with few, are filled anew."""
 FREED = (4, 16)
 """Cores that are filled anew at a time, beside the two that are least full: from, to before."""
-NEAR_SHARE, NEAR_TRIES = 0.7, 150
-"""How much less a stretch is worth to a core of a far population (``filling.Near``), and few cores filled anew."""
+NEAR_SHARE = 0.7
+"""How much less a stretch is worth to a core of a far population (``filling.Near``)."""
 NOISE = 0.5
 """Spread of the order of stretches in these fillings (of the logarithm of words per neuron)."""
 
@@ -47,13 +47,6 @@ class BalanceBudget:
 
     work: int
     tries: int
-
-
-BUDGETS: Mapping[str, BalanceBudget] = {
-    "fast": BalanceBudget(100_000_000, 0),
-    "default": BalanceBudget(400_000_000, 60),
-    "max": BalanceBudget(4_000_000_000, 1_000),
-}
 
 
 def balanced(
@@ -82,16 +75,23 @@ def balanced(
 
 
 def nearer(
-    sizes: CostModel, cap: Array, groups: Mapping[str, int], blocks: Blocks, seed: int, *, ragged: bool
+    sizes: CostModel,
+    cap: Array,
+    groups: Mapping[str, int],
+    blocks: Blocks,
+    budget: BalanceBudget,
+    seed: int,
+    *,
+    ragged: bool,
 ) -> Blocks | None:
     """As many cores as ``balanced`` found, which populations near each other in the network share; None: not found.
 
     Such a preference costs cores, which more tries win back.
     """
-    costs = StretchCosts(sizes, cap, Work(BUDGETS["default"].work))
+    costs = StretchCosts(sizes, cap, Work(budget.work))
     ways = with_ragged(costs, ways_of(costs, WEIGHTS, groups), ragged_columns(sizes) if ragged else {})
     places = {name: place for place, name in enumerate(sizes.shapes)}
-    found = _balanced(costs, ways, len(blocks), NEAR_TRIES, seed, Near(places, NEAR_SHARE))
+    found = _balanced(costs, ways, len(blocks), budget.tries, seed, Near(places, NEAR_SHARE))
     return found if found is not None and len(found) <= len(blocks) else None
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.partitioner.search.irregular.jit import compiled, inlined, uncounted
+from nirbridge.partitioner.search.irregular.jit import compiled, inlined, loop, uncounted
 from nirbridge.partitioner.search.irregular.moves import AXONS, OUT, SIZE, WORDS, Nets, _near, move, words_fit
 
 HOT, WARM, COLD = 1.0, 0.6, 0.2
@@ -30,10 +30,10 @@ def sweep(x: Nets, limit: Array, heat: float, weight: float, rng: np.random.Gene
     """Every neuron chooses its core once, in a random order; ``weight``: of a neuron over ``limit``."""
     noise = rng.gumbel(size=NOISE) * heat
     per_neuron = np.maximum(x.use.sum(axis=1) / len(x.part), 1e-9)
-    _sweep(x, rng.permutation(len(x.part)), noise, limit.astype(np.float64), per_neuron, weight)
+    compiled(_sweep)(x, rng.permutation(len(x.part)), noise, limit.astype(np.float64), per_neuron, weight)
 
 
-@compiled
+@loop
 def _sweep(x, order, noise, limit, per_neuron, weight):
     cores = x.use.shape[1]
     sums, seen = np.zeros(-(-cores // 64) * 64, np.int32), np.empty(cores, np.int64)

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.partitioner.search.irregular.jit import compiled, uncounted
+from nirbridge.partitioner.search.irregular.jit import compiled, loop, uncounted
 from nirbridge.partitioner.search.irregular.moves import (
     AXONS,
     OUT,
@@ -34,7 +34,7 @@ def even_out(x: Nets, room: Array) -> None:
     many neurons as it takes, those that lose least.
     """
     joint = np.zeros((x.use.shape[1],) * 2, np.int64)
-    neighbours(x, joint)
+    compiled(neighbours)(x, joint)
     joint += joint.T
     room = room.copy()
     flow = _flows(joint, -room)
@@ -47,9 +47,9 @@ def even_out(x: Nets, room: Array) -> None:
                 continue
             many = min(many, -(-flow[own, to] // BATCHES))
             members = np.flatnonzero(x.part == own)
-            gains = gains_to(x, members, own, to)
+            gains = compiled(gains_to)(x, members, own, to)
             for v in members[np.argsort(-gains, kind="stable")[:many]].tolist():
-                move(x, v, to)
+                compiled(move)(x, v, to)
             room[own] += many
             room[to] -= many
             left[own, to] -= many
@@ -103,7 +103,7 @@ def _path(near: list[list[int]], over: Array) -> list[int] | None:
     return None
 
 
-@compiled
+@loop
 def shed(x, core, order) -> bool:
     """Move neurons out of a core that is over a limit, those that lose least first; True: it is no longer."""
     cores = x.use.shape[1]
@@ -117,7 +117,7 @@ def shed(x, core, order) -> bool:
     return is_within(x, core)
 
 
-@compiled
+@loop
 def empty(x, core, order) -> bool:
     """Move all neurons of a core to others that are in use; False: some found no room, and all are back."""
     cores = x.use.shape[1]

@@ -6,7 +6,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.partitioner.search.irregular.coarsen import Graph
-from nirbridge.partitioner.search.irregular.jit import compiled, uncounted
+from nirbridge.partitioner.search.irregular.jit import compiled, loop, uncounted
 
 STARTS, PASSES = 4, 6
 """Halves that are grown for every cut, and passes of moves over each."""
@@ -30,13 +30,14 @@ def bisected(graph: Graph, parts: int, rng: np.random.Generator) -> Array:
         if len(nodes) > 1:
             starts = nodes[rng.integers(len(nodes), size=count_of_starts)]
             side = np.full(graph.nodes, -1, np.int8)
-            best = _bisect(graph.start, graph.index, graph.weight, graph.size, nodes, starts, target, passes, side)
+            cut = compiled(_bisect)
+            best = cut(graph.start, graph.index, graph.weight, graph.size, nodes, starts, target, passes, side)
             part[nodes[best == 1]] = first + left
         waiting += [(first, left), (first + left, count - left)]
     return part
 
 
-@compiled
+@loop
 def _bisect(start, index, weight, size, nodes, starts, target, passes, side):
     """0 or 1 for each of ``nodes``: the cut of least weight over all starts."""
     slack = max(0.02 * target, 1.0 * size[nodes].max())

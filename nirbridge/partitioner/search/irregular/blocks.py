@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 
 import numpy as np
 
@@ -63,7 +62,7 @@ def ordered_blocks(
     thick = _is_thick(sizes)
     if sizes.network.neurons < NEURONS_MIN and not thick:
         return None
-    if groups or find_spec("numba") is None or not _is_irregular(sizes):
+    if groups or not _is_irregular(sizes):
         return None
     from nirbridge.partitioner.search.irregular.model import model_of
     from nirbridge.partitioner.search.irregular.search import irregular_cores

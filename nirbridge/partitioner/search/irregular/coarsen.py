@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from nirbridge.arrays import Array
-from nirbridge.partitioner.search.irregular.jit import compiled
+from nirbridge.partitioner.search.irregular.jit import compiled, loop
 
 ROUNDS = 3
 """Rounds in which nodes join the cluster that they share most with."""
@@ -39,14 +39,15 @@ def graph_of(rows: Array, columns: Array, weights: Array, size: Array) -> Graph:
     apart = rows != columns
     if not apart.all():
         rows, columns, weights = rows[apart], columns[apart], weights[apart]
-    start, index, weight = _undirected(rows, columns, weights.astype(np.int32), len(size))
+    start, index, weight = compiled(_undirected)(rows, columns, weights.astype(np.int32), len(size))
     return Graph(start, index, weight, size)
 
 
 def clusters(graph: Graph, most: int, rng: np.random.Generator) -> Array:
     """The cluster of each node, numbers from 0; at most ``most`` neurons each."""
     label = np.arange(graph.nodes)
-    _cluster(graph.start, graph.index, graph.weight, graph.size, most, rng.permutation(graph.nodes), ROUNDS, label)
+    order = rng.permutation(graph.nodes)
+    compiled(_cluster)(graph.start, graph.index, graph.weight, graph.size, most, order, ROUNDS, label)
     used = np.zeros(graph.nodes, np.int64)
     used[label] = 1
     return (np.cumsum(used) - 1)[label]
@@ -74,7 +75,7 @@ def scattered(graph: Graph, cluster: Array) -> float:
     return len(np.unique(own[apart] * graph.nodes + other[apart])) / max(len(entry), 1)
 
 
-@compiled
+@loop
 def _undirected(rows, columns, weights, n):
     """(start, index, weight) of the graph of these pairs, neighbours ascending: by counting, nothing is sorted."""
     incoming, back, back_weight = _by_number(columns, rows, weights, n)
@@ -102,7 +103,7 @@ def _undirected(rows, columns, weights, n):
     return start, index[: start[n]].copy(), total[: start[n]].copy()
 
 
-@compiled
+@loop
 def _by_number(numbers, others, weights, n):
     """Pairs in the order of their numbers, those of one number as they came: where each begins, others, weights."""
     start = np.zeros(n + 1, np.int64)
@@ -117,7 +118,7 @@ def _by_number(numbers, others, weights, n):
     return start, other, weight
 
 
-@compiled
+@loop
 def _cluster(start, index, weight, size, most, order, rounds, label):
     """Label propagation: each node takes the label of most weight around it that has room."""
     n = len(size)

@@ -12,7 +12,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.partitioner.search.irregular.bits import ANY, SINGLE, add_bits, moved_target, number_of
-from nirbridge.partitioner.search.irregular.jit import compiled, inlined, uncounted
+from nirbridge.partitioner.search.irregular.jit import inlined, loop, uncounted
 
 SIZE, AXONS, WORDS, OUT = range(4)
 """Rows of ``use`` and ``cap``: neurons, input axons, words, output axons."""
@@ -203,7 +203,7 @@ def _near_by_rows(x, v, sums, seen):
     return found
 
 
-@compiled
+@loop
 def refine(x, order, active, least) -> int:
     """One pass: each active neuron to the core where most of its nets are already, if at least ``least`` more are.
 
@@ -269,7 +269,7 @@ def _wake(x, v, active):
             active[s] = True
 
 
-@compiled
+@loop
 def gains_to(x, members, own, to) -> Array:
     """Per member of core ``own``, the destination cores that a move to another core saves."""
     gains = np.zeros(len(members), np.int64)

@@ -14,6 +14,7 @@ from nirbridge.partitioner.search.irregular.anneal import COLD, HEAVY, HOT, LIGH
 from nirbridge.partitioner.search.irregular.balance import empty, even_out, is_within, room_of, shed
 from nirbridge.partitioner.search.irregular.bisect import bisected
 from nirbridge.partitioner.search.irregular.coarsen import Graph, clusters, contracted, scattered
+from nirbridge.partitioner.search.irregular.jit import compiled
 from nirbridge.partitioner.search.irregular.model import Model, nets_of
 from nirbridge.partitioner.search.irregular.moves import SIZE, UNLIMITED, Nets, copied, place_all, refine
 
@@ -145,13 +146,13 @@ def _within(x: Nets, effort: Effort, rng: np.random.Generator) -> bool:
     if (room < 0).any():
         even_out(x, np.where(x.use[SIZE] > 0, room, np.minimum(room, 0)))
         _refine(x, x.part != before, effort, rng)
-    over = [core for core in range(x.use.shape[1]) if not is_within(x, core)]
+    over = [core for core in range(x.use.shape[1]) if not compiled(is_within)(x, core)]
     before = x.part.copy()
-    if not all(shed(x, core, rng.permutation(len(x.part))) for core in over):
+    if not all(compiled(shed)(x, core, rng.permutation(len(x.part))) for core in over):
         return False
     if over:
         _refine(x, x.part != before, effort, rng)
-    return all(is_within(x, core) for core in range(x.use.shape[1]))
+    return all(compiled(is_within)(x, core) for core in range(x.use.shape[1]))
 
 
 def _levels(graph: Graph, cores: int, rng: np.random.Generator) -> list[tuple[Graph, Array | None]]:
@@ -183,7 +184,7 @@ def _first(
         need = _need(model, part, cores)
         if need <= 1.0 or cores >= model.neurons:
             x = nets_of(model, cores + max(4, cores // 8))
-            place_all(x, part)
+            compiled(place_all)(x, part)
             return x, cores
         cores = min(max(cores + 1, math.ceil(cores * need)), model.neurons)
 
@@ -213,7 +214,7 @@ def _need(model: Model, part: Array, cores: int) -> float:
 
 def _refine(x: Nets, active: Array, effort: Effort, rng: np.random.Generator) -> None:
     for _ in range(effort.passes):
-        if not _pays(x, refine(x, rng.permutation(len(x.part)), active, 1), effort):
+        if not _pays(x, compiled(refine)(x, rng.permutation(len(x.part)), active, 1), effort):
             break
 
 
@@ -254,7 +255,8 @@ def _without(x: Nets, many: int, effort: Effort, rng: np.random.Generator) -> Ne
         return None
     x, before = copied(x), x.part
     even_out(x, room)
-    emptied = all(not x.use[SIZE, core] or empty(x, core, rng.permutation(len(x.part))) for core in light.tolist())
+    in_use = (core for core in light.tolist() if x.use[SIZE, core])
+    emptied = all(compiled(empty)(x, core, rng.permutation(len(x.part))) for core in in_use)
     if not emptied or not _within(x, effort, rng):
         return None
     _refine(x, x.part != before, effort, rng)

@@ -22,7 +22,6 @@ from nirbridge.partitioner.cost.sizing import CostModel
 from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.search import column_generation as master
 from nirbridge.partitioner.search.column_generation import SearchBudget
-from nirbridge.partitioner.search.interruption import kept
 from nirbridge.partitioner.search.layouts import (
     ClassTable,
     Layout,
@@ -31,7 +30,6 @@ from nirbridge.partitioner.search.layouts import (
     class_number,
     class_vectors,
 )
-from nirbridge.partitioner.search.methods import EFFORTS, is_within
 from nirbridge.partitioner.search.packing import in_core_order
 from nirbridge.partitioner.search.slicing import UNLIMITED
 
@@ -84,28 +82,9 @@ class Choices:
     ways: tuple[Way, ...]
 
 
-def with_interleaved(
-    sizes: CostModel,
-    cap: Array,
-    groups: Mapping[str, int],
-    blocks: Blocks | None,
-    lower: int,
-    available: int,
-    effort: str,
-    seed: int,
+def interleaved_cores(
+    sizes: CostModel, cap: Array, lower: int, most: int, budget: SearchBudget, seed: int
 ) -> Blocks | None:
-    """The blocks, or legal ones of fewer cores; where there are no blocks, at most ``available`` cores.
-
-    Networks with ``groups`` of populations that share no core are left as they are.
-    """
-    if groups or (blocks is not None and len(blocks) <= lower):
-        return blocks
-    most = available + 1 if blocks is None else len(blocks)
-    found = kept(blocks, interleaved, sizes, cap, lower, most, EFFORTS[effort], seed)
-    return found if found is not None and is_within(sizes, found) else blocks
-
-
-def interleaved(sizes: CostModel, cap: Array, lower: int, most: int, budget: SearchBudget, seed: int) -> Blocks | None:
     """Fewer cores than ``most``; their exact use is yet to be checked. None: none found.
 
     Only for chips that store like kernels once and limit nothing but neurons and words.

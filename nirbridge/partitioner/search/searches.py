@@ -1,0 +1,145 @@
+"""The searches for few cores, in order, behind one signature; what each may spend for an effort.
+
+``python -m benchmarks.mapping --ablate`` leaves each out in turn: the table that it prints says which classes of
+networks it decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from nirbridge._types import Progress
+from nirbridge.arrays import Array
+from nirbridge.partitioner.cost.axons import Blocks
+from nirbridge.partitioner.cost.sizing import CostModel
+from nirbridge.partitioner.search.balance.balancing import BalanceBudget, balanced, nearer
+from nirbridge.partitioner.search.bounds import least_cores, least_slots
+from nirbridge.partitioner.search.clusters import clustered
+from nirbridge.partitioner.search.column_generation import SearchBudget
+from nirbridge.partitioner.search.finer import finer_cores
+from nirbridge.partitioner.search.kernels.interleaved import interleaved_cores
+from nirbridge.partitioner.search.methods import SearchResult, fewest_cores
+from nirbridge.partitioner.search.rectangles.tiling import axons_bind, tiled
+from nirbridge.partitioner.search.regrown import RegrowBudget, regrown
+from nirbridge.partitioner.search.slicing import Tilings
+from nirbridge.partitioner.search.streaming import streamed
+
+M = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """What the searches may spend, counted in what each looks at, never in seconds.
+
+    ``streams``, ``clusters``: synapses listed (``cores.Work``); ``filled``, ``near``: of balanced fillings, the second
+    for populations near each other; ``patterns``: None leaves them out; ``interleaved``: of its patterns.
+    """
+
+    streams: int
+    filled: BalanceBudget
+    ragged: bool
+    near: BalanceBudget | None
+    clusters: int
+    regrown: RegrowBudget | None
+    patterns: SearchBudget | None
+    interleaved: SearchBudget
+
+
+QUICK_PATTERNS = SearchBudget(rounds=60, finish_time=0.4, total_time=1.0, linear_time=5.0)
+LONG_PATTERNS = SearchBudget(
+    1500, 200, price_time=0.1, try_time=5.0, finish_time=60.0, total_time=300.0, linear_time=300.0, free_cores=5
+)
+EFFORTS: Mapping[str, Effort] = {
+    "fast": Effort(4 * M, BalanceBudget(10 * M, 0), False, None, 4 * M, None, None, QUICK_PATTERNS),
+    "default": Effort(
+        15 * M,
+        BalanceBudget(100 * M, 20),
+        True,
+        BalanceBudget(100 * M, 40),
+        15 * M,
+        RegrowBudget(5 * M, 150, 60),
+        None,
+        SearchBudget(),
+    ),
+    "max": Effort(
+        60 * M,
+        BalanceBudget(4_000 * M, 1_000),
+        True,
+        BalanceBudget(400 * M, 150),
+        60 * M,
+        RegrowBudget(1_000 * M, 10_000, 2_000),
+        LONG_PATTERNS,
+        LONG_PATTERNS,
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """A network on a chip: ``cap`` [6] of a core, ``lower`` bound on the cores of any map, slices of ``sequential``."""
+
+    sizes: CostModel
+    cap: Array
+    groups: Mapping[str, int]
+    lower: int
+    available: int
+    tilings: Tilings
+    effort: Effort
+    seed: int
+    progress: Progress
+
+
+Search = Callable[[Problem, SearchResult | None], SearchResult | Blocks | None]
+"""The best so far -> blocks of fewer cores, if any; their use is yet to be counted in full."""
+
+
+def _filled(p: Problem, ragged: bool) -> Blocks | None:
+    return balanced(p.sizes, p.cap, p.groups, p.lower, p.effort.filled, p.seed, ragged=ragged)
+
+
+def _tiled(p: Problem, best: SearchResult | None) -> Blocks | None:
+    blocks = None if best is None else best.blocks
+    return tiled(p.sizes, p.cap, p.groups, p.lower) if axons_bind(p.sizes, p.cap, blocks) else None
+
+
+def _regrown(p: Problem, best: SearchResult | None) -> Blocks | None:
+    if best is None or p.effort.regrown is None:
+        return None
+    return regrown(p.sizes, p.cap, p.groups, best.blocks, p.lower, p.effort.regrown, p.seed)
+
+
+def _interleaved(p: Problem, best: SearchResult | None) -> Blocks | None:
+    most = p.available + 1 if best is None else len(best.blocks)
+    return None if p.groups else interleaved_cores(p.sizes, p.cap, p.lower, most, p.effort.interleaved, p.seed)
+
+
+def _patterns(p: Problem, best: SearchResult | None) -> SearchResult | None:
+    if best is None or p.effort.patterns is None or not p.tilings or p.groups:
+        return None
+    slots = least_slots(p.sizes, least_cores(p.sizes, p.cap))
+    given = (p.effort.patterns, p.seed, p.progress)
+    found = fewest_cores(p.sizes, p.cap, best.blocks, p.tilings, slots, p.lower, *given)
+    if len(found.blocks) <= found.sliced_bound:
+        return found
+    return finer_cores(p.sizes, p.cap, found, p.tilings, slots, *given)
+
+
+SEARCHES: dict[str, Search] = {
+    "streams": lambda p, best: streamed(p.sizes, p.cap, p.groups, p.lower, p.effort.streams),
+    "filled": lambda p, best: _filled(p, ragged=False),
+    "ragged": lambda p, best: _filled(p, ragged=True) if p.effort.ragged else None,
+    "rectangles": _tiled,
+    "clusters": lambda p, best: clustered(p.sizes, p.cap, p.groups, p.lower, p.effort.clusters),
+    "regrown": _regrown,
+    "interleaved": _interleaved,
+    "patterns": _patterns,
+}
+"""In the order in which they are tried, until the cores meet the bound."""
+
+
+def nearer_populations(p: Problem, blocks: Blocks, by: str) -> Blocks | None:
+    """As many cores as the filling ``by`` has, shared by populations near each other. None: not found, no filling."""
+    if by not in ("filled", "ragged") or p.effort.near is None:
+        return None
+    return nearer(p.sizes, p.cap, p.groups, blocks, p.effort.near, p.seed, ragged=by == "ragged")
