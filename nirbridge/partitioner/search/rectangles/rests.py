@@ -60,36 +60,36 @@ class Filling:
     def _fill(self, name: str, grain: int) -> bool:
         shape, group = self.sizes.shapes[name], self.groups.get(name, 0)
         axes = numbering_axes(shape)
-        queue = Queue(name, axes, tuple(shape[a] for a in axes), grain, group, 0.0, 0, math.prod(shape))
+        queue = Queue(name, axes, tuple(shape[a] for a in axes), group, 0.0, math.prod(shape))
         core = 0
-        while queue.start < queue.stop:
+        while queue.stop:
             if core == len(self.contents):
                 self.open([], np.zeros(len(self.cap), np.int64))
             own = self.contents[core]
             if not own or self.groups.get(own[0].population, 0) == group:
-                taken = self._take(queue, self.rooms[core], whole=bool(own))
+                taken = self._take(queue, grain, self.rooms[core], whole=bool(own))
                 if not own and not taken:
                     return False
                 own += taken
             core += 1
         return True
 
-    def _take(self, queue: Queue, room: Array, *, whole: bool) -> list[Slice]:
-        """The next neurons that fit a room, which shrinks by what they use; ``whole``: none but whole places."""
-        most = int(min(queue.stop - queue.start, room[0]))
+    def _take(self, queue: Queue, grain: int, room: Array, *, whole: bool) -> list[Slice]:
+        """The last neurons that fit a room, which shrinks by what they use; ``whole``: none but whole places."""
+        most = int(min(queue.stop, room[0]))
         numbers = range(1, most + 1)
         count = bisect_left(numbers, True, key=lambda n: bool(np.any(self._use(queue, n) > room)))
-        aligned = (queue.start + count) // queue.grain * queue.grain - queue.start
+        aligned = queue.stop - -(-(queue.stop - count) // grain) * grain
         if aligned > 0 or whole:
-            count = max(aligned, 0) if count < queue.stop - queue.start else count
+            count = max(aligned, 0) if count < queue.stop else count
         if not count:
             return []
-        slices = list(queue.slices(count, backwards=False))
+        slices = list(queue.slices(count))
         room -= self._use(queue, count)
-        queue.drop(count, backwards=False)
+        queue.stop -= count
         return slices
 
     def _use(self, queue: Queue, count: int) -> Array:
         own = self.slots[queue.population]
-        parts = queue.slices(count, backwards=False)
+        parts = queue.slices(count)
         return np.sum([vector(self.sizes, s.population, s.box, own) for s in parts], axis=0)
