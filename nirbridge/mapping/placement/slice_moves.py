@@ -48,7 +48,7 @@ UNLIMITED = 2**62
 
 EFFORTS: Mapping[str, TreeBudget] = {
     "fast": TreeBudget(1, 2_000, 30_000_000, small=(50, 125_000)),
-    "default": TreeBudget(1, 5_000, 90_000_000, 1_250, 750_000_000, small=(100, 250_000)),
+    "default": TreeBudget(1, 5_000, 90_000_000, 1_250, 300_000_000, small=(100, 250_000)),
     "max": TreeBudget(1, 200_000, 6_000_000_000),
 }
 """Of one run of the second pair."""

@@ -71,10 +71,10 @@ def count_sources(sizes: CostModel, slices: Sequence[Slice]) -> int:
 def full_run_words(sizes: CostModel, blocks: Blocks) -> tuple[int, ...] | None:
     """Words of each block if every run but the last of a list were full, as tools in use fill them.
 
-    None where the chip's runs are of that kind anyway, or words are not limited.
+    None where the chip's runs are of that kind anyway, words are not limited, or like kernels are stored once.
     """
     fmt = sizes.chip.synapses
-    if not fmt.run_free or fmt.run_targets_max is None or fmt.words is None:
+    if not fmt.run_free or fmt.run_targets_max is None or fmt.words is None or fmt.shared_kernels:
         return None
     full = replace(sizes.chip, synapses=replace(fmt, run_free=False))
     other = cost_model(sizes.network, full, sizes.weight_bits)

@@ -38,7 +38,6 @@ class Effort:
 
     streams: int
     filled: BalanceBudget
-    ragged: bool
     near: BalanceBudget | None
     clusters: int
     regrown: RegrowBudget | None
@@ -51,12 +50,11 @@ LONG_PATTERNS = SearchBudget(
     1500, 200, price_time=0.1, try_time=5.0, finish_time=60.0, total_time=300.0, linear_time=300.0, free_cores=5
 )
 EFFORTS: Mapping[str, Effort] = {
-    "fast": Effort(4 * M, BalanceBudget(10 * M, 0), False, None, 4 * M, None, None, QUICK_PATTERNS),
+    "fast": Effort(4 * M, BalanceBudget(10 * M, 0), None, 4 * M, None, None, QUICK_PATTERNS),
     "default": Effort(
         15 * M,
         BalanceBudget(100 * M, 20),
-        True,
-        BalanceBudget(100 * M, 40),
+        BalanceBudget(50 * M, 10),
         15 * M,
         RegrowBudget(5 * M, 150, 60),
         None,
@@ -65,7 +63,6 @@ EFFORTS: Mapping[str, Effort] = {
     "max": Effort(
         60 * M,
         BalanceBudget(4_000 * M, 1_000),
-        True,
         BalanceBudget(400 * M, 150),
         60 * M,
         RegrowBudget(1_000 * M, 10_000, 2_000),
@@ -92,10 +89,6 @@ class Problem:
 
 Search = Callable[[Problem, SearchResult | None], SearchResult | Blocks | None]
 """The best so far -> blocks of fewer cores, if any; their use is yet to be counted in full."""
-
-
-def _filled(p: Problem, ragged: bool) -> Blocks | None:
-    return balanced(p.sizes, p.cap, p.groups, p.lower, p.effort.filled, p.seed, ragged=ragged)
 
 
 def _tiled(p: Problem, best: SearchResult | None) -> Blocks | None:
@@ -127,8 +120,7 @@ def _patterns(p: Problem, best: SearchResult | None) -> SearchResult | None:
 
 SEARCHES: dict[str, Search] = {
     "streams": lambda p, best: streamed(p.sizes, p.cap, p.groups, p.lower, p.effort.streams),
-    "filled": lambda p, best: _filled(p, ragged=False),
-    "ragged": lambda p, best: _filled(p, ragged=True) if p.effort.ragged else None,
+    "filled": lambda p, best: balanced(p.sizes, p.cap, p.groups, p.lower, p.effort.filled, p.seed),
     "rectangles": _tiled,
     "clusters": lambda p, best: clustered(p.sizes, p.cap, p.groups, p.lower, p.effort.clusters),
     "regrown": _regrown,
@@ -140,6 +132,6 @@ SEARCHES: dict[str, Search] = {
 
 def nearer_populations(p: Problem, blocks: Blocks, by: str) -> Blocks | None:
     """As many cores as the filling ``by`` has, shared by populations near each other. None: not found, no filling."""
-    if by not in ("filled", "ragged") or p.effort.near is None:
+    if by != "filled" or p.effort.near is None:
         return None
-    return nearer(p.sizes, p.cap, p.groups, blocks, p.effort.near, p.seed, ragged=by == "ragged")
+    return nearer(p.sizes, p.cap, p.groups, blocks, p.effort.near, p.seed)

@@ -50,46 +50,26 @@ class BalanceBudget:
 
 
 def balanced(
-    sizes: CostModel,
-    cap: Array,
-    groups: Mapping[str, int],
-    enough: int,
-    budget: BalanceBudget,
-    seed: int,
-    *,
-    ragged: bool = False,
+    sizes: CostModel, cap: Array, groups: Mapping[str, int], enough: int, budget: BalanceBudget, seed: int
 ) -> Blocks | None:
-    """Cores by balanced fillings; stops at ``enough`` cores. None: no filling is legal, or the work was spent.
-
-    ``ragged``: with columns that leave channels out, where that saves words; None where it does nowhere.
-    """
+    """Cores by balanced fillings; stops at ``enough`` cores. None: no filling is legal, or the work was spent."""
     forms = [edge.form for edges in sizes.incoming.values() for edge in edges]
     if sum(synapses(form) for form in forms if isinstance(form, Explicit)) > LISTED_MAX:
         return None
-    left = ragged_columns(sizes) if ragged else {}
-    if ragged and not left:
-        return None
     costs = StretchCosts(sizes, cap, Work(budget.work))
-    ways = with_ragged(costs, ways_of(costs, WEIGHTS, groups), left)
+    ways = with_ragged(costs, ways_of(costs, WEIGHTS, groups), ragged_columns(sizes))
     return _balanced(costs, ways, enough, budget.tries, seed) if ways else None
 
 
 def nearer(
-    sizes: CostModel,
-    cap: Array,
-    groups: Mapping[str, int],
-    blocks: Blocks,
-    budget: BalanceBudget,
-    seed: int,
-    *,
-    ragged: bool,
+    sizes: CostModel, cap: Array, groups: Mapping[str, int], blocks: Blocks, budget: BalanceBudget, seed: int
 ) -> Blocks | None:
     """As many cores as ``balanced`` found, which populations near each other in the network share; None: not found.
 
     Such a preference costs cores, which more tries win back.
     """
     costs = StretchCosts(sizes, cap, Work(budget.work))
-    ways = with_ragged(costs, ways_of(costs, WEIGHTS, groups), ragged_columns(sizes) if ragged else {})
+    ways = with_ragged(costs, ways_of(costs, WEIGHTS, groups), ragged_columns(sizes))
     places = {name: place for place, name in enumerate(sizes.shapes)}
     found = _balanced(costs, ways, len(blocks), budget.tries, seed, Near(places, NEAR_SHARE))
     return found if found is not None and len(found) <= len(blocks) else None
