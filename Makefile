@@ -104,7 +104,7 @@ $(VENV)/.frameworks: $(VENV)/.torch constraints.txt
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.torch $(VENV)/.frameworks $(VENV)/.made pyproject.toml constraints.txt
-	$(PIP) --editable ".[train,plot,frame,fast,test]"
+	$(PIP) --editable ".[train,plot,frame,test]"
 	@touch $(VENV)/.core $@
 
 # atheris has wheels for few versions of Python; where there is none, recipes are random

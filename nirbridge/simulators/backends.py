@@ -1,4 +1,4 @@
-"""Which backend runs a network: on numpy the compiled one where numba (extra ``fast``) is installed, else plain NumPy.
+"""Which backend runs a network: on numpy the compiled one where numba is installed, else plain NumPy.
 
 On other array libraries the reference runs. All give the same bits. In the compiled backend each projection chooses its
 kernel (compiled/sums.py, compiled/cost_model.py); the choices are in ``Recording.meta["choices"]``.
@@ -49,7 +49,7 @@ def backend_named(name: str, space: ArrayNamespace) -> Backend:
 
         return numpy_backend(space)
     if find_spec("numba") is None:
-        step = "install nirbridge[fast], or choose the backend 'numpy'"
+        step = "install numba, or choose the backend 'numpy'"
         raise ToolMissing.of(f"backend {quoted(name)}", "numba is not installed", "", step)
     from nirbridge.simulators.compiled.backend import compiled_backend
 

@@ -1,6 +1,6 @@
 """Proposals that move parts between two tiles: links of the trees that they change, and the changes (compiled).
 
-Numba, extra ``fast``. A proposal that is weighed leaves the board as it was.
+Numba. A proposal that is weighed leaves the board as it was.
 """
 
 from __future__ import annotations

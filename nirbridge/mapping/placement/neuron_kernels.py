@@ -1,4 +1,4 @@
-"""Compiled annealing of neurons on cores (numba, extra ``fast``): exact multicast trees, every limit of a core kept.
+"""Compiled annealing of neurons on cores (numba): exact multicast trees, every limit of a core kept.
 
 All sums are brought up to date by the neuron that moves: its own tree starts elsewhere, and those of its sources reach
 another core. Random numbers are drawn here (xorshift64*), so that a seed gives the same moves with any version.

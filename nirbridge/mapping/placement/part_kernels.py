@@ -1,4 +1,4 @@
-"""Compiled annealing of blocks and slices on cores by exact multicast trees (numba, extra ``fast``).
+"""Compiled annealing of blocks and slices on cores by exact multicast trees (numba).
 
 A proposal moves a block to another tile or swaps it with one there, swaps two tiles, or takes single parts from core to
 core. The links of all trees that it changes are weighed first; trees and link loads are brought up to date where these

@@ -1,4 +1,4 @@
-"""Parts of a network on cores, their exact multicast trees and link loads, compiled (numba, extra ``fast``).
+"""Parts of a network on cores, their exact multicast trees and link loads, compiled (numba).
 
 Parts are whole blocks, or the slices of blocks; all parts on one core are its block. ``part_kernels`` moves them.
 """

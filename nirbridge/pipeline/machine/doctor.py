@@ -57,7 +57,7 @@ def _apt(names: Sequence[str], package: str, purpose: str) -> Tool:
 
 NO_REQUIREMENTS = "requirements contradict others': pip install --no-deps"
 TOOLS: tuple[Tool, ...] = (
-    _extra("numba", "fast", "compiled simulators"),
+    _pip("numba", "long searches of maps, compiled simulators"),
     _extra("torch", "torch", "PyTorch modules, in and out"),
     _extra("snntorch", "snntorch", "import and emit"),
     _extra("norse", "norse", "import and emit"),

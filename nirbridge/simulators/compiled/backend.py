@@ -1,4 +1,4 @@
-"""The fast backend: compiled event-driven kernels (numba, extra ``fast``).
+"""The fast backend: compiled event-driven kernels (numba).
 
 Same bits as the reference, which computes the sums of operators without a kernel; ``choices`` lists them.
 """

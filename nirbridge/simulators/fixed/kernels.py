@@ -1,4 +1,4 @@
-"""The integer simulator compiled (numba, extra ``fast``): only sources that send something cost anything."""
+"""The integer simulator compiled (numba): only sources that send something cost anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The integer neuron, compiled (numba, extra ``fast``): in 64 bits for every rule, in 32 bits for the usual one.
+"""The integer neuron, compiled (numba): in 64 bits for every rule, in 32 bits for the usual one.
 
 32 bits do where a neuron sends 0 or 1, states have 24 bits and the input of a step is proved to be below 2**18: then no
 sum on the way is wider than 27 bits. The decay ``(|x| * keep) >> 12`` is taken in two halves of x, exactly:

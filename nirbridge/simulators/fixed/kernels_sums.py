@@ -1,4 +1,4 @@
-"""Sums of weights, compiled (numba, extra ``fast``): dense layers by tiles, sparse ones by blocks of steps.
+"""Sums of weights, compiled (numba): dense layers by tiles, sparse ones by blocks of steps.
 
 Sources send spikes, 0 or 1. All sums are integers modulo a power of two, so they may be taken in any order and in any
 width that holds the result: 16 bits where the weights prove that no sum is larger.

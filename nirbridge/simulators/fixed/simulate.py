@@ -171,7 +171,7 @@ def _parts(backend: str) -> FixedBackend:
     if backend == "reference" or (backend == "auto" and not is_compiled):
         return REFERENCE
     if not is_compiled:
-        step = "install nirbridge[fast], or choose the backend 'reference'"
+        step = "install numba, or choose the backend 'reference'"
         raise UsageError.of(f"backend {quoted(backend)}", "numba is not installed", "", step)
     from nirbridge.simulators.fixed.kernels import FAST
 

@@ -264,5 +264,5 @@ def test_backends_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fixed._parts("auto").name == "reference"
     with pytest.raises(UsageError) as caught:
         FixedSimulator(net(), "fast")
-    step = "install nirbridge[fast], or choose the backend 'reference'"
+    step = "install numba, or choose the backend 'reference'"
     assert str(caught.value) == f"backend 'fast': numba is not installed; {step}"

@@ -1,4 +1,4 @@
-"""Compiled event-driven convolution, no matrix is built (numba, extra ``fast``).
+"""Compiled event-driven convolution, no matrix is built (numba).
 
 The sums of one item lie channels-last with a margin for what falls beside the map. A source reaches, per kernel row,
 one run of ``taps * channels`` neighbouring sums; the kernel is stored per stride phase, flipped, so that the weights of

@@ -1,4 +1,4 @@
-"""A layer after a map of spikes, all steps in one call (numba, extra ``fast``).
+"""A layer after a map of spikes, all steps in one call (numba).
 
 Sums lie channels-last with a margin for what falls beside the map, so that nothing tests for borders. A source reaches,
 per kernel row, one run of neighbouring sums; the kernel is stored per stride phase, flipped, so that the weights of a

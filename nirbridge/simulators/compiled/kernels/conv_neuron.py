@@ -1,4 +1,4 @@
-"""The usual step of a map of neurons, a vector at a time (numba, extra ``fast``).
+"""The usual step of a map of neurons, a vector at a time (numba).
 
 For neurons without synaptic filter and refractory time that send 0 or 1 and share all coefficients; others take
 ``kernels.neuron``.

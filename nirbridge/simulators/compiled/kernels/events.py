@@ -1,4 +1,4 @@
-"""Compiled lists of events (numba, extra ``fast``): 64 bytes of spikes at a time."""
+"""Compiled lists of events (numba): 64 bytes of spikes at a time."""
 
 from __future__ import annotations
 

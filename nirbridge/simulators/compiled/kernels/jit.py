@@ -1,4 +1,4 @@
-"""Compiled neuron update and event lists (numba, extra ``fast``).
+"""Compiled neuron update and event lists (numba).
 
 Every multiplication and addition is rounded on its own (no fastmath, no contraction), in the order of the neuron
 record: ``i = a_syn*i + g_syn*x``, ``u = (a_mem*v + g_mem*i) + bias``. A step is several plain passes over a row of

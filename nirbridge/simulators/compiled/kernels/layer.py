@@ -1,4 +1,4 @@
-"""Compiled layer: weighted sums of spikes and the neurons they drive, all steps in one call (numba, extra ``fast``).
+"""Compiled layer: weighted sums of spikes and the neurons they drive, all steps in one call (numba).
 
 A block of neurons is an outer loop with all samples and some steps inside, so that its weights stay in the cache, and
 the events of these steps too, which every block reads; the sums of a step go from registers straight into the neurons'

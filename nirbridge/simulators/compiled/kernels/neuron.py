@@ -1,4 +1,4 @@
-"""Compiled step of the canonical neuron on strips of neurons (numba, extra ``fast``).
+"""Compiled step of the canonical neuron on strips of neurons (numba).
 
 Every multiplication and addition is rounded on its own, in the order of the neuron record:
 ``i = a_syn*i + g_syn*x``, ``u = (a_mem*v + g_mem*i) + bias``. Arrays are flat; the state of a sample is padded to whole

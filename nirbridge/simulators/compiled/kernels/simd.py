@@ -1,4 +1,4 @@
-"""Sums of weight rows and the neurons' update in vector registers (numba, extra ``fast``).
+"""Sums of weight rows and the neurons' update in vector registers (numba).
 
 In plain compiled loops every slice is counted, every loop asks whether its arrays may overlap, and running sums go
 through memory. Here a block of sums stays in 1, 3 or 8 vectors of 64 bytes from the first event to the last, and arrays

@@ -1,4 +1,4 @@
-"""Runs of weights added to sums in memory, a vector at a time (numba, extra ``fast``).
+"""Runs of weights added to sums in memory, a vector at a time (numba).
 
 A plain loop asks, for every run, whether sums and weights may lie in the same place; that costs more than the sums do.
 Here both are vectors of 16 or 8 numbers. An addition is one IEEE addition and a product is rounded before it is added
