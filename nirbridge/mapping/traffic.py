@@ -9,8 +9,6 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.partitioner.cost.axons import HOST, AxonTable
 
-FEW = 2
-"""Pairs of blocks are a table where there are at most as many times as many as those that pull on each other."""
 PAIRS_COUNTED = 4
 """Pairs of blocks are counted, not sorted, where there are at most as many times as many as entries."""
 
@@ -120,15 +118,6 @@ class PairwisePulls:
     others: Array
     weights: Array
     host: Array
-
-    def table(self) -> Array | None:
-        """The weights [others, blocks], each block's row a column; None where most pairs do not pull."""
-        blocks = len(self.host)
-        if blocks * blocks > FEW * len(self.others):
-            return None
-        table = np.zeros((blocks, blocks))
-        table[self.others, np.repeat(np.arange(blocks), np.diff(self.ptr))] = self.weights
-        return table
 
     def row(self, block: int) -> tuple[Array, Array]:
         """The blocks that pull on ``block``, and how strongly."""

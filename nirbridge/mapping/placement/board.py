@@ -84,28 +84,3 @@ class PlacementBoard:
         self.site[blocks] = sites
         self.block[sites] = blocks
         self.x[blocks], self.y[blocks] = self.sites.x[sites], self.sites.y[sites]
-
-    def swap(self, block: int, site: int) -> None:
-        """Move ``block`` to ``site``; a block that is there takes the place it left."""
-        here, other = int(self.site[block]), int(self.block[site])
-        moved = np.array([block] if other < 0 else [block, other])
-        self.put(moved, np.array([site, here])[: len(moved)])
-
-    def targets(self, block: int) -> Array:
-        """Sites that ``block`` could go to: of each other tile every taken site and the first that is free.
-
-        (A tile whose free sites are not in one stretch gives a site of each stretch; they are worth the same.)
-        """
-        tile, free = self.sites.tile, self.block < 0
-        useful = tile != tile[self.site[block]]
-        useful[1:] &= ~(free[1:] & free[:-1] & (tile[1:] == tile[:-1]))
-        return np.flatnonzero(useful)
-
-    def candidates(self, block: int, length: Array, width: int, rng: np.random.Generator) -> Array:
-        """Up to ``width`` of the ``targets``: half of them where ``length`` [sites] is least, the rest at random."""
-        sites = self.targets(block)
-        if len(sites) <= width:
-            return sites
-        near = np.argpartition(length[sites], width // 2)[: width // 2]
-        rest = rng.integers(len(sites), size=width - width // 2)
-        return sites[np.unique(np.concatenate((near, rest)))]

@@ -1,16 +1,14 @@
 """Placement of blocks on cores.
 
-Objective (spikes per step): multicast hops, plus ``refine.LINK_WEIGHT`` times the load of the busiest link. Several
-starts (row-major, snakes, Hilbert, greedy), annealing of pairwise pulls, exact moves and swaps, and
-annealing of exact trees. The work is counted in array elements, never in seconds, so a seed
-and an effort always give the same placement.
+Objective (spikes per step): multicast hops, plus ``exact.LINK_WEIGHT`` times the load of the busiest link. The best of
+some starts (row-major, snakes, Hilbert, greedy) is annealed on exact trees. The work is counted in nets weighed, never
+in seconds, so a seed and an effort always give the same placement.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
@@ -20,51 +18,19 @@ from nirbridge.chips.cores import Cores, cores_of
 from nirbridge.chips.model import Chip, CoreId
 from nirbridge.errors import Diagnostic, DoesNotFit, UsageError, counted, did_you_mean
 from nirbridge.mapping.placement import starts
-from nirbridge.mapping.placement.anneal import anneal, block_costs, pairwise_cost, step_work
 from nirbridge.mapping.placement.board import PlacementBoard, Sites
-from nirbridge.mapping.placement.refine import WIDTH, ExactCost, exact_cost, refine
+from nirbridge.mapping.placement.exact import ExactCost, exact_cost
 from nirbridge.mapping.placement.tree_moves import NO_TREES, TreeBudget, annealed_trees, runs_and_steps
 from nirbridge.mapping.traffic import PairwisePulls, Traffic, pairwise_pulls, traffic
 from nirbridge.partitioner.cost.axons import AxonTable
 
-
-@dataclass(frozen=True, slots=True)
-class PlacementBudget:
-    """Work of one placement: runs, annealing steps a block and entries of exact trees a block, each with its most.
-
-    ``trees``: that of the compiled annealing that follows.
-    """
-
-    runs: int
-    steps_per_block: int
-    anneal_work: int
-    entries_per_block: int
-    entries: int
-    trees: TreeBudget = NO_TREES
-
-
-EFFORTS: Mapping[str, PlacementBudget] = {
-    "fast": PlacementBudget(
-        1, 10, 30_000_000, 10_000, 2_000_000, TreeBudget(1, 2_500, 20_000_000, targets=10**9, small=(50, 15_000))
-    ),
-    "default": PlacementBudget(
-        1, 20, 60_000_000, 30_000, 4_000_000, TreeBudget(1, 2_500, 100_000_000, targets=4 * 10**9, small=(100, 30_000))
-    ),
-    "max": PlacementBudget(
-        6, 400, 6_000_000_000, 1_500_000, 300_000_000, TreeBudget(12, 10_000, 6_000_000_000, targets=2 * 10**10)
-    ),
+EFFORTS: Mapping[str, TreeBudget] = {
+    "fast": TreeBudget(1, 2_500, 20_000_000, targets=10**9, small=(50, 15_000)),
+    "default": TreeBudget(1, 2_500, 100_000_000, targets=4 * 10**9, small=(100, 30_000)),
+    "max": TreeBudget(12, 10_000, 6_000_000_000, targets=2 * 10**10),
 }
-ANNEAL_HEAT, REFINE_HEAT = 0.5, 0.3
-BLOCKS_LEAST = 50
-"""Smaller partitions get the work of this many blocks: it is cheap, and small boards have local minima too."""
-EXACT_STARTS_MAX = 1_000_000
-"""Above this many entries of nets, starts are weighed by pairwise pulls, and only the best of them exactly."""
 FULL_CHIP_MAX = 2**14
 """Cores that the search uses of a chip that has more of them, and more than four to a block."""
-LONG_STEP, STEPS_LEAST = 1_000_000, 8
-"""Where an exact step looks at more entries than this, and the work would end after fewer steps, none is made."""
-HOT_ENTRIES_PER_BLOCK = 20_000
-"""With less work than this, exact steps only descend: heat needs time to cool."""
 
 
 def place(
@@ -105,7 +71,7 @@ def place(
         return ()
     board = PlacementBoard.empty(Sites.of(_near(usable, blocks, pins), chip), blocks, pins, chip)
     nets = traffic(axons, blocks) if nets is None else nets
-    budget = EFFORTS[effort] if trees else replace(EFFORTS[effort], trees=NO_TREES)
+    budget = EFFORTS[effort] if trees else NO_TREES
     return search_placement(board, nets, seed, budget, progress or no_progress).cores_with(pins)
 
 
@@ -132,40 +98,16 @@ def annealed_on_trees(
     site_of = {core: site for site, core in enumerate(sites.cores)}
     board = PlacementBoard.empty(sites, nets.blocks, pins, chip)
     board.put(board.movable, np.array([site_of[cores[b]] for b in board.movable.tolist()], np.int64))
-    return _by_trees(exact_cost(board, nets), seed, EFFORTS[effort].trees, progress).board.cores_with(pins)
+    return _by_trees(exact_cost(board, nets), seed, EFFORTS[effort], progress).board.cores_with(pins)
 
 
 def search_placement(
-    board: PlacementBoard, nets: Traffic, seed: int, budget: PlacementBudget, progress: Progress
+    board: PlacementBoard, nets: Traffic, seed: int, budget: TreeBudget, progress: Progress
 ) -> PlacementBoard:
     """The best position found for the movable blocks of ``board``."""
-    pull = pairwise_pulls(nets)
-    boards = list(_starts(board, pull))
-    if len(nets.targets) > EXACT_STARTS_MAX:
-        boards = [min(boards, key=lambda start: pairwise_cost(start, pull, block_costs(start, pull)))]
-    started = sorted((exact_cost(start, nets) for start in boards), key=_value)
-    best = started[0]
-    if len(nets.source) == 0 or len(board.movable) == 0:
-        return best.board
-    movable = max(len(board.movable), BLOCKS_LEAST)
-    full_steps, work = budget.steps_per_block * movable, step_work(board, pull)
-    # where the work does not last for every run in full, one good run beats several short ones
-    runs = budget.runs if full_steps * work * budget.runs <= budget.anneal_work else 1
-    steps = max(min(full_steps, budget.anneal_work // work), 1)
-    entries = min(budget.entries_per_block * movable, budget.entries) // runs
-    progress("place", 0.0)
-    for run in range(runs):
-        rng = np.random.default_rng([seed, run])
-        start = started[run % len(started)]
-        annealed = exact_cost(anneal(start.board, pull, rng, steps, ANNEAL_HEAT), nets)
-        heat = REFINE_HEAT if entries >= HOT_ENTRIES_PER_BLOCK * movable else 0.0
-        found = min((start, annealed), key=_value)
-        step = _step_entries(nets)
-        if step <= LONG_STEP or entries >= STEPS_LEAST * step:
-            found = refine(found, pull, rng, entries, heat=heat)
-        best = min((best, found), key=_value)
-        progress("place", (run + 1) / runs)
-    return _by_trees(best, seed, budget.trees, progress).board
+    progress("place", None)
+    best = min((exact_cost(start, nets) for start in _starts(board, pairwise_pulls(nets))), key=_value)
+    return _by_trees(best, seed, budget, progress).board
 
 
 def _by_trees(best: ExactCost, seed: int, budget: TreeBudget, progress: Progress) -> ExactCost:
@@ -177,12 +119,6 @@ def _by_trees(best: ExactCost, seed: int, budget: TreeBudget, progress: Progress
         best = best if found is None else min((best, exact_cost(found, best.nets)), key=_value)
         progress("anneal trees", (run + 1) / runs.count)
     return best
-
-
-def _step_entries(nets: Traffic) -> int:
-    """About the entries of trees that one exact step looks at: the nets of a block and of each of its partners."""
-    nets_per_block = len(nets.nets) // max(nets.blocks, 1)
-    return 2 * WIDTH * nets_per_block * (len(nets.targets) // max(len(nets.source), 1))
 
 
 def _value(state: ExactCost) -> float:

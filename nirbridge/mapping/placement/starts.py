@@ -95,11 +95,6 @@ def greedy(board: PlacementBoard, pull: PairwisePulls) -> PlacementBoard:
     return started
 
 
-def pull_lengths(board: PlacementBoard, pull: PairwisePulls, block: int) -> Array:
-    """Cost of ``block`` on every site, all other blocks where they are: float64 [sites]."""
-    return span_costs(board, *pull.row(block)) + pull.host[block] * board.sites.host_hops
-
-
 def span_costs(board: PlacementBoard, others: Array, weights: Array) -> Array:
     """Weighted hops from every site to the blocks ``others``: float64 [sites]."""
     sites = board.sites
