@@ -9,7 +9,6 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from nirbridge._types import Progress
 from nirbridge.chips.model import Chip, CoreId
 from nirbridge.errors import UsageError, did_you_mean, quoted
 from nirbridge.network.model import Network, with_operators
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from nirbridge.passes import RetimedNetwork
     from nirbridge.quantization.model import QuantizedNetwork
 
-TIGHT_MAX = 64
+TIGHT_MAX = 256
 """Cores up to which the bound on hops is tight by itself: it takes some seconds for a hundred, minutes for hundreds."""
 
 
@@ -134,12 +133,11 @@ def _bounded(best: MappedNetwork, options: MapOptions, is_interrupted: bool) -> 
     is_tight = options.bound == "tight" or (options.bound == "auto" and (is_small or options.effort == "max"))
     if not is_interrupted:
         try:
-            hops = best.costs.multicast_hops_per_step
-            return _completed(best, hops, options.progress, quick=not is_tight)
+            return _completed(best, quick=not is_tight)
         except KeyboardInterrupt:
             if not options.keep_best:
                 raise
-    last = partial(_completed, best, 0.0, options.progress, quick=not (is_tight and is_small))
+    last = partial(_completed, best, quick=not (is_tight and is_small))
     return _marked(finished(options.keep_best, last)[0])
 
 
@@ -226,18 +224,15 @@ def place_partition(
     return MappedNetwork(network, chip, options.chips, *placed, stored=stored)
 
 
-def _completed(draft: MappedNetwork, hops: float, progress: Progress, *, quick: bool) -> MappedNetwork:
-    """A draft as a map: with the lower bound on its multicast hops and the notes on its blocks.
-
-    ``hops``, ``quick``: as of ``traffic_lower_bound``.
-    """
+def _completed(draft: MappedNetwork, *, quick: bool) -> MappedNetwork:
+    """A draft as a map: with the lower bound on its multicast hops (``quick``: as of that) and notes on its blocks."""
     from nirbridge.mapping.bounds.traffic_bound import traffic_lower_bound
     from nirbridge.partitioner.cost.sizing import cost_model
     from nirbridge.partitioner.ordering import ordered_network
 
     partition, chip, cores = draft.partition, draft.chip, len(draft.cores)
     sizes = cost_model(ordered_network(draft.stored_network, partition.orders), chip, partition.weight_bits)
-    bound = traffic_lower_bound(draft.axons, cores, chip, chips=draft.chips, hops=hops, quick=quick, progress=progress)
+    bound = traffic_lower_bound(draft.axons, cores, chip, chips=draft.chips, quick=quick)
     network, paid = _noted(draft.network, sizes, partition), replace(draft.costs, traffic_lower_bound=bound)
     return replace(draft, network=network, costs=paid)
 

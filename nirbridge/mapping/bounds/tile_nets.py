@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import comb
 
 import numpy as np
@@ -52,10 +52,6 @@ class TouchingNets:
         at = self.ptr[1:][self.is_host]
         ptr = self.ptr + np.concatenate(([0], np.cumsum(self.is_host)))
         return TouchingNets(self.blocks + 1, ptr, np.insert(self.ends, at, self.blocks), self.rate, self.is_host)
-
-    def paying(self, rate: Array) -> TouchingNets:
-        """Those that have a rate here, with that rate."""
-        return replace(self, rate=rate).some(np.flatnonzero(rate > 0))
 
     def affordable(self, size: int, work: int) -> TouchingNets:
         """The nets that have fewest sets of ``size`` blocks for their rate, while there is ``work`` left for these."""

@@ -19,12 +19,9 @@ the larger bound counts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from nirbridge.arrays import Array
 from nirbridge.mapping.bounds.tile_nets import TouchingNets
@@ -56,35 +53,21 @@ class Rows:
         return self.sets.shape[1]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Tiling:
-    """A solution of the program, and the larger bound of it and of an exact parting.
-
-    ``bound``: on the links of the nets; ``rows``: those of the program, with which others may begin; ``shares`` [sets
-    of all rows]: that of each set in a fractional tiling with the fewest links.
-    """
-
-    bound: float
-    rows: list[Rows]
-    shares: Array
-
-
-def tiling(nets: TouchingNets, per_tile: int, rows: list[Rows]) -> Tiling:
-    """Solve the program of some nets, beginning with some rows; none: with the sets of one block."""
+def tiling(nets: TouchingNets, per_tile: int) -> float:
+    """The bound on the links of some nets: the larger one of the program and of an exact parting."""
     tiles = _Tiles.of_nets(nets, per_tile)
     unit = max(float(cost.max()) for cost in tiles.cost) / UNIT
     if unit == 0.0:  # rates below any that counts
-        return Tiling(0.0, [], np.zeros(0))
-    found, best, least = list[Rows](), 0.0, -(-nets.blocks // per_tile)
+        return 0.0
+    best, least = 0.0, -(-nets.blocks // per_tile)
     once = float(nets.rate[~nets.is_host].sum()) / ROUNDED_DOWN
-    program, more, shares = _Program(tiles, unit, least), rows or tiles.first_rows(), np.zeros(0)
+    program, more = _Program(tiles, unit, least), tiles.first_rows()
     for _ in range(ROUNDS_MAX):
         for own in more:
             program.add(own)
         prices = program.solved()
         if prices is None:
             break
-        found, shares = found + more, prices.shares
         more, scale, host_excess = tiles.broken(prices, TOLERANCE * UNIT * unit)
         paid = float(prices.of_block.sum()) + least * prices.of_tile
         best = max(best, ROUNDED_DOWN * scale * paid - host_excess / ROUNDED_DOWN - once)
@@ -92,17 +75,16 @@ def tiling(nets: TouchingNets, per_tile: int, rows: list[Rows]) -> Tiling:
             break
     if is_exact(nets.blocks, per_tile):
         best = max(best, ROUNDED_DOWN * least_parting(nets.blocks, tiles.cost, tiles.host_cost) - once)
-    return Tiling(best, found, shares)
+    return best
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Prices:
-    """p, q and m; ``shares``: the dual values, by row."""
+    """p, q and m."""
 
     of_block: Array
     of_tile: float
     of_host: float
-    shares: Array
 
 
 class _Program:
@@ -115,7 +97,7 @@ class _Program:
     def __init__(self, tiles: _Tiles, unit: float, least: int) -> None:
         from ortools.linear_solver import pywraplp
 
-        self._tiles, self._unit, self._rows = tiles, unit, list[Any]()
+        self._tiles, self._unit = tiles, unit
         self._solver = solver = pywraplp.Solver.CreateSolver("GLOP")
         self._of_block = [solver.NumVar(0.0, solver.infinity(), "") for _ in range(tiles.blocks)]
         self._of_tile, self._of_host = (solver.NumVar(0.0, solver.infinity(), "") for _ in range(2))
@@ -134,7 +116,6 @@ class _Program:
             row.SetCoefficient(self._of_tile, 1.0)
             if rows.of_host:
                 row.SetCoefficient(self._of_host, -1.0)
-            self._rows.append(row)
 
     def solved(self) -> _Prices | None:
         """The prices of the largest bound; None: the solver gives up."""
@@ -142,15 +123,7 @@ class _Program:
             return None
         variables = (*self._of_block, self._of_tile, self._of_host)
         found = self._unit * np.maximum([price.solution_value() for price in variables], 0.0)
-        shares = np.array([row.dual_value() for row in self._rows])
-        return _Prices(found[:-2], float(found[-2]), float(found[-1]), shares)
-
-
-def incidence(sets: Sequence[Array], blocks: int) -> sparse.csr_array:
-    """A row for each of some sets of blocks, given as arrays [sets, size], with a 1 for each of its blocks."""
-    sizes = np.concatenate([np.zeros(1, np.int64), *(np.full(len(own), own.shape[1]) for own in sets)])
-    members = np.concatenate([np.zeros(0, np.int64), *(own.ravel() for own in sets)])
-    return sparse.csr_array((np.ones(len(members)), members, sizes.cumsum()), shape=(len(sizes) - 1, blocks))
+        return _Prices(found[:-2], float(found[-2]), float(found[-1]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

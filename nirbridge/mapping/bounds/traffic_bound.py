@@ -18,9 +18,6 @@ Pairs with the host are charged to the host.
    With rates, the nets of rate x or more for every x from 0 up, added up (an integral over x).
 5. *Sets.* A net on t tiles needs t - 1 links, from the host t where none of them is the host's, and tiles part the
    blocks into sets of at most c (``tile_bound``).
-6. *Distances.* The distances between all pairs of n blocks sum to no less than those of the most compact shape, few
-   blocks fit near the host's tile, and a tree has all links between any two of its blocks, or between the host's tile
-   and any of them (``distance_flows``). This is used with fact 5, where hops are given.
 """
 
 from __future__ import annotations
@@ -29,18 +26,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array, weighted_sum
 from nirbridge.chips.boards import board_tiles
 from nirbridge.chips.model import Chip
-from nirbridge.mapping.bounds.tile_bound import tile_bound
+from nirbridge.mapping.bounds.tile_bound import QUICK, TIGHT, tile_bound
 from nirbridge.mapping.traffic import Traffic, distinct_pairs, traffic
 from nirbridge.partitioner.cost.axons import HOST, AxonTable
 
 SHARES = ((0.5, 0.5), (1.0, 0.0), (0.0, 1.0))
 """Shares in which a pair is charged to its source and its target."""
-TIGHT = 1.25
-"""Hops over the bound up to which a placement needs no better bound."""
 ROUNDED_DOWN = 1 - 1e-12
 
 
@@ -51,16 +45,12 @@ def traffic_lower_bound(
     *,
     chips: int = 1,
     nets: Traffic | None = None,
-    hops: float = 0.0,
     quick: bool = False,
-    progress: Progress = no_progress,
 ) -> float:
     """Lower bound on the multicast hops per time step of any placement of these blocks on ``chips`` chips.
 
     It bounds ``MapCosts.multicast_hops_per_step`` for the given blocks, not over other partitions; it holds with any
-    dead cores or pins. ``nets``: those of the table, where they are known. ``hops``: of a placement; where they are
-    more than ``TIGHT`` times facts 1 to 5, distances count, too: some 5 s for a hundred blocks, minutes for hundreds.
-    ``quick``: facts 1 to 4 alone.
+    dead cores or pins. ``nets``: those of the table, where they are known. ``quick``: with a hundredth of the work.
     """
     nets = traffic(axons, blocks) if nets is None else nets
     if len(nets.source) == 0:
@@ -79,11 +69,8 @@ def traffic_lower_bound(
         small_pay = _pair_bound(pairs, far, near.times(0.0), ranks)
         by_group = max(by_group, small_pay + float(by_tiles[~small].sum()))
     # a bound has to hold in floats too: sums of many rates may be off in the last digits
-    others, enough = ROUNDED_DOWN * max(by_group, _connection_bound(nets, per_tile)), hops / TIGHT
-    if quick:
-        return others
-    extent = board_tiles(chip, chips) if enough > others else None
-    return max(others, tile_bound(nets, per_tile, extent, enough, progress))
+    others = ROUNDED_DOWN * max(by_group, _connection_bound(nets, per_tile))
+    return max(others, tile_bound(nets, per_tile, QUICK if quick else TIGHT))
 
 
 def _connection_bound(nets: Traffic, per_tile: int) -> float:

@@ -72,7 +72,7 @@ def costs(
     away = axons.targets != axons.source_block[paths.entry_group]
     on_chips = chips or chip.mesh.chips_max
     hops = float(weighted_sum(axons.spikes_per_step, tree_hops(paths.multicast)))
-    bound = traffic_lower_bound(axons, len(cores), chip, chips=on_chips, nets=nets, hops=hops) if bounded else 0.0
+    bound = traffic_lower_bound(axons, len(cores), chip, chips=on_chips, nets=nets) if bounded else 0.0
     return MapCosts(
         unicast_spikes_per_step=float(weighted_sum(axons.spikes_per_step[paths.entry_group], away)),
         multicast_hops_per_step=hops,
