@@ -50,15 +50,30 @@ class BalanceBudget:
 
 
 def balanced(
-    sizes: CostModel, cap: Array, groups: Mapping[str, int], enough: int, budget: BalanceBudget, seed: int
+    sizes: CostModel,
+    cap: Array,
+    groups: Mapping[str, int],
+    enough: int,
+    budget: BalanceBudget,
+    seed: int,
+    near: Near | None = None,
 ) -> Blocks | None:
-    """Cores by balanced fillings; stops at ``enough`` cores. None: no filling is legal, or the work was spent."""
+    """Cores by balanced fillings; stops at ``enough`` cores. None: no filling is legal, or the work was spent.
+
+    With columns that leave channels out where that saves words (``ragged``), without them where none is legal then.
+    """
     forms = [edge.form for edges in sizes.incoming.values() for edge in edges]
     if sum(synapses(form) for form in forms if isinstance(form, Explicit)) > LISTED_MAX:
         return None
-    costs = StretchCosts(sizes, cap, Work(budget.work))
-    ways = with_ragged(costs, ways_of(costs, WEIGHTS, groups), ragged_columns(sizes))
-    return _balanced(costs, ways, enough, budget.tries, seed) if ways else None
+    left = ragged_columns(sizes)
+    for columns in (left, {}) if left else ({},):
+        costs = StretchCosts(sizes, cap, Work(budget.work))
+        ways = with_ragged(costs, ways_of(costs, WEIGHTS, groups), columns)
+        cores = _filled(costs, ways, near) if ways else None
+        if cores is not None:
+            cores = _improved(costs, ways, cores, enough, budget.tries, seed, near)
+            return tuple(_block(sizes, content) for content in cores)
+    return None
 
 
 def nearer(
@@ -68,21 +83,9 @@ def nearer(
 
     Such a preference costs cores, which more tries win back.
     """
-    costs = StretchCosts(sizes, cap, Work(budget.work))
-    ways = with_ragged(costs, ways_of(costs, WEIGHTS, groups), ragged_columns(sizes))
     places = {name: place for place, name in enumerate(sizes.shapes)}
-    found = _balanced(costs, ways, len(blocks), budget.tries, seed, Near(places, NEAR_SHARE))
+    found = balanced(sizes, cap, groups, len(blocks), budget, seed, Near(places, NEAR_SHARE))
     return found if found is not None and len(found) <= len(blocks) else None
-
-
-def _balanced(
-    costs: StretchCosts, ways: list[Way], enough: int, tries: int, seed: int, near: Near | None = None
-) -> Blocks | None:
-    cores = _filled(costs, ways, near)
-    if cores is None:
-        return None
-    cores = _improved(costs, ways, cores, enough, tries, seed, near)
-    return tuple(_block(costs.sizes, content) for content in cores)
 
 
 def completed(
