@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from functools import reduce
-
 import numpy as np
-from scipy import sparse
 
 from nirbridge._types import Box, Shape
 from nirbridge.arrays import Array
@@ -30,7 +27,7 @@ def input_channels(form: Separable, sources: Array) -> Array:
 
 
 def box_lists(form: Separable | Explicit, box: Box, rows: Array) -> tuple[Array, Array, Array]:
-    """(source, position in the box, tap) of every synapse into a box of targets ``rows``, in numbering order.
+    """(source, position in the box, tap) of every synapse into a box of targets ``rows``, in any order.
 
     A source is an opaque number here, the same in every box of one form; of several axes, channels last. Taps of
     index lists are 0.
@@ -41,6 +38,11 @@ def box_lists(form: Separable | Explicit, box: Box, rows: Array) -> tuple[Array,
         source = form.sources[np.repeat(form.indptr[rows], lengths) + offset]
         return source, np.repeat(np.arange(len(rows)), lengths), np.zeros(len(source), np.int64)
     flat = len(form.axes) == 1  # one channel: its only axis is a place
-    parts = [axis_rows(form.axes[a], *box[a], a + flat) for a in numbering_axes(form.target_shape)]
-    joint = sparse.coo_array(reduce(lambda a, b: sparse.kron(a, b, format="csr"), parts))
-    return joint.col.astype(np.int64), joint.row.astype(np.int64), joint.data.astype(np.int64)
+    source, position, tap = np.zeros(1, np.int64), np.zeros(1, np.int64), np.ones(1, np.int64)
+    for a in numbering_axes(form.target_shape):
+        rows = axis_rows(form.axes[a], *box[a], a + flat)
+        outs = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+        source = (source[:, None] * rows.shape[1] + rows.indices).reshape(-1)
+        position = (position[:, None] * rows.shape[0] + outs).reshape(-1)
+        tap = (tap[:, None] * rows.data).reshape(-1)
+    return source, position, tap

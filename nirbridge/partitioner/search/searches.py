@@ -52,7 +52,7 @@ LONG_PATTERNS = SearchBudget(
 EFFORTS: Mapping[str, Effort] = {
     "fast": Effort(4 * M, BalanceBudget(10 * M, 0), None, 4 * M, None, None, QUICK_PATTERNS),
     "default": Effort(
-        15 * M,
+        40 * M,
         BalanceBudget(100 * M, 20),
         BalanceBudget(50 * M, 10),
         15 * M,
