@@ -2,6 +2,7 @@
 
 python -m benchmarks.mapping [--chip loihi1] [--only NAME] [--sizes small,large] [--methods …] [-o FILE.json]
 python -m benchmarks.mapping --hops 3
+python -m benchmarks.mapping --ablate [--jobs 2] [--only CLASS]
 python -m benchmarks.mapping --reservoirs 10000,100000 [--efforts default,max] [-o FILE.json]
 python -m benchmarks.mapping --generated 300 [--first 0] [--methods cp-sat,next-fit,…]
 
@@ -25,6 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import nets
+from benchmarks.ablation import ablated
 from benchmarks.baselines import BASELINES
 from benchmarks.cortical import hops_table
 from benchmarks.mapping_page import Result, sums, table
@@ -196,7 +198,14 @@ def main() -> int:
     parser.add_argument("--hops", type=int, default=0, help="seeds of the small cortical networks: their hops alone")
     parser.add_argument("--reservoirs", default="", help="sizes of sparse reservoirs: their connectivity alone")
     parser.add_argument("--efforts", default="default", help="efforts of --reservoirs; comma separated")
+    parser.add_argument("--ablate", action="store_true", help="leave out each search, stage and bound in turn")
+    parser.add_argument("--jobs", type=int, default=1, help="processes of --ablate")
     options = parser.parse_args()
+    if options.ablate:
+        heads, rows = ablated(options.jobs, options.only, lambda done: print(done, file=sys.stderr))
+        show(heads, rows)
+        write(options.output, {"title": "What each search, stage and bound decides", "heads": heads, "rows": rows})
+        return 0
     if options.hops:
         heads, rows = hops_table(options.hops)
         show(heads, rows)
