@@ -148,7 +148,7 @@ def _words(
     key = found.source * width + found.row
     # an entry of a sparse matrix equals only itself, so no list is a copy of another
     may_share = fmt.shared_kernels and not isinstance(projection.operator, Sparse)
-    order = np.argsort(key, kind="stable") if may_share else None
+    order = np.argsort(key) if may_share else None
     source, at = np.divmod(np.sort(key) if order is None else key[order], width)
     positions = positions[at]
     totals = []
@@ -166,8 +166,8 @@ def _copies(owner: Array, channel: Array, positions: Array, tap: Array) -> Array
     first = np.flatnonzero(np.concatenate(([True], owner[1:] != owner[:-1]))) if len(owner) else owner
     if len(first) == 0:
         return first
-    alike = np.stack([channel[first], _signatures(first, positions, tap)], axis=1)
-    return np.unique(alike, axis=0, return_index=True)[1]
+    of_channel = _mixed(channel[first].astype(np.uint64) + np.uint64(0xA5A5)).view(np.int64)
+    return np.unique(_signatures(first, positions, tap) ^ of_channel, return_index=True)[1]
 
 
 def _input_channel(sources: Array, shape: Shape) -> Array:

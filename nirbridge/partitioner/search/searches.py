@@ -56,7 +56,7 @@ EFFORTS: Mapping[str, Effort] = {
         BalanceBudget(100 * M, 20),
         BalanceBudget(50 * M, 10),
         15 * M,
-        RegrowBudget(5 * M, 150, 60),
+        RegrowBudget(10 * M, 300, 100),
         None,
         SearchBudget(),
     ),
