@@ -114,9 +114,9 @@ def _none_found(*_: Any, **__: Any) -> float:
 def switches() -> dict[str, Switch | None]:
     """Everything that can be left out, by name; the first leaves out nothing."""
     from nirbridge.mapping.placement.tree_moves import NO_TREES
-    from nirbridge.partitioner.search.searches import SEARCHES
+    from nirbridge.partitioner.searches import SEARCHES
 
-    searches = "nirbridge.partitioner.search.searches"
+    searches = "nirbridge.partitioner.searches"
     partition, place = "nirbridge.partitioner.partition", "nirbridge.mapping.placement.place"
     slices = "nirbridge.mapping.placement.slice_moves"
     return {

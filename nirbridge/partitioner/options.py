@@ -9,7 +9,7 @@ from types import MappingProxyType
 from nirbridge._types import Progress, no_progress
 from nirbridge.chips.model import Chip
 from nirbridge.errors import UsageError, did_you_mean
-from nirbridge.partitioner.search.searches import EFFORTS
+from nirbridge.partitioner.searches import EFFORTS
 
 METHODS = ("sequential", "packed", "cp-sat")
 

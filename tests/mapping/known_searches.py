@@ -15,10 +15,9 @@ import numpy as np
 from nirbridge.chips.model import Chip, CoreId, EnergyFigures, TimeFigures
 from nirbridge.mapping.bounds.traffic_bound import traffic_lower_bound
 from nirbridge.mapping.cost import costs
-from nirbridge.mapping.placement.anneal import anneal, block_costs, pairwise_cost, step_work
 from nirbridge.mapping.placement.board import PlacementBoard, Sites
+from nirbridge.mapping.placement.exact import exact_cost
 from nirbridge.mapping.placement.place import place
-from nirbridge.mapping.placement.refine import exact_cost, refine
 from nirbridge.mapping.placement.starts import columns_snake, greedy, hilbert, in_order, place_random, row_major, snake
 from nirbridge.mapping.traffic import pairwise_pulls, traffic
 from nirbridge.partitioner.cost.axons import HOST
@@ -58,29 +57,12 @@ BOARDS: tuple[tuple[int, Chip, int, int, dict[int, CoreId], int], ...] = (
 )
 
 
-def steps_of_a_search(case: int) -> Value:
-    """Starts, one annealing and one exact descent with and without heat, each with its cost."""
+def starts_of_a_search(case: int) -> Value:
+    """Two starts, each with its cost."""
     seed, on, blocks, count, pins, chips = BOARDS[case]
     nets, pull, board = _board(seed, on, blocks, count, pins, chips)
-    start = in_order(board, row_major(board.sites))
-    rng = [np.random.default_rng([seed, k]) for k in range(5)]
-    found = {
-        "row-major": start,
-        "greedy": greedy(board, pull),
-        "annealed": anneal(start, pull, rng[0], 60, 0.5),
-        "descended": anneal(start, pull, rng[1], 60, 0.0),
-        "refined": refine(exact_cost(start, nets), pull, rng[2], 400_000, heat=0.3).board,
-        "refined-cold": refine(exact_cost(start, nets), pull, rng[3], 200_000, heat=0.0).board,
-        "refined-narrow": refine(exact_cost(start, nets), pull, rng[4], 200_000, heat=0.2, width=4).board,
-    }
-    work = {"step_work": step_work(board, pull)}
-    return work | {name: _position(own, nets, pull) for name, own in found.items()}
-
-
-def _position(board: PlacementBoard, nets: Any, pull: Any) -> Value:
-    cost = block_costs(board, pull)
-    value = {"value": exact_cost(board, nets).value, "pairs": round(pairwise_cost(board, pull, cost), 9)}
-    return value | {"site": board.site.tolist(), "costs": np.round(cost, 9).tolist()}
+    found = {"row-major": in_order(board, row_major(board.sites)), "greedy": greedy(board, pull)}
+    return {name: {"value": exact_cost(own, nets).value, "site": own.site.tolist()} for name, own in found.items()}
 
 
 def placements(case: int) -> Value:
@@ -121,7 +103,7 @@ def paid(case: int) -> Value:
 
 
 SEARCHES: dict[str, tuple[Callable[[int], Value], int]] = {
-    **{f"steps {k}": (steps_of_a_search, k) for k in range(len(BOARDS))},
+    **{f"starts {k}": (starts_of_a_search, k) for k in range(len(BOARDS))},
     **{f"placements {k}": (placements, k) for k in range(len(BOARDS))},
     **{f"paid {k}": (paid, k) for k in range(len(BOARDS))},
     "orders": (orders, 0),

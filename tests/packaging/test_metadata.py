@@ -91,9 +91,7 @@ def test_all_is_every_extra_that_needs_no_hardware_nor_develops() -> None:
     others = set(EXTRAS) - {"all", "jax", "iree", "cupy", "sanafe", "fuzz", "test", "docs", "dev"}
     wanted = {str(r) for extra in others for r in requirements(extra)}
     assert {str(r) for r in requirements("all")} == wanted
-    assert {"torch", "snntorch", "norse", "matplotlib", "pandas", "ipykernel"} <= {
-        r.name for r in requirements("all")
-    }
+    assert {"torch", "snntorch", "norse", "matplotlib", "pandas", "ipykernel"} <= {r.name for r in requirements("all")}
 
 
 def test_page_of_installation_names_every_extra() -> None:

@@ -39,11 +39,15 @@ def synapses(network: Network) -> dict[Neuron, set[tuple[str, int]]]:
     return sources
 
 
-def kinds(network: Network) -> dict[Neuron, tuple[tuple[float, ...], float | None]]:
-    """(decays and refractory steps, threshold) of every neuron."""
+def kinds(network: Network, chip: Chip) -> dict[Neuron, tuple[tuple[float, ...], float | None]]:
+    """(decays as the chip stores them, of 12 bits, and refractory steps, threshold) of every neuron."""
     found = {}
     for p in network.populations:
         fields = [np.broadcast_to(a, p.shape).ravel() for a in (p.neuron.a_syn, p.neuron.a_mem)]
+        if chip.numbers is not None and chip.core.decay_profiles is not None:
+            lows, mosts = (1, 0), (chip.numbers.du_max + 1, chip.numbers.dv_max)
+            stored = [np.rint(4096 * (1 - np.asarray(a, float))) for a in fields]
+            fields = [np.clip(a, low, most) for a, low, most in zip(stored, lows, mosts, strict=True)]
         fields.append(np.broadcast_to(p.neuron.refractory_steps, p.shape).ravel())
         theta = None if p.neuron.theta is None else np.broadcast_to(p.neuron.theta, p.shape).ravel()
         for i in range(p.size):
@@ -53,7 +57,7 @@ def kinds(network: Network) -> dict[Neuron, tuple[tuple[float, ...], float | Non
 
 def is_legal(grouping: list[list[Neuron]], network: Network, chip: Chip) -> bool:
     """True if every core is within the limits of neurons, axons and profiles (words are not counted)."""
-    sources, kind, core = synapses(network), kinds(network), chip.core
+    sources, kind, core = synapses(network), kinds(network, chip), chip.core
     owner = {n: c for c, members in enumerate(grouping) for n in members}
     reached = [set().union(*(sources[n] for n in members)) for members in grouping]
     sent = [0] * len(grouping)

@@ -86,7 +86,7 @@ class Fewest:
 
     def __init__(self, network: Network, on: Chip) -> None:
         self._network, self._chip = _without_zeros(network), on
-        self._sources, self._kinds = synapses(self._network), kinds(self._network)
+        self._sources, self._kinds = synapses(self._network), kinds(self._network, self._chip)
         # the words of n targets in one stretch, by trying every first run
         self._stretch = lru_cache(None)(self._stretch_words)
         self._words = lru_cache(None)(self._least_words)

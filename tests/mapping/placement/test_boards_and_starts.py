@@ -9,14 +9,10 @@ import numpy as np
 import pytest
 
 from nirbridge.chips.model import CoreId
-from nirbridge.mapping.placement import anneal as annealing
-from nirbridge.mapping.placement import refine as refining
 from nirbridge.mapping.placement import starts
-from nirbridge.mapping.placement.anneal import draw_change, step_work
 from nirbridge.mapping.placement.board import PlacementBoard, Sites
-from nirbridge.mapping.placement.refine import ExactCost
-from nirbridge.mapping.traffic import PairwisePulls, traffic
-from tests.mapping.tables import chip, cores_in_rows, table
+from nirbridge.mapping.traffic import PairwisePulls
+from tests.mapping.tables import chip, cores_in_rows
 
 BOARDS = [(3, 2, 2, 1), (2, 3, 1, 2), (4, 4, 1, 3), (5, 1, 3, 1), (1, 5, 1, 2), (6, 3, 1, 1)]
 """Columns, rows, cores of a tile, chips."""
@@ -71,24 +67,9 @@ def test_a_copy_goes_its_own_way() -> None:
     board = board_of((3, 2, 2, 1), 4)
     before = (board.x.tolist(), board.y.tolist(), board.site.tolist(), board.block.tolist())
     other = board.copy()
-    for site in range(12):
-        other.swap(0, site)
+    for _ in range(8):
+        other.put(np.array([0]), np.array([other.block.tolist().index(-1)]))
     assert (board.x.tolist(), board.y.tolist(), board.site.tolist(), board.block.tolist()) == before
-
-
-@pytest.mark.parametrize("shape", BOARDS)
-def test_a_swap_changes_two_sites_and_nothing_else(shape: tuple[int, ...]) -> None:
-    for site in range(len(sites_of(*shape).cores)):
-        board = board_of(shape, 4, seed=site)
-        here, other = int(board.site[1]), int(board.block[site])
-        expected = board.block.tolist()
-        expected[here], expected[site] = other, 1
-        board.swap(1, site)
-        assert board.block.tolist() == expected
-        for block in range(4):
-            at = expected.index(block)
-            own = (board.site[block], board.x[block], board.y[block])
-            assert own == (at, board.sites.x[at], board.sites.y[at])
 
 
 def test_a_block_that_is_nowhere_yet_takes_no_place_from_another() -> None:
@@ -97,39 +78,6 @@ def test_a_block_that_is_nowhere_yet_takes_no_place_from_another() -> None:
     board.put(np.array([1]), np.array([0]))
     board.put(np.array([0, 1]), np.array([0, 2]))
     assert (board.block.tolist(), board.site.tolist()) == ([0, -1, 1], [0, 2, -1])
-
-
-def targets_by_hand(board: PlacementBoard, block: int) -> list[int]:
-    """Sites of other tiles that are taken, or free with no free site of the tile just before them."""
-    tile, taken = board.sites.tile.tolist(), (board.block >= 0).tolist()
-    own = tile[board.site[block]]
-    return [
-        s for s in range(len(tile)) if tile[s] != own and (taken[s] or s == 0 or tile[s - 1] != tile[s] or taken[s - 1])
-    ]
-
-
-@pytest.mark.parametrize("shape", BOARDS)
-def test_of_alike_free_sites_the_first_is_a_target(shape: tuple[int, ...]) -> None:
-    for seed in range(4):
-        board = board_of(shape, 5, seed=seed)
-        for block in range(5):
-            expected = targets_by_hand(board, block)
-            assert board.targets(block).tolist() == expected
-            length = np.zeros(len(board.sites.cores))
-            found = board.candidates(block, length, len(expected), np.random.default_rng(0))
-            assert found.tolist() == expected
-
-
-@pytest.mark.parametrize("width", [2, 3, 7, 8, 128, 398])
-def test_half_of_the_candidates_are_the_nearest_and_the_rest_are_drawn(width: int) -> None:
-    board = board_of((20, 20, 1, 1), 9)
-    sites = np.array(targets_by_hand(board, 2))
-    assert len(sites) == 399
-    length = np.random.default_rng(1).permutation(400).astype(float)
-    found = board.candidates(2, length, width, np.random.default_rng(5))
-    near = sorted(range(399), key=lambda i: length[sites[i]])[: width // 2]
-    rest = np.random.default_rng(5).integers(399, size=width - width // 2).tolist()
-    assert found.tolist() == [int(sites[i]) for i in sorted({*near, *rest})]
 
 
 # -- starts -------------------------------------------------------------------------------------------------------
@@ -190,15 +138,6 @@ def lengths_by_hand(board: PlacementBoard, pull: PairwisePulls, block: int, othe
 
 
 @pytest.mark.parametrize("shape", BOARDS)
-@pytest.mark.parametrize("seed", [0, 1])
-def test_lengths_of_pulls_from_every_site(shape: tuple[int, ...], seed: int) -> None:
-    board, pull = board_of(shape, 5, seed=seed), pulls_of(5, seed)
-    for block in range(5):
-        found = starts.pull_lengths(board, pull, block)
-        assert found.tolist() == lengths_by_hand(board, pull, block, list(range(5)))
-
-
-@pytest.mark.parametrize("shape", BOARDS)
 @pytest.mark.parametrize("pinned", ["none", "first", "last"])
 def test_the_greedy_start(shape: tuple[int, ...], pinned: str) -> None:
     """The block that is pulled most goes next, the first of equals, to the first of the free sites that pull least."""
@@ -221,41 +160,3 @@ def test_the_greedy_start(shape: tuple[int, ...], pinned: str) -> None:
             placed.append(block)
         assert starts.greedy(empty, pull).site.tolist() == board.site.tolist()
         assert empty.site.tolist() == [-1] * 5
-
-
-# -- draws and work -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("change", "drawn"), [([], -1), ([0.0, 1.0], -1), ([1.0, -1.0, -2.0, -2.0], 2), ([1e-9], -1), ([-1e-9], 0)]
-)
-def test_a_cold_draw_takes_the_first_best_below_nothing(change: list[float], drawn: int) -> None:
-    assert draw_change(np.array(change), 0.0, np.random.default_rng(0)) == drawn
-
-
-@pytest.mark.parametrize("temperature", [0.5, 2.0])
-def test_a_warm_draw_adds_noise_to_each_change_and_to_staying(temperature: float) -> None:
-    change, drawn = np.array([1.0, -0.5, 0.25]), set()
-    for seed in range(60):
-        noise = np.random.default_rng(seed).gumbel(size=4)
-        score = [noise[0], *(noise[1:] - change / temperature)]
-        expected = int(np.argmax(score)) - 1
-        assert draw_change(change, temperature, np.random.default_rng(seed)) == expected
-        drawn.add(expected)
-    assert drawn == {-1, 0, 1, 2}
-
-
-def test_the_work_of_a_step_and_the_constants_of_both_searches() -> None:
-    assert (annealing.WIDTH, refining.WIDTH, refining.STEP_WORK, refining.LINK_WEIGHT) == (128, 16, 8000, 1.0)
-    pull = pulls_of(5, 1)
-    entries = len(pull.others)
-    assert step_work(board_of((3, 2, 2, 1), 5), pull) == 10_000 + 4 * 12 + 8 * 12 * entries // 5
-    assert step_work(board_of((20, 10, 1, 1), 5), pull) == 10_000 + 4 * 200 + 8 * 128 * entries // 5
-    nothing = PlacementBoard.empty(sites_of(2, 1, 1, 1), 0, {}, chip(2, 1))
-    assert step_work(nothing, pull) == 10_000 + 4 * 2 + 8 * 2 * entries
-
-
-@pytest.mark.parametrize(("loads", "hope"), [(np.zeros((0, 0, 4)), 0.0), (np.array([[[2.0, 8, 0, 1]]]), 0.4)])
-def test_what_the_busiest_link_can_fall_by(loads: np.ndarray, hope: float) -> None:
-    nets = traffic(table([]), 2)
-    assert refining._link_hope(ExactCost(board_of((2, 1, 1, 1), 2), nets, np.zeros(0), loads)) == pytest.approx(hope)

@@ -12,7 +12,7 @@ from nirbridge.arrays import freeze
 from nirbridge.chips import cores_of
 from nirbridge.chips.model import Chip
 from nirbridge.mapping.cost import costs
-from nirbridge.mapping.placement import compiled
+from nirbridge.mapping.placement import neuron_kernels
 from nirbridge.mapping.placement import neuron_moves as moves
 from nirbridge.network.model import Network, Port, Projection
 from nirbridge.network.operators import Dense, Sparse
@@ -23,8 +23,9 @@ from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.search.methods import is_within
 from nirbridge.pipeline import MapOptions, map_network
 from tests.mapping.hand_made import chip_with, network_of, population
+from tests.mapping.placement.machine import Machine
 
-kernels: Any = pytest.importorskip("nirbridge.mapping.placement.neuron_kernels")
+kernels: Any = Machine(neuron_kernels)
 
 
 def sparse(rng: np.random.Generator, rows: int, columns: int, density: float) -> Sparse:
@@ -159,11 +160,3 @@ def test_pins_and_maps_of_one_core_stay() -> None:
     sizes = cost_model(pairs_of_strangers(), chip, 8)
     one = moves.move_neurons(sizes, ((Slice("p", ((0, 16),)),),), cores_of(chip)[:1], rates[0], cores_of(chip)[:1])
     assert one is None
-
-
-def test_without_the_compiled_search_the_map_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "is_available", lambda: False)
-    chip = mesh(4, 4, 1, {"neurons": 2})
-    options = MapOptions(objective="traffic", placement_only=True, retime="never", effort="fast")
-    mapped = map_network(pairs_of_strangers(), chip, options)
-    assert any("extra 'fast'" in note for note in mapped.network.notes)

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from nirbridge.chips import cores_of
 from nirbridge.chips.model import Chip
 from nirbridge.mapping.cost import costs
-from nirbridge.mapping.placement import slice_cuts
+from nirbridge.mapping.placement import part_kernels, slice_cuts, tree_kernels
 from nirbridge.mapping.placement import slice_moves as moves
 from nirbridge.mapping.placement.board import Sites
-from nirbridge.mapping.placement.compiled import is_available
 from nirbridge.mapping.placement.neuron_moves import Moved
 from nirbridge.mapping.placement.slice_cuts import CutSlices, SliceTree, cut_slices
+from nirbridge.mapping.placement.tree_moves import Runs
 from nirbridge.network.model import Network
 from nirbridge.partitioner import PartitionOptions, partition
 from nirbridge.partitioner.cost.axons import Blocks, axon_table
@@ -30,12 +30,13 @@ from nirbridge.partitioner.search.methods import is_within
 from nirbridge.pipeline import MapOptions, map_network
 from tests.cases import cases
 from tests.mapping.hand_made import chip_with
+from tests.mapping.placement.machine import Machine
 from tests.mapping.placement.test_neuron_moves import mesh, recurrent
 from tests.partitioner.cases import LOIHI
 from tests.partitioner.nets import network_of
 
-kernels: Any = pytest.importorskip("nirbridge.mapping.placement.part_kernels")
-boards: Any = pytest.importorskip("nirbridge.mapping.placement.tree_kernels")
+kernels: Any = Machine(part_kernels)
+boards: Any = Machine(tree_kernels)
 
 CHIPS = [
     mesh(4, 4, 1, {"neurons": 5}),
@@ -86,7 +87,9 @@ def board_of(sizes: CostModel, blocks: Blocks) -> tuple[Any, list[Slice], Any]:
 
 
 def board_on(parts: Any, sizes: CostModel) -> Any:
-    return parts.on(Sites.of(cores_of(sizes.chip), sizes.chip), np.zeros(0, np.int64), np.zeros(0, np.int64))
+    return parts.on(
+        Sites.of(cores_of(sizes.chip), sizes.chip), np.zeros(0, np.int64), np.zeros(0, np.int64), Runs(1, 400)
+    )
 
 
 def as_blocks(sizes: CostModel, slices: list[Slice], site: Any) -> Moved:
@@ -296,9 +299,6 @@ def test_what_cannot_move_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None
     assert moves.move_slices(*given_[:3], silent, usable) is None
     whole = tuple((s,) for own in blocks for s in own)[: len(usable)]
     assert moves.move_slices(sizes, whole, usable[: len(whole)], RATES, usable) is None
-    monkeypatch.setattr(moves, "is_available", lambda: False)
-    assert is_available()
-    assert moves.move_slices(*given_) is None
 
 
 def test_pinned_populations_stay_on_their_cores() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
-from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,23 +14,31 @@ from hypothesis import strategies as st
 
 from nirbridge._types import Progress
 from nirbridge.chips.model import Chip, CoreId
-from nirbridge.mapping.placement import place as placing
-from nirbridge.mapping.placement import starts, tree_moves
+from nirbridge.mapping.placement import part_kernels, starts, tree_kernels, tree_moves
 from nirbridge.mapping.placement.board import PlacementBoard, Sites
-from nirbridge.mapping.placement.compiled import is_available
+from nirbridge.mapping.placement.exact import exact_cost
 from nirbridge.mapping.placement.place import EFFORTS, annealed_on_trees, place, search_placement
-from nirbridge.mapping.placement.refine import exact_cost
-from nirbridge.mapping.placement.tree_moves import NO_TREES, TreeBudget, annealed_trees, runs_and_steps, tree_board
+from nirbridge.mapping.placement.tree_moves import (
+    NO_TREES,
+    Runs,
+    TreeBudget,
+    annealed_trees,
+    runs_and_steps,
+    tree_board,
+)
 from nirbridge.mapping.traffic import Traffic, traffic
 from nirbridge.pipeline import MapOptions, map_network
 from tests.cases import cases
 from tests.mapping.known_searches import groups
+from tests.mapping.placement.machine import Machine
 from tests.mapping.tables import chip, cores_in_rows, group_lists, table
 from tests.partitioner.cases import LOIHI
 from tests.partitioner.nets import network_of
 
-kernels: Any = pytest.importorskip("nirbridge.mapping.placement.part_kernels")
-trees_of: Any = pytest.importorskip("nirbridge.mapping.placement.tree_kernels")
+ROOT = Path(__file__).resolve().parents[3]
+kernels: Any = Machine(part_kernels)
+trees_of: Any = Machine(tree_kernels)
+RUNS = Runs(1, 400)
 
 
 @st.composite
@@ -61,7 +70,7 @@ def test_links_and_loads_brought_up_to_date_are_those_of_the_trees(
     start, nets = made
     if len(start.movable) == 0:
         return
-    trees, state = tree_board(start, nets), np.array([seed], np.uint64)
+    trees, state = tree_board(start, nets, RUNS), np.array([seed], np.uint64)
     for keep in taken:
         before = exact_cost(as_board(start, trees), nets)
         moves, what = kernels.propose(trees, kernels.BLOCKS, state)
@@ -88,7 +97,7 @@ def test_the_best_position_costs_what_annealing_says_and_pins_stay(
     start, nets = made
     if len(start.movable) == 0 or len(nets.source) == 0:
         return
-    trees, best = tree_board(start, nets), start.site.copy()
+    trees, best = tree_board(start, nets, RUNS), start.site.copy()
     before = trees.site.copy()
     kernels.anneal(trees, kernels.BLOCKS, np.array([seed + 1], np.uint64), 400, 0.5, 0.05, best)
     found, gain = start.copy(), trees.tally[trees_of.LOWEST]
@@ -96,9 +105,9 @@ def test_the_best_position_costs_what_annealing_says_and_pins_stay(
     assert exact_cost(found, nets).value == pytest.approx(exact_cost(start, nets).value + gain, abs=1e-6)
     fixed = np.setdiff1d(np.arange(nets.blocks), start.movable)
     assert trees.site[fixed].tolist() == before[fixed].tolist()
-    better = annealed_trees(start, nets, np.random.default_rng(seed), 400)
+    better = annealed_trees(start, nets, np.random.default_rng(seed), RUNS)
     assert better is None or exact_cost(better, nets).value < exact_cost(start, nets).value
-    again = annealed_trees(start, nets, np.random.default_rng(seed), 400)
+    again = annealed_trees(start, nets, np.random.default_rng(seed), RUNS)
     assert (better is None) == (again is None)
     assert better is None or again is None or better.site.tolist() == again.site.tolist()
 
@@ -109,14 +118,12 @@ def random_board(seed: int) -> tuple[PlacementBoard, Traffic]:
     return PlacementBoard.empty(Sites.of(cores_in_rows(on), on), 24, {}, on), traffic(table(groups(seed, 24, 60)), 24)
 
 
-def test_no_placement_is_worse_with_trees_and_most_are_better(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_placement_is_worse_with_trees_and_most_are_better() -> None:
     better = 0
     for seed in range(12):
         board, nets = random_board(seed)
         with_trees = search_placement(board, nets, 0, EFFORTS["fast"], lambda *_: None)
-        monkeypatch.setattr(placing, "is_available", lambda: False)
-        without = search_placement(board, nets, 0, EFFORTS["fast"], lambda *_: None)
-        monkeypatch.undo()
+        without = search_placement(board, nets, 0, NO_TREES, lambda *_: None)
         values = [exact_cost(found, nets).value for found in (with_trees, without)]
         assert values[0] <= values[1]
         better += values[0] < values[1]
@@ -131,7 +138,7 @@ def test_the_busiest_link_is_relieved_by_no_more_than_the_trees_on_it(
     start, nets = made
     if len(start.movable) == 0:
         return
-    trees, state = tree_board(start, nets), np.array([seed], np.uint64)
+    trees, state = tree_board(start, nets, RUNS), np.array([seed], np.uint64)
     for _ in range(8):
         loads, peak = trees.loads.copy(), tuple(trees.peak)
         assert loads[peak] == pytest.approx(loads.max(), abs=1e-9)
@@ -150,53 +157,72 @@ def test_runs_and_steps_of_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     board, nets = random_board(0)
     sites = board.sites
     step = tree_moves.STEP_NETS + int((tree_moves.OF_PARTS + tree_moves.OF_BLOCKS) * len(nets.nets) / 24)
-    assert runs_and_steps(24, nets, sites, NO_TREES) == (0, 0)
-    assert runs_and_steps(24, nets, sites, TreeBudget(2, 1_000, 10**9)) == (2, 24_000)
-    assert runs_and_steps(24, nets, sites, TreeBudget(2, 1_000, 2 * 24_000 * step)) == (2, 24_000)
-    assert runs_and_steps(24, nets, sites, TreeBudget(2, 1_000, 2 * 24_000 * step - 1)) == (1, 24_000)
-    assert runs_and_steps(24, nets, sites, TreeBudget(2, 1_000, 9_600 * step)) == (1, 9_600)
+    assert runs_and_steps(24, nets, sites, NO_TREES) == Runs(0, 0)
+    assert runs_and_steps(24, nets, sites, TreeBudget(2, 1_000, 10**9)) == Runs(2, 24_000)
+    assert runs_and_steps(24, nets, sites, TreeBudget(2, 1_000, 2 * 24_000 * step)) == Runs(2, 24_000)
+    assert runs_and_steps(24, nets, sites, TreeBudget(2, 1_000, 2 * 24_000 * step - 1)) == Runs(1, 24_000)
+    assert runs_and_steps(24, nets, sites, TreeBudget(2, 1_000, 9_600 * step)) == Runs(1, 9_600)
     fewer = TreeBudget(2, 1_000, 9_600 * step - 1)
-    assert runs_and_steps(24, nets, sites, fewer) == (0, 0)  # fewer than 400 a block
-    assert runs_and_steps(24, nets, sites, fewer, least=399) == (1, 9_599)
+    assert runs_and_steps(24, nets, sites, fewer) == Runs(0, 0)  # fewer than 400 a block
+    assert runs_and_steps(24, nets, sites, fewer, least=399) == Runs(1, 9_599)
     longer = tree_moves.STEP_NETS + int((tree_moves.OF_PARTS + 5 * tree_moves.OF_BLOCKS) * len(nets.nets) / 24)
-    assert runs_and_steps(24, nets, sites, TreeBudget(1, 1_000, 9_600 * longer), parts_of_block=5) == (1, 9_600)
-    assert runs_and_steps(1, traffic(table([]), 1), sites, TreeBudget(2, 1_000, 10**9)) == (0, 0)
+    assert runs_and_steps(24, nets, sites, TreeBudget(1, 1_000, 9_600 * longer), parts_of_block=5) == Runs(1, 9_600)
+    assert runs_and_steps(1, traffic(table([]), 1), sites, TreeBudget(2, 1_000, 10**9)) == Runs(0, 0)
     due = TreeBudget(1, 1_000, 9_600 * step, 600, 20_000 * step)
-    assert runs_and_steps(24, nets, sites, due) == (1, 14_400)
-    assert runs_and_steps(24, nets, sites, TreeBudget(1, 1_000, 9_600 * step, 600, 12_000 * step)) == (1, 12_000)
-    assert runs_and_steps(24, nets, sites, TreeBudget(1, 500, 9_600 * step, 600, 20_000 * step)) == (1, 12_000)
-    assert runs_and_steps(24, nets, sites, TreeBudget(1, 1_000, 20_000 * step, 600, 10_000 * step)) == (1, 20_000)
+    assert runs_and_steps(24, nets, sites, due) == Runs(1, 14_400)
+    assert runs_and_steps(24, nets, sites, TreeBudget(1, 1_000, 9_600 * step, 600, 12_000 * step)) == Runs(1, 12_000)
+    assert runs_and_steps(24, nets, sites, TreeBudget(1, 500, 9_600 * step, 600, 20_000 * step)) == Runs(1, 12_000)
+    assert runs_and_steps(24, nets, sites, TreeBudget(1, 1_000, 20_000 * step, 600, 10_000 * step)) == Runs(1, 20_000)
     entries, count = len(nets.targets), len(nets.source)
     assert entries > count
     for short, steps in ((0, 9_600), (1, 9_599)):  # targets // mean targets, in nets
         targets = (9_600 * step * entries - short * entries) // count + (short == 0)
         few = TreeBudget(2, 1_000, 10**9, targets=targets)
-        assert runs_and_steps(24, nets, sites, few, least=399) == (1, steps)
-    assert runs_and_steps(24, nets, sites, TreeBudget(2, 1_000, 10**9, targets=10**12)) == (2, 24_000)
+        assert runs_and_steps(24, nets, sites, few, least=399) == Runs(1, steps)
+    assert runs_and_steps(24, nets, sites, TreeBudget(2, 1_000, 10**9, targets=10**12)) == Runs(2, 24_000)
     # 12 tiles of two cores each
     monkeypatch.setattr(tree_moves, "COUNTS_MAX", len(nets.source) * (12 + 24))
-    assert runs_and_steps(24, nets, sites, TreeBudget(2, 1_000, 10**9)) == (2, 24_000)
+    assert runs_and_steps(24, nets, sites, TreeBudget(2, 1_000, 10**9)) == Runs(2, 24_000)
     monkeypatch.setattr(tree_moves, "COUNTS_MAX", len(nets.source) * (12 + 24) - 1)
-    assert runs_and_steps(24, nets, sites, TreeBudget(2, 1_000, 10**9)) == (0, 0)
+    assert runs_and_steps(24, nets, sites, TreeBudget(2, 1_000, 10**9)) == Runs(0, 0)
 
 
-def test_a_numba_that_does_not_load_is_no_numba(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert is_available()
-    monkeypatch.setitem(sys.modules, "nirbridge.mapping.placement.neuron_kernels", None)
-    monkeypatch.delattr("nirbridge.mapping.placement.neuron_kernels")
-    assert not is_available()
-    network, few = network_of("4 dense9 lif"), replace(LOIHI, core=replace(LOIHI.core, neurons=3))
-    notes = map_network(network, few, MapOptions(placement_only=True)).network.notes
-    assert notes[-1].startswith("numba is not installed (extra 'fast'): no trees were annealed")
-    monkeypatch.undo()
-    assert not any("numba" in note for note in map_network(network, few, MapOptions(placement_only=True)).network.notes)
+def test_few_steps_are_the_one_run_of_a_small_map() -> None:
+    board, nets = random_board(0)
+    step = tree_moves.STEP_NETS + int((tree_moves.OF_PARTS + tree_moves.OF_BLOCKS) * len(nets.nets) / 24)
+    budget = TreeBudget(2, 1_000, 10**9, small=(10, 240 * step))
+    assert runs_and_steps(24, nets, board.sites, budget) == Runs(1, 240, is_small=True)
+    budget = TreeBudget(2, 1_000, 10**9, small=(10, 240 * step - 1))
+    assert runs_and_steps(24, nets, board.sites, budget) == Runs(2, 24_000)
+
+
+def test_plain_code_gives_what_compiled_code_gives_to_the_last_bit() -> None:
+    for seed in range(4):
+        start, nets = random_board(seed)
+        found = []
+        for run in (Runs(1, 300, is_small=True), Runs(1, 300)):
+            trees, best = tree_board(start, nets, run), start.site.copy()
+            state = np.array([seed + 1], np.uint64)
+            run.code(part_kernels.anneal)(trees, kernels.BLOCKS, state, 300, 2.0, 0.05, best)
+            found.append([*(a.tolist() for a in trees), best.tolist(), state.tolist()])
+        assert found[0] == found[1]
+
+
+def test_a_small_map_is_made_without_the_compiler() -> None:
+    code = (
+        "import sys; from nirbridge.cli.main import main\n"
+        "try: main(['map', 'examples/models/digits_cnn.nir', '--chip', 'examples/chips/my_chip.toml', '-o', '-'])\n"
+        "except SystemExit: pass\n"
+        "sys.exit('numba' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, capture_output=True)
 
 
 def test_stages_and_runs_are_told() -> None:
     told: list[tuple[str, float | None]] = []
     on = chip(4, 3, 2)
-    place(table(groups(3, 24, 60)), 24, on, effort="default", progress=lambda stage, done: told.append((stage, done)))
-    assert [done for stage, done in told if stage == "anneal trees"] == [0.25, 0.5, 0.75, 1.0]
+    place(table(groups(3, 24, 60)), 24, on, effort="max", progress=lambda stage, done: told.append((stage, done)))
+    assert [done for stage, done in told if stage == "anneal trees"] == [(k + 1) / 12 for k in range(12)]
 
 
 @settings(max_examples=20, deadline=None)

@@ -17,11 +17,6 @@ from nirbridge.network.model import Network, Population, Port, Projection, Timin
 from nirbridge.network.operators import Dense
 from nirbridge.partitioner import PartitionOptions, partition
 from nirbridge.partitioner.cost.sizing import cost_model
-from nirbridge.partitioner.search.slicing import capacity
-from nirbridge.pipeline import MapOptions, place_partition
-
-pytest.importorskip("numba")
-
 from nirbridge.partitioner.search.irregular import blocks as irregular_blocks
 from nirbridge.partitioner.search.irregular import model as irregular_model
 from nirbridge.partitioner.search.irregular import search as irregular_search
@@ -29,10 +24,17 @@ from nirbridge.partitioner.search.irregular.balance import even_out, room_of
 from nirbridge.partitioner.search.irregular.bisect import bisected
 from nirbridge.partitioner.search.irregular.blocks import ordered_blocks
 from nirbridge.partitioner.search.irregular.coarsen import clusters, contracted, graph_of
+from nirbridge.partitioner.search.irregular.jit import compiled
 from nirbridge.partitioner.search.irregular.model import model_of, nets_of
-from nirbridge.partitioner.search.irregular.moves import AXONS, OUT, SIZE, WORDS, _near, move, place_all
+from nirbridge.partitioner.search.irregular.moves import AXONS, OUT, SIZE, WORDS
+from nirbridge.partitioner.search.irregular.moves import _near as near_plain
+from nirbridge.partitioner.search.irregular.moves import move as move_plain
+from nirbridge.partitioner.search.irregular.moves import place_all as place_all_plain
 from nirbridge.partitioner.search.irregular.search import irregular_cores
+from nirbridge.partitioner.search.slicing import capacity
+from nirbridge.pipeline import MapOptions, place_partition
 
+_near, move, place_all = (compiled(loop) for loop in (near_plain, move_plain, place_all_plain))
 FAN_IN = 12
 
 
@@ -269,8 +271,6 @@ def test_networks_that_the_search_does_not_know_are_left_to_the_others(monkeypat
     assert found(replace(network, populations=(many,))) is None  # more decays than a core holds
     assert found(replace(network, projections=network.projections[:1])) is not None
     assert found(reservoir(ring(600, 6, 0), dense_input=30)) is None  # more dense synapses than others
-    monkeypatch.setattr(irregular_blocks, "find_spec", lambda _: None)
-    assert found(network) is None  # numba is not installed
 
 
 def test_a_graph_without_parts_is_not_cut() -> None:
