@@ -18,8 +18,10 @@ from nirbridge.partitioner import PartitionOptions, partition
 from nirbridge.partitioner.cost.sizing import cost_model
 from nirbridge.partitioner.search import methods
 from nirbridge.partitioner.search.balance import balancing
+from nirbridge.partitioner.search.column_generation import SearchBudget
 from nirbridge.partitioner.search.interruption import SearchInterrupted, finished, interrupted
 from nirbridge.partitioner.search.slicing import capacity
+from nirbridge.partitioner.searches import SEARCHES, Problem
 from nirbridge.pipeline import MapOptions, map_network
 from tests.partitioner.cases import LOIHI, chip
 from tests.partitioner.nets import network_of
@@ -42,12 +44,14 @@ def test_the_better_blocks_travel_with_the_exception() -> None:
     assert isinstance(interrupted(KeyboardInterrupt(), None), KeyboardInterrupt)
 
 
-@pytest.mark.parametrize("where", ["packed", "streamed", "balanced", "fewest_cores"])
+@pytest.mark.parametrize("where", ["packed", "streams", "filled", "patterns"])
 def test_a_search_that_is_interrupted_gives_the_best_so_far(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     net = network_of(NET)
     free = partition(net, ON, PartitionOptions(method="sequential"))
-    monkeypatch.setattr(MODULE, "clustered", lambda *_: None)
-    monkeypatch.setattr(MODULE, where, stop)
+    if where == "packed":
+        monkeypatch.setattr(MODULE, where, stop)
+    else:
+        monkeypatch.setitem(SEARCHES, where, stop)
     monkeypatch.setattr(MODULE, "any_map_bounds", lambda *_: {"neurons": 1})
     quick = PartitionOptions(effort="fast")
     with pytest.raises(KeyboardInterrupt):
@@ -90,12 +94,12 @@ def test_patterns_keep_what_was_found_before_the_interrupt(name: str, monkeypatc
     monkeypatch.setattr(methods.master, name, stop)
     least = dict.fromkeys(sizes.shapes, 1)
     with pytest.raises(SearchInterrupted) as stopped:
-        methods.fewest_cores(sizes, capacity(ON), blocks, tilings, least, 1, "fast", 0, lambda *_: None)
+        methods.fewest_cores(sizes, capacity(ON), blocks, tilings, least, 1, SearchBudget(), 0, lambda *_: None)
     assert stopped.value.blocks == blocks
 
 
 def test_a_map_is_marked_wherever_it_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    monkeypatch.setattr(MODULE, "streamed", stop)
+    monkeypatch.setitem(SEARCHES, "streams", stop)
     monkeypatch.setattr(MODULE, "any_map_bounds", lambda *_: {"neurons": 1})
     file, out = tmp_path / "net.net.npz", tmp_path / "m.map.json"
     nb.save(network_of(NET), file)
@@ -120,16 +124,12 @@ def test_more_seeds_where_the_cores_do_not_suffice(effort: str, seeds: int, monk
     few = replace(ON, mesh=replace(ON.mesh, width_tiles=1, height_tiles=1, cores_per_tile=20, chips_max=1))
     asked: list[tuple[int, int]] = []
 
-    def tried(*given: Any, ragged: bool = False) -> None:
-        if not ragged:
-            asked.append((given[3], given[5]))
+    def tried(problem: Problem, _: Any) -> None:
+        asked.append((problem.lower, problem.seed))
 
     monkeypatch.setattr(MODULE, "any_map_bounds", lambda *_: {"neurons": 1})
-    for name in ("streamed", "clustered"):
-        monkeypatch.setattr(MODULE, name, lambda *_: None)
-    monkeypatch.setattr(MODULE, "fewest_cores", lambda sizes, cap, blocks, *_: methods.SearchResult(blocks, 1, 0.0))
-    monkeypatch.setattr(MODULE, "finer_cores", lambda sizes, cap, outcome, *_: outcome)
-    monkeypatch.setattr(MODULE, "balanced", tried)
+    for name in SEARCHES:
+        monkeypatch.setitem(SEARCHES, name, tried if name == "filled" else lambda *_: None)
     with pytest.raises(DoesNotFit, match="not proved impossible") as refused:
         partition(net, few, PartitionOptions(effort=effort))
     assert asked == [(1, 0), *((20, seed) for seed in range(1, seeds + 1))]
@@ -181,20 +181,21 @@ def test_ctrl_c_while_other_partitions_are_tried_keeps_the_first(monkeypatch: py
 
 
 def test_ctrl_c_while_the_bound_on_hops_is_searched_gives_a_quick_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    module, asked = import_module("nirbridge.mapping.bounds.traffic_bound"), list[float]()
+    module, asked = import_module("nirbridge.mapping.bounds.traffic_bound"), list[bool]()
     bound = module.traffic_lower_bound
 
-    def long(*args: Any, hops: float, **kwargs: Any) -> float:
-        asked.append(hops)
+    def long(*args: Any, quick: bool, **kwargs: Any) -> float:
+        asked.append(quick)
         if len(asked) < 3:
             raise KeyboardInterrupt
-        return bound(*args, hops=hops, **kwargs)
+        return bound(*args, quick=quick, **kwargs)
 
     monkeypatch.setattr(module, "traffic_lower_bound", long)
-    options = MapOptions(placement_only=True, method="packed", effort="fast", keep_best=True)
+    monkeypatch.setattr("nirbridge.pipeline.map.TIGHT_MAX", 1)
+    options = MapOptions(placement_only=True, method="packed", effort="fast", bound="tight", keep_best=True)
     kept = map_network(network_of(NET), LOIHI, options)
     assert kept.partition.report.interrupted
-    assert asked == [kept.costs.multicast_hops_per_step, 0.0, 0.0]  # a second Ctrl-C ends nothing
+    assert asked == [False, True, True]  # a second Ctrl-C ends nothing
     assert 0.0 < kept.costs.traffic_lower_bound <= kept.costs.multicast_hops_per_step
 
 

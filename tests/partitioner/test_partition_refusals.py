@@ -77,7 +77,7 @@ def test_a_map_that_takes_more_cores_than_there_are(
     monkeypatch: pytest.MonkeyPatch, found: int | None, cores: int, said: str | None
 ) -> None:
     outcome = None if found is None else SearchResult(blocks(found), 1, 0.0)
-    monkeypatch.setattr(MODULE, "_improve", lambda *_: outcome)
+    monkeypatch.setattr(MODULE, "_searched", lambda *_: outcome)
     monkeypatch.setattr(MODULE.exact, "is_tiny", lambda *_: False)
     if said is None:
         assert partition(NET, board(cores)).report.cores == found

@@ -23,9 +23,10 @@ from nirbridge.partitioner.cost.interleaved import rows_of, words_of_rows
 from nirbridge.partitioner.cost.sizing import cost_model
 from nirbridge.partitioner.cost.usage import resource_use
 from nirbridge.partitioner.model import Block, BlockId, Slice
+from nirbridge.partitioner.search.column_generation import SearchBudget
 from nirbridge.partitioner.search.kernels.copies import least_weights
-from nirbridge.partitioner.search.kernels.interleaved import interleaved, is_offered
-from nirbridge.partitioner.search.methods import EFFORTS, is_within
+from nirbridge.partitioner.search.kernels.interleaved import interleaved_cores, is_offered
+from nirbridge.partitioner.search.methods import is_within
 from nirbridge.partitioner.search.slicing import capacity
 from nirbridge.pipeline import place_partition
 from tests.cases import cases
@@ -158,7 +159,7 @@ def test_interleaved_rows_take_fewer_cores_and_their_map_is_legal() -> None:
     sizes, cap = cost_model(net, on, 8), capacity(on)
     boxes = partition(net, on, PartitionOptions(method="packed"))
     assert boxes.report.cores == 17
-    blocks = interleaved(sizes, cap, 1, 17, EFFORTS["fast"], 0)
+    blocks = interleaved_cores(sizes, cap, 1, 17, SearchBudget(), 0)
     assert blocks is not None
     assert len(blocks) == 11
     assert is_within(sizes, blocks)

@@ -351,7 +351,7 @@ def test_a_short_pair_of_runs_and_a_long_one_where_it_pays(
         return -gain, site
 
     sizes, blocks = cut(recurrent(1), CHIPS[0], 1)
-    monkeypatch.setattr(moves, "runs_and_steps", lambda movable, *_: (1, steps * movable))
+    monkeypatch.setattr(moves, "runs_and_steps", lambda movable, *_: Runs(1, steps * movable))
     monkeypatch.setattr(moves._Runs, "_annealed", annealed)
     monkeypatch.setattr(moves, "FEW", few)
     monkeypatch.setattr(moves, "SMALL", 0)

@@ -208,14 +208,16 @@ def test_plain_code_gives_what_compiled_code_gives_to_the_last_bit() -> None:
         assert found[0] == found[1]
 
 
-def test_a_small_map_is_made_without_the_compiler() -> None:
+def test_a_small_map_is_made_without_the_compiler(tmp_path: Path) -> None:
     code = (
         "import sys; from nirbridge.cli.main import main\n"
-        "try: main(['map', 'examples/models/digits_cnn.nir', '--chip', 'examples/chips/my_chip.toml', '-o', '-'])\n"
+        "try: main(['map', 'examples/models/digits_cnn.nir', '--chip', 'examples/chips/my_chip.toml', '-o', sys.argv[1]])\n"
         "except SystemExit: pass\n"
         "sys.exit('numba' in sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "digits.map.json")], check=True, cwd=ROOT, capture_output=True
+    )
 
 
 def test_stages_and_runs_are_told() -> None:

@@ -14,7 +14,7 @@ from nirbridge.partitioner.search.balance.ways import Stretch, StretchCosts, Way
 from nirbridge.partitioner.search.cores import Work
 from nirbridge.partitioner.search.methods import is_within
 from nirbridge.partitioner.search.slicing import capacity
-from nirbridge.partitioner.search.streaming import ORDERS, streamed
+from nirbridge.partitioner.search.streaming import streamed
 from tests.partitioner.cases import LOIHI, chip, random_network, tiles_exactly
 from tests.partitioner.nets import network_of
 
@@ -56,13 +56,14 @@ def test_many_and_few_words_fill_a_core_together() -> None:
     net = network_of(MIXED.replace("1x8x8", "1x12x12"))
     sizes = cost_model(net, LOIHI, 8)
     blocks = balanced(sizes, capacity(LOIHI), {}, 0, BUDGET, 0)
-    streams = streamed(sizes, capacity(LOIHI), {}, 0, ORDERS[:1])
+    streams = streamed(sizes, capacity(LOIHI), {}, 10**6, 60_000_000)
     assert blocks is not None
     assert streams is not None
     assert len(blocks) < len(streams)
     assert is_within(sizes, blocks)
 
 
+TRIES = BalanceBudget(400_000_000, 150)
 FAR_APART = "1x12x12 conv20k5p2 lif " + "conv20k1 lif " * 5 + "conv20k5p2 lif " + "conv20k1 lif " * 5
 
 
@@ -73,25 +74,24 @@ def between(net: Network, blocks: Blocks) -> int:
     return sum(max(places) - min(places) for places in own)
 
 
-@pytest.mark.parametrize("ragged", [False, True])
-def test_nearer_populations_share_as_many_cores(ragged: bool) -> None:
+def test_nearer_populations_share_as_many_cores() -> None:
     net = network_of(FAR_APART)
     sizes, cap = cost_model(net, LOIHI, 8), capacity(LOIHI)
     blocks = balanced(sizes, cap, {}, 0, BUDGET, 0)
     assert blocks is not None
-    found = nearer(sizes, cap, {}, blocks, 0, ragged=ragged)
+    found = nearer(sizes, cap, {}, blocks, TRIES, 0)
     assert found is not None
     assert len(found) <= len(blocks)
     assert covers(net, found)
     assert is_within(sizes, found)
     assert between(net, found) < between(net, blocks)
-    assert found == nearer(sizes, cap, {}, blocks, 0, ragged=ragged)
+    assert found == nearer(sizes, cap, {}, blocks, TRIES, 0)
 
 
 def test_there_are_no_nearer_blocks_on_fewer_cores_than_any_map_takes() -> None:
     net = network_of(MIXED)
     sizes, cap = cost_model(net, LOIHI, 8), capacity(LOIHI)
-    assert nearer(sizes, cap, {}, ((),), 0, ragged=False) is None
+    assert nearer(sizes, cap, {}, ((),), TRIES, 0) is None
 
 
 def test_what_a_stretch_is_worth() -> None:

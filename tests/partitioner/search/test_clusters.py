@@ -150,7 +150,7 @@ def test_output_axons_are_repaired() -> None:
     net = shuffled_band(60, 8, 1)
     on = chip(core={"output_axons": 24, "neurons": 12})
     sizes = cost_model(net, on, 8)
-    blocks = clustered(sizes, capacity(on), {}, 1)
+    blocks = clustered(sizes, capacity(on), {}, 1, 10**9)
     assert blocks is not None
     assert covers(net, blocks)
     assert is_within(sizes, blocks)
@@ -163,6 +163,6 @@ def test_groups_share_no_core() -> None:
         [*net.populations, population("q", (30,))],
         [*net.projections, replace(net.projections[0], target="q")],
     )
-    blocks = clustered(cost_model(more, LOIHI, 8), capacity(LOIHI), {"q": 1}, 1)
+    blocks = clustered(cost_model(more, LOIHI, 8), capacity(LOIHI), {"q": 1}, 1, 10**9)
     assert blocks is not None
     assert sorted({s.population for s in block} for block in blocks) == [{"p"}, {"q"}]

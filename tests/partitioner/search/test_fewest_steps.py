@@ -14,11 +14,13 @@ from nirbridge.partitioner.cost.sizing import cost_model
 from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.search import methods as search
 from nirbridge.partitioner.search import slicing
-from nirbridge.partitioner.search.column_generation import GeneratedPatterns
+from nirbridge.partitioner.search.column_generation import GeneratedPatterns, SearchBudget
 from nirbridge.partitioner.search.layouts import Layout, LayoutArc
 from nirbridge.partitioner.search.methods import fewest_cores
 from nirbridge.partitioner.search.slicing import NoTiling, capacity, largest_slices, tile_all
 from tests.partitioner.cases import chip, network, population
+
+BUDGET = SearchBudget()
 
 
 def made(patterns: int, bound: int, linear: float, spent: float = 0.25, work: float = 0.0) -> GeneratedPatterns:
@@ -53,7 +55,7 @@ class Scripted:
         return (), np.zeros((self.classes.get(segments, 2), 1))
 
     def generate(self, what: Any, start: Any, fixed: Any, budget: Any, bound: int, seed: int, enough: float) -> Any:
-        assert (what, fixed.any(), seed, budget) == ("problem", False, 7, search.EFFORTS["default"])
+        assert (what, fixed.any(), seed, budget) == ("problem", False, 7, BUDGET)
         self.asked.append((len(start), bound, round(enough, 9)))
         return self.generated.pop(0)
 
@@ -67,7 +69,7 @@ class Scripted:
         synapses = SimpleNamespace(shared_kernels=False)
         sizes: Any = SimpleNamespace(shapes={"p": (2,)}, chip=SimpleNamespace(synapses=synapses))
         tell: Any = lambda stage, done: self.told.append(stage)  # noqa: E731
-        found = fewest_cores(sizes, np.zeros(6), (0,) * incumbent, {}, {"p": 3}, lower, "default", 7, tell)
+        found = fewest_cores(sizes, np.zeros(6), (0,) * incumbent, {}, {"p": 3}, lower, BUDGET, 7, tell)
         assert (self.generated, self.dives) == ([], [])
         return len(found.blocks), found.sliced_bound, found.spent
 

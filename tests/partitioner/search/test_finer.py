@@ -18,6 +18,7 @@ from nirbridge.partitioner.search import finer as finer_search
 from nirbridge.partitioner.search import methods
 from nirbridge.partitioner.search.balance import swaps
 from nirbridge.partitioner.search.bounds import least_cores, least_slots
+from nirbridge.partitioner.search.column_generation import SearchBudget
 from nirbridge.partitioner.search.finer import finer_cores
 from nirbridge.partitioner.search.layouts import layouts
 from nirbridge.partitioner.search.methods import SearchResult, is_within, sequential
@@ -39,7 +40,7 @@ def finer(sizes: CostModel, seed: int = 0) -> tuple[SearchResult, SearchResult]:
     blocks, tilings = sequential(sizes, cap)
     least = least_slots(sizes, least_cores(sizes, cap))
     first = SearchResult(blocks, 1, 0.0)
-    return first, finer_cores(sizes, cap, first, tilings, least, "default", seed, lambda *_: None)
+    return first, finer_cores(sizes, cap, first, tilings, least, SearchBudget(), seed, lambda *_: None)
 
 
 def test_finer_patterns_take_fewer_cores_than_coarse_ones() -> None:
@@ -49,7 +50,7 @@ def test_finer_patterns_take_fewer_cores_than_coarse_ones() -> None:
     cap = capacity(LOIHI)
     blocks, tilings = sequential(sizes, cap)
     least = least_slots(sizes, least_cores(sizes, cap))
-    coarse = methods.fewest_cores(sizes, cap, blocks, tilings, least, 1, "default", 0, lambda *_: None)
+    coarse = methods.fewest_cores(sizes, cap, blocks, tilings, least, 1, SearchBudget(), 0, lambda *_: None)
     assert len(found.blocks) < len(first.blocks)
     assert len(found.blocks) <= len(coarse.blocks)
     assert covers(net, found.blocks)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Reshape
-from nirbridge.partitioner import PartitionOptions, partition
+from nirbridge.partitioner import PartitionOptions, partition, searches
 from nirbridge.partitioner.cost.sizing import CostModel, cost_model
 from nirbridge.partitioner.search import methods as search
 from nirbridge.partitioner.search.layouts import ClassTable, Layout, class_number, class_vectors, layouts, realise
@@ -143,11 +142,12 @@ def test_cuts_too_coarse_to_fit_leave_the_map_as_it_is(behind: bool, monkeypatch
     assert choose(found[0], np.random.default_rng(0)) is None
     monkeypatch.setattr(search, "CLASSES_MAX", len(layouts(sizes, slots, {}, capacity(on), 1)[1]))
     # other searches would find fewer cores than the first map
-    for name in ("streamed", "balanced", "clustered", "regrown"):
-        monkeypatch.setattr(import_module("nirbridge.partitioner.partition"), name, lambda *_, **__: None)
-    monkeypatch.setattr(import_module("nirbridge.partitioner.partition"), "finer_cores", lambda *given: given[2])
+    for name in searches.SEARCHES:
+        if name != "patterns":
+            monkeypatch.setitem(searches.SEARCHES, name, lambda *_: None)
+    monkeypatch.setattr(searches, "finer_cores", lambda *given: given[2])
     assert (
-        partition(net, on, PartitionOptions(method="cp-sat")).blocks
+        partition(net, on, PartitionOptions(method="cp-sat", effort="max")).blocks
         == partition(net, on, PartitionOptions(method="packed")).blocks
     )
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from nirbridge.partitioner.search import column_generation as master
-from nirbridge.partitioner.search import methods as search
 from nirbridge.partitioner.search.column_generation import (
     GeneratedPatterns,
     MasterProblem,
@@ -43,19 +42,6 @@ FIXED = Layout("b", "fixed", (LayoutArc(2, (0,)), LayoutArc(-1, (1,))), (LayoutR
 
 def made(*layouts: Layout, certain: tuple[int, ...] = (0, 1)) -> MasterProblem:
     return master_problem(layouts, VECTORS, CAP, certain)
-
-
-def test_the_budgets() -> None:
-    assert SearchBudget() == SearchBudget(150, 40, 1e-3, 0.01, 0.02, 0.4, 1.2, 4.0, 20.0, 3, 2)
-    assert {
-        "fast": SearchBudget(60, 40, 1e-3, 0.01, 0.02, 0.4, 0.4, 1.0, 5.0, 3, 2),
-        "default": SearchBudget(),
-        "max": SearchBudget(1500, 200, 1e-3, 0.01, 0.1, 5.0, 60.0, 300.0, 300.0, 5, 2),
-    } == search.EFFORTS
-    assert (master.WEIGHT_SCALE, master.TOLERANCE, master.PIECES_MAX, master.FREE_MAX) == (2_000_000, 1e-6, 2**20, 12)
-    assert (search.FINER, search.CLASSES_MAX, search.SEGMENTS) == ((1, 2, 3), 400, (None, 6, 3, 2, 1))
-    assert (search.CERTAIN, search.SLACKS) == ((0, 2, 5), (0.2, 0.05))
-    assert master.linear_work(1000, 500) == 2e-9 * 1000 * 1500
 
 
 def test_the_matrices_of_two_layouts() -> None:

@@ -13,14 +13,15 @@ import pytest
 from nirbridge.errors import ModelError
 from nirbridge.network.model import Projection
 from nirbridge.network.operators import Conv, Dense, Sparse
-from nirbridge.partitioner import PartitionOptions, partition
+from nirbridge.partitioner import PartitionOptions, partition, searches
 from nirbridge.partitioner.cost import connectivity
 from nirbridge.partitioner.cost.sizing import CostModel, cost_model
 from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.search.exact import ExactResult
-from nirbridge.partitioner.search.methods import SearchResult
+from nirbridge.partitioner.search.methods import SearchResult, is_within
 from nirbridge.partitioner.search.slicing import NoTiling, capacity
 from tests.partitioner.cases import chip, network, population
+from tests.partitioner.nets import network_of
 
 MODULE: Any = importlib.import_module("nirbridge.partitioner.partition")
 """The package gives its name to the function."""
@@ -89,52 +90,51 @@ def test_the_exact_model_is_asked_from_the_bound_upwards(
     assert bounds == {"neurons": 2, "population": 1} | ({} if exact is None else {"exact": exact})
 
 
+def problem(effort: str = "fast", lower: int = 2) -> searches.Problem:
+    sizes = sizes_of()
+    given = (searches.EFFORTS[effort], 5, lambda *_: None)
+    return searches.Problem(sizes, capacity(sizes.chip), {}, lower, 7, {"p": ()}, *given)
+
+
 @pytest.mark.parametrize(
-    ("method", "cores", "tiny", "groups", "asked"),
+    ("first", "found", "legal", "asked", "best", "by"),
     [
-        ("packed", 5, True, {}, []),
-        ("sequential", None, True, {}, []),
-        ("cp-sat", 2, True, {}, []),
-        ("cp-sat", 1, True, {}, []),
-        ("cp-sat", 3, True, {}, ["exact"]),
-        ("cp-sat", None, True, {"p": 1}, ["exact"]),
-        ("cp-sat", 3, False, {}, ["fewest"]),
-        ("cp-sat", 4, False, {}, ["fewest", "finer"]),
-        ("cp-sat", 3, False, {"p": 1}, []),
-        ("cp-sat", None, False, {}, []),
+        (5, {"a": 4, "b": 3}, (4, 3), ["a", "b"], 3, "b"),
+        (5, {"a": 2, "b": 3}, (2, 3), ["a"], 2, "a"),  # that is the bound
+        (5, {"a": 4, "b": 3}, (4,), ["a", "b"], 4, "a"),
+        (5, {"a": 6, "b": None}, (6,), ["a", "b"], 5, "packed"),
+        (None, {"a": None, "b": 9}, (9,), ["a", "b"], 9, "b"),
+        (None, {"a": None, "b": None}, (), ["a", "b"], None, "packed"),
+        (2, {"a": 1, "b": 1}, (1,), [], 2, "packed"),
     ],
 )
-def test_which_search_improves_a_first_map(
-    monkeypatch: pytest.MonkeyPatch, method: str, cores: int | None, tiny: bool, groups: Any, asked: list[str]
+def test_every_search_goes_on_from_the_best_so_far(
+    monkeypatch: pytest.MonkeyPatch, first: int | None, found: Any, legal: Any, asked: Any, best: int | None, by: str
 ) -> None:
-    sizes, first, called = sizes_of(), None if cores is None else blocks(cores), list[str]()
+    called: list[str] = []
 
-    def exactly(own: Any, outcome: Any, bounds: Any, available: int, options: Any) -> Any:
-        assert (own, outcome, available) == (sizes, None if first is None else SearchResult(first, 2, 0.0), 7)
-        called.append("exact")
-        return "exact"
+    def search(name: str) -> searches.Search:
+        def one(_: searches.Problem, before: SearchResult | None) -> Any:
+            called.append(name)
+            assert before is None or len(before.blocks) > 2
+            return None if found[name] is None else blocks(found[name])
 
-    def fewest(own: Any, _: Any, *given: Any) -> Any:
-        assert (own, given[:-1]) == (sizes, (first, {"p": ()}, {"p": 0}, 2, "fast", 5))
-        called.append("fewest")
-        return SearchResult(blocks(3), 3 if cores == 3 else 2, 0.5)
+        return one
 
-    def finer(own: Any, _: Any, outcome: Any, *given: Any) -> Any:
-        assert (own, given[:-1]) == (sizes, ({"p": ()}, {"p": 0}, "fast", 5))
-        assert outcome == SearchResult(blocks(3), 2, 0.5)
-        called.append("finer")
-        return SearchResult(blocks(2), 2, 0.75)
+    monkeypatch.setattr(MODULE, "SEARCHES", {name: search(name) for name in found})
+    monkeypatch.setattr(MODULE, "is_within", lambda _, own: len(own) in legal)
+    start = None if first is None else SearchResult(blocks(first), 2, 0.0)
+    outcome, name = MODULE._better(problem(), start, "packed")
+    assert (called, None if outcome is None else len(outcome.blocks), name) == (asked, best, by)
 
-    monkeypatch.setattr(MODULE, "_exactly", exactly)
-    monkeypatch.setattr(MODULE, "fewest_cores", fewest)
-    monkeypatch.setattr(MODULE, "finer_cores", finer)
-    monkeypatch.setattr(MODULE.exact, "is_tiny", lambda own, available: tiny and available == 7)
-    options = PartitionOptions(method=method, effort="fast", seed=5, groups=groups)
-    cap = capacity(sizes.chip)
-    found = MODULE._improve(sizes, cap, first, {"p": ()}, {"a": 1, "b": 2}, 7, options)
-    assert called == asked
-    patterns = {"fewest": SearchResult(blocks(3), 3, 0.5), "finer": SearchResult(blocks(2), 2, 0.75), "exact": "exact"}
-    assert found == (patterns[asked[-1]] if asked else None if first is None else SearchResult(first, 2, 0.0))
+
+def test_a_search_with_a_bound_of_its_own_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = {"a": lambda *_: SearchResult(blocks(4), 4, 0.5), "b": lambda *_: pytest.fail("the bound is met")}
+    monkeypatch.setattr(MODULE, "SEARCHES", own)
+    assert MODULE._better(problem(), SearchResult(blocks(5), 2, 0.0), "packed") == (
+        SearchResult(blocks(4), 4, 0.5),
+        "a",
+    )
 
 
 def test_without_a_first_map_there_are_no_tilings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,43 +143,48 @@ def test_without_a_first_map_there_are_no_tilings(monkeypatch: pytest.MonkeyPatc
 
     sizes = sizes_of()
     cap = capacity(chip(core={"neurons": 4}))
-    found, tilings, _ = MODULE._heuristics(sizes, cap, 1, PartitionOptions(method="sequential", spread=2))
-    assert tilings["p"] == (((0, 2),), ((2, 4),), ((4, 6),), ((6, 8),), ((8, 9),))
-    assert found == tuple((Slice("p", box),) for box in tilings["p"])
+    found, own, _ = MODULE._first(sizes, cap, 1, 9, PartitionOptions(method="sequential", spread=2))
+    assert own.tilings["p"] == (((0, 2),), ((2, 4),), ((4, 6),), ((6, 8),), ((8, 9),))
+    assert found.blocks == tuple((Slice("p", box),) for box in own.tilings["p"])
     monkeypatch.setattr(MODULE, "sequential", unfit)
-    assert MODULE._heuristics(sizes, cap, 1, PartitionOptions(method="packed")) == (None, {}, "packed")
-    for name in ("streamed", "balanced", "clustered"):
-        monkeypatch.setattr(MODULE, name, lambda *_, **__: None)
-    assert MODULE._heuristics(sizes, cap, 1, PartitionOptions()) == (None, {}, "cp-sat")
+    found, own, name = MODULE._first(sizes, cap, 1, 9, PartitionOptions(method="packed"))
+    assert (found, own.tilings, name) == (None, {}, "packed")
 
 
-def test_the_first_map_is_the_best_of_those_that_are_legal(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = sizes_of()
-    cap = capacity(sizes.chip)
-    first, tilings, _ = MODULE._heuristics(sizes, cap, 1, PartitionOptions(method="packed"))
-    asked: list[int] = []
+@pytest.mark.parametrize(
+    ("effort", "cores", "asked", "bound"),
+    [("default", 3, [], None), ("max", 3, ["fewest"], 3), ("max", 4, ["fewest", "finer"], 2)],
+)
+def test_patterns_are_searched_with_most_effort(
+    monkeypatch: pytest.MonkeyPatch, effort: str, cores: int, asked: list[str], bound: int | None
+) -> None:
+    called: list[str] = []
 
-    def search(blocks: Any) -> Any:
-        def one(own: CostModel, limits: Any, groups: Any, enough: int, *_: Any, **__: Any) -> Any:
-            asked.append(enough)
-            return blocks
+    def fewest(*given: Any) -> SearchResult:
+        called.append("fewest")
+        assert given[6:8] == (searches.EFFORTS["max"].patterns, 5)
+        return SearchResult(given[2], 3, 0.5)
 
-        return one
+    def finer(*given: Any) -> SearchResult:
+        called.append("finer")
+        return replace(given[2], sliced_bound=2)
 
-    for streamed, balanced, clustered, legal, expected, calls in [
-        (None, None, None, True, first, 5),
-        ((), None, None, True, (), 1),
-        (None, (), None, True, (), 2),
-        ((), None, None, False, first, 5),
-        (first * 2, first * 2, (), True, (), 5),
-    ]:
-        asked.clear()
-        monkeypatch.setattr(MODULE, "streamed", search(streamed))
-        monkeypatch.setattr(MODULE, "balanced", search(balanced))
-        monkeypatch.setattr(MODULE, "clustered", search(clustered))
-        monkeypatch.setattr(MODULE, "is_within", lambda own, blocks, legal=legal: legal)
-        assert MODULE._heuristics(sizes, cap, 0, PartitionOptions())[:2] == (expected, tilings)
-        assert asked == [0] * calls
+    monkeypatch.setattr(searches, "fewest_cores", fewest)
+    monkeypatch.setattr(searches, "finer_cores", finer)
+    found = searches.SEARCHES["patterns"](problem(effort), SearchResult(blocks(cores), 2, 0.0))
+    assert called == asked
+    assert bound is None or (isinstance(found, SearchResult) and found.sliced_bound == bound)
+
+
+@pytest.mark.parametrize("name", searches.SEARCHES)
+def test_any_search_may_be_left_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    net = network_of("1x8x8 conv16k5p2 lif conv20k1 lif conv18k5p2 lif")
+    on = chip(core={"neurons": 256}, words=4096)
+    best = partition(net, on).report
+    monkeypatch.setitem(searches.SEARCHES, name, lambda *_: None)
+    found = partition(net, on)
+    assert is_within(cost_model(net, on, 8), tuple(block.slices for block in found.blocks))
+    assert found.report.cores >= best.cores_lower_bound
 
 
 @pytest.mark.parametrize(

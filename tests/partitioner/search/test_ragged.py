@@ -8,9 +8,10 @@ import pytest
 from nirbridge.partitioner.cost.sizing import CostModel, cost_model
 from nirbridge.partitioner.cost.usage import block_words
 from nirbridge.partitioner.model import Slice
-from nirbridge.partitioner.search.balance import ragged
+from nirbridge.partitioner.search.balance import balancing, ragged
 from nirbridge.partitioner.search.balance.balancing import BalanceBudget, balanced
 from nirbridge.partitioner.search.balance.ways import StretchCosts, Way, ways_of
+from nirbridge.partitioner.search.column_generation import SearchBudget
 from nirbridge.partitioner.search.cores import Work
 from nirbridge.partitioner.search.methods import fewest_cores, is_within
 from nirbridge.partitioner.search.packing import in_core_order
@@ -99,7 +100,6 @@ def test_columns_and_what_they_leave_out_are_all_neurons_once() -> None:
 def test_nothing_is_left_out_where_it_saves_nothing(shapes: str) -> None:
     sizes = cost_model(network_of(shapes), LOIHI, 8)
     assert ragged.ragged_columns(sizes) == {}
-    assert balanced(sizes, capacity(LOIHI), {}, 0, BUDGET, 0, ragged=True) is None
 
 
 def test_nothing_is_left_out_where_kernels_or_words_do_not_count() -> None:
@@ -112,22 +112,42 @@ def test_every_ragged_filling_is_legal(seed: int) -> None:
     net = network_of(["2x8x9 conv5k3p1 lif conv7k3p1 lif", "1x8x9 conv13k3p1 lif conv3k5p2 lif"][seed % 2])
     on = chip(core={"neurons": 90, "input_axons": None, "output_axons": 900}, words=300 + 200 * seed)
     sizes = cost_model(net, on, 8)
-    blocks = balanced(sizes, capacity(on), {}, 0, BUDGET, seed, ragged=True)
+    blocks = balanced(sizes, capacity(on), {}, 0, BUDGET, seed)
     assert blocks is not None
     pieces = [s for block in blocks for s in block]
     assert all(tiles_exactly(p.shape, [s.box for s in pieces if s.population == p.name]) for p in net.populations)
     assert is_within(sizes, blocks)
-    assert blocks == balanced(sizes, capacity(on), {}, 0, BUDGET, seed, ragged=True)
+    assert blocks == balanced(sizes, capacity(on), {}, 0, BUDGET, seed)
 
 
-def test_ragged_fillings_take_fewer_cores() -> None:
+def test_ragged_fillings_take_fewer_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     net = network_of("4x12x12 conv5k3p1 lif conv5k3p1 lif")
     on = chip(core={"input_axons": None, "output_axons": None}, words=400)
     sizes = cost_model(net, on, 8)
-    plain, other = (balanced(sizes, capacity(on), {}, 0, BUDGET, 0, ragged=way) for way in (False, True))
+    other = balanced(sizes, capacity(on), {}, 0, BUDGET, 0)
+    monkeypatch.setattr(balancing, "ragged_columns", lambda _: {})
+    plain = balanced(sizes, capacity(on), {}, 0, BUDGET, 0)
     assert plain is not None
     assert other is not None
     assert len(other) < 0.9 * len(plain)
+
+
+def test_plain_fillings_where_none_is_legal_with_ragged_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = network_of("4x12x12 conv5k3p1 lif conv5k3p1 lif")
+    on = chip(core={"input_axons": None, "output_axons": None}, words=400)
+    sizes, filled = cost_model(net, on, 8), balancing._filled
+    monkeypatch.setattr(balancing, "ragged_columns", lambda _: {})
+    plain = balanced(sizes, capacity(on), {}, 0, BUDGET, 0)
+    monkeypatch.undo()
+    tried: list[bool] = []
+
+    def first_fails(costs: StretchCosts, ways: list[Way], near: object) -> object:
+        tried.append(any(isinstance(way, ragged.LeavingWay) for way in ways))
+        return None if tried[-1] else filled(costs, ways, None)
+
+    monkeypatch.setattr(balancing, "_filled", first_fails)
+    assert balanced(sizes, capacity(on), {}, 0, BUDGET, 0) == plain
+    assert tried == [True, False]
 
 
 def test_a_bound_of_some_tilings_is_none_of_other_maps() -> None:
@@ -140,5 +160,5 @@ def test_a_bound_of_some_tilings_is_none_of_other_maps() -> None:
     few = chip(core={"neurons": 700, "input_axons": None, "output_axons": None}, words=10**6)
     for own, bound in ((on, 1), (few, 0)):
         sizes = cost_model(net, own, 8)
-        given = (sizes, capacity(own), whole, tilings, {"2_lif": 0}, 0, "fast", 0, lambda *_: None)
+        given = (sizes, capacity(own), whole, tilings, {"2_lif": 0}, 0, SearchBudget(), 0, lambda *_: None)
         assert fewest_cores(*given).sliced_bound == bound

@@ -12,13 +12,13 @@ from nirbridge.partitioner.cost.sizing import CostModel, cost_model
 from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.search import regrown as search
 from nirbridge.partitioner.search.methods import is_within
-from nirbridge.partitioner.search.regrown import BUDGETS, RegrowBudget, members_of, regrown
+from nirbridge.partitioner.search.regrown import RegrowBudget, members_of, regrown
 from nirbridge.partitioner.search.slicing import capacity
 from tests.partitioner.cases import chip, random_network
 from tests.partitioner.search.test_clusters import shuffled_band
 from tests.partitioner.search.test_streaming import covers
 
-BUDGET = BUDGETS["default"]
+BUDGET = RegrowBudget(20_000_000, 300, 120)
 TIGHT = chip(core={"neurons": 10, "input_axons": 26, "output_axons": 30})
 
 
@@ -52,9 +52,7 @@ def test_enough_is_enough() -> None:
     assert 15 <= len(found) <= 20
 
 
-@pytest.mark.parametrize(
-    "budget", [RegrowBudget(0, 10, 10), RegrowBudget(10**9, 0, 10), RegrowBudget(10**9, 10, 0), BUDGETS["fast"]]
-)
+@pytest.mark.parametrize("budget", [RegrowBudget(0, 10, 10), RegrowBudget(10**9, 0, 10), RegrowBudget(10**9, 10, 0)])
 def test_no_work_no_result(budget: RegrowBudget) -> None:
     sizes, blocks = scattered(shuffled_band(60, 2, 0), 2)
     assert regrown(sizes, capacity(TIGHT), {}, blocks, 1, budget, 0) is None
