@@ -26,8 +26,8 @@ from nirbridge.partitioner.search.clusters import clustered
 from nirbridge.partitioner.search.interruption import finished, interrupted, keeping
 from nirbridge.partitioner.search.irregular.blocks import NEURONS_MIN, OrderedBlocks, ordered_blocks
 from nirbridge.partitioner.search.methods import SearchResult, is_within, packed, sequential
-from nirbridge.partitioner.searches import EFFORTS, SEARCHES, Problem, nearer_populations
 from nirbridge.partitioner.search.slicing import NoTiling, Tilings, capacity, shrunk_capacity
+from nirbridge.partitioner.searches import EFFORTS, SEARCHES, Problem, nearer_populations
 from nirbridge.partitioner.whole_rows import with_whole_rows
 
 SEEDS_MORE = 8

@@ -192,7 +192,7 @@ def proof_text(mapped: MappedNetwork) -> list[str]:
     meaning = {
         "optimal": "no mapping of the stored synapses needs fewer cores (proved)",
         "optimal-sliced": "optimal among rectangular slices, each stored by itself (proved)",
-        "feasible": "not proved optimal",
+        "feasible": "not proved optimal; --effort max searches longest",
     }[report.status]
     others = ", ".join(f"{_words(name)} {value:,}" for name, value in report.bounds.items() if name != report.binding)
     any_map, sliced = report.cores_lower_bound, report.cores_lower_bound_sliced

@@ -151,7 +151,7 @@ def test_a_bound_that_decided_alone_is_not_followed_by_others() -> None:
     report = replace(mapped.partition.report, bounds={}, status="feasible", cores=1234)
     alone = replace(mapped, partition=replace(mapped.partition, report=report))
     assert proof_text(alone) == [
-        "feasible (cp-sat): not proved optimal",
+        "feasible (cp-sat): not proved optimal; --effort max searches longest",
         "lower bound 1, set by words",
         "lower bound 3 among the partitions searched; optimality gap 1233",
     ]

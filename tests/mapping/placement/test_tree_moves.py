@@ -210,14 +210,14 @@ def test_plain_code_gives_what_compiled_code_gives_to_the_last_bit() -> None:
 
 def test_a_small_map_is_made_without_the_compiler(tmp_path: Path) -> None:
     code = (
-        "import sys; from nirbridge.cli.main import main\n"
-        "try: main(['map', 'examples/models/digits_cnn.nir', '--chip', 'examples/chips/my_chip.toml', '-o', sys.argv[1]])\n"
+        "import sys; from nirbridge.cli.main import main; out = sys.argv[1]\n"
+        "try: main(['map', 'examples/models/digits_cnn.nir', '--chip', 'examples/chips/my_chip.toml', '-o', out])\n"
         "except SystemExit: pass\n"
         "sys.exit('numba' in sys.modules)"
     )
-    subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "digits.map.json")], check=True, cwd=ROOT, capture_output=True
-    )
+    command = [sys.executable, "-c", code, str(tmp_path / "digits.map.json")]
+    subprocess.run(command, check=True, cwd=ROOT, capture_output=True)
+    assert (tmp_path / "digits.map.json").exists()
 
 
 def test_stages_and_runs_are_told() -> None:
