@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -169,7 +169,7 @@ def ablated(jobs: int, only: str, tell: Callable[[str], None]) -> tuple[tuple[st
 def _ablated(jobs: int, only: str, tell: Callable[[str], None]) -> Iterator[dict[str, Any]]:
     """A row for each switch and class; sums over the networks that have a map with nothing left out."""
     chosen = {name: own for name, own in classes().items() if only in name}
-    base: Mapping[str, Any] = {}
+    base: dict[tuple[str, str], Any] = {}
     with ProcessPoolExecutor(jobs) as pool:
         for left_out in switches():
             asked = {

@@ -22,7 +22,6 @@ def test_sources_depend_on_the_seed_alone_and_are_neurons(kind: str) -> None:
 
 
 def test_the_connectivity_of_a_map_is_that_of_its_cores() -> None:
-    pytest.importorskip("numba")
     own = sources("ring", 1100, 0)
     mapped = map_network(reservoir(own), read_chip("loihi1"), MapOptions(effort="fast"))
     part = cores_of_neurons(mapped)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -47,7 +47,8 @@ class TreeBudget:
     small: tuple[int, int] = (0, 0)
 
 
-class Runs(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Runs:
     """How many runs, the steps of each, and whether they are few enough to need no compiled code."""
 
     count: int

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from nirbridge._types import Box, Shape
@@ -40,9 +42,9 @@ def box_lists(form: Separable | Explicit, box: Box, rows: Array) -> tuple[Array,
     flat = len(form.axes) == 1  # one channel: its only axis is a place
     source, position, tap = np.zeros(1, np.int64), np.zeros(1, np.int64), np.ones(1, np.int64)
     for a in numbering_axes(form.target_shape):
-        rows = axis_rows(form.axes[a], *box[a], a + flat)
-        outs = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-        source = (source[:, None] * rows.shape[1] + rows.indices).reshape(-1)
-        position = (position[:, None] * rows.shape[0] + outs).reshape(-1)
-        tap = (tap[:, None] * rows.data).reshape(-1)
+        own: Any = axis_rows(form.axes[a], *box[a], a + flat)
+        outs = np.repeat(np.arange(own.shape[0]), np.diff(own.indptr))
+        source = (source[:, None] * own.shape[1] + own.indices).reshape(-1)
+        position = (position[:, None] * own.shape[0] + outs).reshape(-1)
+        tap = (tap[:, None] * own.data).reshape(-1)
     return source, position, tap

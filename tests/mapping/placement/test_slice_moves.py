@@ -122,6 +122,18 @@ def test_sums_kept_are_those_of_a_fresh_board_and_of_the_checker(which: int) -> 
         assert on_board[boards.WORDS] >= used["synapse_words"] or sizes.chip.synapses.words is None
 
 
+@pytest.mark.parametrize("which", range(len(CHIPS)))
+def test_plain_code_moves_slices_as_compiled_code_does_to_the_last_bit(which: int) -> None:
+    found = []
+    for run in (Runs(1, 400, is_small=True), Runs(1, 400)):
+        sizes, blocks = cut(recurrent(which), CHIPS[which], which)
+        board = board_of(sizes, blocks)[0]
+        best, state = board.site.copy(), np.array([which + 1], np.uint64)
+        run.code(part_kernels.anneal)(board, kernels.NEW_CORES, state, 400, 1.0, 0.3, best)
+        found.append([*(a.tolist() for a in board), best.tolist(), state.tolist()])
+    assert found[0] == found[1]
+
+
 @settings(max_examples=cases(12, 25), deadline=None)
 @given(st.integers(0, 999), st.integers(0, len(CHIPS) - 1), st.booleans())
 def test_every_accepted_state_is_legal(seed: int, which: int, new_cores: bool) -> None:
