@@ -265,6 +265,7 @@ def _report(
 ) -> Partition:
     """The partition of an outcome; ``used``: every resource of each block, where that is known."""
     import ortools
+    import scipy
 
     cores, lower = len(outcome.blocks), max(bounds.values())
     sliced = max(min(outcome.sliced_bound, cores), lower)
@@ -278,7 +279,7 @@ def _report(
         bounds=MappingProxyType(dict(sorted(bounds.items()))),
         binding=max(sorted(bounds), key=lambda k: bounds[k]),
         seed=options.seed,
-        solver=f"OR-Tools {ortools.__version__}",
+        solver=f"OR-Tools {ortools.__version__}, NumPy {np.__version__}, SciPy {scipy.__version__}",
         deterministic_time=round(outcome.spent, 6),
         interrupted=outcome.interrupted,
     )

@@ -114,6 +114,7 @@ def _by_trees(best: ExactCost, seed: int, budget: TreeBudget, progress: Progress
     """The best position that annealing of exact trees finds, or ``best``."""
     runs = runs_and_steps(len(best.board.movable), best.nets, best.board.sites, budget)
     start = best.board
+    runs.announce(progress)
     for run in range(runs.count):
         found = annealed_trees(start, best.nets, np.random.default_rng([seed, run]), runs)
         best = best if found is None else min((best, exact_cost(found, best.nets)), key=_value)

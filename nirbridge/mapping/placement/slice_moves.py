@@ -99,6 +99,7 @@ def move_slices(
     site = np.array([place[core] for core in cores], np.int64)[of_block]
     parts = _parts(sizes, slices, table, nets, movable, site)
     board = _Board(parts, sites, tiles_of(pinned, sizes.chip))
+    runs.announce(progress)
     is_small = runs.is_small or len(blocks) <= FEW or int(parts.needs.needs[0].sum()) <= SMALL
     best = _Runs(board, runs, seed, new_cores, progress).best(1 if is_small else 2)
     return None if best is None else _as_moved(sizes, cut.on_cores(best), (*free, *pinned))

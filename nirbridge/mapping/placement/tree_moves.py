@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from nirbridge._types import Progress
 from nirbridge.arrays import Array, weighted_sum
 from nirbridge.mapping.mesh import HOST_TILE
 from nirbridge.mapping.placement.board import PlacementBoard, Sites
 from nirbridge.mapping.traffic import Traffic
 from nirbridge.partitioner.cost.axons import HOST
-from nirbridge.partitioner.search.irregular.jit import compiled, plain
+from nirbridge.partitioner.search.irregular.jit import announce, compiled, plain
 
 HOT, COLD = 0.5, 0.05
 """First and last temperature, in mean hops of a block."""
@@ -58,6 +59,13 @@ class Runs:
     def code(self, function: Any) -> Any:
         """A loop (``irregular.jit``) as these runs call it."""
         return plain(function) if self.is_small else compiled(function)
+
+    def announce(self, progress: Progress) -> None:
+        """Tell where these runs have to wait for the compiler."""
+        from nirbridge.mapping.placement import part_kernels as kernels
+
+        if self.count and not self.is_small:
+            announce(kernels.anneal, progress)
 
 
 NO_TREES = TreeBudget()

@@ -110,5 +110,5 @@ def test_plain_numpy_runs_on_numpy_only() -> None:
 
 def test_the_compiled_backend_says_that_numba_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "find_spec", lambda name: None)
-    with pytest.raises(UsageError, match="^backend 'fast': numba is not installed; install nirbridge"):
+    with pytest.raises(UsageError, match="^backend 'fast': numba is not installed; install numba"):
         prepare_simulator(recurrent(), backend="fast")

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dis import get_instructions
 from functools import cache
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
 import numpy as np
+
+from nirbridge._types import Progress
 
 _OPTIONS = "compile_options"
 
@@ -59,6 +62,14 @@ def compiled(function: Any) -> Any:
         return numba.njit(cache=True, **options)(own)
     except RuntimeError:  # no place for a cache
         return numba.njit(**options)(own)
+
+
+def announce(function: Any, progress: Progress) -> None:
+    """Tell that a function is about to be compiled, unless machine code of it is kept already."""
+    machine, code = compiled(function), function.__code__
+    kept = f"{Path(code.co_filename).stem}.{function.__qualname__}-{code.co_firstlineno}.*.nbi"
+    if not machine.signatures and not any(Path(machine.stats.cache_path or "/nowhere").glob(kept)):
+        progress("compiling the search, this once", None)
 
 
 def plain(function: Any) -> Any:

@@ -14,7 +14,7 @@ from nirbridge.partitioner.search.irregular.anneal import COLD, HEAVY, HOT, LIGH
 from nirbridge.partitioner.search.irregular.balance import empty, even_out, is_within, room_of, shed
 from nirbridge.partitioner.search.irregular.bisect import bisected
 from nirbridge.partitioner.search.irregular.coarsen import Graph, clusters, contracted, scattered
-from nirbridge.partitioner.search.irregular.jit import compiled
+from nirbridge.partitioner.search.irregular.jit import announce, compiled
 from nirbridge.partitioner.search.irregular.model import Model, nets_of
 from nirbridge.partitioner.search.irregular.moves import SIZE, UNLIMITED, Nets, copied, place_all, refine
 
@@ -72,6 +72,7 @@ def irregular_cores(
     Fewer cores are better, then fewer destination cores.
     """
     best: tuple[int, int] | None = None
+    announce(refine, progress)
     for settings in EFFORTS[effort]:
         work = 0
         for start in range(settings.starts):
