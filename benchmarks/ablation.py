@@ -63,8 +63,7 @@ def classes() -> dict[str, dict[str, Callable[[], Made]]]:
     return {
         "published": {name: partial(_published, name, "loihi1") for name in published},
         "mixed": {"mixed-32": partial(_published, "mixed-32", "loihi1")},
-        "pilotnet": {"pilotnet": partial(_published, "pilotnet", "loihi1")},
-        "shared kernels": {"vgg11": partial(_published, "vgg11", "loihi2")},
+        "shared kernels": {"small vgg": partial(_small_vgg)},
         "crossbar": {"nir-cnn": partial(_published, "nir-cnn", "crossbar256")},
         "profiles": {"heterogeneous-256": partial(_published, "heterogeneous-256", "loihi1")},
         "heads": {
@@ -73,9 +72,16 @@ def classes() -> dict[str, dict[str, Callable[[], Made]]]:
             for count in (2, 4, 8)
         },
         "reservoirs": {kind: partial(_reservoir, kind) for kind in ("ring", "grid")},
-        "chains": {f"chain-{seed}": partial(_chain, seed) for seed in range(10)},
-        "generated": {f"{seed}": partial(_generated, seed) for seed in range(400, 430)},
+        "chains": {f"chain-{seed}": partial(_chain, seed) for seed in range(7)},
+        "generated": {f"{seed}": partial(_generated, seed) for seed in range(400, 424)},
     }
+
+
+def _small_vgg() -> Made:
+    """The first five convolutions of VGG11 for CIFAR-10, on a board whose chips store like kernels once."""
+    layers: list[nets.Layer] = [nets.Conv(64, padding=1), nets.Pool(), nets.Conv(128, padding=1), nets.Pool()]
+    layers += [nets.Conv(256, padding=1), nets.Conv(256, padding=1), nets.Pool(), nets.Conv(512, padding=1)]
+    return from_nir(nets.feedforward((3, 32, 32), layers)), read_chip("loihi2"), 8
 
 
 def _reservoir(kind: str) -> Made:
