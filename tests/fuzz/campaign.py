@@ -75,6 +75,8 @@ class Session:
         from tests.fuzz import models
         from tests.fuzz.archives import npy, npz
 
+        if "numba" not in sys.modules or sys.modules["numba"]:
+            models.sweep()  # whose maps take compiled loops
         sys.modules["numba"] = None  # type: ignore[assignment]  # it would compile, and write its cache beside the sources
         sys.dont_write_bytecode = True  # nor is that of a module which a reader imports a file that the reader writes
         self.target, self.folder = target, folder

@@ -108,7 +108,7 @@ def test_extras_that_messages_and_pages_name_exist() -> None:
         name: [x for pair in named.findall(text) for one in pair for x in one.split(",") if x]
         for name, text in texts.items()
     }
-    assert {"fast", "plot"} <= {extra for extras in found.values() for extra in extras}
+    assert {"torch", "plot"} <= {extra for extras in found.values() for extra in extras}
     assert {name: extras for name, extras in found.items() if set(extras) - set(EXTRAS)} == {}
 
 
