@@ -14,7 +14,7 @@ from nirbridge.chips.model import Chip
 from nirbridge.errors import Diagnostic
 
 CHECKED_MAX = 128
-"""Boards of places with more chips are refused: the paths between all pairs of them are looked at."""
+"""Larger boards are refused unless they fill a rectangle: the paths between all pairs of their chips are looked at."""
 
 
 def chip_places(chip: Chip) -> tuple[tuple[int, int], ...]:
@@ -49,10 +49,14 @@ def board_problems(subject: str, chip: Chip) -> Iterator[Diagnostic]:
         found = f"board.places begins with {list(places[0])}"
         yield Diagnostic(subject, found, "chip 0, where host inputs enter, is at [0, 0]", "number the chips from there")
         return
-    if len(places) > CHECKED_MAX:
-        yield Diagnostic(subject, f"board.places has {len(places):,} places", f"at most {CHECKED_MAX}")
+    area = (1 + max(x for x, _ in places)) * (1 + max(y for _, y in places))
+    if links is None and area == len(places):  # a chip at every place: no path leaves the board
         return
-    tiles = (1 + max(x for x, _ in places)) * (1 + max(y for _, y in places)) * chip.mesh.cores
+    if len(places) > CHECKED_MAX:
+        limit = f"at most {CHECKED_MAX}, or as many as fill a rectangle, without board.links"
+        yield Diagnostic(subject, f"board.places has {len(places):,} places", limit)
+        return
+    tiles = area * chip.mesh.cores
     if tiles > 1_000_000:
         yield Diagnostic(subject, f"board.places spans {tiles:,} cores", "at most 1,000,000", "number places from 0")
         return

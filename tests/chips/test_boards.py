@@ -59,3 +59,11 @@ def test_boards_that_cannot_be(places: Any, more: dict[str, Any], found: str) ->
         board(places, **more)
     assert len(caught.value.problems) == 1
     assert found in str(caught.value.problems[0])
+
+
+def test_a_large_board_is_a_rectangle_without_holes() -> None:
+    full = [[x, y] for y in range(13) for x in range(12)]
+    assert board_tiles(board(full, chips=156), 156) == (36, 26)
+    for places, more in ((full[:-1], {}), (full, {"links": [[0, 1]]})):
+        with pytest.raises(ChipError, match=r"board.places has 15[56] places, at most 128, or as many as fill"):
+            board(places, chips=len(places), **more)
