@@ -8,6 +8,7 @@ import nirbridge
 from nirbridge.chips import read_chip
 from nirbridge.chips.model import Chip
 from nirbridge.chips.schema import FIELDS
+from nirbridge.report.chips import LISTED_MAX
 
 
 def write(folder: Path) -> None:
@@ -56,4 +57,6 @@ def _number(value: object) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return f"{value:g}"
+    if isinstance(value, (list, tuple)) and len(value) > LISTED_MAX:
+        return f"{_number(value[:3])}, ..., {_number(value[-1:])} ({len(value):,} entries)"
     return ", ".join(map(_number, value)) if isinstance(value, (list, tuple)) else str(value)

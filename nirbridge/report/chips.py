@@ -13,6 +13,8 @@ from nirbridge.errors import counted
 from nirbridge.report.tables import table
 
 APPROXIMATE = "~"
+LISTED_MAX = 128
+"""Longer lists, the places of large boards, are shown by their first and last entries; ``--json`` has all."""
 _PREFIXES = (("", 1.0), ("m", 1e-3), ("u", 1e-6), ("n", 1e-9), ("p", 1e-12), ("f", 1e-15))
 
 
@@ -53,7 +55,10 @@ def _text(value: object, field: Field) -> str:
     if field.kind == "steps":
         return _steps(value, field.unit)
     if isinstance(value, tuple):
-        return ", ".join(map(str, map(list, value) if field.kind == "pairs" else value))
+        texts = [str(list(entry)) if field.kind == "pairs" else str(entry) for entry in value]
+        if len(texts) > LISTED_MAX:
+            texts = [*texts[:3], "...", f"{texts[-1]} ({len(texts):,} entries)"]
+        return ", ".join(texts)
     return str(value) if isinstance(value, float) else f"{value:,}"
 
 
