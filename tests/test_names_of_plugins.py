@@ -48,8 +48,8 @@ def test_own_names_come_first_then_those_of_plugins_in_order() -> None:
     assert registry.names("partitioners", ()) == ("sequential", "packed", "cp-sat")
     assert registry.names("simulators", ())[:1] == ("auto",)
     assert registry.names("simulators", ())[-2:] == ("fixed", "mapped")
-    assert registry.names("chips", (TWO,)) == ("crossbar256", "loihi1", "loihi2", "c")
-    assert registry.chip_names((TWO,)) == ("c", "crossbar256", "loihi1", "loihi2")
+    assert registry.names("chips", (TWO,)) == ("crossbar256", "halapoint", "loihi1", "loihi2", "c")
+    assert registry.chip_names((TWO,)) == ("c", "crossbar256", "halapoint", "loihi1", "loihi2")
 
 
 def test_a_kind_in_one_word() -> None:

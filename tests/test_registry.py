@@ -71,7 +71,7 @@ def test_an_installed_plugin(package: Callable[[str], None]) -> None:
     package(GOOD)
     (plugin,) = registry.installed_plugins([entry_point("fake_plugin:PLUGIN", "fake-dist")])
     assert plugin == LoadedPlugin("fake-dist", MINE)
-    assert registry.chip_names((plugin,)) == ("crossbar256", "loihi1", "loihi2", "my_chip")
+    assert registry.chip_names((plugin,)) == ("crossbar256", "halapoint", "loihi1", "loihi2", "my_chip")
     assert registry.find_chip("my_chip", (plugin,)) == read_chip(EXAMPLE)
     assert registry.get("partitioners", "other", (plugin,))() == "partitioned"
 
@@ -140,7 +140,7 @@ def test_a_broken_plugin_matters_only_for_unknown_names(package: Callable[[str],
     (broken,) = registry.installed_plugins([entry_point("fake_plugin:PLUGIN", "fake-dist")])
     assert broken == LoadedPlugin("fake-dist", None, "RuntimeError: half installed")
     assert registry.find_chip("loihi1", (broken,)).name == "loihi1"
-    assert registry.chip_names((broken,)) == ("crossbar256", "loihi1", "loihi2")
+    assert registry.chip_names((broken,)) == ("crossbar256", "halapoint", "loihi1", "loihi2")
     with pytest.raises(UsageError) as caught:
         registry.find_chip("my_chip", (broken,))
     assert str(caught.value) == (

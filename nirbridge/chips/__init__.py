@@ -53,7 +53,7 @@ class _ChipsRoom(types.ModuleType):
 
         Example:
             >>> nb.chips()
-            ('crossbar256', 'loihi1', 'loihi2')
+            ('crossbar256', 'halapoint', 'loihi1', 'loihi2')
         """
         return load_attribute("nirbridge.plugins:chip_names")()
 

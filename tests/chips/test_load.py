@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nirbridge.chips import builtin_chips, chip_from_dict, read_chip
+from nirbridge.chips import builtin_chips, chip_from_dict, cores_of, read_chip
+from nirbridge.chips.boards import board_tiles
 from nirbridge.chips.schema import FIELDS
 from nirbridge.errors import ChipError
 
@@ -36,7 +37,7 @@ def write(folder: Path, text: str | bytes) -> Path:
 
 
 def test_builtin_names() -> None:
-    assert builtin_chips() == ("crossbar256", "loihi1", "loihi2")
+    assert builtin_chips() == ("crossbar256", "halapoint", "loihi1", "loihi2")
 
 
 def test_loihi1_limits() -> None:
@@ -47,6 +48,27 @@ def test_loihi1_limits() -> None:
     assert chip.synapses.weight_bits == (1, 2, 3, 4, 5, 6, 8)
     assert (chip.synapses.run_targets_max, chip.synapses.run_free) == (64, True)
     assert chip.energy.synaptic_op_j == 35.5e-12
+
+
+def test_halapoint_is_a_board_of_loihi2() -> None:
+    chip, loihi2 = read_chip("halapoint"), read_chip("loihi2")
+    for part in ("core", "synapses", "neuron", "numbers", "energy", "time", "ranges"):
+        assert getattr(chip, part) == getattr(loihi2, part)
+    assert (chip.board.link_j, chip.board.link_s) == (loihi2.board.link_j, loihi2.board.link_s)
+    assert set(chip.approximate) == {*loihi2.approximate, "board.places"}
+    own = {"board.places", "core.neurons", "mesh.chips_max", "mesh.height_tiles", "mesh.width_tiles"}
+    assert {key for key, source in chip.sources.items() if source != loihi2.sources.get(key)} == own
+
+
+def test_halapoint_has_no_more_cores_than_published() -> None:
+    chip = read_chip("halapoint")
+    cores = len(cores_of(chip, 1152))
+    assert chip.mesh.chips_max == 1152
+    assert 0.98 * 140_544 < cores <= 140_544
+    assert cores + 2 * 1152 == 140_544  # 122 of a chip, of which 8 x 15 are used
+    for side in (1, 2, 3, 32):  # the first chips of the board are a square
+        assert board_tiles(chip, side * side) == (8 * side, 15 * side)
+    assert board_tiles(chip, 1152) == (8 * 36, 15 * 32)
 
 
 def test_unlimited_and_none_become_python_none() -> None:
@@ -88,18 +110,19 @@ def test_further_names() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("lohi1", "chip 'lohi1': unknown, known chips: crossbar256, loihi1, loihi2; did you mean 'loihi1'?"),
+        ("lohi1", "chip 'lohi1': unknown, known chips: crossbar256, halapoint, loihi1, loihi2; did you mean 'loihi1'?"),
         (
             "zzz",
-            "chip 'zzz': unknown, known chips: crossbar256, loihi1, loihi2; or give the path of a .toml file",
+            "chip 'zzz': unknown, known chips: crossbar256, halapoint, loihi1, loihi2; or give the path of a .toml "
+            "file",
         ),
         (
             "no/such.toml",
-            "chip file 'no/such.toml': no such file; built-in chips: crossbar256, loihi1, loihi2",
+            "chip file 'no/such.toml': no such file; built-in chips: crossbar256, halapoint, loihi1, loihi2",
         ),
         (
             "a\x1b[31m\nb",
-            "chip 'a\\x1b[31m\\nb': unknown, known chips: crossbar256, loihi1, loihi2; or give the path of "
+            "chip 'a\\x1b[31m\\nb': unknown, known chips: crossbar256, halapoint, loihi1, loihi2; or give the path of "
             "a .toml file",
         ),
     ],

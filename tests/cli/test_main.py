@@ -102,8 +102,8 @@ def test_no_command_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
             f"commands: {', '.join(name for name, _, _ in cli.COMMANDS)}; nirbridge --help",
         ),
         (["chips", "--bad"], "error: nirbridge chips: no such option '--bad'; nirbridge chips --help"),
-        (["chips", "lohi1"], "error: chip 'lohi1': unknown, known chips: crossbar256, loihi1, loihi2; did you mean "
-         "'loihi1'?"),
+        (["chips", "lohi1"], "error: chip 'lohi1': unknown, known chips: crossbar256, halapoint, loihi1, loihi2; did "
+         "you mean 'loihi1'?"),
     ],
 )  # fmt: skip
 def test_wrong_usage(args: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,7 +123,7 @@ def test_an_error_as_json(capsys: pytest.CaptureFixture[str]) -> None:
                 {
                     "subject": "chip 'lohi1'",
                     "found": "unknown",
-                    "limit": "known chips: crossbar256, loihi1, loihi2",
+                    "limit": "known chips: crossbar256, halapoint, loihi1, loihi2",
                     "hint": "did you mean 'loihi1'?",
                     "ids": {},
                 }

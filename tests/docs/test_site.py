@@ -33,7 +33,7 @@ def builder() -> Iterator[dict[str, ModuleType]]:
             sys.modules.pop(name, None)
 
 
-@pytest.mark.parametrize("name", ["crossbar256", "loihi1", "loihi2"])
+@pytest.mark.parametrize("name", ["crossbar256", "halapoint", "loihi1", "loihi2"])
 def test_the_page_of_a_chip_has_every_key_of_its_file_and_its_sources(
     name: str, builder: dict[str, ModuleType], tmp_path: Path
 ) -> None:

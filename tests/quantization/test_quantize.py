@@ -196,7 +196,7 @@ def test_every_population_that_the_chip_can_not_do_is_named() -> None:
     for name in ("soft", "free", "many", "long", "steep", "ever"):
         assert f"population '{name}'" in said
     assert "'good'" not in said
-    assert "choose a chip that can (crossbar256, loihi2), or train with a reset to a value" in said
+    assert "choose a chip that can (crossbar256, halapoint, loihi2), or train with a reset to a value" in said
 
 
 def test_other_refusals() -> None:

@@ -22,7 +22,7 @@ from nirbridge.quantization.quantize import quantization_problems
 from tests.quantization.nets import layer, lif
 
 LOIHI1, LOIHI2, CROSSBAR = (read_chip(name) for name in ("loihi1", "loihi2", "crossbar256"))
-OTHERS = "choose a chip that can (crossbar256, loihi2), or"
+OTHERS = "choose a chip that can (crossbar256, halapoint, loihi2), or"
 
 
 def net(weights: Any = ((0.5, -0.25), (0.25, 0.5)), **own: Any) -> Network:

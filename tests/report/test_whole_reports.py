@@ -102,7 +102,9 @@ def inspected() -> dict[str, Any]:
 
 
 TEXTS: dict[str, Callable[[], str]] = {
-    "chips.txt": lambda: printed(chips_table([read_chip(name) for name in ("crossbar256", "loihi1", "loihi2")])),
+    "chips.txt": lambda: printed(
+        chips_table([read_chip(name) for name in ("crossbar256", "halapoint", "loihi1", "loihi2")])
+    ),
     "chip.txt": lambda: printed(chip_table(small_chip()), 220),
     "compared.txt": lambda: printed(compare_text(COMPARED)),
     "compared-same.txt": lambda: printed(compare_text(comparison(SAME))),

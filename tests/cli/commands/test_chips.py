@@ -19,7 +19,7 @@ def test_the_list_has_the_main_limits(capsys: pytest.CaptureFixture[str]) -> Non
     assert rows["crossbar256"] == ["4,096", "256", "256", "~unlimited", "unlimited", "~8", "bits", "15"]
 
 
-@pytest.mark.parametrize("name", ["loihi1", "loihi2", "crossbar256", str(EXAMPLE)])
+@pytest.mark.parametrize("name", ["loihi1", "loihi2", "halapoint", "crossbar256", str(EXAMPLE)])
 def test_one_chip_shows_every_number_and_source(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["chips", name]) == 0
     out = capsys.readouterr().out
@@ -29,6 +29,14 @@ def test_one_chip_shows_every_number_and_source(name: str, capsys: pytest.Captur
         assert key.partition(".")[2] in words
         assert all(word in words for word in source.split())
     assert ("~" in out) == bool(chip.approximate)
+
+
+def test_long_lists_are_shown_by_their_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["chips", "halapoint"]) == 0
+    words = capsys.readouterr().out.split()
+    assert words.count("...,") == 1
+    assert "(1,152" in words
+    assert len(words) < 2 * 1152  # the numbers of all places alone are more
 
 
 def test_figures_are_shown_with_a_prefix(capsys: pytest.CaptureFixture[str]) -> None:
@@ -44,8 +52,8 @@ def test_json_of_one_and_of_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert record == read_chip("loihi1").record
     assert run(["chips", "--json"]) == 0
     chips = json.loads(capsys.readouterr().out)["chips"]
-    assert [chip["name"] for chip in chips] == ["crossbar256", "loihi1", "loihi2"]
-    assert chips[1] == record
+    assert [chip["name"] for chip in chips] == ["crossbar256", "halapoint", "loihi1", "loihi2"]
+    assert chips[2] == record
 
 
 def test_a_broken_file_lists_every_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,7 +47,7 @@ def test_every_command_refuses_the_same_neurons(
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith(FOUND)
     assert lines[1].startswith(FOUND.replace("leaky_1", "leaky_3"))
-    assert "(crossbar256, loihi2), or train with a reset to a value" in lines[0]
+    assert "(crossbar256, halapoint, loihi2), or train with a reset to a value" in lines[0]
     assert ("--placement-only" in lines[0]) == (command in ("check", "map"))
     assert [p.name for p in tmp_path.iterdir()] == ["in.npy"]
 
