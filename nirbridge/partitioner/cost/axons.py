@@ -68,18 +68,22 @@ class AxonEntries:
 def axon_entries(sizes: CostModel, blocks: Blocks) -> Iterator[AxonEntries]:
     """The entries of every source, input ports first, each in network order."""
     network = sizes.network
-    by_source: dict[str, list[_Part]] = {}
+    by_source: dict[str, list[tuple[int, Slice, IncomingProjection]]] = {}
     for number, slices in enumerate(blocks):
         for piece in slices:
             for edge in sizes.incoming[piece.population]:
-                index, count = sizes.sources(piece.population, edge, piece.box)
-                part = (number, index.astype(np.int32), count.astype(np.int32), synapse_kind(edge))
-                by_source.setdefault(edge.source, []).append(part)
+                by_source.setdefault(edge.source, []).append((number, piece, edge))
     owners = owner_blocks(sizes, blocks)
     for name, size in [(p.name, p.size) for p in (*network.inputs, *network.populations)]:
         if name in by_source:
             owner = owners[name] if name in owners else np.full(size, HOST, np.int32)
-            yield _entries(name, by_source.pop(name), owner, len(blocks))
+            # listed one source at a time: the lists of a network of millions of neurons take gigabytes
+            yield _entries(name, [_part(sizes, *link) for link in by_source[name]], owner, len(blocks))
+
+
+def _part(sizes: CostModel, number: int, piece: Slice, edge: IncomingProjection) -> _Part:
+    index, count = sizes.sources(piece.population, edge, piece.box)
+    return number, index.astype(np.int32), count.astype(np.int32), synapse_kind(edge)
 
 
 def synapse_kind(edge: IncomingProjection) -> SynapseKind:
