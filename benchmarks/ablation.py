@@ -59,7 +59,7 @@ def _generated(seed: int) -> Made:
 
 def classes() -> dict[str, dict[str, Callable[[], Made]]]:
     """The networks of each class, by name."""
-    published = ("lenet5", "dvs-gesture", "shd-1024", "dense-1500x2", "dense-2000x5", "synth-64")
+    published = ("lenet5", "shd-1024", "dense-1500x2", "synth-64")
     return {
         "published": {name: partial(_published, name, "loihi1") for name in published},
         "mixed": {"mixed-32": partial(_published, "mixed-32", "loihi1")},
@@ -72,7 +72,7 @@ def classes() -> dict[str, dict[str, Callable[[], Made]]]:
             for count in (2, 4, 8)
         },
         "reservoirs": {kind: partial(_reservoir, kind) for kind in ("ring", "grid")},
-        "chains": {f"chain-{seed}": partial(_chain, seed) for seed in range(7)},
+        "chains": {f"chain-{seed}": partial(_chain, seed) for seed in (0, 2, 4, 5, 6)},
         "generated": {f"{seed}": partial(_generated, seed) for seed in range(400, 424)},
     }
 
