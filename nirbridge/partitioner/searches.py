@@ -53,7 +53,7 @@ EFFORTS: Mapping[str, Effort] = {
     "fast": Effort(4 * M, BalanceBudget(10 * M, 0), None, 4 * M, None, None, QUICK_PATTERNS),
     "default": Effort(
         40 * M,
-        BalanceBudget(100 * M, 20),
+        BalanceBudget(100 * M, 20, of_neuron=250),
         BalanceBudget(50 * M, 10),
         15 * M,
         RegrowBudget(10 * M, 300, 100),

@@ -14,7 +14,9 @@ their means. Host inputs cost the host nothing here; their hops, and their messa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from operator import add
 from types import MappingProxyType
 
 import numpy as np
@@ -78,12 +80,17 @@ def costs(
         multicast_hops_per_step=hops,
         max_link_load_spikes_per_step=float(loads.max(initial=0.0)),
         mean_link_load_spikes_per_step=float(used.mean()) if len(used) else 0.0,
-        energy_per_step_j=sum(energy.values()) if energy else None,
-        time_per_step_s=sum(time.values()) if time else None,
+        energy_per_step_j=_sum(energy.values()) if energy else None,
+        time_per_step_s=_sum(time.values()) if time else None,
         energy_breakdown_j=MappingProxyType(energy),
         time_breakdown_s=MappingProxyType(time),
         traffic_lower_bound=bound,
     )
+
+
+def _sum(values: Iterable[float]) -> float:
+    """One after the other: from Python 3.12 on `sum` rounds otherwise, and a map would have other bytes."""
+    return reduce(add, values)
 
 
 def core_events(

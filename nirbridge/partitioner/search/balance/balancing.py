@@ -43,10 +43,11 @@ NOISE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class BalanceBudget:
-    """Work (``ways.COST_WORK``), and how many times few cores are filled anew."""
+    """Work (``ways.COST_WORK``), no less than that of all neurons, and how many times few cores are filled anew."""
 
     work: int
     tries: int
+    of_neuron: int = 0
 
 
 def balanced(
@@ -67,7 +68,7 @@ def balanced(
         return None
     left = ragged_columns(sizes)
     for columns in (left, {}) if left else ({},):
-        costs = StretchCosts(sizes, cap, Work(budget.work))
+        costs = StretchCosts(sizes, cap, Work(max(budget.work, budget.of_neuron * sizes.network.neurons)))
         ways = with_ragged(costs, ways_of(costs, WEIGHTS, groups), columns)
         cores = _filled(costs, ways, near) if ways else None
         if cores is not None:
