@@ -23,6 +23,8 @@ Pairs with the host are charged to the host.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import numpy as np
 
@@ -168,7 +170,9 @@ def _pair_bound(pairs: _BlockPairs, far: _Charges, near: _Charges, ranks: tuple[
     best = 0.0
     for shares in SHARES:
         rows = (pairs.by_payer(charges.shared(shares)) for charges in (far, near))
-        pays = sum(_least(far_row, near_row, ranks[0]) for far_row, near_row in zip(*rows, strict=True))
+        # one after the other: from Python 3.12 on `sum` rounds otherwise
+        least = (_least(far_row, near_row, ranks[0]) for far_row, near_row in zip(*rows, strict=True))
+        pays = reduce(add, least, 0.0)
         best = max(best, pays + _least(far.host, near.host, ranks[1]))
     return best
 
