@@ -54,7 +54,7 @@ def board_problems(subject: str, chip: Chip) -> Iterator[Diagnostic]:
         return
     if len(places) > CHECKED_MAX:
         limit = f"at most {CHECKED_MAX}, or as many as fill a rectangle, without board.links"
-        yield Diagnostic(subject, f"board.places has {len(places):,} places", limit)
+        yield Diagnostic(subject, f"board.places has {len(places):,} places", limit, "add or drop places")
         return
     tiles = area * chip.mesh.cores
     if tiles > 1_000_000:

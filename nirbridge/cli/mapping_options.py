@@ -27,7 +27,7 @@ _OPTIONS = (
         type=Choice(["auto", "quick", "tight"]),
         default="auto",
         show_default=True,
-        help="Lower bound on hops: tight takes minutes for hundreds of cores; auto is tight for few, or --effort max.",
+        help="Lower bound on hops: quick has a hundredth of the work; auto is tight for 256 cores, or --effort max.",
     ),
     click.option(
         "--method",

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from nirbridge.quantization.model import QuantizedNetwork
 
 TIGHT_MAX = 256
-"""Cores up to which the bound on hops is tight by itself: it takes some seconds for a hundred, minutes for hundreds."""
+"""Cores up to which the bound on hops is tight by default: it takes a second for 229 of PilotNet."""
 
 
 def map_network(network: Network, chip: Chip, options: MapOptions | None = None) -> MappedNetwork:

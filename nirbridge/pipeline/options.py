@@ -21,8 +21,8 @@ class MapOptions(ReportedValue):
 
     ``pins``: population -> the cores it shall sit on, one per block of it; numbers run on over the chips of a board
     (core 3 of chip 1 of loihi1 is 131).
-    ``bound``: the lower bound on hops: 'tight' may take minutes for hundreds of cores; 'quick' leaves out what costs
-    time; 'auto' is tight for few cores and with the effort 'max'.
+    ``bound``: the lower bound on hops: 'quick' takes a hundredth of the work of 'tight'; 'auto' is tight for up to 256
+    cores and with the effort 'max'.
     ``rates``: spikes per step by population or input name (scalar or of its shape) and a sentence that says where they
     are from (``mapping.rates.read_rates``); None: assumed, and said so.
     ``relays``: put a pool between neurons on neurons of its own where the chip cannot hold the folded fan-in.

@@ -118,7 +118,7 @@ def annealed_trees(board: PlacementBoard, nets: Traffic, rng: np.random.Generato
 
 
 def tree_board(board: PlacementBoard, nets: Traffic, runs: Runs) -> Any:
-    """The board of blocks for some runs; pinned ones are on sites of their own, behind those that may be used."""
+    """The board of blocks for some runs; pinned ones are on sites of their own, after the usable sites."""
     pinned = np.flatnonzero(board.site < 0)
     site = board.site.copy()
     site[pinned] = len(board.sites.cores) + np.arange(len(pinned))
@@ -159,7 +159,7 @@ class Parts:
     needs: PartNeeds
 
     def on(self, sites: Sites, pinned_x: Array, pinned_y: Array, runs: Runs) -> Any:
-        """The board for runs on some sites, and those of pinned parts behind them (columns and rows of their tiles)."""
+        """The board for runs on some sites, followed by those of pinned parts (columns and rows of their tiles)."""
         from nirbridge.mapping.placement import tree_kernels as kernels
 
         nets, own, parts, count = self.nets, self.needs, self.nets.blocks, len(self.nets.source)

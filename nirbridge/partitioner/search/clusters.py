@@ -52,10 +52,10 @@ RULES = (
 )
 
 
-def clustered(sizes: CostModel, cap: Array, groups: Mapping[str, int], enough: int, work: int) -> Blocks | None:
+def clustered(sizes: CostModel, cap: Array, groups: Mapping[str, int], enough: int, most: int) -> Blocks | None:
     """The best clustering over ``RULES``; stops at ``enough`` cores. None: too large a network, or none is legal.
 
-    ``work``: of all rules together (``cores.FIT_WORK``).
+    ``most``: work of all rules together (``cores.FIT_WORK``).
     """
     if sizes.network.neurons > NEURONS_MAX or total_synapses(sizes) > SYNAPSES_MAX:
         return None
@@ -64,11 +64,11 @@ def clustered(sizes: CostModel, cap: Array, groups: Mapping[str, int], enough: i
     group = np.repeat([groups.get(p.name, 0) for p in populations], [p.size for p in populations])
     best: Cores | None = None
     charged: Array | None = None
-    left = Work(work)
+    work = Work(most)
     for rule in RULES:
-        if best is not None and left.left <= 0:
+        if best is not None and work.left <= 0:
             break
-        found = _grow(Cores(lists, cap, group, left), rule, charged)
+        found = _grow(Cores(lists, cap, group, work), rule, charged)
         if found is None:
             continue
         charged = found.slots.copy()

@@ -43,7 +43,7 @@ NOISE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class BalanceBudget:
-    """Work (``ways.COST_WORK``), no less than that of all neurons, and how many times few cores are filled anew."""
+    """Work (``ways.COST_WORK``), at least ``of_neuron`` for each neuron, and how often few cores are filled anew."""
 
     work: int
     tries: int

@@ -1,7 +1,8 @@
 """Inner loops of the searches, of cores and of placements: plain functions, compiled (numba) where the work is large.
 
-The decorators only say how: a loop that is called as it stands is plain Python, and gives the same result to the last
-bit. So a little work need not wait for the compiler, which takes some 20 s for the annealing of trees, once.
+The decorators only say how. The loops of placement give the same result to the last bit in plain Python (``plain``),
+so a little work need not wait for the compiler, which takes some 20 s for the annealing of trees, once; those of this
+folder subtract booleans, which numpy refuses, and are always ``compiled``.
 """
 
 from __future__ import annotations
