@@ -158,10 +158,25 @@ def _pattern_bound(sizes: CostModel, slots: Mapping[str, int], cap: Array, seed:
     if any(not layout.arcs for layout in layouts):
         return lower
     vectors = class_vectors(table)
+    most = class_multiplicity(vectors, cap)
+    if _unmixed(layouts, most) <= lower:
+        return lower
     problem = master_problem(layouts, vectors, cap, tuple(range(len(cap))))
-    start = np.diag(class_multiplicity(vectors, cap)).astype(np.int64)
     budget = SearchBudget(rounds=200, gap=1e-9, price_gap=0.0, price_time=0.3)
-    return generate(problem, start, np.zeros(len(vectors), np.int64), budget, lower, seed).bound
+    start, none = np.diag(most).astype(np.int64), np.zeros(len(vectors), np.int64)
+    # the value only falls, and no certificate is above it
+    return generate(problem, start, none, budget, lower, seed, enough=lower).bound
+
+
+def _unmixed(layouts: tuple[Layout, ...], most: Array) -> float:
+    """The value of the linear master where each pattern has pieces of one class: no certificate is above it.
+
+    ``most``: pieces of each class that a core holds.
+    """
+    rows = [(layout.arcs, row) for layout in layouts for row in layout.rows]
+    return math.fsum(
+        min(row.rhs / (covered * int(most[arcs[arc].cost_class])) for arc, covered in row.terms) for arcs, row in rows
+    )
 
 
 def _sources_of_one_target(sizes: CostModel) -> frozenset[str]:
