@@ -142,7 +142,8 @@ def _words(
     many = int(slices[-1]) + 1
     if isinstance(found, AllToAllSynapses):
         at, sources = found.rows, len(found.sources)
-        words = [count(owner, positions[at], delayed=delayed)[1].sum() for owner in (np.zeros_like(at), slices[at])]
+        owners = (slices[at],) if many == 1 else (np.zeros_like(at), slices[at])
+        words = [count(owner, positions[at], delayed=delayed)[1].sum() for owner in owners]
         return sources * int(min(words))
     width = len(positions)
     key = found.source * width + found.row

@@ -25,7 +25,7 @@ from nirbridge.mapping.placement.slice_cuts import cut_slices
 from nirbridge.mapping.placement.tree_moves import PartNeeds, Parts, Runs, TreeBudget, rows_of, runs_and_steps
 from nirbridge.mapping.traffic import Traffic
 from nirbridge.partitioner.cost.axons import HOST, AxonTable, Blocks, axon_table
-from nirbridge.partitioner.cost.resources import distinct_profiles, limits, profile_ids
+from nirbridge.partitioner.cost.resources import distinct_profiles, limits, numbers_in, profile_ids
 from nirbridge.partitioner.cost.sizing import CostModel, box_size
 from nirbridge.partitioner.model import Slice
 
@@ -143,12 +143,12 @@ def _has_profiles(sizes: CostModel) -> bool:
 
 def _profiles(sizes: CostModel, piece: Slice) -> tuple[object, ...]:
     """The profiles of the neurons of a slice, as a key."""
-    population = sizes.network.population(piece.population)
-    ids, region = profile_ids(population.neuron, population.shape), tuple(slice(a, b) for a, b in piece.box)
-    decays = tuple(ids.decay_values[i] for i in np.unique(ids.decay[region]).tolist())
+    population = sizes.populations[piece.population]
+    ids = profile_ids(population.neuron, population.shape)
+    decays = tuple(ids.decay_values[i] for i in numbers_in(ids.decay, piece.box))
     if not ids.threshold_values:
         return decays, ()
-    return decays, tuple(ids.threshold_values[i] for i in np.unique(ids.threshold[region]).tolist())
+    return decays, tuple(ids.threshold_values[i] for i in numbers_in(ids.threshold, piece.box))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -102,7 +102,8 @@ def _routes(mapped: MappedNetwork) -> list[dict[str, Any]]:
     """One entry per (source block or input, target block), summed over the groups of the axon table."""
     axons, blocks = mapped.axons, len(mapped.partition.blocks)
     names = sorted(axons.names)
-    rank = np.array([names.index(name) for name in axons.names], np.int64)
+    ranks = {name: rank for rank, name in enumerate(names)}
+    rank = np.array([ranks[name] for name in axons.names], np.int64)
     is_host = axons.source_block == HOST
     # sorted by source block, hosts (-1) first and by name, then by target block
     source = np.where(is_host, rank[axons.source_name] - len(names), axons.source_block)

@@ -95,6 +95,10 @@ def synapse_kind(edge: IncomingProjection) -> SynapseKind:
 
 def _entries(name: str, parts: list[_Part], owner: Array, blocks: int) -> AxonEntries:
     """Sorted by neuron and block, the synapses of several projections and slices added, by counting sort."""
+    if len(parts) == 1:  # sorted already
+        block, index, count, kind = parts[0]
+        synapses = count.astype(np.int64)
+        return AxonEntries(name, index.astype(np.int64), np.full(len(index), block), synapses, owner, {kind: synapses})
     table = _counts(parts, len(owner), blocks)
     neuron = np.repeat(np.arange(len(owner), dtype=np.int64), np.diff(table.indptr))
     block, synapses = table.indices.astype(np.int64), table.data.astype(np.int64)
@@ -131,17 +135,19 @@ def owner_blocks(sizes: CostModel, blocks: Blocks) -> dict[str, Array]:
 def axon_table(sizes: CostModel, blocks: Blocks, rates: Rates) -> AxonTable:
     """The table of a partition. ``rates``: spikes per time step by population or port name, scalar or of its shape."""
     names = tuple(p.name for p in (*sizes.network.inputs, *sizes.network.populations))
+    numbers = {name: number for number, name in enumerate(names)}
+    marks = np.random.default_rng(0).integers(1, 2**62, size=len(blocks), dtype=np.uint64)
     columns: dict[str, list[Array]] = {key: [] for key in ("name", "source", "neurons", "spikes", "length")}
     flat: dict[str, list[Array]] = {key: [] for key in ("targets", "synapses", "ops", *SYNAPSE_KINDS)}
     for entry in axon_entries(sizes, blocks):
         rate = np.broadcast_to(np.asarray(rates[entry.name], float).ravel(), entry.owner.shape)
-        group = _group(entry)
+        group = _group(entry, marks)
         count = int(group.max()) + 1 if len(group) else 0
         members = np.flatnonzero(group >= 0)
         of_member = group[members]
         first = _first_members(group, members, count)
         length, targets, inverse = _targets(entry, group, first)
-        columns["name"].append(np.full(count, names.index(entry.name)))
+        columns["name"].append(np.full(count, numbers[entry.name]))
         columns["neurons"].append(np.bincount(of_member, minlength=count))
         columns["spikes"].append(np.bincount(of_member, weights=rate[members], minlength=count))
         columns["source"].append(entry.owner[first])
@@ -219,10 +225,11 @@ def _ops(entry: AxonEntries, inverse: Array, rate: Array) -> dict[str, Array]:
     return by_kind
 
 
-def _group(entry: AxonEntries) -> Array:
-    """Per neuron of the source (flat) the number of its group; -1 for neurons without targets."""
-    blocks = int(entry.block.max(initial=0)) + 1
-    marks = np.random.default_rng(0).integers(1, 2**62, size=blocks, dtype=np.uint64)
+def _group(entry: AxonEntries, marks: Array) -> Array:
+    """Per neuron of the source (flat) the number of its group; -1 for neurons without targets.
+
+    ``marks``: a random number for each block.
+    """
     first = np.flatnonzero(np.diff(entry.neuron, prepend=-1))
     members = entry.neuron[first]
     code = np.add.reduceat(marks[entry.block], first) if len(first) else np.zeros(0, np.uint64)

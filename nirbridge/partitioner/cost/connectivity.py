@@ -79,6 +79,8 @@ def connectivity(operator: Operator, subject: str = "operator") -> Connectivity:
     Raises:
         ModelError: the operator has no closed form and more than ``EXPLICIT_SYNAPSES_MAX`` synapses.
     """
+    if isinstance(operator, Dense):
+        return AllToAll(np.ones(math.prod(operator.input_shape), bool), operator.output_shape)
     parts = operator.parts if isinstance(operator, Chain) else (operator,)
     start: Connectivity = Separable(tuple(identity_axis(n) for n in operator.input_shape))
     state = (start, operator.input_shape)

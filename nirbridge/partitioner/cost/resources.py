@@ -17,7 +17,7 @@ import numpy as np
 from nirbridge._types import Box
 from nirbridge.arrays import Array, freeze
 from nirbridge.chips.model import Chip, SynapseFormat
-from nirbridge.network.model import Network, Projection
+from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.neurons import Neuron
 from nirbridge.network.operators import Chain, Dense, Operator, Sparse
 from nirbridge.partitioner.model import RESOURCES
@@ -289,18 +289,22 @@ def distinct_profiles(network: Network) -> tuple[int, int]:
     return len(decays), len(thresholds)
 
 
-def profile_counts(network: Network, slices: Iterable[tuple[str, Box]]) -> tuple[int, int]:
-    """Distinct decay and threshold profiles of the neurons of slices."""
+def profile_counts(populations: Mapping[str, Population], slices: Iterable[tuple[str, Box]]) -> tuple[int, int]:
+    """Distinct decay and threshold profiles of the neurons of slices; ``populations`` by name."""
     decays: set[tuple[float, ...]] = set()
     thresholds: set[float] = set()
     for name, box in slices:
-        population = network.population(name)
-        ids = profile_ids(population.neuron, population.shape)
-        region = tuple(slice(a, b) for a, b in box)
-        decays.update(ids.decay_values[i] for i in np.unique(ids.decay[region]))
+        ids = profile_ids(populations[name].neuron, populations[name].shape)
+        decays.update(ids.decay_values[i] for i in numbers_in(ids.decay, box))
         if ids.threshold_values:
-            thresholds.update(ids.threshold_values[i] for i in np.unique(ids.threshold[region]))
+            thresholds.update(ids.threshold_values[i] for i in numbers_in(ids.threshold, box))
     return len(decays), len(thresholds)
+
+
+def numbers_in(profiles: Array, box: Box) -> list[int]:
+    """The distinct numbers of profiles in a box, ascending."""
+    own = profiles[tuple(slice(a, b) for a, b in box)]
+    return np.unique(own if any(profiles.strides) else own.ravel()[:1]).tolist()
 
 
 def _distinct(columns: list[Array], shape: tuple[int, ...]) -> tuple[Array, tuple[tuple[float, ...], ...]]:

@@ -18,7 +18,7 @@ import numpy as np
 from nirbridge._types import Box, Shape
 from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip, SynapseFormat
-from nirbridge.network.model import Network, Projection
+from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.operators import Chain, Conv, Identity, Reshape, SumPool
 from nirbridge.partitioner.cost.axis import Axis
 from nirbridge.partitioner.cost.connectivity import (
@@ -84,6 +84,7 @@ class CostModel:
     network: Network
     chip: Chip
     weight_bits: int
+    populations: Mapping[str, Population]
     shapes: Mapping[str, Shape]
     incoming: Mapping[str, tuple[IncomingProjection, ...]]
     outgoing: Mapping[str, tuple[tuple[str, IncomingProjection], ...]]
@@ -244,7 +245,7 @@ class CostModel:
     def _profiles(self, population: str, box: Box) -> tuple[int, int]:
         if not (self.count_decays or self.count_thresholds):
             return 0, 0
-        decays, thresholds = profile_counts(self.network, ((population, box),))
+        decays, thresholds = profile_counts(self.populations, ((population, box),))
         return decays if self.count_decays else 0, thresholds if self.count_thresholds else 0
 
 
@@ -264,7 +265,8 @@ def cost_model(network: Network, chip: Chip, weight_bits: int) -> CostModel:
     Raises:
         ModelError: a projection has neither a closed form nor few enough synapses to be listed.
     """
-    network, shapes = as_stored(network, chip), {p.name: p.shape for p in network.populations}
+    network = as_stored(network, chip)
+    populations, shapes = {p.name: p for p in network.populations}, {p.name: p.shape for p in network.populations}
     incoming: dict[str, list[IncomingProjection]] = {p.name: [] for p in network.populations}
     outgoing: dict[str, list[tuple[str, IncomingProjection]]] = {p.name: [] for p in network.populations}
     axes: dict[object, Axis] = {}
@@ -283,17 +285,9 @@ def cost_model(network: Network, chip: Chip, weight_bits: int) -> CostModel:
     count_decays = chip.core.decay_profiles is not None and decays > chip.core.decay_profiles
     count_thresholds = chip.core.threshold_profiles is not None and thresholds > chip.core.threshold_profiles
     like = {name: name for name in shapes} if count_decays or count_thresholds else _alike(shapes, incoming)
-    return CostModel(
-        network,
-        chip,
-        weight_bits,
-        shapes,
-        {k: tuple(v) for k, v in incoming.items()},
-        {k: tuple(v) for k, v in outgoing.items()},
-        count_decays,
-        count_thresholds,
-        like,
-    )
+    fed, feeds = {k: tuple(v) for k, v in incoming.items()}, {k: tuple(v) for k, v in outgoing.items()}
+    of_network = (populations, shapes, fed, feeds)
+    return CostModel(network, chip, weight_bits, *of_network, count_decays, count_thresholds, like)
 
 
 def _alike(shapes: Mapping[str, Shape], incoming: Mapping[str, Sequence[IncomingProjection]]) -> dict[str, str]:

@@ -35,7 +35,7 @@ def resource_use(sizes: CostModel, blocks: Blocks) -> tuple[Mapping[str, int], .
         outputs += np.bincount(owner[owner != HOST], minlength=len(blocks))
     result = []
     for number, slices in enumerate(blocks):
-        decays, thresholds = profile_counts(sizes.network, ((s.population, s.box) for s in slices))
+        decays, thresholds = profile_counts(sizes.populations, ((s.population, s.box) for s in slices))
         used = {
             "neurons": sum(box_size(s.box) for s in slices),
             "input_axons": int(inputs[number]),

@@ -64,8 +64,9 @@ def least_spread(sizes: CostModel, cap: Array) -> Spread:
     for name, own in curves.items():
         for source, count in _pairs(own, fits[name]).items():
             pairs[source] = max(pairs.get(source, 0), count)
-    for source in pairs:
-        pairs[source] = max(pairs[source], _pairs_by_degree(sizes, source, held, int(cap[0])))
+    for source, edges in _edges_by_source(sizes).items():
+        if source in pairs:
+            pairs[source] = max(pairs[source], _pairs_by_degree(edges, held, int(cap[0])))
     words = sum(_words(sizes, name, own, fits[name]) for name, own in curves.items())
     return Spread(held, cores, pairs, words)
 
@@ -118,14 +119,21 @@ def _least_total(total: int, table: Array, most: int) -> int:
     return int((-(-(total * table[1 : most + 1]) // n)).min())
 
 
-def _pairs_by_degree(sizes: CostModel, source: str, held: dict[str, int], neurons: int) -> int:
-    """Pairs of the neurons of a source with cores, from the number of targets of each."""
-    by_target: dict[str, Array] = {}
+def _edges_by_source(sizes: CostModel) -> dict[str, list[tuple[str, IncomingProjection]]]:
+    """The targets and projections of each population or port."""
+    found: dict[str, list[tuple[str, IncomingProjection]]] = {}
     for name, edges in sizes.incoming.items():
         for edge in edges:
-            if edge.source == source:
-                degrees = _degrees(edge)
-                by_target[name] = np.maximum(by_target[name], degrees) if name in by_target else degrees
+            found.setdefault(edge.source, []).append((name, edge))
+    return found
+
+
+def _pairs_by_degree(edges: list[tuple[str, IncomingProjection]], held: dict[str, int], neurons: int) -> int:
+    """Pairs of the neurons of the source of ``edges`` with cores, from the number of targets of each."""
+    by_target: dict[str, Array] = {}
+    for name, edge in edges:
+        degrees = _degrees(edge)
+        by_target[name] = np.maximum(by_target[name], degrees) if name in by_target else degrees
     every = sum(by_target.values(), np.zeros(1, np.int64))
     cores = -(-every // neurons)
     for name, degrees in by_target.items():

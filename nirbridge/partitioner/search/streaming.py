@@ -181,7 +181,7 @@ def _fits(filling: _Filling, content: tuple[Slice, ...], *, exact: bool) -> bool
     if cost[0] > cap[0]:
         return False
     if np.any(cost[3:] > cap[3:5]):
-        profiles = profile_counts(sizes.network, ((s.population, s.box) for s in slices))
+        profiles = profile_counts(sizes.populations, ((s.population, s.box) for s in slices))
         if np.any(np.array(profiles) > cap[3:5]):
             return False
     if cap[5] < UNLIMITED:
