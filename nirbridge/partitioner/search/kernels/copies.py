@@ -12,6 +12,7 @@ Of a larger map a corner is taken, and the sources that reach nothing beyond it:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
@@ -41,8 +42,8 @@ def least_weights(axes: Sequence[Axis]) -> Fraction:
     if not axes or any(axis.full for axis in axes):
         return Fraction(0)
     corner = [axis.n_out for axis in axes]
-    while np.prod(corner) > PIXELS_MAX:
-        corner[int(np.argmax(corner))] -= 1
+    while math.prod(corner) > PIXELS_MAX:
+        corner[corner.index(max(corner))] -= 1
     by_axis = [_inside(axis, length) for axis, length in zip(axes, corner, strict=True)]
     sources: set[tuple[tuple[int, tuple[int, ...]], ...]] = set()
     for lists in product(*by_axis):
@@ -50,17 +51,15 @@ def least_weights(axes: Sequence[Axis]) -> Fraction:
     taps = {tap: number for number, tap in enumerate(sorted({tap for own in sources for _, tap in own}))}
     if not sources or len(sources) > SOURCES_MAX or len(taps) > WEIGHTS_MAX:
         return Fraction(0)
-    return _priced(int(np.prod(corner)), tuple(sorted(tuple((p, taps[t]) for p, t in own) for own in sources)))
+    return _priced(math.prod(corner), tuple(sorted(tuple((p, taps[t]) for p, t in own) for own in sources)))
 
 
 def _inside(axis: Axis, length: int) -> list[list[tuple[int, int]]]:
     """(output, tap) of every input that reaches outputs below ``length`` and no others."""
-    found = []
-    for start, stop in zip(axis.indptr[:-1].tolist(), axis.indptr[1:].tolist(), strict=True):
-        outs = axis.outs[start:stop].tolist()
-        if outs and outs[-1] < length:
-            found.append(list(zip(outs, axis.taps[start:stop].tolist(), strict=True)))
-    return found
+    reaching = np.flatnonzero(np.diff(axis.indptr))
+    inside = reaching[axis.outs[axis.indptr[reaching + 1] - 1] < length]
+    spans = [slice(*axis.indptr[i : i + 2].tolist()) for i in inside.tolist()]
+    return [list(zip(axis.outs[own].tolist(), axis.taps[own].tolist(), strict=True)) for own in spans]
 
 
 def _joint(entries: Sequence[tuple[int, int]], corner: Sequence[int]) -> tuple[int, tuple[int, ...]]:
