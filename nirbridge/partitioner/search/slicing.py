@@ -13,7 +13,7 @@ from nirbridge._types import Box, Shape
 from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip
 from nirbridge.partitioner.cost.resources import limits, run_words
-from nirbridge.partitioner.cost.sizing import CostModel, SliceCost, touched_pieces
+from nirbridge.partitioner.cost.sizing import CostModel, SliceCost, box_size, touched_pieces
 
 Tilings = dict[str, tuple[Box, ...]]
 ChannelRanges = tuple[tuple[int, int], ...]
@@ -80,7 +80,12 @@ def vector(sizes: CostModel, population: str, box: Box, slots: Array | None) -> 
 
 def _fits(sizes: CostModel, population: str, boxes: tuple[Box, ...], slots: Array | None, cap: Array) -> bool:
     # the first piece is among the largest: most grids that do not fit are refused by it alone
-    return all(bool(np.all(vector(sizes, population, box, slots) <= cap)) for box in boxes)
+    return all(_is_within(sizes, population, box, slots, cap) for box in boxes)
+
+
+def _is_within(sizes: CostModel, population: str, box: Box, slots: Array | None, cap: Array) -> bool:
+    # neurons first: a box of too many is refused without listing all of its synapses
+    return box_size(box) <= int(cap[0]) and bool(np.all(vector(sizes, population, box, slots) <= cap))
 
 
 def largest_range_end(start: int, least: int, most: int, fits: Callable[[Box], bool]) -> int:
@@ -122,7 +127,7 @@ def _kinds_of_ranges(sizes: CostModel, name: str, axis: int, parts: int) -> list
 
 def _grid_fits(sizes: CostModel, name: str, parts: tuple[int, ...], slots: Array | None, cap: Array) -> bool:
     kinds = slice_kinds(sizes, name, parts)
-    if not all(bool(np.all(vector(sizes, name, box, None) <= cap)) for box, _ in kinds):
+    if not all(_is_within(sizes, name, box, None, cap) for box, _ in kinds):
         return False
     return slots is None or int(_grid_sums(slots, parts).max()) <= int(cap[-1])
 
