@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from nirbridge._types import Progress, no_progress
 from nirbridge.emitters.artifact import Artifact, make_artifact
 from nirbridge.emitters.iree.program import COMPILED, options_record, program_files
 from nirbridge.emitters.iree.tool import compiled, has_compiler
-from nirbridge.errors import ModelError, UsageError, instance_of
-from nirbridge.mapping.model import Model
+from nirbridge.emitters.target import Target, later
+from nirbridge.errors import ModelError, UsageError
 from nirbridge.network.model import Network
 from nirbridge.quantization.model import QuantizedNetwork
-from nirbridge.simulators.inputs import Input
-from nirbridge.simulators.types import Probe, Recording
 
-TAKES = (Network, QuantizedNetwork)
 NOT_INSTALLED = "no network.vmfb: iree-compile is not installed; `python compile.py` makes it where it is"
 NOT_WANTED = "no network.vmfb: `python compile.py` makes it"
 BATCH_MAX = 65_536
-_CHOICES = {
-    "source": ("linalg", "stablehlo"),
-    "device": ("llvm-cpu", "vulkan-spirv"),
-    "dtype": ("float32", "float64"),
-}
 _CPU = re.compile(r"[A-Za-z0-9_.-]{0,64}")
 
 
@@ -34,24 +24,17 @@ _CPU = re.compile(r"[A-Za-z0-9_.-]{0,64}")
 class IreeOptions:
     """Options for emitting a program for IREE.
 
-    Attributes:
-        source: ``linalg``, the lowering of nirbridge's own dialect, or ``stablehlo``, that of the emitter ``jax``.
-        device: IREE's name of what it compiles for.
-        batch: number of samples that the module takes at a time; others are run in groups of it.
-        steps: number of time steps that a module from StableHLO takes at a time; one from linalg takes any.
-        dtype: of a network in real numbers.
-        cpu: the processor as LLVM names it, such as ``host``; empty: any x86-64 with AVX, or IREE's default elsewhere.
-            A processor with fused multiply-add rounds less often, and the last bit of real numbers differs.
-        vmfb: compile it; None: where ``iree-compile`` is installed.
+    A processor with fused multiply-add rounds less often, and the last bit of real numbers differs; the default of
+    ``cpu`` is any x86-64 with AVX, or IREE's own elsewhere.
     """
 
-    source: Literal["linalg", "stablehlo"] = "linalg"
-    device: Literal["llvm-cpu", "vulkan-spirv"] = "llvm-cpu"
-    batch: int = 1
-    steps: int = 100
-    dtype: Literal["float32", "float64"] = "float32"
-    cpu: str = ""
-    vmfb: bool | None = None
+    source: Annotated[Literal["linalg", "stablehlo"], "MLIR that IREE compiles: nirbridge's, or JAX's"] = "linalg"
+    device: Annotated[Literal["llvm-cpu", "vulkan-spirv"], "What IREE compiles for"] = "llvm-cpu"
+    batch: Annotated[int, "Samples that the module takes at a time; others are run in groups of it"] = 1
+    steps: Annotated[int, "Time steps that a module from StableHLO takes at a time; one from linalg takes any"] = 100
+    dtype: Annotated[Literal["float32", "float64"], "Type of real numbers"] = "float32"
+    cpu: Annotated[str, "Processor as LLVM names it, such as host"] = ""
+    vmfb: Annotated[bool | None, "Compile it; None: where iree-compile is installed"] = None
 
 
 def emit(model: Network | QuantizedNetwork, options: IreeOptions | None = None) -> Artifact:
@@ -61,7 +44,7 @@ def emit(model: Network | QuantizedNetwork, options: IreeOptions | None = None) 
 
     Raises:
         ToolMissing: xDSL, or jax for StableHLO, is not installed, or a module is requested and IREE's compiler is not.
-        UsageError: an unknown option.
+        UsageError: an option that does not apply.
         ModelError: no output to compute, or IREE refuses the module.
     """
     chosen = options or IreeOptions()
@@ -78,11 +61,8 @@ def emit(model: Network | QuantizedNetwork, options: IreeOptions | None = None) 
 
 
 def _check_options(options: IreeOptions) -> None:
-    """Raises UsageError for the first option that is unknown."""
+    """Raises UsageError for the first option that does not apply."""
     subject = "options of emitter 'iree'"
-    for name, known in _CHOICES.items():
-        if getattr(options, name) not in known:
-            raise UsageError.of(subject, f"{name} {getattr(options, name)!r}", " or ".join(known))
     for name in ("batch", "steps"):
         value = getattr(options, name)
         if not isinstance(value, int) or not 1 <= value <= BATCH_MAX:
@@ -93,35 +73,12 @@ def _check_options(options: IreeOptions) -> None:
         raise UsageError.of(subject, "a type or processor with vulkan-spirv", "it computes in float32", "leave it out")
 
 
-@dataclass(frozen=True, slots=True)
-class IreeEmitter:
-    """Programs for IREE: MLIR and the module compiled from it, for processors and Vulkan devices."""
-
-    takes = TAKES
-    options = IreeOptions
-    records = ("s", "u", "v")
-
-    def emit(self, model: Model, options: IreeOptions | None = None) -> Artifact:
-        """See ``emit``."""
-        known = instance_of(model, TAKES, "model of emitter 'iree'", "emit its quantized network or the network itself")
-        if options is not None:
-            instance_of(options, IreeOptions, "options of emitter 'iree'")
-        return emit(known, options)
-
-    def run(
-        self,
-        artifact: Artifact,
-        inputs: Mapping[str, Input] | Input,
-        *,
-        steps: int | None = None,
-        record: Sequence[Probe] | None = None,
-        progress: Progress = no_progress,
-    ) -> Recording:
-        """See ``run_program``: in a process of its own."""
-        from nirbridge.emitters.iree.process import run_program
-
-        program = instance_of(artifact, Artifact, "program of emitter 'iree'")
-        return run_program(program, inputs, steps=steps, record=record, progress=progress)
-
-
-IREE = IreeEmitter()
+IREE = Target(
+    name="iree",
+    summary="MLIR, and the module that IREE compiles of it for processors and Vulkan devices",
+    takes=(Network, QuantizedNetwork),
+    hint="emit its quantized network or the network itself",
+    options=IreeOptions,
+    make=emit,
+    start=later("nirbridge.emitters.iree.process:run_program"),
+)

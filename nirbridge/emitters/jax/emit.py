@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal, get_args
 
-from nirbridge._types import Progress, no_progress
 from nirbridge.emitters.artifact import Artifact, make_artifact, npz_bytes
 from nirbridge.emitters.jax.process import exported_bytes, is_installed
 from nirbridge.emitters.jax.render import export_text, module_text, readme_text, run_text
 from nirbridge.emitters.ports import NETWORK, PROGRAM, ProgramNames
-from nirbridge.errors import ModelError, UsageError, instance_of
-from nirbridge.mapping.model import Model
+from nirbridge.emitters.target import Target, later
+from nirbridge.errors import ModelError
 from nirbridge.network.model import Network
 from nirbridge.quantization.model import QuantizedNetwork
-from nirbridge.simulators.inputs import Input
-from nirbridge.simulators.types import Probe, Recording
 
-TAKES = (Network, QuantizedNetwork)
-PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
+Platform = Literal["cpu", "cuda", "rocm", "tpu"]
 EXPORTED = "network.stablehlo"
 NOT_INSTALLED = "no network.stablehlo: the package jax is not installed; `python export.py` makes it where it is"
 NO_INPUT = "no network.stablehlo: a network without input has a number of time steps that no array gives"
@@ -27,17 +23,11 @@ NO_INPUT = "no network.stablehlo: a network without input has a number of time s
 
 @dataclass(frozen=True, slots=True)
 class JaxOptions:
-    """Options for emitting a module for JAX.
+    """Options for emitting a module for JAX."""
 
-    Attributes:
-        dtype: of a network in real numbers.
-        stablehlo: keep the network as StableHLO too; None: where jax is installed.
-        platforms: those that the StableHLO is for.
-    """
-
-    dtype: Literal["float32", "float64"] = "float32"
-    stablehlo: bool | None = None
-    platforms: tuple[str, ...] = PLATFORMS
+    dtype: Annotated[Literal["float32", "float64"], "Type of real numbers"] = "float32"
+    stablehlo: Annotated[bool | None, "Keep the network as StableHLO too; None: where jax is installed"] = None
+    platforms: Annotated[tuple[Platform, ...], "Platforms of the StableHLO"] = get_args(Platform)
 
 
 def emit(model: Network | QuantizedNetwork, options: JaxOptions | None = None) -> Artifact:
@@ -46,12 +36,10 @@ def emit(model: Network | QuantizedNetwork, options: JaxOptions | None = None) -
     The same model and options give the same bytes; those of the StableHLO also depend on the version of jax.
 
     Raises:
-        UsageError: an unknown type of numbers, or StableHLO is requested and jax is not installed.
+        UsageError: StableHLO is requested and jax is not installed.
         ModelError: no output to compute, or jax refuses the module.
     """
     chosen = options or JaxOptions()
-    if chosen.dtype not in ("float32", "float64"):
-        raise UsageError.of("options of emitter 'jax'", f"dtype {chosen.dtype!r}", "float32 or float64")
     if not model.outputs:
         raise ModelError.of("network", "has no output", "a function for JAX returns one", "add an output")
     files, names = _files(model, chosen)
@@ -108,35 +96,12 @@ def _about(platforms: Sequence[str]) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class JaxEmitter:
-    """Modules for JAX: a pure function with one scan over time, for jit and vmap, on any device."""
-
-    takes = TAKES
-    options = JaxOptions
-    records = ("s", "u", "v")
-
-    def emit(self, model: Model, options: JaxOptions | None = None) -> Artifact:
-        """See ``emit``."""
-        known = instance_of(model, TAKES, "model of emitter 'jax'", "emit its quantized network or the network itself")
-        if options is not None:
-            instance_of(options, JaxOptions, "options of emitter 'jax'")
-        return emit(known, options)
-
-    def run(
-        self,
-        artifact: Artifact,
-        inputs: Mapping[str, Input] | Input,
-        *,
-        steps: int | None = None,
-        record: Sequence[Probe] | None = None,
-        progress: Progress = no_progress,
-    ) -> Recording:
-        """See ``run_program``: in a process of its own, on the CPU unless ``JAX_PLATFORMS`` says otherwise."""
-        from nirbridge.emitters.jax.process import run_program
-
-        program = instance_of(artifact, Artifact, "program of emitter 'jax'")
-        return run_program(program, inputs, steps=steps, record=record, progress=progress)
-
-
-JAX = JaxEmitter()
+JAX = Target(
+    name="jax",
+    summary="a pure function of JAX with one scan over time, for jit and vmap on any device",
+    takes=(Network, QuantizedNetwork),
+    hint="emit its quantized network or the network itself",
+    options=JaxOptions,
+    make=emit,
+    start=later("nirbridge.emitters.jax.process:run_program"),
+)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from nirbridge._types import Progress, no_progress
 from nirbridge.emitters.artifact import Artifact, make_artifact, npz_bytes
 from nirbridge.emitters.lava import render as text
 from nirbridge.emitters.lava.plan.fixed import fixed_plan
 from nirbridge.emitters.lava.plan.floating import floating_plan
 from nirbridge.emitters.lava.plan.model import LavaPlan
 from nirbridge.emitters.program import json_text, program_record
-from nirbridge.errors import UsageError, instance_of
-from nirbridge.mapping.model import MappedNetwork, Model
+from nirbridge.emitters.target import Target, later
+from nirbridge.errors import UsageError
+from nirbridge.mapping.integers import integers_of
+from nirbridge.mapping.model import MappedNetwork
 from nirbridge.quantization.model import QuantizedNetwork
-from nirbridge.simulators.inputs import Input
-from nirbridge.simulators.types import Probe, Recording
 
 
 def emit(
@@ -56,54 +55,26 @@ def _artifact(plan: LavaPlan) -> Artifact:
     return make_artifact(files, facts)
 
 
-TAKES = (QuantizedNetwork, MappedNetwork)
-
-
 @dataclass(frozen=True, slots=True)
 class LavaOptions:
-    """Options for emitting a Lava program.
+    """Options for emitting a Lava program."""
 
-    ``floating``: Lava's floating-point models of the real network, for comparison; no chip computes so.
-    """
-
-    floating: bool = False
+    floating: Annotated[bool, "Lava's floating-point models instead, for comparison; no chip computes so"] = False
 
 
-@dataclass(frozen=True, slots=True)
-class LavaEmitter:
-    """Programs for Lava: one process per population, or per core and population of a mapped network."""
-
-    takes = TAKES
-    options = LavaOptions
-    records = ("s", "u", "v")
-    one_sample_at_a_time = True
-
-    def emit(self, model: Model, options: LavaOptions | None = None) -> Artifact:
-        """See ``emit``; many processes are slow."""
-        from nirbridge.mapping.integers import integers_of
-
-        known = instance_of(model, TAKES, "model of emitter 'lava'", "quantize the network for a chip")
-        chosen = LavaOptions() if options is None else instance_of(options, LavaOptions, "options of emitter 'lava'")
-        if isinstance(known, MappedNetwork):
-            return emit(integers_of(known), mapped=known, floating=chosen.floating)
-        return emit(known, floating=chosen.floating)
-
-    def run(
-        self,
-        artifact: Artifact,
-        inputs: Mapping[str, Input] | Input,
-        *,
-        steps: int | None = None,
-        record: Sequence[Probe] | None = None,
-        progress: Progress = no_progress,
-    ) -> Recording:
-        """See ``run_program``: supervised, in the isolated environment of Lava."""
-        from nirbridge.emitters.lava.runtime.probes import requested
-        from nirbridge.emitters.lava.runtime.run import run_program
-
-        program = instance_of(artifact, Artifact, "program of emitter 'lava'")
-        probes = requested(program, record)
-        return probes.recording(run_program(program, inputs, steps=steps, record=probes.texts, progress=progress))
+def _emitted(model: QuantizedNetwork | MappedNetwork, options: LavaOptions) -> Artifact:
+    if isinstance(model, MappedNetwork):
+        return emit(integers_of(model), mapped=model, floating=options.floating)
+    return emit(model, floating=options.floating)
 
 
-LAVA = LavaEmitter()
+LAVA = Target(
+    name="lava",
+    summary="Lava: one process per population, or per core and population of a map",
+    takes=(QuantizedNetwork, MappedNetwork),
+    hint="quantize the network for a chip",
+    options=LavaOptions,
+    make=_emitted,
+    start=later("nirbridge.emitters.lava.runtime.probes:run_with_probes"),
+    one_sample_at_a_time=True,
+)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
-from nirbridge._types import Progress, no_progress
 from nirbridge.emitters.artifact import Artifact, make_artifact, npz_bytes
 from nirbridge.emitters.modules.frameworks.norse import NORSE as _NORSE
 from nirbridge.emitters.modules.frameworks.snntorch import SNNTORCH as _SNNTORCH
@@ -18,21 +17,13 @@ from nirbridge.emitters.modules.planning import module_plan
 from nirbridge.emitters.modules.render import model_text, template
 from nirbridge.emitters.program import json_text
 from nirbridge.emitters.readme import shape_text, table_name
-from nirbridge.errors import instance_of
-from nirbridge.mapping.model import Model
+from nirbridge.emitters.target import Target, later
 from nirbridge.network.model import Network
-from nirbridge.simulators.inputs import Input
 from nirbridge.simulators.recording import default_probes, output_dtypes
-from nirbridge.simulators.types import Probe, Recording
 
 NUMBERS = "float32"
 _CLASS = re.compile(r"(?:\b\w+\.)?\b[A-Z]\w+(?=\()")
 """The class in the text that makes a neuron, around which functions may stand."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModuleOptions:
-    """Options for emitting a module: none so far."""
 
 
 def emit(network: Network, framework: Framework) -> Artifact:
@@ -108,44 +99,17 @@ def _listed(shape: Sequence[int]) -> str:
     return ",".join(map(str, shape))
 
 
-@dataclass(frozen=True, slots=True)
-class ModuleEmitter:
-    """Trainable modules of one framework."""
-
-    framework: Framework
-    takes = (Network,)
-    options = ModuleOptions
-
-    @property
-    def records(self) -> tuple[str, ...]:
-        """The variables of a population that a run records."""
-        return tuple(self.framework.records)
-
-    def emit(self, model: Model, options: ModuleOptions | None = None) -> Artifact:
-        """See ``emit``."""
-        subject = f"of emitter '{self.framework.name}'"
-        network = instance_of(model, Network, f"model {subject}", "emit the network itself")
-        if options is not None:
-            instance_of(options, ModuleOptions, f"options {subject}")
-        return emit(network, self.framework)
-
-    def run(
-        self,
-        artifact: Artifact,
-        inputs: Mapping[str, Input] | Input,
-        *,
-        steps: int | None = None,
-        record: Sequence[Probe] | None = None,
-        progress: Progress = no_progress,
-    ) -> Recording:
-        """See ``run_program``."""
-        from nirbridge.emitters.modules.runtime import run_program
-
-        program = instance_of(artifact, Artifact, f"program of emitter '{self.framework.name}'")
-        return run_program(program, self.framework, inputs, steps=steps, record=record, progress=progress)
+def _target(framework: Framework) -> Target:
+    start = later("nirbridge.emitters.modules.runtime:run_program")
+    return Target(
+        name=framework.name,
+        summary=f"a trainable module of {framework.package}",
+        takes=(Network,),
+        hint="emit the network itself",
+        make=lambda network, options: emit(network, framework),
+        start=partial(start, framework=framework),
+        records=tuple(framework.records),
+    )
 
 
-TORCH = ModuleEmitter(_TORCH)
-SNNTORCH = ModuleEmitter(_SNNTORCH)
-NORSE = ModuleEmitter(_NORSE)
-SPIKINGJELLY = ModuleEmitter(_SPIKINGJELLY)
+TORCH, SNNTORCH, NORSE, SPIKINGJELLY = map(_target, (_TORCH, _SNNTORCH, _NORSE, _SPIKINGJELLY))

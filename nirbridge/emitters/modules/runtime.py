@@ -32,9 +32,9 @@ STEP_S = 0.2
 
 def run_program(
     artifact: Artifact,
-    framework: Framework,
     inputs: Mapping[str, Input] | Input,
     *,
+    framework: Framework,
     steps: int | None = None,
     record: Sequence[Probe] | None = None,
     progress: Progress = no_progress,
@@ -43,8 +43,8 @@ def run_program(
 
     Args:
         artifact: an emitted module; its own ``run.py`` is run.
-        framework: the framework that it was emitted for.
         inputs: see ``simulate``: ``[steps, *shape]`` or ``[steps, batch, *shape]``, by input name or one alone.
+        framework: the framework that it was emitted for.
         steps: number of time steps; default: the length of the inputs.
         record: see ``simulate``; of populations the variables of ``framework.records``.
         progress: called with a stage and the completed fraction.

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from nirbridge._types import Progress, no_progress
 from nirbridge.emitters.artifact import Artifact, make_artifact
 from nirbridge.emitters.onnx.plan import MODEL, OnnxPlan, needed
 from nirbridge.emitters.ports import NETWORK, PROGRAM
-from nirbridge.errors import ModelError, instance_of
+from nirbridge.emitters.target import Target, later
+from nirbridge.errors import ModelError
 from nirbridge.files.regular import template_bytes
-from nirbridge.mapping.model import Model
 from nirbridge.network.model import Network
 from nirbridge.quantization.model import QuantizedNetwork
-from nirbridge.simulators.inputs import Input
-from nirbridge.simulators.types import Probe, Recording
 
 TEMPLATES = Path(__file__).with_name("templates")
 BYTES_MAX = 2**31 - 1
 """Limit of a protobuf file."""
-TAKES = (Network, QuantizedNetwork)
-
-
-@dataclass(frozen=True, slots=True)
-class OnnxOptions:
-    """Options for emitting an ONNX model: none so far."""
 
 
 def emit(model: Network | QuantizedNetwork) -> Artifact:
@@ -67,36 +56,11 @@ def _readme(plan: OnnxPlan) -> bytes:
     return text.replace("@NUMBERS@", numbers).replace("@PORTS@", plan.names.table()).encode("utf-8")
 
 
-@dataclass(frozen=True, slots=True)
-class OnnxEmitter:
-    """Models for ONNX Runtime, OpenVINO and others: one Scan over time, with dynamic time and batch."""
-
-    takes = TAKES
-    options = OnnxOptions
-    records = ("s", "u", "v")
-
-    def emit(self, model: Model, options: OnnxOptions | None = None) -> Artifact:
-        """See ``emit``."""
-        hint = "emit its quantized network or the network itself"
-        known = instance_of(model, TAKES, "model of emitter 'onnx'", hint)
-        if options is not None:
-            instance_of(options, OnnxOptions, "options of emitter 'onnx'")
-        return emit(known)
-
-    def run(
-        self,
-        artifact: Artifact,
-        inputs: Mapping[str, Input] | Input,
-        *,
-        steps: int | None = None,
-        record: Sequence[Probe] | None = None,
-        progress: Progress = no_progress,
-    ) -> Recording:
-        """See ``run_program``: in ONNX Runtime on the CPU."""
-        from nirbridge.emitters.onnx.runtime import run_program
-
-        program = instance_of(artifact, Artifact, "program of emitter 'onnx'")
-        return run_program(program, inputs, steps=steps, record=record, progress=progress)
-
-
-ONNX = OnnxEmitter()
+ONNX = Target(
+    name="onnx",
+    summary="one model for ONNX Runtime, OpenVINO and others, with any number of time steps and samples",
+    takes=(Network, QuantizedNetwork),
+    hint="emit its quantized network or the network itself",
+    make=lambda model, options: emit(model),
+    start=later("nirbridge.emitters.onnx.runtime:run_program"),
+)

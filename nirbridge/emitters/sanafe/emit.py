@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
@@ -15,29 +15,15 @@ from nirbridge.emitters.sanafe.model import Group, SanafePlan
 from nirbridge.emitters.sanafe.network import edge_arrays, network_text
 from nirbridge.emitters.sanafe.plan import sanafe_plan
 from nirbridge.emitters.sanafe.readme import TEMPLATES, readme_text
+from nirbridge.emitters.target import Target, later
 from nirbridge.emitters.witness import StageTimes, Witness
-from nirbridge.errors import instance_of
 from nirbridge.files.regular import template_text
 from nirbridge.mapping.integers import integers_of
-from nirbridge.mapping.model import MappedNetwork, Model
+from nirbridge.mapping.model import MappedNetwork
 from nirbridge.quantization.model import QuantizedNetwork
-from nirbridge.simulators.inputs import Input
-from nirbridge.simulators.types import Probe, Recording
 
 VERSION = "2.2.9"
 """The version of SANA-FE whose arithmetic the programs are held to."""
-TAKES = (MappedNetwork,)
-
-
-@dataclass(frozen=True, slots=True)
-class SanafeOptions:
-    """Options for emitting a SANA-FE program.
-
-    ``floating_currents``: currents with memory are SANA-FE's own, which it does not round. Spikes then may differ from
-    the chip's; False: the runner keeps these currents in the chip's integers, and every spike is the same.
-    """
-
-    floating_currents: bool = False
 
 
 def emit(mapped: MappedNetwork, *, floating_currents: bool = False) -> Artifact:
@@ -104,35 +90,18 @@ def _group(group: Group, u_bits: int, arrays: ProgramArrays) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class SanafeEmitter:
-    """Programs for SANA-FE: every neuron of a map on its core, every synapse an edge."""
+class SanafeOptions:
+    """Options for emitting a SANA-FE program.
 
-    takes = TAKES
-    options = SanafeOptions
-    records = ("s", "v")
-    one_sample_at_a_time = True
+    ``floating_currents``: spikes then may differ from the chip's; by default the runner keeps these currents in the
+    chip's integers, and every spike is the same.
+    """
 
-    def emit(self, model: Model, options: SanafeOptions | None = None) -> Artifact:
-        """See ``emit``."""
-        known = instance_of(model, TAKES, "model of emitter 'sanafe'", "map the network onto a chip")
-        kind = "options of emitter 'sanafe'"
-        chosen = SanafeOptions() if options is None else instance_of(options, SanafeOptions, kind)
-        return emit(known, floating_currents=chosen.floating_currents)
+    floating_currents: Annotated[bool, "Currents with memory are SANA-FE's own, which it does not round"] = False
 
-    def run(
-        self,
-        artifact: Artifact,
-        inputs: Mapping[str, Input] | Input,
-        *,
-        steps: int | None = None,
-        record: Sequence[Probe] | None = None,
-        progress: Progress = no_progress,
-    ) -> Recording:
-        """See ``run_program``: the installed package in a process of its own, with a time limit."""
-        from nirbridge.emitters.sanafe.run import run_program
 
-        program = instance_of(artifact, Artifact, "program of emitter 'sanafe'")
-        return run_program(program, inputs, steps=steps, record=record, progress=progress)
+class _Sanafe(Target):
+    """The target, and what a profile asks of it."""
 
     def figures(
         self, mapped: MappedNetwork, inputs: Mapping[str, Array], *, progress: Progress = no_progress
@@ -151,4 +120,14 @@ class SanafeEmitter:
         return stage_times(mapped, emit(mapped), inputs, progress)
 
 
-SANAFE = SanafeEmitter()
+SANAFE = _Sanafe(
+    name="sanafe",
+    summary="SANA-FE: every neuron of a map on its core, every synapse an edge",
+    takes=(MappedNetwork,),
+    hint="map the network onto a chip",
+    options=SanafeOptions,
+    make=lambda mapped, options: emit(mapped, floating_currents=options.floating_currents),
+    start=later("nirbridge.emitters.sanafe.run:run_program"),
+    records=("s", "v"),
+    one_sample_at_a_time=True,
+)

@@ -14,7 +14,7 @@ import pytest
 import nirbridge as nb
 from nirbridge.arrays import freeze
 from nirbridge.emitters.artifact import read_artifact, write_artifact
-from nirbridge.emitters.c.emit import C, COptions, emit
+from nirbridge.emitters.c.emit import C, emit
 from nirbridge.emitters.c.planning import WEIGHTS_MAX
 from nirbridge.emitters.c.runtime.toolchain import compile_program, find_compiler
 from nirbridge.errors import ModelError, UsageError
@@ -123,7 +123,7 @@ def test_refusals(digits: QuantizedNetwork, monkeypatch: pytest.MonkeyPatch, tmp
         C.emit(digits.network)  # pyright: ignore[reportArgumentType]
     with pytest.raises(UsageError, match="options of emitter 'c'"):
         C.emit(digits, "fast")  # pyright: ignore[reportArgumentType]
-    assert C.emit(digits, COptions()).digest == C.emit(digits).digest
+    assert C.emit(digits, C.options()).digest == C.emit(digits).digest
     side = 5000
     large = Dense(freeze(np.broadcast_to(np.int64(2), (side, side))))
     p = population("p", (side,), neuron())

@@ -114,7 +114,7 @@ def test_without_iree_the_files_say_it_and_a_run_refuses(monkeypatch: pytest.Mon
 )
 def test_options_that_do_not_apply(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        emit(network(), replace(PLAIN, **changes))
+        IREE.emit(network(), replace(PLAIN, **changes))
 
 
 def test_refusals() -> None:

@@ -92,7 +92,7 @@ def test_refusals() -> None:
     with pytest.raises(UsageError, match="options of emitter 'jax'"):
         JAX.emit(network, 3)  # pyright: ignore[reportArgumentType]
     with pytest.raises(UsageError, match="dtype 'float16', float32 or float64"):
-        emit(network, JaxOptions(dtype="float16"))  # pyright: ignore[reportArgumentType]
+        JAX.emit(network, JaxOptions(dtype="float16"))  # pyright: ignore[reportArgumentType]
     if process.is_installed():
         with pytest.raises(UsageError, match="record 'a': variable i"):
             JAX.run(emit(network, PLAIN), np.ones((3, 9)), record=[Probe("a", ("i",))])

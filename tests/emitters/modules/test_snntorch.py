@@ -17,6 +17,7 @@ from benchmarks.equivalence_measure import _imported
 from benchmarks.equivalence_model import Model, fill, quiet, spikes
 from nirbridge.arrays import freeze
 from nirbridge.emitters.modules.emit import SNNTORCH, TORCH
+from nirbridge.emitters.modules.frameworks.snntorch import SNNTORCH as FRAMEWORK
 from nirbridge.emitters.modules.planning import module_plan
 from nirbridge.errors import ModelError
 from nirbridge.network import from_nir
@@ -62,7 +63,7 @@ def refused(network: Network, emitter: Any) -> tuple[Any, ...]:
 
 def held_exactly(network: Network) -> bool:
     """True where nothing was moved or rounded, and no bias joins another one."""
-    plan = module_plan(network, SNNTORCH.framework)
+    plan = module_plan(network, FRAMEWORK)
     biases = [p.target for p in network.projections if p.bias is not None]
     singles = (p.neuron for p in network.populations)
     floats = all(np.array_equal(v, v.astype(np.float32)) for n in singles for v in (n.a_mem, n.a_syn))
@@ -120,7 +121,7 @@ def test_every_class_of_snntorch_goes_out_as_itself() -> None:
     exact = [m for m in rows if m.is_exact and "Lapicque" not in m.name and "beta = 0" not in m.name]
     assert len(exact) > 20
     for model in exact:
-        plan = module_plan(trained(model), SNNTORCH.framework)
+        plan = module_plan(trained(model), FRAMEWORK)
         assert [n.held.notes for n in plan.neurons] == [()] * len(plan.neurons), model.name
 
 

@@ -26,7 +26,7 @@ pytest.importorskip("norse", reason="norse is not installed")
 pytest.importorskip("spikingjelly", reason="spikingjelly is not installed")
 
 EMITTERS = [TORCH, SNNTORCH, NORSE, SPIKINGJELLY]
-by_framework = pytest.mark.parametrize("emitter", EMITTERS, ids=lambda e: e.framework.name)
+by_framework = pytest.mark.parametrize("emitter", EMITTERS, ids=lambda e: e.name)
 
 
 def network(names: tuple[str, ...] = ("in", "conv", "hidden", "out"), *, each: bool = True) -> Network:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import nirbridge as nb
 from nirbridge.arrays import freeze
-from nirbridge.emitters.onnx.emit import ONNX, OnnxOptions, emit
+from nirbridge.emitters.onnx.emit import ONNX, emit
 from nirbridge.errors import DoesNotFit, ModelError, UsageError
 from nirbridge.network import from_nir
 from nirbridge.network.model import Network
@@ -204,7 +204,7 @@ def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
         ONNX.emit("x")  # pyright: ignore[reportArgumentType]
     with pytest.raises(UsageError, match="options of emitter 'onnx'"):
         ONNX.emit(network, 3)  # pyright: ignore[reportArgumentType]
-    program = ONNX.emit(network, OnnxOptions())
+    program = ONNX.emit(network, ONNX.options())
     assert program.digest == ONNX.emit(network).digest
     with pytest.raises(UsageError, match="record 'a': variable i"):
         ONNX.run(program, np.ones((3, 9)), record=[Probe("a", ("i",))])

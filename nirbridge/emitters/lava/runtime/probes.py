@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -11,11 +11,12 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact, read_document
-from nirbridge.emitters.lava.runtime.run import TIMING
+from nirbridge.emitters.lava.runtime.run import TIMING, run_program
 from nirbridge.emitters.ports import PROGRAM
 from nirbridge.errors import Diagnostic, UsageError, quoted
 from nirbridge.network.model import Network, Population, Port
 from nirbridge.network.neurons import neuron
+from nirbridge.simulators.inputs import Input
 from nirbridge.simulators.recording import Channel, recording_channels
 from nirbridge.simulators.types import Probe, Recording
 
@@ -47,6 +48,14 @@ class Requested:
         """An output is stored as ``v`` where a readout alone leads to it, under whichever name it was requested."""
         names = ("s", "v") if channel.node in self.outputs else (channel.source,)
         return next(recorded.arrays[channel.node, name] for name in names if (channel.node, name) in recorded.arrays)
+
+
+def run_with_probes(
+    program: Artifact, inputs: Mapping[str, Input] | Input, *, record: Sequence[Probe] | None, **options: Any
+) -> Recording:
+    """As ``run_program``, with probes in place of texts."""
+    probes = requested(program, record)
+    return probes.recording(run_program(program, inputs, record=probes.texts, **options))
 
 
 def requested(program: Artifact, record: Sequence[Probe] | None) -> Requested:

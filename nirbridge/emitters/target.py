@@ -1,0 +1,75 @@
+"""The form of nirbridge's own targets: facts, and two functions whose arguments are checked here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from nirbridge._types import Progress, no_progress
+from nirbridge.emitters.artifact import Artifact
+from nirbridge.errors import Diagnostic, UsageError, instance_of
+from nirbridge.files.attributes import load_attribute
+from nirbridge.mapping.model import Model
+from nirbridge.simulators.inputs import Input
+from nirbridge.simulators.types import Probe, Recording
+
+
+@dataclass(frozen=True, slots=True)
+class NoOptions:
+    """The options of a target that has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """An ``Emitter`` of ``nirbridge.plugins``, which says what its fields are.
+
+    ``name``: as registered. ``hint``: the way to a model that it takes. ``make``: the program of a model, for options.
+    ``start``: the function of ``run``; see ``later``.
+    """
+
+    name: str
+    summary: str
+    takes: tuple[type, ...]
+    hint: str
+    make: Callable[[Any, Any], Artifact]
+    start: Callable[..., Recording]
+    options: type[Any] = NoOptions
+    records: tuple[str, ...] = ("s", "u", "v")
+    one_sample_at_a_time: bool = False
+
+    def emit(self, model: Model, options: Any = None) -> Artifact:
+        """See ``Emitter``."""
+        known = instance_of(model, self.takes, f"model of emitter '{self.name}'", self.hint)
+        subject = f"options of emitter '{self.name}'"
+        chosen = self.options() if options is None else instance_of(options, self.options, subject)
+        UsageError.raise_all(_wrong_choices(chosen, subject))
+        return self.make(known, chosen)
+
+    def run(
+        self,
+        artifact: Artifact,
+        inputs: Mapping[str, Input] | Input,
+        *,
+        steps: int | None = None,
+        record: Sequence[Probe] | None = None,
+        progress: Progress = no_progress,
+    ) -> Recording:
+        """See ``Emitter``; in a process of its own, or in the tool's runtime within this one."""
+        program = instance_of(artifact, Artifact, f"program of emitter '{self.name}'")
+        return self.start(program, inputs, steps=steps, record=record, progress=progress)
+
+
+def later(where: str) -> Callable[..., Any]:
+    """The function that ``where`` names as ``"module:function"``; its module is imported when it is called."""
+    return lambda *args, **options: load_attribute(where)(*args, **options)
+
+
+def _wrong_choices(options: Any, subject: str) -> Iterator[Diagnostic]:
+    """Values that are none of the words of their ``Literal``, or of ``tuple[Literal[…], ...]``."""
+    for name, kind in get_type_hints(type(options)).items():
+        value, is_list = getattr(options, name), get_origin(kind) is tuple
+        values, word = (value, get_args(kind)[0]) if is_list else ((value,), kind)
+        if get_origin(word) is Literal:
+            wrong = (each for each in values if each not in get_args(word))
+            yield from (Diagnostic(subject, f"{name} {each!r}", " or ".join(get_args(word))) for each in wrong)
