@@ -126,7 +126,7 @@ def prepare(folder: Path) -> None:
 
     save_nir(graph_of_shapes(SMALL), folder / "small.nir")
     network, chip = pipeline.load_network(folder / "small.nir"), pipeline.load_chip("loihi2")
-    pipeline.write_program(pipeline.emit_lava(network, chip), folder / "program")
+    pipeline.write_program(pipeline.emit_with("lava", network, chip), folder / "program")
 
 
 def content(path: Path) -> dict[str, str]:

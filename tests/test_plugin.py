@@ -82,7 +82,53 @@ def test_an_emitter(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert (program / "cores.csv").read_text("utf-8").splitlines()[0] == "core,population,neurons"
     assert "3 files\ndigest " in capsys.readouterr().out
     assert run(["emit", model, "--to", "csv", "--floating", "-o", str(program)]) == 2
-    assert capsys.readouterr().err.startswith("error: --to 'csv': given with --floating, only lava has")
+    assert capsys.readouterr().err.startswith("error: emitter 'csv': given with --floating, it has no such option")
+
+
+def test_the_options_of_an_emitter_are_flags(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = ["emit", model, "-o", str(tmp_path / "program"), "--to"]
+    first, second = (p.name for p in pipeline.load_network(model).populations)
+    assert run([*line, "csv", "--separator", ";", "--no-header", "--only", f"{second}, {first}"]) == 0
+    assert (tmp_path / "program" / "cores.csv").read_text("utf-8").splitlines() == [f"0;{first};3", f"0;{second};1"]
+    assert run([*line, "csv", "--only", second]) == 0
+    table = (tmp_path / "program" / "cores.csv").read_text("utf-8").splitlines()
+    assert table == ["core,population,neurons", f"0,{second},1"]
+    capsys.readouterr()
+    assert run([*line, "stepper", "--separator", ";", "--no-header"]) == 2
+    refused = "error: emitter 'stepper': given with --separator, --header, it has no such option; leave it out\n"
+    assert capsys.readouterr().err == refused
+    assert run([*line, "csv", "--seperator", ";"]) == 2
+    assert "no such option '--seperator'; did you mean '--separator'?" in capsys.readouterr().err
+
+
+def test_help_lists_targets_and_their_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["emit", "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "--separator TEXT Text between two columns (csv; default: ,)." in text
+    assert "--header / --no-header Name the columns in the first line (csv; default: True)." in text
+    assert "--only TEXT,... Populations in the table (csv)." in text
+    assert "csv a table of cores and neurons stepper" in text
+    for name in ("run", "verify"):
+        assert run([name, "--help"]) == 0
+        listed = capsys.readouterr().out.partition("\nTargets:\n")[2].split()
+        assert {"lava", "iree", "stepper"} <= set(listed)
+        assert "csv" not in listed
+
+
+def test_a_broken_emitter_hides_no_other(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry.get("emitters", "csv")
+    monkeypatch.setattr(sys.modules["nirbridge_example_plugin.table"].CSV.__class__, "options", "none")
+    assert run(["emit", model, "--to", "jax", "--dtype", "float64", "-o", str(tmp_path / "program")]) == 0
+    assert run(["emit", "--help"]) == 0
+    assert "--dtype" in (text := capsys.readouterr().out)
+    assert "--separator" not in text
+
+
+def test_emitters_are_imported_for_their_flags_alone(model: str, tmp_path: Path) -> None:
+    assert run(["emit", model, "--to", "c", "-o", str(tmp_path / "c")]) == 0
+    assert "nirbridge_example_plugin.table" not in sys.modules
 
 
 @pytest.mark.parametrize("more", [["--per-core"], ["--graded", "in=1.0:8"]])

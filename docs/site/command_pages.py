@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from nirbridge.cli import main as cli
+from nirbridge.cli.target_options import TargetCommand, target_rows
 
 
 def write(folder: Path) -> None:
@@ -30,13 +31,17 @@ def write(folder: Path) -> None:
 
 def page(command: click.Command, name: str, parent: click.Context) -> str:
     """The page of one command; a group has its commands one after the other."""
-    context = click.Context(command, info_name=name, parent=parent)
+    context = click.Context(command, info_name=name, parent=parent, resilient_parsing=True)  # with all flags
     lines = [f"# nirbridge {name}" if parent.parent is None else f"## nirbridge {parent.info_name} {name}", ""]
     usage = command.get_usage(context).removeprefix("Usage: ")
     lines += ["```text", " ".join(usage.split()), "```", "", _description(command), ""]
-    options = [p for p in command.params if isinstance(p, click.Option) and not p.hidden]
+    params = (p for p in command.get_params(context) if p.name != "help")
+    options = [p for p in params if isinstance(p, click.Option) and not p.hidden]
     if options:
         lines += ["| option | |", "|---|---|", *(_row(option, context) for option in options), ""]
+    if isinstance(command, TargetCommand):
+        rows = (f"| `{target}` | {text} |" for target, text in target_rows(emits=command.emits))
+        lines += ["| target | |", "|---|---|", *rows, ""]
     if command.epilog:
         lines += ["```text", inspect.cleandoc(command.epilog).replace("\b", "").strip(), "```", ""]
     if isinstance(command, click.Group):

@@ -111,8 +111,7 @@ def emit(
     Args:
         model: a ``QuantizedNetwork``, a ``MappedNetwork`` (a process for each slice of the map), or a model as ``load``
             takes it, which is quantized for ``chip`` first.
-        target: the emitter: ``lava``, ``c``, ``onnx``, ``jax``, ``iree``, ``sanafe``, ``torch``, ``snntorch``,
-            ``norse``, ``spikingjelly`` or a plugin's.
+        target: the name of an emitter; ``nirbridge emit --help`` lists them.
         chip: by name, path or value; None: that of the model, ``loihi2`` where it has none, and real numbers for a
             target that computes in them.
         sample: of a module, as ``load`` takes it.
@@ -269,7 +268,7 @@ def _own_options(target: str, options: object, *, floating: bool) -> object:
         return options
     if target != "lava" or options is not None:
         raise UsageError.of("argument 'floating'", "does not apply here", "it is Lava's own option", "leave it out")
-    return pipeline.lava_options(floating=True)
+    return pipeline.emitter_options("lava", floating=True)
 
 
 def _emit_integers(model: Model, target: str, options: object, arguments: Sequence[str]) -> Artifact:

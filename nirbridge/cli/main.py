@@ -33,7 +33,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("report", "nirbridge.cli.commands.report:command", "Write one HTML page on a model, its map and its runs."),
     ("inspect", "nirbridge.cli.commands.inspect:command", "Show the content of a NIR file and how it is read."),
     ("compare", "nirbridge.cli.commands.compare:command", "Compare two recordings, spike by spike."),
-    ("emit", "nirbridge.cli.commands.emit:command", "Write a model as a program for another tool (Lava)."),
+    ("emit", "nirbridge.cli.commands.emit:command", "Write a model as a program for another tool."),
     ("lower", "nirbridge.cli.commands.lowering.lower:command", "Lower a model to MLIR, stage by stage."),
     ("run", "nirbridge.cli.commands.run:command", "Run an emitted program, supervised; save a recording."),
     ("lava", "nirbridge.cli.commands.lava:command", "Show or install the isolated Lava environment."),
@@ -216,7 +216,11 @@ def _known(error: Exception) -> NirbridgeError:
 
 
 def _unknown_option(error: click.NoSuchOption, command: str) -> Diagnostic:
-    names = [name for p in error.ctx.command.params for name in (*p.opts, *p.secondary_opts)] if error.ctx else []
+    names = (
+        [name for p in error.ctx.command.get_params(error.ctx) for name in (*p.opts, *p.secondary_opts)]
+        if error.ctx
+        else []
+    )
     options = [name for name in names if name.startswith("-")]
     step = "; ".join(text for text in (did_you_mean(error.option_name, options), f"{command} --help") if text)
     return Diagnostic(command, f"no such option {quoted(error.option_name)}", hint=step)

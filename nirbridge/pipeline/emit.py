@@ -143,40 +143,6 @@ def model_to_emit(
     return replace(mapped(), quantized=quantized)
 
 
-def emit_lava(
-    network: Network,
-    chip: Chip,
-    *,
-    weight_bits: int | None = None,
-    graded: Mapping[str, tuple[float, int]] | None = None,
-    mapping: MapRecord | None = None,
-    per_core: bool = False,
-    floating: bool = False,
-    keep_early_spikes: bool = False,
-    progress: Progress = no_progress,
-) -> Artifact:
-    """``emit_with`` for Lava; ``floating``: its floating-point models of the real network, for comparison."""
-    return emit_with(
-        "lava",
-        network,
-        chip,
-        lava_options(floating=floating),
-        weight_bits=weight_bits,
-        graded=graded,
-        mapping=mapping,
-        per_core=per_core,
-        keep_early_spikes=keep_early_spikes,
-        progress=progress,
-    )
-
-
-def lava_options(*, floating: bool = False) -> Any:
-    """The options of Lava's emitter: ``floating``, its floating-point models of the real network, for comparison."""
-    from nirbridge.emitters.lava.emit import LavaOptions
-
-    return LavaOptions(floating=floating)
-
-
 def emitter_options(target: str, **chosen: object) -> Any:
     """The options of an emitter with those that are chosen, i.e. not None; None where none is.
 
@@ -187,7 +153,7 @@ def emitter_options(target: str, **chosen: object) -> Any:
     if not given:
         return None
     kind = registry.get("emitters", target).options
-    unknown = [f"--{name}" for name in given if name not in {f.name for f in fields(kind)}]
+    unknown = [f"--{name.replace('_', '-')}" for name in given if name not in {f.name for f in fields(kind)}]
     if unknown:
         limit = "it has no such option"
         raise UsageError.of(f"emitter {quoted(target)}", f"given with {', '.join(unknown)}", limit, "leave it out")

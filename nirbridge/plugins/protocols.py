@@ -92,7 +92,8 @@ class Emitter(Protocol):
     bit; ``nirbridge verify --to NAME`` checks it for every emitter. A program of a ``Network`` gives the bits of the
     reference where every sum is exact.
 
-    Two things are optional, for ``nirbridge.bench``: an attribute ``one_sample_at_a_time``, True where a program runs
+    ``summary`` is optional: a line for the lists of targets in the help of commands. So are two things for
+    ``nirbridge.bench``: an attribute ``one_sample_at_a_time``, True where a program runs
     the samples of a batch one after the other, and the time that its time steps took, told within ``run`` with
     ``nirbridge.emitters.own_time``.
     """
@@ -104,7 +105,7 @@ class Emitter(Protocol):
 
     @property
     def options(self) -> type[Any]:
-        """A frozen dataclass, every field of which has a default: the options of ``emit``."""
+        """A frozen dataclass, every field of which has a default: the options of ``emit``, and its flags."""
         ...
 
     @property

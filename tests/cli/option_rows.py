@@ -152,6 +152,10 @@ QUANTIZE = "quantize @tiny.nir --chip loihi1 -o o.q.npz"
 VERIFY = "verify @tiny.nir --chip loihi1"
 BENCH = "bench @tiny.nir --backend reference --batch 1 --repeats 1 --steps 5"
 EMIT = "emit @tiny.nir --to torch -o o"
+IN_C, IN_LAVA, IN_JAX, IN_IREE = (EMIT.replace("torch", name) for name in ("c", "lava --chip loihi1", "jax", "iree"))
+IN_SANAFE = "emit @early.nir --to sanafe --keep-early-spikes -o o"
+OF_JAX = {"--dtype": "float64", "--platforms": "cpu,tpu"}
+OF_IREE = {"--steps": "7", "--cpu": "host", "--device": "vulkan-spirv", "--batch": "2"}
 LOWER, LINALG = "lower @tiny.nir --until dialect", "lower @tiny.nir"
 IMPORT = "import @nets.py:net --sample-shape 1,4 -o o.nir"
 TORCH = "import @nets.py:ann --from torch --sample-shape 4 --calibrate @calibrate.npy -o o.nir"
@@ -386,33 +390,24 @@ ROWS: dict[str, dict[str, Row]] = {
         },
     ),
     "emit": model_rows("emit {} --to torch -o o --json")
+    | added(IN_C, {"--chip": "--chip loihi1", "--weight-bits": "--weight-bits 4", "--graded": "--graded in=1.0:8"})
+    | added(IN_LAVA, {"--map": "--map @n.map.json", "--per-core": "--per-core", "--floating": "--floating"})
+    | added(IN_SANAFE, {"--floating-currents": "--floating-currents"})
+    | added(IN_JAX, {option: f"{option} {value}" for option, value in OF_JAX.items()})
+    | added(IN_IREE, {option: f"{option} {value}" for option, value in OF_IREE.items()})
     | added(
         EMIT,
         {
             "--to": (EMIT, EMIT.replace("torch", "snntorch")),
-            "--chip": (EMIT.replace("torch", "c"), EMIT.replace("torch", "c") + " --chip loihi1"),
             "--output": (EMIT, EMIT.replace("-o o", "-o p")),
-            "--map": (
-                EMIT.replace("torch", "lava --chip loihi1"),
-                EMIT.replace("torch", "lava --chip loihi1") + " --map @n.map.json",
-            ),
-            "--per-core": (
-                EMIT.replace("torch", "lava --chip loihi1"),
-                EMIT.replace("torch", "lava --chip loihi1") + " --per-core",
-            ),
-            "--floating": (EMIT.replace("torch", "lava"), EMIT.replace("torch", "lava") + " --floating"),
-            "--dtype": (EMIT.replace("torch", "jax"), EMIT.replace("torch", "jax") + " --dtype float64"),
-            "--source": Row(
-                EMIT.replace("torch", "iree"), f"{EMIT.replace('torch', 'iree')} --source stablehlo", None
-            ),  # takes jax, which the environment of make test lacks
-            "--device": (EMIT.replace("torch", "iree"), EMIT.replace("torch", "iree") + " --device vulkan-spirv"),
-            "--batch": (EMIT.replace("torch", "iree"), EMIT.replace("torch", "iree") + " --batch 2"),
-            "--weight-bits": (EMIT.replace("torch", "c"), EMIT.replace("torch", "c") + " --weight-bits 4"),
-            "--graded": (EMIT.replace("torch", "c"), EMIT.replace("torch", "c") + " --graded in=1.0:8"),
+            "--stablehlo": (IN_JAX, f"{IN_JAX} --no-stablehlo"),
+            "--vmfb": (IN_IREE, f"{IN_IREE} --no-vmfb"),
+            # takes jax, which the environment of make test lacks
+            "--source": Row(IN_IREE, f"{IN_IREE} --source stablehlo", None),
             "--json": "--json",
             "--keep-early-spikes": (
-                EMIT.replace("torch", "c").replace("tiny", "early"),
-                EMIT.replace("torch", "c").replace("tiny", "early") + " --keep-early-spikes",
+                IN_C.replace("tiny", "early"),
+                IN_C.replace("tiny", "early") + " --keep-early-spikes",
             ),
         },
     ),

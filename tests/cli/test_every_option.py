@@ -39,7 +39,9 @@ class Outcome(NamedTuple):
 
 def options_of(command: click.Command) -> set[str]:
     """The first long name of each option, as ``--output`` of ``-o, --output``."""
-    return {next(n for n in p.opts if n.startswith("--")) for p in command.params if isinstance(p, click.Option)}
+    params = command.get_params(click.Context(command, resilient_parsing=True))
+    names = {next(n for n in p.opts if n.startswith("--")) for p in params if isinstance(p, click.Option)}
+    return names - {"--help"}
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:

@@ -101,6 +101,8 @@ def test_completion_of_chips_in_a_shell() -> None:
         (["map", "m.nir", "--place"], ["--placement-only"]),
         (["map", "m.nir", "--from", "s"], ["sinabs", "snnax", "snntorch", "spikingjelly", "spyx"]),
         (["emit", "m.nir", "--to", "l"], ["lava"]),
+        (["emit", "m.nir", "--plat"], ["--platforms"]),
+        (["emit", "m.nir", "--to", "jax", "--dtype", "float6"], ["float64"]),
         (["simulate", "m.nir", "--backend", "fi"], ["fixed"]),
         (["chips", "cross"], ["crossbar256"]),
         (["completion", "z"], ["zsh"]),

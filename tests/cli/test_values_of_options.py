@@ -243,7 +243,7 @@ def test_notes_of_a_recording_that_tell_of_faults() -> None:
 
 # -- emit --------------------------------------------------------------------------------------------------------------
 
-PLAIN: dict[str, Any] = {"per_core": False, "floating": False, "graded": (), "map_file": None, "weight_bits": None}
+PLAIN: dict[str, Any] = {"per_core": False, "own": {}, "graded": (), "map_file": None, "weight_bits": None}
 PLAIN |= {
     "repairs": (),
     "keep_early_spikes": False,
@@ -251,27 +251,29 @@ PLAIN |= {
     "max_bytes": 9,
     "rewrite": None,
     "chip": None,
-    "dtype": None,
-    "source": None,
-    "device": None,
-    "batch": None,
 }
 BOTH = "--floating: given with --per-core or --map, cores hold the chip's integers; choose one of them"
-FLOATING = "--to 'x': given with --floating, only lava has floating-point models; leave it out"
+FLOATING = "emitter 'c': given with --floating, it has no such option; leave it out"
 CHOSEN = "given with other options, its integers are fixed, so only --to applies; leave them out"
 
 
 @pytest.mark.parametrize(
     ("model", "target", "changes", "message"),
     [
-        ("m.nir", "lava", {"floating": True, "per_core": True}, BOTH),
-        ("m.nir", "lava", {"floating": True, "map_file": "a"}, BOTH),
-        ("m.nir", "x", {"floating": True}, FLOATING),
+        ("m.nir", "lava", {"own": {"floating": True}, "per_core": True}, BOTH),
+        ("m.nir", "lava", {"own": {"floating": True}, "map_file": "a"}, BOTH),
+        ("m.nir", "c", {"own": {"floating": True}}, FLOATING),
         *(
             ("m.q.npz", "lava", {name: value}, f"model 'm.q.npz': {CHOSEN}")
             for name, value in (
-                *(("per_core", True), ("floating", True), ("graded", ("a",)), ("map_file", "a"), ("weight_bits", 3)),
-                ("dtype", "float64"),
+                *(
+                    ("per_core", True),
+                    ("own", {"floating": True}),
+                    ("graded", ("a",)),
+                    ("map_file", "a"),
+                    ("weight_bits", 3),
+                ),
+                ("own", {"dtype": "float64"}),
                 *(("repairs", ("a",)), ("keep_early_spikes", True), ("timing", pipeline.timing(1e-3)), ("chip", "c")),
             )
         ),
@@ -302,9 +304,9 @@ def test_a_model_is_emitted_for_loihi2_by_default(monkeypatch: pytest.MonkeyPatc
     own |= {"mapping": None}
     lava: Any = emit_command.emitted("m", "lava", **PLAIN)
     assert lava == (("lava", network, "chip loihi2", None), own)
-    options: dict[str, Any] = PLAIN | {"floating": True}
+    options: dict[str, Any] = PLAIN | {"own": {"floating": True}}
     floating: Any = emit_command.emitted("m", "lava", **options)
-    assert floating == (("lava", network, "chip loihi2", pipeline.lava_options(floating=True)), own)
+    assert floating == (("lava", network, "chip loihi2", pipeline.emitter_options("lava", floating=True)), own)
     mapped: Any = emit_command.emitted("m", "lava", **(PLAIN | {"map_file": "f", "chip": "c", "graded": ("a=2:3",)}))
     assert mapped[1]["mapping"] == ("map", "f", network, "sha of m", "chip c")
     assert mapped[1]["graded"] == {"a": (2.0, 3)}
@@ -318,7 +320,7 @@ def test_a_model_is_emitted_for_loihi2_by_default(monkeypatch: pytest.MonkeyPatc
         ("m.nir", "c", {}, "loihi2"),
         ("m.nir", "c", {"chip": "loihi1"}, None),
         ("m.nir", "onnx", {}, None),
-        ("m.nir", "lava", {"floating": True}, None),
+        ("m.nir", "lava", {"own": {"floating": True}}, None),
         ("m.q.npz", "c", {}, None),
     ],
 )

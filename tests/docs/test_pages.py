@@ -16,6 +16,8 @@ import pytest
 
 from nirbridge.chips.schema import FIELDS
 from nirbridge.cli import main as cli
+from nirbridge.cli.target_options import target_rows
+from nirbridge.plugins import BUILTIN
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")])
@@ -97,11 +99,19 @@ def documented(heading: str) -> set[str]:
 def test_the_reference_has_every_option(name: str) -> None:
     command = cli.nirbridge.get_command(click.Context(cli.nirbridge), name)
     assert command is not None
-    options = {flag for p in command.params if isinstance(p, click.Option) for flag in p.opts if flag[:2] == "--"}
+    params = command.get_params(click.Context(command, resilient_parsing=True))
+    options = {flag for p in params if isinstance(p, click.Option) for flag in p.opts if flag[:2] == "--"}
     own, shared = documented(f"nirbridge {name}"), documented("Options of every command that reads a model")
     assert own <= options
     assert options - {"--help"} <= own | shared | documented("Options of every command")
     assert shared & options <= own or shared <= options
+
+
+def test_the_reference_has_every_target() -> None:
+    section = REFERENCE.read_text(encoding="utf-8").partition("## nirbridge emit\n")[2].partition("\n## ")[0]
+    own = [(name, text) for name, text in target_rows() if name in BUILTIN.emitters]
+    assert re.findall(r"^\| `(\w+)` \| (.+) \|$", section, re.MULTILINE) == own
+    assert len(own) == len(BUILTIN.emitters)
 
 
 def test_the_chips_page_has_every_key() -> None:

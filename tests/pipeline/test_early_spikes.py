@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,8 @@ def mixed(seed: int) -> Network:
 @pytest.mark.parametrize("kind", list(EARLY))
 def test_it_is_refused_everywhere_with_the_way_out(kind: str) -> None:
     network, chip = chain([plain(), EARLY[kind]()]), read_chip("loihi2")
-    for stage in (pipeline.check_fit, map_network, pipeline.quantize_network, pipeline.emit_lava, verify_network):
+    emit = partial(pipeline.emit_with, "lava")
+    for stage in (pipeline.check_fit, map_network, pipeline.quantize_network, emit, verify_network):
         with pytest.raises(ModelError, match=r"^population 'p1'.* in the 2 steps before its .*--keep-early-spikes"):
             stage(network, chip)  # type: ignore[operator]
 
@@ -155,7 +157,7 @@ def test_a_map_says_it_and_runs_by_itself(tmp_path: Path, root: Path) -> None:
     jsonschema.validate(document, schema)
     assert pipeline.check_map(path, network, SHA) == ()
     assert verify_network(network, chip, map_file=path, steps=20).holds
-    pipeline.emit_lava(network, chip, mapping=pipeline.load_map(path, network, SHA, chip))
+    pipeline.emit_with("lava", network, chip, mapping=pipeline.load_map(path, network, SHA, chip))
     for change in (lambda d: d.pop("early_spikes"), lambda d: d["early_spikes"].pop()):
         wrong = json.loads(json.dumps(document))
         change(wrong)

@@ -214,7 +214,7 @@ def test_copies_of_a_population_have_its_latency_and_run(tmp_path: Path) -> None
         assert np.array_equal(found.arrays[name, "s"], plain.recording.arrays[name, "s"])
     assert found.arrays["c", "s"].any()
     saved = pipeline.load_map(tmp_path / "m.map.json", network, SHA, chip)
-    program = json.loads(pipeline.emit_lava(network, chip, mapping=saved).files["program.json"])
+    program = json.loads(pipeline.emit_with("lava", network, chip, mapping=saved).files["program.json"])
     assert "a_copy" in json.dumps(program)
 
 
@@ -222,18 +222,18 @@ def test_a_program_per_core_is_that_of_the_map_made_beforehand(tmp_path: Path) -
     network, chip = skip(), read_chip("loihi1")
     assert checked(map_network(network, chip), network, tmp_path) == []
     saved = pipeline.load_map(tmp_path / "m.map.json", network, SHA, chip)
-    before = pipeline.emit_lava(network, chip, mapping=saved)
-    assert before.digest == pipeline.emit_lava(network, chip, per_core=True).digest
+    before = pipeline.emit_with("lava", network, chip, mapping=saved)
+    assert before.digest == pipeline.emit_with("lava", network, chip, per_core=True).digest
 
 
 def test_what_runs_on_a_map_has_its_bits(tmp_path: Path) -> None:
     network, chip = skip(), read_chip("loihi1")
     assert checked(map_network(network, chip, replace(QUICK, weight_bits=4)), network, tmp_path) == []
     saved = pipeline.load_map(tmp_path / "m.map.json", network, SHA, chip)
-    four = pipeline.emit_lava(network, chip, mapping=saved)
-    assert four.digest == pipeline.emit_lava(network, chip, mapping=saved, weight_bits=4).digest
+    four = pipeline.emit_with("lava", network, chip, mapping=saved)
+    assert four.digest == pipeline.emit_with("lava", network, chip, mapping=saved, weight_bits=4).digest
     with pytest.raises(IllegalMapping, match=r"^projection 'in' -> 'a': weights of 8 bits, the map has memory for 4"):
-        pipeline.emit_lava(network, chip, mapping=saved, weight_bits=8)
+        pipeline.emit_with("lava", network, chip, mapping=saved, weight_bits=8)
     assert pipeline.verify_network(network, chip, map_file=tmp_path / "m.map.json", steps=10).holds
 
 
@@ -257,7 +257,7 @@ def test_a_loop_with_too_few_steps_is_refused_or_only_placed(tmp_path: Path) -> 
         pipeline.load_map(tmp_path / "m.map.json", network, SHA, chip)
     saved = file.read_map(tmp_path / "m.map.json")
     with pytest.raises(ModelError, match="^loop "):
-        pipeline.emit_lava(network, chip, mapping=saved)
+        pipeline.emit_with("lava", network, chip, mapping=saved)
 
 
 def test_a_map_whose_mark_was_removed_is_found_out(tmp_path: Path) -> None:
@@ -298,7 +298,7 @@ def test_the_delays_of_the_model_on_request(tmp_path: Path) -> None:
     with pytest.raises(
         IllegalMapping, match=r"^projections 'a' -> 'c': take 1 time step in the map, 2 in the network; map"
     ):
-        pipeline.emit_lava(network, chip, mapping=saved)
+        pipeline.emit_with("lava", network, chip, mapping=saved)
     quantized = quantize(pipeline.retime(network, chip), chip)
     with pytest.raises(
         IllegalMapping, match=r"^projections 'a' -> 'c': take 1 time step in the map, 2 in the network; map"

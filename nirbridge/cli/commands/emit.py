@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,9 +11,10 @@ from nirbridge.cli.common import graded_inputs
 from nirbridge.cli.names import RegisteredName
 from nirbridge.cli.options import early_option, model_options
 from nirbridge.cli.output import print_result, reported_faults
-from nirbridge.cli.paths import ChipFile, Command, ModelFile, OutputFolder
+from nirbridge.cli.paths import ChipFile, ModelFile, OutputFolder
 from nirbridge.cli.progress import progress_on_stderr
 from nirbridge.cli.quiet import is_quiet
+from nirbridge.cli.target_options import EmitCommand
 from nirbridge.errors import UsageError, counted, quoted
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ Example:
   nirbridge emit model.q.npz --to c -o program"""
 
 
-@click.command(name="emit", cls=Command, epilog=EXAMPLE)
+@click.command(name="emit", cls=EmitCommand, epilog=EXAMPLE)
 @click.argument("model", metavar="MODEL.nir|MODEL.net.npz|MODEL.q.npz|FILE.py:ATTR", type=ModelFile())
 @click.option(
     "--to",
@@ -35,7 +37,7 @@ Example:
     required=True,
     metavar="NAME",
     type=RegisteredName("emitters"),
-    help="Target: lava, c, iree, jax, norse, onnx, sanafe, snntorch, spikingjelly, torch, or a plugin's.",
+    help="Target, one of those below.",
 )
 @click.option(
     "--chip",
@@ -48,13 +50,6 @@ Example:
     "--map", "map_file", metavar="FILE.map.json", type=click.Path(), help="Emit one process per slice of this map."
 )
 @click.option("--per-core", is_flag=True, help="Map it, and emit one process per core and population. Slow to run.")
-@click.option("--floating", is_flag=True, help="Lava's floating-point models instead, for comparison.")
-@click.option("--dtype", type=click.Choice(["float32", "float64"]), help="Real numbers of jax, iree; default: float32.")
-@click.option("--source", type=click.Choice(["linalg", "stablehlo"]), help="MLIR that IREE compiles; default: linalg.")
-@click.option(
-    "--device", type=click.Choice(["llvm-cpu", "vulkan-spirv"]), help="What IREE compiles for; default: llvm-cpu."
-)
-@click.option("--batch", type=click.IntRange(1, 65_536), metavar="N", help="Samples at a time of iree; default: 1.")
 @click.option("--weight-bits", type=click.IntRange(1, 8), metavar="N", help="Weight bits; default: the chip's.")
 @click.option(
     "--graded",
@@ -69,8 +64,8 @@ def command(model: str, target: str, output: str, as_json: bool, **options: Any)
     """Write a model as a self-contained program: a folder that needs the other tool, not nirbridge.
 
     A .nir file is quantized as nirbridge quantize does without data; a .q.npz file of nirbridge quantize is used as it
-    is. Targets that take real numbers get these unless a chip is named (iree, jax, onnx). An existing folder is
-    replaced only if nirbridge wrote it and everything in it.
+    is. Targets that take real numbers get these unless a chip is named. An existing folder is replaced only if
+    nirbridge wrote it and everything in it.
     """
     from nirbridge.pipeline import can_run, check_program_folder, write_program
 
@@ -90,32 +85,28 @@ def command(model: str, target: str, output: str, as_json: bool, **options: Any)
     print_result({**about, "manifest": manifest} if as_json else lines)
 
 
-def assumed_chip(model: str, target: str, *, chip: str | None, floating: bool, **_: Any) -> str | None:
+def assumed_chip(model: str, target: str, *, chip: str | None, own: Mapping[str, Any], **_: Any) -> str | None:
     """The chip whose integers the program computes where none was named; None: named, in the model, or no integers."""
     from nirbridge.pipeline import default_chip
 
-    return None if chip or floating or model.endswith(".q.npz") else default_chip(target)
+    return None if chip or own.get("floating") or model.endswith(".q.npz") else default_chip(target)
 
 
-def emitted(model: str, target: str, chip: str | None, **options: Any) -> Artifact:
-    """The program that the command writes."""
+def emitted(model: str, target: str, chip: str | None, own: Mapping[str, Any], **options: Any) -> Artifact:
+    """The program that the command writes; ``own``: the options of the target."""
     from nirbridge.pipeline import timing
 
-    if options["floating"] and (options["per_core"] or options["map_file"] is not None):
+    if own.get("floating") and (options["per_core"] or options["map_file"] is not None):
         limit = "cores hold the chip's integers"
         raise UsageError.of("--floating", "given with --per-core or --map", limit, "choose one of them")
-    if options["floating"] and target != "lava":
-        limit = "only lava has floating-point models"
-        raise UsageError.of(f"--to {quoted(target)}", "given with --floating", limit, "leave it out")
-    if options["dtype"] and chip and not model.endswith(".q.npz"):
+    if "dtype" in own and chip and not model.endswith(".q.npz"):
         limit = "a chip computes in integers"
-        raise UsageError.of(f"--dtype {options['dtype']}", "given with integers", limit, "leave it out")
+        raise UsageError.of(f"--dtype {own['dtype']}", "given with integers", limit, "leave it out")
     if model.endswith(".q.npz"):
-        named = ("weight_bits", "repairs", "rewrite", "keep_early_spikes", "per_core", "floating", "graded", "map_file")
-        of_program = any(options[name] for name in ("dtype", "source", "device", "batch"))
-        has_options = chip or of_program or any(options[name] for name in named) or options["timing"] != timing()
+        named = ("weight_bits", "repairs", "rewrite", "keep_early_spikes", "per_core", "graded", "map_file")
+        has_options = chip or own or any(options[name] for name in named) or options["timing"] != timing()
         return _of_integers(model, target, bool(has_options), options["max_bytes"])
-    return _of_network(model, target, chip, **options)
+    return _of_network(model, target, chip, own, **options)
 
 
 def _of_integers(model: str, target: str, has_options: bool, max_bytes: int) -> Artifact:
@@ -131,6 +122,7 @@ def _of_network(
     model: str,
     target: str,
     chip: str | None,
+    own: Mapping[str, Any],
     map_file: str | None,
     weight_bits: int | None,
     graded: tuple[str, ...],
@@ -138,11 +130,6 @@ def _of_network(
     max_bytes: int,
     repairs: tuple[str, ...],
     rewrite: Any,
-    floating: bool,
-    dtype: str | None,
-    source: str | None,
-    device: str | None,
-    batch: int | None,
     **options: bool,
 ) -> Artifact:
     from nirbridge.pipeline import (
@@ -155,7 +142,7 @@ def _of_network(
         load_network,
     )
 
-    chosen = emitter_options(target, floating=floating or None, dtype=dtype, source=source, device=device, batch=batch)
+    chosen = emitter_options(target, **own)
     network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
     name = chip or default_chip(target)
     target_chip = None if name is None else load_chip(name)

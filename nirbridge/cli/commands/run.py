@@ -6,8 +6,9 @@ import click
 
 from nirbridge.cli.common import axes_option, state_reading, summary, summary_lines
 from nirbridge.cli.output import print_result
-from nirbridge.cli.paths import Command, OutputFile, ProgramFolder
+from nirbridge.cli.paths import OutputFile, ProgramFolder
 from nirbridge.cli.progress import progress_on_stderr
+from nirbridge.cli.target_options import TargetCommand
 
 EXAMPLE = """\b
 Example:
@@ -15,7 +16,7 @@ Example:
   nirbridge run program --input in.npz --record '*:s,u,v' -o out.npz"""
 
 
-@click.command(name="run", cls=Command, epilog=EXAMPLE)
+@click.command(name="run", cls=TargetCommand, epilog=EXAMPLE)
 @click.argument("folder", metavar="DIR", type=ProgramFolder())
 @click.option(
     "--input", "source", required=True, metavar="IN.npy|npz", type=click.Path(), help="Input spikes or currents."

@@ -18,9 +18,10 @@ from nirbridge.cli.common import (
 from nirbridge.cli.names import RegisteredName
 from nirbridge.cli.options import clipping_options, early_option, model_options
 from nirbridge.cli.output import print_error, print_result, reported_faults
-from nirbridge.cli.paths import ChipFile, Command, ModelFile, OutputFile
+from nirbridge.cli.paths import ChipFile, ModelFile, OutputFile
 from nirbridge.cli.progress import progress_on_stderr
 from nirbridge.cli.quiet import is_quiet
+from nirbridge.cli.target_options import TargetCommand
 from nirbridge.errors import NirbridgeError, UsageError, quoted
 from nirbridge.files.places import file_name
 
@@ -35,7 +36,7 @@ Example:
   nirbridge verify model.nir --chip loihi2 --calibrate data.npz --method error --bits 4 --bits fc1=8"""
 
 
-@click.command(name="verify", cls=Command, epilog=EXAMPLE)
+@click.command(name="verify", cls=TargetCommand, epilog=EXAMPLE)
 @click.argument("model", metavar="MODEL.nir|MODEL.net.npz|FILE.py:ATTR", type=ModelFile())
 @click.option(
     "--chip",
@@ -50,8 +51,7 @@ Example:
     "target",
     metavar="NAME",
     type=RegisteredName("emitters"),
-    help="Also run the program emitted for this tool: lava, c, iree, jax, norse, onnx, sanafe, snntorch, spikingjelly, "
-    "torch, or a plugin's.",
+    help="Also run the program emitted for this target, one of those below.",
 )
 @click.option(
     "--input",

@@ -34,7 +34,7 @@ class IreeOptions:
     steps: Annotated[int, "Time steps that a module from StableHLO takes at a time; one from linalg takes any"] = 100
     dtype: Annotated[Literal["float32", "float64"], "Type of real numbers"] = "float32"
     cpu: Annotated[str, "Processor as LLVM names it, such as host"] = ""
-    vmfb: Annotated[bool | None, "Compile it; None: where iree-compile is installed"] = None
+    vmfb: Annotated[bool | None, "Compile it, by default where iree-compile is installed"] = None
 
 
 def emit(model: Network | QuantizedNetwork, options: IreeOptions | None = None) -> Artifact:

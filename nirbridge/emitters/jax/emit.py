@@ -26,7 +26,7 @@ class JaxOptions:
     """Options for emitting a module for JAX."""
 
     dtype: Annotated[Literal["float32", "float64"], "Type of real numbers"] = "float32"
-    stablehlo: Annotated[bool | None, "Keep the network as StableHLO too; None: where jax is installed"] = None
+    stablehlo: Annotated[bool | None, "Keep the network as StableHLO too, by default where jax is installed"] = None
     platforms: Annotated[tuple[Platform, ...], "Platforms of the StableHLO"] = get_args(Platform)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 from nirbridge._types import Progress, no_progress
 from nirbridge.emitters.artifact import Artifact, make_artifact
@@ -18,9 +18,11 @@ from nirbridge.simulators.types import Probe, Recording
 
 @dataclass(frozen=True)
 class TableOptions:
-    """``separator`` between two columns."""
+    """Options of the table; ``emit`` has a flag for each."""
 
-    separator: str = ","
+    separator: Annotated[str, "Text between two columns"] = ","
+    header: Annotated[bool, "Name the columns in the first line"] = True
+    only: Annotated[tuple[str, ...] | None, "Populations in the table"] = None
 
 
 class Table:
@@ -29,14 +31,15 @@ class Table:
     takes = (MappedNetwork,)
     options = TableOptions
     records = ()
+    summary = "a table of cores and neurons"
 
     def emit(self, model: Model, options: TableOptions | None = None) -> Artifact:
         """One line for each slice of each core."""
         mapped = instance_of(model, MappedNetwork, "model of emitter 'csv'")
         chosen = instance_of(options or TableOptions(), TableOptions, "options of emitter 'csv'")
-        lines = [("core", "population", "neurons")]
+        lines = [("core", "population", "neurons")] if chosen.header else []
         for number, block in enumerate(mapped.partition.blocks):
-            for s in block.slices:
+            for s in (s for s in block.slices if chosen.only is None or s.population in chosen.only):
                 lines.append((str(number), s.population, str(math.prod(stop - start for start, stop in s.box))))
         text = "".join(f"{chosen.separator.join(line)}\n" for line in lines)
         files = {"cores.csv": text.encode(), "README.md": b"cores.csv lists the neurons of every core.\n"}
