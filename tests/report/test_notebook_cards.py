@@ -22,6 +22,7 @@ from nirbridge.network.operators import Dense
 from nirbridge.pipeline import network_of_shapes
 from nirbridge.report import notebook
 from nirbridge.report.cards import bars, chips, events
+from nirbridge.report.html.page import asset
 from nirbridge.report.html.sections.quantization import weight_errors
 from nirbridge.report.pictures.floorplan_picture import floorplan_picture
 from nirbridge.report.pictures.network_picture import network_picture
@@ -31,7 +32,8 @@ from tests.report.pictures.drawn_networks import NETWORKS
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "<script>alert(1)</script>\"'&\n\x00\x1b[31m" + "x" * 1000
-ATTRIBUTES = re.compile("[a-zA-Z][a-zA-Z0-9-]*")
+ATTRIBUTES, WORDS = re.compile("[a-zA-Z][a-zA-Z0-9-]*"), re.compile("[a-z][a-z0-9 -]*")
+TAGS = ("svg", "g", "defs", "marker", "pattern", "style", "rect", "circle", "text", "path")
 
 
 def image_of(value: Any) -> str | None:
@@ -63,13 +65,20 @@ def subpaths(svg: ElementTree.Element, **attributes: str) -> int:
     return sum(e.get("d", "").count("M") for e in chosen)
 
 
+def of_class(svg: ElementTree.Element, name: str) -> int:
+    """Elements of this class."""
+    return sum(name in e.get("class", "").split() for e in svg.iter())
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_network_has_a_box_for_each_node(name: str) -> None:
     network = NETWORKS[name]()
     svg, drawn = picture_of(network), network_picture(network)
     assert all(line in texts(svg) for box in drawn.boxes for line in box.lines)
-    labels = sum(arrow.label is not None for arrow in drawn.arrows)
-    assert len(list(svg.iter(SVG + "rect"))) == 1 + len(drawn.boxes) + labels
+    assert of_class(svg, "shape") == len(drawn.boxes)
+    assert of_class(svg, "edge-line") == len(drawn.arrows)
+    assert of_class(svg, "edge-back") == sum(arrow.label is not None for arrow in drawn.arrows)
+    assert drawn.remark in (*texts(svg), "")
 
 
 def test_a_map_has_a_square_for_each_core_and_each_part(tmp_path: Path) -> None:
@@ -294,13 +303,18 @@ def test_hostile_names_are_text_and_pictures_are_the_same_each_time() -> None:
         drawn = image_of(value)
         assert drawn is not None, kind
         root = ElementTree.fromstring(drawn)
-        assert {e.tag for e in root.iter()} <= {SVG + tag for tag in ("svg", "rect", "text", "path")}, kind
+        assert {e.tag for e in root.iter()} <= {SVG + tag for tag in TAGS}, kind
+        ids = {f"url(#{e.get('id')})" for e in root.iter()}
         for element in root.iter():
             for key, said in element.attrib.items():
                 assert ATTRIBUTES.fullmatch(key), kind
                 assert not key.startswith("on"), kind
-                assert key not in ("style", "href", "class", "id"), kind
-                assert "url(" not in said or key == "aria-label", kind
+                assert key not in ("style", "href"), kind
+                assert key not in ("class", "id") or WORDS.fullmatch(said), kind
+                assert "url(" not in said or key in ("aria-label", "data-node") or said in ids, kind
+        style = "".join(e.text or "" for e in root.iter(SVG + "style"))
+        assert all(rule in asset("page.css") for rule in re.findall("[^{}]+{", style)), kind
+        assert not re.search(r"url|@|http|var\(|light-dark", style), kind
         assert all(line.isprintable() and len(line) < 130 for line in texts(root)), kind
         assert image_of(value) == drawn, kind
 

@@ -10,7 +10,7 @@ from nirbridge.errors import counted, quoted
 from nirbridge.files.atomic import atomic_write_bytes
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.report.html.page import Section, page
-from nirbridge.report.html.patterns import pattern_definitions
+from nirbridge.report.html.patterns import paints, pattern_definitions
 from nirbridge.report.html.sections.costs import costs_section
 from nirbridge.report.html.sections.floorplan import Plan, floorplan_section, plan_data
 from nirbridge.report.html.sections.network import network_data, network_section
@@ -32,7 +32,9 @@ def report_html(sources: ReportSources) -> str:
     layers = len(sources.drawn.populations) if sources.drawn is not None else 0
     if drawn:
         first = drawn[0]
-        drawn[0] = Section(first.anchor, first.heading, first.lead, (pattern_definitions(max(layers, 8)), first.body))
+        drawn[0] = Section(
+            first.anchor, first.heading, first.lead, (pattern_definitions(paints(max(layers, 8))), first.body)
+        )
     return page(sources.title or "nirbridge report", _under(sources), drawn, data)
 
 

@@ -28,7 +28,7 @@ class Section:
 
 def page(title: str, facts: Sequence[str], sections: Sequence[Section], data: Mapping[str, Any]) -> str:
     """A self-contained HTML document; ``data`` is for its script, as JSON that is never run."""
-    style, script = _asset("page.css"), _asset("page.js")
+    style, script = asset("page.css"), asset("page.js")
     policy = (
         f"default-src 'none'; script-src 'sha256-{_digest(script)}'; style-src 'sha256-{_digest(style)}';"
         " base-uri 'none'; form-action 'none'"
@@ -86,5 +86,6 @@ def _digest(text: str) -> str:
 
 
 @cache
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """The style or the script of every page."""
     return template_text(files("nirbridge.report.html").joinpath(name))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from nirbridge.report.html.tags import Markup, tag
 
 COLOURS = 8
@@ -27,17 +29,21 @@ def _name(index: int) -> str:
     return f"p{index % COLOURS}{(index + index // COLOURS) % len(_TEXTURES)}"
 
 
-def pattern_definitions(count: int) -> Markup:
-    """The fills of ``count`` layers, for every picture of the page."""
-    patterns = [_pattern(_name(k), f"c{k % COLOURS}", _TEXTURES[int(_name(k)[2])]) for k in range(min(count, 64))]
-    patterns.append(_pattern("dead", "dead", _TEXTURES[7]))
+def paints(count: int) -> list[str]:
+    """The names of the fills of ``count`` layers, and of that of dead cores."""
+    return [*(_name(k) for k in range(min(count, 64))), "dead"]
+
+
+def pattern_definitions(names: Iterable[str]) -> Markup:
+    """These fills, for every picture of a page."""
+    patterns = [_pattern(n, *(("dead", 7) if n == "dead" else (f"c{n[1]}", int(n[2])))) for n in names]
     return tag(
         "svg", tag("defs", patterns), class_="defs", width="0", height="0", aria_hidden="true", focusable="false"
     )
 
 
-def _pattern(name: str, colour: str, texture: str) -> Markup:
-    lines = tag("path", d=texture, class_="texture") if texture else None
+def _pattern(name: str, colour: str, texture: int) -> Markup:
+    lines = tag("path", d=_TEXTURES[texture], class_="texture") if texture else None
     back = tag("rect", width="8", height="8", class_=colour)
     return tag("pattern", back, lines, id=name, width="8", height="8", patternUnits="userSpaceOnUse")
 

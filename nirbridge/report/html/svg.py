@@ -7,18 +7,26 @@ from collections.abc import Iterable
 from nirbridge.report.html.tags import Child, Markup, number, tag
 
 
-def picture(width: float, height: float, *inner: Child, label: str, class_: str = "", scale: float = 1.0) -> Markup:
+class Picture(Markup):
+    """An ``svg`` that knows its size in pixels, so that a card can put it below others."""
+
+    __slots__ = ("height", "width")
+
+    width: float
+    height: float
+
+
+def svg(width: float, height: float, *inner: Child, view: str = "", **attributes: str | None) -> Picture:
+    """An ``svg`` of this size; ``view`` is its view box where lengths within are not pixels."""
+    box = view or f"0 0 {number(width)} {number(height)}"
+    drawn = Picture(tag("svg", *inner, viewBox=box, width=width, height=height, **attributes))
+    drawn.width, drawn.height = width, height
+    return drawn
+
+
+def picture(width: float, height: float, *inner: Child, label: str, class_: str = "") -> Picture:
     """A picture with a text for readers who do not see it; it shrinks with the page and never grows."""
-    return tag(
-        "svg",
-        *inner,
-        viewBox=f"0 0 {number(width)} {number(height)}",
-        width=width * scale,
-        height=height * scale,
-        role="img",
-        aria_label=label,
-        class_=f"picture {class_}".strip(),
-    )
+    return svg(width, height, *inner, role="img", aria_label=label, class_=f"picture {class_}".strip())
 
 
 def text(x: float, y: float, said: str, *, anchor: str = "start", class_: str | None = None) -> Markup:

@@ -11,7 +11,7 @@ from nirbridge.report.html.page import Section
 from nirbridge.report.html.patterns import paint
 from nirbridge.report.html.rates import population_rates
 from nirbridge.report.html.sources import ReportSources
-from nirbridge.report.html.svg import text
+from nirbridge.report.html.svg import Picture, scrolled, svg, text
 from nirbridge.report.html.tags import Markup, folded, joined, number, short, table, tag
 from nirbridge.report.map_facts import figure_with_prefix, one_line, rate_text
 from nirbridge.report.network_facts import population_facts, projection_facts
@@ -40,7 +40,7 @@ def network_section(sources: ReportSources, network: Network) -> Section:
     plain = any(arrow.label is None for arrow in drawn.arrows)
     said = [f"{drawn.remark}."] * bool(drawn.remark) + ["An arrow without text passes values on as they are."] * plain
     note = [tag("p", each, class_="note") for each in said]
-    picture = tag("div", _picture(network, drawn), class_="scroll", tabindex="0", role="region", aria_label="Graph")
+    picture = scrolled(network_drawing(network, drawn), "Graph")
     columns = tag("div", tag("div", hint, picture, note), panel, class_="columns")
     return Section("network", "Network", lead, (columns, *_tables(sources, network)))
 
@@ -80,22 +80,18 @@ def _delays(network: Network) -> str:
     return f"{loops}; {delays}."
 
 
-def _picture(network: Network, drawn: NetworkPicture) -> Markup:
+def network_drawing(network: Network, drawn: NetworkPicture) -> Picture:
+    """The graph; a box is a button of the script, with the name of its node."""
     layers = {p.name: k for k, p in enumerate(network.populations)}
-    arrows = [_arrow(arrow) for arrow in drawn.arrows]
-    boxes = [_box(box, layers) for box in drawn.boxes]
     head = tag("path", d="M0 0L6 3L0 6z", class_="head")
-    marker = tag(
-        "marker", head, id="arrow", markerWidth="6", markerHeight="6", refX="5.5", refY="3", orient="auto-start-reverse"
-    )
-    return tag(
-        "svg",
-        tag("defs", marker),
-        arrows,
-        boxes,
-        viewBox=f"-2 -2 {number(drawn.width + 4)} {number(drawn.height + 4)}",
-        width=(drawn.width + 4) * SCALE,
-        height=(drawn.height + 4) * SCALE,
+    ends = {"markerWidth": "6", "markerHeight": "6", "refX": "5.5", "refY": "3", "orient": "auto-start-reverse"}
+    return svg(
+        (drawn.width + 4) * SCALE,
+        (drawn.height + 4) * SCALE,
+        tag("defs", tag("marker", head, id="arrow", **ends)),
+        map(_arrow, drawn.arrows),
+        [_box(box, layers) for box in drawn.boxes],
+        view=f"-2 -2 {number(drawn.width + 4)} {number(drawn.height + 4)}",
         role="group",
         aria_label=f"Graph of the network: {counted(len(drawn.boxes), 'box', 'boxes')}",
         class_="graph",
