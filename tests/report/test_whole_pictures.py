@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from nirbridge.errors import UsageError
+from nirbridge.report.pictures.raster_picture import differing_events
 from nirbridge.report.plots import files, style
 from nirbridge.report.plots import recordings as pictures
 from nirbridge.report.plots.style import BLUE, INK, LINE, RED, drawn_name
@@ -183,7 +184,7 @@ def test_shapes_that_do_not_fit_are_named() -> None:
 def test_more_of_a_count_and_any_other_graded_value(x: list[float], y: list[float]) -> None:
     counts = all(v >= 0 and v == int(v) for v in (*x, *y))
     wanted = [a > b if counts else a not in (0, b) for a, b in zip(x, y, strict=True)]
-    assert pictures.has_more(np.array([x]), np.array([y])).tolist() == [wanted]
+    assert differing_events(np.array([x]), np.array([y]))[1].tolist() == [wanted]
 
 
 def test_names_are_drawn_in_latin_letters() -> None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.comparison.alignment import RecordedSteps, has_batch
-from nirbridge.errors import counted
-from nirbridge.report.html.svg import picture, scrolled, text
+from nirbridge.comparison.alignment import RecordedSteps, has_batch, recorded_steps
+from nirbridge.errors import NirbridgeError, counted
+from nirbridge.report.html.svg import Picture, picture, text
 from nirbridge.report.html.tags import Child, Markup, number, short, tag
-from nirbridge.report.pictures.raster_picture import NodeEvents, RasterBand, RasterPicture, raster_picture
+from nirbridge.report.pictures.raster_picture import NodeEvents, RasterBand, RasterPicture
 from nirbridge.simulators.types import Recording
 
 ROWS_MAX, POINTS_MAX, NODES_MAX = 56, 6000, 24
@@ -34,12 +33,8 @@ def steps_by_neurons(recording: Recording, node: str, variable: str, sample: int
     return array.reshape(len(array), math.prod(array.shape[1:]))
 
 
-def raster(nodes: Sequence[NodeEvents], label: str) -> Markup:
+def raster(drawn: RasterPicture, label: str) -> Picture:
     """Bands of marks from the top down, with a common axis of time steps."""
-    return _drawn(raster_picture(nodes, rows_max=ROWS_MAX, points_max=POINTS_MAX), label)
-
-
-def _drawn(drawn: RasterPicture, label: str) -> Markup:
     inner: list[Child] = []
     top = 6.0
     for band in drawn.bands:
@@ -47,7 +42,7 @@ def _drawn(drawn: RasterPicture, label: str) -> Markup:
         inner.append(_band(band, top, height, drawn))
         top += height + _APART
     inner.append(time_axis(drawn.first, drawn.stop, top - 4))
-    return scrolled(picture(LEFT + WIDTH + _RIGHT, top + 34, inner, label=label, class_="raster"), label)
+    return picture(LEFT + WIDTH + _RIGHT, top + 34, inner, label=label, class_="raster")
 
 
 def _height(band: RasterBand) -> float:
@@ -96,46 +91,31 @@ def round_steps(first: int, stop: int) -> list[int]:
     return list(range(-(-first // scale) * scale, stop, scale))
 
 
-def remarks_of(nodes: Sequence[NodeEvents]) -> list[str]:
+def remarks_of(drawn: RasterPicture) -> list[str]:
     """What is left out of a raster, in words."""
-    drawn = raster_picture(nodes, rows_max=ROWS_MAX, points_max=POINTS_MAX)
     return [f"{short(band.node, 30)}: {band.remark}" for band in drawn.bands if band.remark]
 
 
-def difference(pairs: Iterable[tuple[str, Array]], clock: RecordedSteps, names: tuple[str, str], label: str) -> Markup:
-    """Three sets of events over each other, told apart by shape: in both, only in the first, only in the second."""
-    nodes = [NodeEvents(name, values, clock.first, clock.every) for name, values in pairs]
-    drawn = raster_picture(nodes, rows_max=4 * ROWS_MAX, points_max=POINTS_MAX)
-    height = max(120.0, min(420.0, 4.0 * _shown_rows(drawn)))
-    rows = _shown_rows(drawn)
+def difference(drawn: RasterPicture, names: tuple[str, str], label: str) -> Picture:
+    """Three bands over each other, told apart by shape: equal in both, more in the first, more in the second."""
+    neurons = drawn.bands[0].neurons
+    height = max(120.0, min(420.0, 4.0 * neurons))
+    said = ("in both", f"only in {names[0]}, or more", f"only in {names[1]}, or more")
     inner: list[Child] = [tag("rect", x=LEFT, y="6", width=WIDTH, height=height, class_="track")]
-    for kind, band in zip(("both", "only-a", "only-b"), drawn.bands, strict=True):
+    for line, (kind, words, band) in enumerate(zip(("both", "only-a", "only-b"), said, drawn.bands, strict=True)):
         places = [
-            (place_of(s, drawn.first, drawn.stop), 6 + (n / band.stride + 0.5) / rows * height)
+            (place_of(s, drawn.first, drawn.stop), 6 + (n + 0.5) / neurons * height)
             for s, n in zip(band.steps.tolist(), band.neuron.tolist(), strict=True)
         ]
-        inner.append(tag("path", d="".join(_sign(kind, x, y) for x, y in places), class_=f"diff {kind}"))
+        y = height + 64 + 17 * line
+        inner.append(
+            tag("path", d="".join(_sign(kind, *at) for at in (*places, (LEFT + 6, y - 4))), class_=f"diff {kind}")
+        )
+        inner.append(text(LEFT + 16, y, f"{words}: {band.events:,}{f' ({band.remark})' * bool(band.remark)}"))
     inner.append(text(LEFT - 8, 18, "neuron 0", anchor="end", class_="small"))
-    inner.append(text(LEFT - 8, 6 + height, f"neuron {drawn.bands[0].neurons - 1:,}", anchor="end", class_="small"))
+    inner.append(text(LEFT - 8, 6 + height, f"neuron {neurons - 1:,}", anchor="end", class_="small"))
     inner.append(time_axis(drawn.first, drawn.stop, 16 + height))
-    svg = picture(LEFT + WIDTH + _RIGHT, height + 56, inner, label=label, class_="raster")
-    counts = [band.events for band in drawn.bands]
-    said = (f"in both: {counts[0]:,}", f"only in {names[0]}: {counts[1]:,}", f"only in {names[1]}: {counts[2]:,}")
-    legend = [
-        tag("li", _sample(kind), f" {words}") for kind, words in zip(("both", "only-a", "only-b"), said, strict=True)
-    ]
-    note = drawn.bands[0].remark
-    return tag(
-        "div",
-        tag("ul", legend, class_="legend inline"),
-        scrolled(svg, label),
-        tag("p", f"Shown: {note}.", class_="note") if note else None,
-    )
-
-
-def _shown_rows(drawn: RasterPicture) -> int:
-    band = drawn.bands[0]
-    return max(1, math.ceil(band.neurons / max(1, band.stride)))
+    return picture(LEFT + WIDTH + _RIGHT, height + 106, inner, label=label, class_="raster")
 
 
 def _sign(kind: str, x: float, y: float) -> str:
@@ -148,19 +128,18 @@ def _sign(kind: str, x: float, y: float) -> str:
     return f"M{number(x - 3)} {number(y - 2.5)}h6l-3 5z"
 
 
-def _sample(kind: str) -> Markup:
-    mark = tag("path", d=_sign(kind, 12, 8), class_=f"diff {kind}")
-    return tag("svg", mark, viewBox="0 0 24 16", width="24", height="16", class_="swatch", aria_hidden="true")
-
-
 def is_drawable(clock: RecordedSteps, steps: int) -> bool:
     """Whether an axis can hold the time steps of that many recorded ones."""
     return clock.first + (steps + 1) * clock.every <= STEPS_MAX
 
 
-def events_of(recording: Recording, node: str, sample: int, clock: RecordedSteps) -> NodeEvents | None:
-    """The events of a node as the pictures take them; None where not recorded, or where no axis holds them."""
-    values = steps_by_neurons(recording, node, "s", sample)
+def events_of(recording: Recording, node: str) -> NodeEvents | None:
+    """The events of a node in sample 0; None where not recorded, or where no axis holds them."""
+    try:
+        clock = recorded_steps(recording, (node, "s"))
+    except NirbridgeError:  # a file may state a clock that is none
+        return None
+    values = steps_by_neurons(recording, node, "s", 0)
     if values is None or not values.shape[1] or not is_drawable(clock, len(values)):
         return None
     return NodeEvents(node, np.asarray(values), clock.first, clock.every)

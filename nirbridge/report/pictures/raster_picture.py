@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nirbridge.arrays import Array
+from nirbridge.comparison.distances import is_counts
 from nirbridge.errors import counted
 
 ROWS_MAX = 128
@@ -81,6 +82,18 @@ def raster_picture(
         bands = [_band(*each, joined) for each in zip(nodes, strides, strict=True)]
     first = min((band.first for band in bands), default=0)
     return RasterPicture(tuple(bands), first, max((band.stop for band in bands), default=1))
+
+
+def differing_events(x: Array, y: Array) -> tuple[Array, Array, Array]:
+    """Where two arrays of values have the same event, the first one has more of it, and the second one has.
+
+    A graded value that differs counts for each array where it is not 0.
+    """
+    return (x != 0) & (x == y), _has_more(x, y), _has_more(y, x)
+
+
+def _has_more(x: Array, y: Array) -> Array:
+    return x > y if is_counts(x) and is_counts(y) else (x != 0) & (x != y)
 
 
 def _band(node: NodeEvents, stride: int, joined: int) -> RasterBand:

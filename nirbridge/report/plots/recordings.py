@@ -15,7 +15,7 @@ from nirbridge.comparison.alignment import align_steps, has_batch, recorded_step
 from nirbridge.comparison.distances import is_counts
 from nirbridge.errors import UsageError, counted, quoted
 from nirbridge.report.pictures.labels import printable_name
-from nirbridge.report.pictures.raster_picture import NodeEvents, RasterBand, raster_picture
+from nirbridge.report.pictures.raster_picture import NodeEvents, RasterBand, differing_events, raster_picture
 from nirbridge.report.plots.events import events_of, potential_of, time_label, values_of
 from nirbridge.report.plots.style import (
     BLUE,
@@ -206,8 +206,8 @@ def plot_difference(
         found = f"{x.shape} steps and neurons in one, {y.shape} in the other, latency {latency}"
         raise UsageError.of(f"population {quoted(node)}", found, "no steps in common", "compare without a picture")
     x, y = x[pairing.in_a], y[pairing.in_b]
-    kinds = [("both", (x != 0) & (x == y)), (f"only {names[0]}, or more", has_more(x, y))]
-    kinds.append((f"only {names[1]}, or more", has_more(y, x)))
+    said = ("both", f"only {names[0]}, or more", f"only {names[1]}, or more")
+    kinds = zip(said, differing_events(x, y), strict=True)
     first = clock.first + pairing.in_a.start * clock.every
     picture = raster_picture([NodeEvents(text, events, first, clock.every) for text, events in kinds], rows_max=10**9)
     axes = axes_for(ax, 2.2)
@@ -221,11 +221,6 @@ def plot_difference(
     axes.set_ylim(-0.5, max(1, x.shape[1]) - 0.5)
     put_legend(axes, handles, [f"{band.node}: {band.events:,}" for band in picture.bands], columns=2)
     return axes
-
-
-def has_more(x: Array, y: Array) -> Array:
-    """Where ``x`` has more of an event than ``y``; a graded value that differs counts where it is not 0."""
-    return x > y if is_counts(x) and is_counts(y) else (x != 0) & (x != y)
 
 
 def _marks(axes: Axes, steps: Array, rows: Array, color: str, marker: str) -> object:

@@ -6,20 +6,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from nirbridge.comparison.alignment import has_batch, recorded_steps
-from nirbridge.errors import NirbridgeError, counted
+from nirbridge.comparison.alignment import has_batch
+from nirbridge.errors import counted
 from nirbridge.network.naming import natural_key
-from nirbridge.report.html.events import (
-    NODES_MAX,
-    events_of,
-    raster,
-    remarks_of,
-)
+from nirbridge.report.html.events import NODES_MAX, POINTS_MAX, ROWS_MAX, events_of, raster, remarks_of
 from nirbridge.report.html.page import Section
 from nirbridge.report.html.sections.traces import potentials
 from nirbridge.report.html.sources import ReportSources
+from nirbridge.report.html.svg import scrolled
 from nirbridge.report.html.tags import Child, folded, short, table, tag
-from nirbridge.report.pictures.raster_picture import NodeEvents
+from nirbridge.report.pictures.raster_picture import NodeEvents, raster_picture
 from nirbridge.simulators.types import Recording
 
 RASTERS_MAX = 4
@@ -62,13 +58,15 @@ def _nodes(sources: ReportSources, recording: Recording) -> list[str]:
 
 def _rasters(sources: ReportSources, name: str, recording: Recording) -> Iterator[Child]:
     nodes = _nodes(sources, recording)
-    events = [each for node in nodes if (each := _events(recording, node)) is not None]
+    events = [each for node in nodes if (each := events_of(recording, node)) is not None]
     if not events:
         return
     sample = ", sample 0" if has_batch(recording) else ""
     yield tag("h3", f"Spikes of {short(name, 40)}{sample}")
-    yield raster(events[:NODES_MAX], f"Raster of {short(name, 40)}: {counted(min(len(events), NODES_MAX), 'node')}")
-    shown = remarks_of(events[:NODES_MAX])
+    drawn = raster_picture(events[:NODES_MAX], rows_max=ROWS_MAX, points_max=POINTS_MAX)
+    label = f"Raster of {short(name, 40)}: {counted(len(drawn.bands), 'node')}"
+    yield scrolled(raster(drawn, label), label)
+    shown = remarks_of(drawn)
     if len(events) > NODES_MAX:
         shown.append(f"the first {NODES_MAX} of {len(events):,} nodes")
     if shown:
@@ -83,13 +81,6 @@ def _rasters(sources: ReportSources, name: str, recording: Recording) -> Iterato
             "lr",
         ),
     )
-
-
-def _events(recording: Recording, node: str) -> NodeEvents | None:
-    try:
-        return events_of(recording, node, 0, recorded_steps(recording, (node, "s")))
-    except NirbridgeError:  # a file may state a clock that is none
-        return None
 
 
 def _rate(events: NodeEvents) -> str:

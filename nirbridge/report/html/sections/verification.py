@@ -13,14 +13,17 @@ from nirbridge.errors import NirbridgeError, counted, quoted
 from nirbridge.report.compare import place_text
 from nirbridge.report.html.events import difference, is_drawable, steps_by_neurons, time_axis
 from nirbridge.report.html.page import Section
-from nirbridge.report.html.svg import bar, picture, text
+from nirbridge.report.html.svg import Picture, bar, picture, scrolled, text
 from nirbridge.report.html.tags import Child, Markup, folded, listed, number, short, table, tag
+from nirbridge.report.pictures.raster_picture import NodeEvents, RasterPicture, differing_events, raster_picture
 from nirbridge.simulators.types import Recording
 from nirbridge.verification.bounds import LayerBound
 from nirbridge.verification.verify import ComparedPair, Verification, verification_verdict
 
 ROWS_MAX, LAYERS_MAX, POINTS = 200, 24, 120
 """Rows of a table, layers drawn over time, points of a line."""
+COMMON_MAX, DIFFERENT_MAX = 4000, 2000
+"""Marks of events that are equal, and of those that are not."""
 Pair = tuple[Recording, Recording]
 
 
@@ -92,7 +95,10 @@ def compared_parts(comparison: Comparison, recordings: Pair | None, names: tuple
         return
     if differing:
         first = min(differing, key=lambda row: row.first_step or 0)
-        yield from _difference(first, recordings, names)
+        found = first_difference(first, recordings, names)
+        if found is not None:
+            yield tag("h4", found[0])
+            yield scrolled(found[1], "Spikes that differ")
         yield from _agreement(rows, recordings, names)
 
 
@@ -142,17 +148,26 @@ def aligned(row: ComparisonRow, recordings: Pair) -> tuple[Array, Array, Recorde
     return x[found.in_a], y[found.in_b], clock
 
 
-def _difference(row: ComparisonRow, recordings: Pair, names: tuple[str, str]) -> Iterator[Child]:
+def first_difference(
+    row: ComparisonRow, recordings: Pair, names: tuple[str, str], points: tuple[int, int] = (COMMON_MAX, DIFFERENT_MAX)
+) -> tuple[str, Picture] | None:
+    """Where the spikes of a row first differ, in words, and their picture; None where no axis holds both.
+
+    At most ``points`` marks of both, and of the differences: the former take no place from the latter.
+    """
     arrays = aligned(row, recordings)
     if arrays is None:
-        return
+        return None
     x, y, clock = arrays
+    both, *others = (NodeEvents("", events, clock.first, clock.every) for events in differing_events(x, y))
+    common = raster_picture([both], rows_max=4 * ROWS_MAX, points_max=points[0])
+    bands = (*common.bands, *raster_picture(others, rows_max=10**9, points_max=points[1]).bands)
     sample = "" if row.first_sample is None else f", sample {row.first_sample:,}"
     at = "no spike differs" if row.first_step is None else f"spikes first differ at {place_text(row)}"
-    yield tag("h4", f"{quoted(row.node, 40)}{sample}: {at}")
-    events = (("both", (x != 0) & (y != 0)), ("a", (x != 0) & (y == 0)), ("b", (x == 0) & (y != 0)))
-    label = f"Spikes of {short(row.node, 40)} in {names[0]} and {names[1]}"
-    yield difference(events, clock, names, label)
+    counts = f"{bands[0].events:,} equal, {bands[1].events:,} and {bands[2].events:,} of one alone"
+    label = f"Spikes of {short(row.node, 40)} in {names[0]} and {names[1]}: {counts}"
+    drawn = difference(RasterPicture(bands, common.first, common.stop), names, label)
+    return f"{quoted(row.node, 40)}{sample}: {at}", drawn
 
 
 # -- agreement over time -----------------------------------------------------------------------------------------
