@@ -41,7 +41,7 @@ _PICTURES: Mapping[str, str] = {
     "Partition": "bars:partition_svg",
     "QuantizedNetwork": "bars:quantized_svg",
     "Recording": "events:recording_svg",
-    "Profile": "profile:profile_svg",
+    "Profile": "bars:profile_svg",
     "Comparison": "events:comparison_svg",
     "Verification": "events:verification_svg",
 }

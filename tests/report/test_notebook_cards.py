@@ -21,7 +21,7 @@ from nirbridge.mapping.storage.record import SliceRecord
 from nirbridge.network.operators import Dense
 from nirbridge.pipeline import network_of_shapes
 from nirbridge.report import notebook
-from nirbridge.report.cards import bars, chips, events
+from nirbridge.report.cards import chips, events
 from nirbridge.report.html.page import asset
 from nirbridge.report.html.sections.quantization import weight_errors
 from nirbridge.report.pictures.floorplan_picture import floorplan_picture
@@ -229,7 +229,7 @@ def test_a_verification_shows_its_first_difference_else_its_pairs(verified: Veri
     assert equal
     svg = picture_of(replace(verified, pairs=equal))
     assert texts(svg).count("equal") == len(equal)
-    assert len(list(svg.iter(SVG + "rect"))) == 1 + 2 * len(equal)
+    assert [of_class(svg, kind) for kind in ("track", "fill", "full")] == [len(equal), len(equal), 0]
 
 
 # -- bars --------------------------------------------------------------------------------------------------------
@@ -238,8 +238,10 @@ def test_a_verification_shows_its_first_difference_else_its_pairs(verified: Veri
 def test_a_partition_has_a_bar_for_each_bound() -> None:
     partition = nb.check_fit(network_of_shapes("16 dense32 lif dense10 lif"), "loihi1")
     proof, svg = proof_picture(partition), picture_of(partition)
-    assert len(list(svg.iter(SVG + "rect"))) == 1 + 2 * min(bars.BARS_MAX, len(proof.bars))
+    drawn = [of_class(svg, f"bar-{kind}") for kind in ("found", "bound", "decides")]
+    assert drawn == [1, sum(not bar.decides for bar in proof.bars) - 1, sum(bar.decides for bar in proof.bars)]
     assert sum(line.endswith("decides") for line in texts(svg)) == sum(bar.decides for bar in proof.bars)
+    assert proof.sentence in texts(svg)
 
 
 def test_a_quantized_network_has_a_histogram_for_each_projection(tmp_path: Path) -> None:
@@ -252,15 +254,15 @@ def test_a_quantized_network_has_a_histogram_for_each_projection(tmp_path: Path)
     quantized = nb.quantize(replace(network, projections=(*dense, *network.projections[2:])), "loihi2")
     counts = [np.histogram(np.clip(e, -1, 1), bins=20, range=(-1, 1))[0] for _, e in weight_errors(quantized)]
     assert len(counts) == 2
-    drawn = [p.get("d", "") for p in picture_of(quantized).iter(SVG + "path") if p.get("fill") == "#0072b2"]
-    heights = [[float(h) for h in re.findall(r"v-([0-9.]+)h", d)] for d in drawn]
-    assert heights == [pytest.approx((32 * n[n > 0] / n.max()).tolist(), rel=1e-3) for n in counts]
+    drawn = [p.get("d", "") for p in picture_of(quantized).iter(SVG + "path") if p.get("class") == "fill"]
+    heights = [[float(h) for h in re.findall(r"h8v([0-9.]+)h", d)] for d in drawn]
+    assert heights == [pytest.approx((66 * n[n > 0] / n.max()).tolist(), abs=0.005) for n in counts]
     assert max(map(len, heights)) > 3
     quantized.save(tmp_path / "q.q.npz")
     read = nb.load_quantized(tmp_path / "q.q.npz")
     weights = sum(len(layer.weights) for layer in read.report)
     assert weights == 2
-    assert len(list(picture_of(read).iter(SVG + "rect"))) == 1 + 2 * weights
+    assert of_class(picture_of(read), "fill") == weights
     assert image_of(replace(read, report=())) is None
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from nirbridge.comparison.alignment import has_batch
 from nirbridge.report.cards.bars import Bar, bars_svg
 from nirbridge.report.cards.page_picture import card
-from nirbridge.report.cards.svg import BLUE, ORANGE
 from nirbridge.report.html.events import events_of, raster, remarks_of
 from nirbridge.report.html.sections.verification import first_difference
 from nirbridge.report.pictures.raster_picture import raster_picture
@@ -64,7 +63,7 @@ def _agreement(rows: Iterable[tuple[str, bool, Comparison | ComparisonRow]], lab
     for name, equal, row in rows:
         share = 1.0 if row.spikes is None else row.spikes.jaccard
         said = "equal" if equal else "different" if row.spikes is None else f"different, {share:.2%}"
-        bars.append(Bar(name, share if equal or row.spikes is not None else 0.0, said, BLUE if equal else ORANGE))
+        bars.append(Bar(name, share if equal or row.spikes is not None else 0.0, said, not equal))
     return bars_svg(bars, label, "Events in both as a share of the events in either")
 
 

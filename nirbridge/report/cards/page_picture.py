@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 from nirbridge.report.html.page import asset
@@ -37,6 +37,17 @@ def card(label: str, parts: Iterable[Picture | str]) -> str:
     return svg(
         wide, tall, _style(body), body, view=view, xmlns="http://www.w3.org/2000/svg", role="img", aria_label=label
     )
+
+
+def beside(pictures: Sequence[Picture], columns: int) -> Picture:
+    """Pictures of one size as one, row by row."""
+    wide, tall = pictures[0].width + _APART, pictures[0].height + _APART
+    places = (divmod(k, columns)[::-1] for k in range(len(pictures)))
+    inner = [
+        tag("g", each, transform=f"translate({number(column * wide)} {number(row * tall)})")
+        for each, (column, row) in zip(pictures, places, strict=True)
+    ]
+    return svg(min(columns, len(pictures)) * wide, -(-len(pictures) // columns) * tall, inner)
 
 
 def _patterns(drawn: str) -> Markup | None:

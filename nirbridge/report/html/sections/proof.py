@@ -9,7 +9,7 @@ from nirbridge.mapping.model import MappedNetwork
 from nirbridge.partitioner.model import Partition
 from nirbridge.report.html.fullest import as_full, core_text, fullest_of, percent
 from nirbridge.report.html.page import Section
-from nirbridge.report.html.svg import bar, picture, text
+from nirbridge.report.html.svg import Picture, bar, picture, scrolled, text
 from nirbridge.report.html.tags import Child, Markup, folded, joined, listed, table, tag
 from nirbridge.report.map_facts import core_name, core_rows, cores_with_most, proof_text, resource_rows
 from nirbridge.report.pictures.proof_picture import ProofBar, ProofPicture, proof_picture
@@ -23,7 +23,7 @@ def proof_section(value: MappedNetwork | Partition) -> Section:
     report = (value.partition if isinstance(value, MappedNetwork) else value).report
     rows = [[bar.label, f"{bar.cores:,}", "decides" if bar.decides else ""] for bar in proof.bars]
     more: list[Child] = [
-        _picture(proof),
+        scrolled(proof_drawing(proof), "Proof"),
         folded("Bounds as a table", table("Cores and lower bounds", ["", "cores", ""], rows, "lrl")),
     ]
     if isinstance(value, MappedNetwork):
@@ -32,7 +32,8 @@ def proof_section(value: MappedNetwork | Partition) -> Section:
     return Section("proof", "Proof", f"{proof.sentence[0].upper()}{proof.sentence[1:]}.", more)
 
 
-def _picture(proof: ProofPicture) -> Markup:
+def proof_drawing(proof: ProofPicture) -> Picture:
+    """Bars of the cores found and of the lower bounds, the bound that decides, and the gap."""
     most = max((each.cores for each in proof.bars), default=1) or 1
     height = len(proof.bars) * _LINE + 34
     found = next((each.cores for each in proof.bars if each.kind == "found"), most)
@@ -54,14 +55,7 @@ def _picture(proof: ProofPicture) -> Markup:
     for line, each in enumerate(proof.bars):
         inner.append(_bar(each, line, _BAR * each.cores / most, edge))
     label = "; ".join(f"{each.label} {each.cores:,}{', decides' if each.decides else ''}" for each in proof.bars)
-    return tag(
-        "div",
-        picture(_LABEL + _BAR + 120, height, inner, label=label, class_="proof"),
-        class_="scroll",
-        tabindex="0",
-        role="region",
-        aria_label="Proof",
-    )
+    return picture(_LABEL + _BAR + 120, height, inner, label=label, class_="proof")
 
 
 def _bar(each: ProofBar, line: int, width: float, edge: float) -> Markup:

@@ -14,11 +14,12 @@ from nirbridge.quantization.formats import grid_of, signed_max
 from nirbridge.quantization.model import FixedProjection, LayerReport, QuantizedNetwork
 from nirbridge.quantization.operators import gained_operator, weights_of
 from nirbridge.report.html.page import Section
-from nirbridge.report.html.svg import bar, picture, rectangles, text
+from nirbridge.report.html.svg import Picture, bar, picture, rectangles, text
 from nirbridge.report.html.tags import Child, Markup, folded, listed, short, table, tag
 
 LAYERS_MAX, HISTOGRAMS_MAX, BINS = 200, 24, 20
 """Layers in the tables, projections with a histogram, bins from -1 to 1 steps of the grid."""
+HISTOGRAM_NOTE = "Errors of the weights in steps of the grid: within half a step they are rounding, beyond it clipping."
 BITS_MAX = 64
 """Wider numbers, which only a file can state, have no margin."""
 AGREES = 1e-6
@@ -156,28 +157,26 @@ def _histograms(quantized: QuantizedNetwork) -> list[Child]:
     for p, errors in weight_errors(quantized):
         count += 1
         if len(drawn) < HISTOGRAMS_MAX:
-            drawn.append(_histogram(p, errors))
+            drawn.append(histogram(p, errors))
     if not drawn:
         said = "No histograms of errors: the real weights are not in the file; give the model that was quantized."
         return [tag("p", said, class_="note")]
-    note = "Errors of the weights in steps of the grid: within half a step they are rounding, beyond it clipping."
+    note = HISTOGRAM_NOTE
     if count > len(drawn):
         note += f" The first {len(drawn)} of {count:,} projections are drawn."
     return [tag("h3", "Errors of the weights"), tag("div", drawn, class_="multiples"), tag("p", note, class_="note")]
 
 
-def _histogram(p: FixedProjection, errors: Array) -> Markup:
+def histogram(p: FixedProjection, errors: Array) -> Picture:
+    """The errors of the weights of one projection, below its name and the number of its weights."""
     counts, _ = np.histogram(np.clip(errors, -1, 1), bins=BINS, range=(-1, 1))
     most = max(1, int(counts.max()))
-    boxes = [(10 + 9.0 * k, 76 - 66 * n / most, 8.0, 66 * n / most) for k, n in enumerate(counts.tolist()) if n]
-    axis = tag("path", d="M10 76.5H190M55 76v4M100 76v4M145 76v4M10 76v4M190 76v4", class_="axis")
-    labels = [
-        text(x, 92, said, anchor="middle") for x, said in ((10, "-1"), (55, "-½"), (100, "0"), (145, "½"), (190, "1"))
-    ]
+    boxes = [(10 + 9.0 * k, 106 - 66 * n / most, 8.0, 66 * n / most) for k, n in enumerate(counts.tolist()) if n]
+    axis = tag("path", d="M10 106.5H190M55 106v4M100 106v4M145 106v4M10 106v4M190 106v4", class_="axis")
+    places = ((10, "-1"), (55, "-½"), (100, "0"), (145, "½"), (190, "1"))
+    labels = [text(x, 122, said, anchor="middle") for x, said in places]
     beyond = float(np.mean(np.abs(errors) > 0.5 + 1e-9)) if errors.size else 0.0
-    name = f"{short(p.source, 14)} to {short(p.target, 14)}"
-    label = f"{name}: {counted(errors.size, 'weight')}, {1 - beyond:.1%} within half a step of the grid"
-    drawn = picture(200, 98, rectangles(boxes, class_="fill"), axis, labels, label=label, class_="histogram")
-    return tag(
-        "figure", drawn, tag("figcaption", name, tag("br"), f"{counted(errors.size, 'weight')}, {p.weight_bits} bits")
-    )
+    name, weights = f"{short(p.source, 14)} to {short(p.target, 14)}", counted(errors.size, "weight")
+    labels += [text(0, 12, name), text(0, 26, f"{weights}, {p.weight_bits} bits", class_="small")]
+    label = f"{name}: {weights}, {1 - beyond:.1%} within half a step of the grid"
+    return picture(200, 128, rectangles(boxes, class_="fill"), axis, labels, label=label, class_="histogram")
