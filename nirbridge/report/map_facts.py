@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from nirbridge.chips.model import CoreId
+from nirbridge.chips.model import CoreId, Mesh
 from nirbridge.errors import counted, quoted
 from nirbridge.mapping.model import MapCosts, MappedNetwork
 from nirbridge.mapping.rates import ASSUMED_MISSED, ASSUMED_RATE
+from nirbridge.mapping.storage.record import SliceRecord
 from nirbridge.partitioner.cost.resources import limits
 from nirbridge.partitioner.model import RESOURCES, Block, Slice
 
@@ -90,12 +91,16 @@ def rate_text(value: float) -> str:
 
 def core_name(core: CoreId, mapped: MappedNetwork) -> str:
     """The number that ``--pin`` and ``--without-cores`` take, with the chip where there are several."""
-    mesh = mapped.chip.mesh
+    return core_number(core, mapped.chip.mesh, with_chip=mapped.chips > 1)
+
+
+def core_number(core: CoreId, mesh: Mesh, *, with_chip: bool) -> str:
+    """``17``, row by row; ``2:17`` with the chip."""
     number = (core.y * mesh.width_tiles + core.x) * mesh.cores_per_tile + core.core
-    return f"{core.chip}:{number}" if mapped.chips > 1 else str(number)
+    return f"{core.chip}:{number}" if with_chip else str(number)
 
 
-def slice_text(cut: Slice) -> str:
+def slice_text(cut: Slice | SliceRecord) -> str:
     """``'conv1' [0:16, 0:1, 0:17]``."""
     return f"{quoted(cut.population, 40)} [{', '.join(f'{a}:{b}' for a, b in cut.box)}]"
 

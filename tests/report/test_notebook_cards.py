@@ -21,8 +21,9 @@ from nirbridge.mapping.storage.record import SliceRecord
 from nirbridge.network.operators import Dense
 from nirbridge.pipeline import network_of_shapes
 from nirbridge.report import notebook
-from nirbridge.report.cards import chips, events
+from nirbridge.report.cards import events
 from nirbridge.report.html.page import asset
+from nirbridge.report.html.patterns import DEAD, paint
 from nirbridge.report.html.sections.quantization import weight_errors
 from nirbridge.report.pictures.floorplan_picture import floorplan_picture
 from nirbridge.report.pictures.network_picture import network_picture
@@ -84,8 +85,10 @@ def test_a_network_has_a_box_for_each_node(name: str) -> None:
 def test_a_map_has_a_square_for_each_core_and_each_part(tmp_path: Path) -> None:
     mapped = nb.map(network_of_shapes("16 dense32 lif dense10 lif"), "loihi1")
     drawn = floorplan_picture(mapped)
-    parts = sum(len(cell.parts) for cell in drawn.cells)
-    assert len(list(picture_of(mapped).iter(SVG + "rect"))) == 1 + drawn.cores_drawn + parts
+    svg, parts = picture_of(mapped), sum(len(cell.parts) for cell in drawn.cells)
+    assert subpaths(svg, class_="outline") == drawn.cores_used
+    assert subpaths(svg, class_="free") == drawn.cores_drawn - drawn.cores_used
+    assert sum(subpaths(svg, fill=paint(k)) for k in range(len(drawn.populations))) == parts > 1
     mapped.save(tmp_path / "m.map.json")
     record = nb.load_map(tmp_path / "m.map.json")
     saved, label = image_of(record), "aria-label"
@@ -114,9 +117,10 @@ def test_a_map_of_many_cores_has_a_square_for_each(tmp_path: Path) -> None:
         for k, pair in enumerate(sizes)
     )
     svg = picture_of(replace(record, blocks=blocks, chips=2))
-    first = sum(a > b for a, b in sizes)
-    assert [subpaths(svg, fill=c) for c in (*chips.COLOURS[:2], "#ffffff")] == [first, 100 - first, 2 * 128 - 100]
-    assert {"chip 0", "chip 1"} <= set(texts(svg))
+    held = {name: sum(pair[k] > 0 for pair in sizes) for k, name in enumerate(names)}
+    assert [subpaths(svg, fill=paint(k)) for k in (0, 1)] == [held[name] for name in names]
+    assert subpaths(svg, class_="free") == 2 * 128 - 100
+    assert {"chip 0: 50 cores used", "chip 1: 50 cores used"} <= set(texts(svg))
 
 
 @pytest.mark.parametrize(
@@ -127,18 +131,18 @@ def test_a_map_of_many_cores_has_a_square_for_each(tmp_path: Path) -> None:
         ((64, 64, 4), 1024),
         ((3, 5, 2), 30),
         ((1, 1, 3000), 1200),
-        ((4000, 1, 1), 1000),
+        ((4000, 1, 1), 62),
     ],
 )
 def test_a_chip_has_a_square_for_each_core(mesh: tuple[int, int, int], shown: int) -> None:
     chip = nb.chip("loihi1")
     sizes = dict(zip(("width_tiles", "height_tiles", "cores_per_tile"), mesh, strict=True))
     chip = replace(chip, mesh=replace(chip.mesh, **sizes))
-    assert subpaths(picture_of(chip)) == shown
+    assert subpaths(picture_of(chip), class_="free") == shown
     assert any(line.startswith("shown") for line in texts(picture_of(chip))) == (shown < int(np.prod(mesh)))
     if shown == 30:
         dead = replace(chip, dead_cores=(CoreId(0, 1, 2, 1),))
-        assert subpaths(picture_of(dead), fill="#a6a6a6") == 1
+        assert [subpaths(picture_of(dead), **kind) for kind in ({"fill": DEAD}, {"class_": "free"})] == [1, 29]
 
 
 # -- events ------------------------------------------------------------------------------------------------------

@@ -8,8 +8,8 @@ from nirbridge.chips.model import CoreId
 from nirbridge.errors import counted
 from nirbridge.report.html.patterns import DEAD, paint
 from nirbridge.report.html.plan_layout import PlanChip, PlanLayout
-from nirbridge.report.html.svg import rectangles, text
-from nirbridge.report.html.tags import Child, Markup, number, tag
+from nirbridge.report.html.svg import Picture, rectangles, svg, text
+from nirbridge.report.html.tags import Markup, number, tag
 from nirbridge.report.map_facts import one_line
 from nirbridge.report.pictures.floorplan_picture import CoreCell, FloorplanPicture
 from nirbridge.report.pictures.traffic_picture import DrawnLink, TrafficPicture
@@ -20,36 +20,40 @@ LOAD_CLASSES, RINGS_MAX = 5, 8
 _INSET = 1.0
 
 
-def plan_picture(floor: FloorplanPicture, traffic: TrafficPicture, layout: PlanLayout, resources: list[str]) -> Markup:
+def plan_picture(floor: FloorplanPicture, traffic: TrafficPicture, layout: PlanLayout, resources: list[str]) -> Picture:
     """The picture: layers of paths that the script shows and hides; no element for a single core."""
-    inner: list[Child] = [_frame(layout, chip, floor) for chip in layout.chips]
-    inner += [
-        tag("g", *_free(floor, layout)),
+    side = layout.core + 3
+    return _drawn(
+        layout,
         tag("g", *_links(traffic, layout), class_="links", id="plan-links"),
-        tag("g", *_by_layer(floor, layout), class_="by-layer"),
-        tag("g", *_by_resource(floor, layout, resources), class_="by-resource"),
-        rectangles(_boxes(layout, [c for c in floor.cells if c.parts]), class_="outline"),
+        *_cores(floor, layout, tag("g", *_by_resource(floor, layout, resources), class_="by-resource")),
         tag("g", *_rings(traffic, layout), class_="links"),
         tag("g", id="plan-routes", class_="routes"),
-        tag(
-            "rect",
-            id="plan-cursor",
-            class_="cursor",
-            width=layout.core + 3,
-            height=layout.core + 3,
-            visibility="hidden",
-        ),
-    ]
-    return tag(
-        "svg",
-        *inner,
+        tag("rect", id="plan-cursor", class_="cursor", width=side, height=side, visibility="hidden"),
         id="plan-picture",
-        viewBox=f"0 0 {number(layout.width)} {number(layout.height)}",
-        width=layout.width,
-        height=layout.height,
-        class_="plan",
         aria_hidden="true",
     )
+
+
+def still_plan(floor: FloorplanPicture, layout: PlanLayout, *, detailed: bool) -> Picture:
+    """The picture of the cores by population alone; ``detailed``: with their outlines and numbers."""
+    return _drawn(layout, *_cores(floor, layout, detailed=detailed))
+
+
+def _cores(
+    floor: FloorplanPicture, layout: PlanLayout, above: Markup | None = None, *, detailed: bool = True
+) -> Iterator[Markup | None]:
+    """Chips with their cores, those in use filled by their populations and by what is ``above``, in outlines."""
+    yield from (_frame(layout, chip, floor) for chip in layout.chips)
+    yield tag("g", *_free(floor, layout))
+    yield tag("g", *_by_layer(floor, layout, numbered=detailed), class_="by-layer")
+    yield above
+    if detailed:
+        yield rectangles(_boxes(layout, [c for c in floor.cells if c.parts]), class_="outline")
+
+
+def _drawn(layout: PlanLayout, *inner: Markup | None, **attributes: str) -> Picture:
+    return svg(layout.width, layout.height, *inner, class_="plan", **attributes)
 
 
 def _frame(layout: PlanLayout, chip: PlanChip, floor: FloorplanPicture) -> Markup:
@@ -57,7 +61,8 @@ def _frame(layout: PlanLayout, chip: PlanChip, floor: FloorplanPicture) -> Marku
     width, height = layout.size_of(chip)
     cells = [cell for cell in floor.cells if cell.core.chip == chip.chip]
     used = sum(bool(cell.parts) for cell in cells)
-    title = text(chip.left, chip.top - 22, f"chip {chip.chip}: {counted(used, 'core')} used", class_="title")
+    said = f"chip {chip.chip}" + (f": {counted(used, 'core')} used" if floor.cores_used else "")
+    title = text(chip.left, chip.top - 22, said, class_="title")
     outline = tag("rect", x=chip.left - 5, y=chip.top - 5, width=width + 10, height=height + 10, rx="3", class_="chip")
     tile_width, tile_height = layout.tile_size
     across, down = tile_width + layout.lane, tile_height + layout.lane
@@ -92,7 +97,7 @@ def _free(floor: FloorplanPicture, layout: PlanLayout) -> Iterator[Markup | None
     yield rectangles(_boxes(layout, [c for c in floor.cells if c.is_dead]), fill=DEAD, class_="edge")
 
 
-def _by_layer(floor: FloorplanPicture, layout: PlanLayout) -> Iterator[Markup | None]:
+def _by_layer(floor: FloorplanPicture, layout: PlanLayout, *, numbered: bool) -> Iterator[Markup | None]:
     """A path for each population: strips of the cores that hold neurons of it."""
     strips: dict[int, list[tuple[float, float, float, float]]] = {}
     side = layout.core - 2 * _INSET
@@ -104,7 +109,7 @@ def _by_layer(floor: FloorplanPicture, layout: PlanLayout) -> Iterator[Markup | 
             left += side * part.share
     for population, boxes in sorted(strips.items()):
         yield rectangles(boxes, fill=paint(population))
-    if layout.core >= TEXT_CORE_MIN:
+    if numbered and layout.core >= TEXT_CORE_MIN:
         for cell in (cell for cell in floor.cells if cell.parts):
             more = "+" if len(cell.parts) > 2 else ""
             numbers = [str(part.population + 1) for part in cell.parts[: 1 if more else 2]]

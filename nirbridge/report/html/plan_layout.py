@@ -72,11 +72,14 @@ class PlanLayout:
         return across, (chip.y_stop - chip.y_first) * (height + self.lane) - self.lane
 
 
-def plan_layout(mesh: Mesh, tiles: Collection[Tile]) -> PlanLayout:
-    """The layout of these tiles: of all numbers of chips in a row, the one with the largest cores on a screen."""
+def plan_layout(mesh: Mesh, tiles: Collection[Tile], height: float = math.inf) -> PlanLayout:
+    """The layout of these tiles: of all numbers of chips in a row, the one with the largest cores on a screen.
+
+    ``height``: pixels that the tiles of all rows of chips may take, where cores can be as small.
+    """
     chips = sorted({tile[0] for tile in tiles})
     spans = {chip: _span([tile for tile in tiles if tile[0] == chip]) for chip in chips}
-    found = [_laid(mesh, spans, per_row) for per_row in range(1, len(chips) + 1)]
+    found = [_laid(mesh, spans, per_row, height) for per_row in range(1, len(chips) + 1)]
     return max(found, key=lambda layout: (layout.core * min(1.0, SCREEN_HEIGHT / layout.height), -layout.height))
 
 
@@ -85,12 +88,14 @@ def _span(tiles: Collection[Tile]) -> tuple[int, int, int, int]:
     return min(xs), max(xs) + 1, min(ys), max(ys) + 1
 
 
-def _laid(mesh: Mesh, spans: dict[int, tuple[int, int, int, int]], per_row: int) -> PlanLayout:
+def _laid(mesh: Mesh, spans: dict[int, tuple[int, int, int, int]], per_row: int, height: float) -> PlanLayout:
     lines = [list(spans)[k : k + per_row] for k in range(0, len(spans), per_row)]
     columns = max(sum(spans[c][1] - spans[c][0] for c in line) for line in lines)
     room = PAGE_WIDTH - per_row * (_SIDE + _APART)
     side = math.ceil(math.sqrt(mesh.cores_per_tile))
-    core = min(max(room / columns / (side + _lane(1.0, side)), CORE_MIN), CORE_MAX)
+    rows = sum(max(spans[c][3] - spans[c][2] for c in line) for line in lines)
+    deep = math.ceil(mesh.cores_per_tile / side) + _lane(1.0, side)
+    core = min(max(min(room / columns / (side + _lane(1.0, side)), height / rows / deep), CORE_MIN), CORE_MAX)
     layout = PlanLayout(mesh, (), 0, 0, core, _lane(core, side))
     placed: list[PlanChip] = []
     top = width = 0.0

@@ -7,15 +7,17 @@ out, and a chip is cropped to the rectangle of tiles with used cores. All dead c
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from nirbridge.chips.model import CoreId
+from nirbridge.chips.model import Chip, CoreId, Mesh
 from nirbridge.mapping.model import MappedNetwork
+from nirbridge.mapping.storage.record import BlockRecord
 from nirbridge.partitioner.cost.resources import limits
 from nirbridge.partitioner.model import Block
-from nirbridge.report.map_facts import core_name, slice_text
-from nirbridge.report.pictures.chip_grid import ChipGrid, chip_grid
+from nirbridge.report.map_facts import core_number, slice_text
+from nirbridge.report.pictures.chip_grid import ChipGrid, Tile, chip_grid
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,45 +85,55 @@ class FloorplanPicture:
 
 def floorplan_picture(mapped: MappedNetwork) -> FloorplanPicture:
     """The floor plan of a map."""
-    mesh = mapped.chip.mesh
-    grid = chip_grid(mesh, sorted({(core.chip, core.x, core.y) for core in mapped.cores}))
     blocks = dict(zip(mapped.cores, mapped.partition.blocks, strict=True))
-    number = {p.name: k for k, p in enumerate(mapped.network.populations)}
-    limit, dead = limits(mapped.chip), set(mapped.chip.dead_cores)
+    return floorplan(mapped.chip, mapped.chips, blocks, {p.name: p.size for p in mapped.network.populations})
+
+
+def floorplan(
+    chip: Chip,
+    chips: int,
+    blocks: Mapping[CoreId, Block | BlockRecord],
+    populations: Mapping[str, int],
+    *,
+    tiles: Collection[Tile] = (),
+    cores_max: float = math.inf,
+) -> FloorplanPicture:
+    """The floor plan of blocks on cores of these chips; ``populations``: neurons by name, in network order.
+
+    ``tiles`` are drawn beside those with blocks. With more than ``cores_max`` cores those in use are drawn alone.
+    """
+    grid = chip_grid(chip.mesh, sorted({core[:3] for core in blocks}.union(tiles)))
+    drawn = sum((f.x_stop - f.x_first) * (f.y_stop - f.y_first) for f in grid.frames) * chip.mesh.cores_per_tile
+    number, limit, dead = {name: k for k, name in enumerate(populations)}, limits(chip), set(chip.dead_cores)
     cells = []
+    for core in _cores(grid, chip.mesh) if drawn <= cores_max else sorted(blocks):
+        (left, top), (row, column) = grid.corner(core[:3]), divmod(core.core, grid.tile_columns)
+        block = blocks.get(core)
+        parts = () if block is None else _parts(block, number)
+        used = {} if block is None else {name: int(amount) for name, amount in block.used.items()}
+        shares = {name: used[name] / most for name, most in limit.items() if most and name in used}
+        fullest = max(shares, key=lambda name: shares[name]) if shares else ""
+        name = core_number(core, chip.mesh, with_chip=chips > 1)
+        cells.append(CoreCell(core, name, left + column, top + row, parts, used, shares, fullest, core in dead))
+    held = Counter(name for block in blocks.values() for name in {piece.population for piece in block.slices})
+    legend = tuple(DrawnPopulation(name, neurons, held[name]) for name, neurons in populations.items())
+    return FloorplanPicture(grid, tuple(cells), legend, chip.name, len({core.chip for core in blocks}), len(blocks))
+
+
+def _cores(grid: ChipGrid, mesh: Mesh) -> Iterator[CoreId]:
     for frame in grid.frames:
         for y in range(frame.y_first, frame.y_stop):
             for x in range(frame.x_first, frame.x_stop):
-                left, top = grid.corner((frame.chip, x, y))
-                for k in range(mesh.cores_per_tile):
-                    core = CoreId(frame.chip, x, y, k)
-                    row, column = divmod(k, grid.tile_columns)
-                    block = blocks.get(core)
-                    parts = () if block is None else _parts(block, number)
-                    used = {} if block is None else {name: int(amount) for name, amount in block.used.items()}
-                    shares = {name: used[name] / most for name, most in limit.items() if most and name in used}
-                    fullest = max(shares, key=lambda name: shares[name]) if shares else ""
-                    place = core_name(core, mapped), left + column, top + row
-                    cells.append(CoreCell(core, *place, parts, used, shares, fullest, core in dead))
-    return FloorplanPicture(
-        grid, tuple(cells), _populations(mapped), mapped.chip.name, len({c.chip for c in mapped.cores}), len(blocks)
-    )
+                yield from (CoreId(frame.chip, x, y, k) for k in range(mesh.cores_per_tile))
 
 
-def _parts(block: Block, number: Mapping[str, int]) -> tuple[CorePart, ...]:
-    sizes: dict[int, int] = {}
+def _parts(block: Block | BlockRecord, number: Mapping[str, int]) -> tuple[CorePart, ...]:
+    """A slice of a population that is none, or without neurons, which only a file can have, is no part."""
+    sizes: Counter[int] = Counter()
     slices: dict[int, list[str]] = {}
     for piece in block.slices:
-        population = number[piece.population]
-        sizes[population] = sizes.get(population, 0) + math.prod(stop - start for start, stop in piece.box)
-        slices.setdefault(population, []).append(slice_text(piece))
-    total = max(1, sum(sizes.values()))
-    return tuple(CorePart(p, n, n / total, tuple(slices[p])) for p, n in sizes.items())
-
-
-def _populations(mapped: MappedNetwork) -> tuple[DrawnPopulation, ...]:
-    cores = dict.fromkeys((p.name for p in mapped.network.populations), 0)
-    for block in mapped.partition.blocks:
-        for name in {piece.population for piece in block.slices}:
-            cores[name] += 1
-    return tuple(DrawnPopulation(p.name, p.size, cores[p.name]) for p in mapped.network.populations)
+        neurons = math.prod(max(0, stop - start) for start, stop in piece.box)
+        if neurons and piece.population in number:
+            sizes[number[piece.population]] += neurons
+            slices.setdefault(number[piece.population], []).append(slice_text(piece))
+    return tuple(CorePart(p, n, n / sizes.total(), tuple(slices[p])) for p, n in sizes.items())
