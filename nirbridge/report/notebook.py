@@ -5,11 +5,12 @@ JupyterLab keeps images in notebooks that it does not trust and removes ``svg``,
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping
+from html import escape
 
 from nirbridge.errors import NirbridgeError
 from nirbridge.files.attributes import load_attribute
-from nirbridge.report.cards.svg import image
 from nirbridge.report.summaries import summary_html
 
 BYTES_MAX = 60_000
@@ -26,23 +27,24 @@ def _picture(value: object) -> str:
     if name is None:
         return ""
     try:
-        drawn = load_attribute(f"nirbridge.report.cards.{_PICTURES[name]}")(value)
+        drawn = load_attribute(f"nirbridge.report.cards:{_PICTURES[name]}")(value)
     except NirbridgeError:  # a value of a file that was not checked: the summary says it all
         return ""
-    shown = image(drawn, repr(value)) if drawn else ""
-    return shown if len(shown) <= BYTES_MAX else ""
+    data = b64encode(drawn.encode()).decode("ascii")
+    shown = f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(repr(value))}"/>'
+    return shown if drawn and len(shown) <= BYTES_MAX else ""
 
 
 _PICTURES: Mapping[str, str] = {
-    "Network": "network:network_svg",
-    "MappedNetwork": "chips:map_svg",
-    "MapRecord": "chips:record_svg",
-    "Chip": "chips:chip_svg",
-    "Partition": "bars:partition_svg",
-    "QuantizedNetwork": "bars:quantized_svg",
-    "Recording": "events:recording_svg",
-    "Profile": "bars:profile_svg",
-    "Comparison": "events:comparison_svg",
-    "Verification": "events:verification_svg",
+    "Network": "network_svg",
+    "MappedNetwork": "map_svg",
+    "MapRecord": "record_svg",
+    "Chip": "chip_svg",
+    "Partition": "partition_svg",
+    "QuantizedNetwork": "quantized_svg",
+    "Recording": "recording_svg",
+    "Profile": "profile_svg",
+    "Comparison": "comparison_svg",
+    "Verification": "verification_svg",
 }
 """Class -> its picture; all others have their summary alone."""
