@@ -14,7 +14,7 @@ from nirbridge.mapping.model import MappedNetwork
 from nirbridge.partitioner.model import Partition
 from nirbridge.profiling.model import Profile
 from nirbridge.quantization.model import QuantizedNetwork
-from nirbridge.report.plots import energy, floorplan, network, pareto, profile, proof, recordings, traffic
+from nirbridge.report.plots import chips, energy, network, pareto, profile, proof, recordings
 from nirbridge.simulators.types import Recording
 from nirbridge.sweeps.model import Sweep
 
@@ -70,7 +70,7 @@ def plot_floorplan(
         >>> mapped = nb.map("model.nir", "loihi2")
         >>> axes = nb.plot_floorplan(mapped, color="resource")
     """
-    return floorplan.plot_floorplan(mapped, color=color, ax=ax)
+    return chips.plot_floorplan(mapped, color=color, ax=ax)
 
 
 @checked
@@ -91,7 +91,7 @@ def plot_traffic(mapped: MappedNetwork, *, show: Literal["links", "matrix"] = "l
         >>> axes.get_xlabel()
         'destination core'
     """
-    return traffic.plot_traffic(mapped, show=show, ax=ax)
+    return chips.plot_traffic(mapped, show=show, ax=ax)
 
 
 @checked

@@ -17,7 +17,6 @@ from nirbridge.report.html.events import events_of, raster, remarks_of
 from nirbridge.report.html.page import asset
 from nirbridge.report.html.patterns import pattern_definitions
 from nirbridge.report.html.plan import still_plan
-from nirbridge.report.html.plan_layout import plan_layout
 from nirbridge.report.html.sections.network import network_drawing
 from nirbridge.report.html.sections.proof import proof_drawing
 from nirbridge.report.html.sections.quantization import HISTOGRAM_NOTE, histogram, weight_errors
@@ -25,6 +24,7 @@ from nirbridge.report.html.sections.verification import first_difference
 from nirbridge.report.html.svg import Picture, picture, svg, text
 from nirbridge.report.html.tags import Child, Markup, number, tag
 from nirbridge.report.map_facts import figure_with_prefix
+from nirbridge.report.pictures.chip_layout import CARD, chip_layout
 from nirbridge.report.pictures.floorplan_picture import FloorplanPicture, floorplan, floorplan_picture
 from nirbridge.report.pictures.labels import fitted_label, printable_name
 from nirbridge.report.pictures.network_picture import network_picture
@@ -117,8 +117,8 @@ def network_svg(network: Network) -> str:
 
 CORES_MAX = 1_200
 """Cores of a picture; the mesh of a chip is cropped to fewer, and empty cores of a saved map are left out beyond."""
-DETAILED_MAX, SIDE_MAX, PLAN_HEIGHT = 240, 100, 600.0
-"""Cores and parts with outlines and numbers; cores of a chip side by side; height of the tiles in pixels."""
+DETAILED_MAX, SIDE_MAX = 240, 100
+"""Cores and parts with outlines and numbers; cores of a chip side by side."""
 
 
 def map_svg(mapped: MappedNetwork) -> str:
@@ -139,7 +139,7 @@ def record_svg(record: MapRecord) -> str:
 
 
 def _plan(floor: FloorplanPicture, mesh: Mesh, label: str) -> str:
-    layout = plan_layout(mesh, sorted({cell.core[:3] for cell in floor.cells}), PLAN_HEIGHT)
+    layout = chip_layout(mesh, {cell.core[:3] for cell in floor.cells}, CARD)
     detailed = len(floor.cells) + sum(len(cell.parts) for cell in floor.cells) <= DETAILED_MAX
     said = f"{counted(len(floor.populations), 'population')}, numbered in the order of the network"
     if not detailed:
@@ -164,7 +164,7 @@ def chip_svg(chip: Chip) -> str:
     cropped = (columns, rows) != (mesh.width_tiles, mesh.height_tiles)
     shown = [f"shown: {columns:,} x {rows:,} tiles"] if cropped else []
     shown += [f"shown: {per_tile:,} cores of a tile"] if per_tile < mesh.cores_per_tile else []
-    drawn = still_plan(floor, plan_layout(part.mesh, tiles, PLAN_HEIGHT), detailed=True)
+    drawn = still_plan(floor, chip_layout(part.mesh, tiles, CARD), detailed=True)
     return card(f"mesh of {chip!r}", (printable_name(chip.name), drawn, size + boards + marked, *shown))
 
 

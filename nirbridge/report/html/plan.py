@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from nirbridge.chips.model import CoreId
 from nirbridge.errors import counted
 from nirbridge.report.html.patterns import DEAD, paint
-from nirbridge.report.html.plan_layout import PlanChip, PlanLayout
 from nirbridge.report.html.svg import Picture, rectangles, svg, text
 from nirbridge.report.html.tags import Markup, number, tag
 from nirbridge.report.map_facts import one_line
+from nirbridge.report.pictures.chip_layout import ChipFrame, ChipLayout
 from nirbridge.report.pictures.floorplan_picture import CoreCell, FloorplanPicture
-from nirbridge.report.pictures.traffic_picture import DrawnLink, TrafficPicture
+from nirbridge.report.pictures.traffic_picture import TrafficPicture
 
 TEXT_CORE_MIN = 22.0
 """Side of a core, in pixels, from which on it has its layer's number or its share as text."""
@@ -20,7 +20,7 @@ LOAD_CLASSES, RINGS_MAX = 5, 8
 _INSET = 1.0
 
 
-def plan_picture(floor: FloorplanPicture, traffic: TrafficPicture, layout: PlanLayout, resources: list[str]) -> Picture:
+def plan_picture(floor: FloorplanPicture, traffic: TrafficPicture, layout: ChipLayout, resources: list[str]) -> Picture:
     """The picture: layers of paths that the script shows and hides; no element for a single core."""
     side = layout.core + 3
     return _drawn(
@@ -35,16 +35,16 @@ def plan_picture(floor: FloorplanPicture, traffic: TrafficPicture, layout: PlanL
     )
 
 
-def still_plan(floor: FloorplanPicture, layout: PlanLayout, *, detailed: bool) -> Picture:
+def still_plan(floor: FloorplanPicture, layout: ChipLayout, *, detailed: bool) -> Picture:
     """The picture of the cores by population alone; ``detailed``: with their outlines and numbers."""
     return _drawn(layout, *_cores(floor, layout, detailed=detailed))
 
 
 def _cores(
-    floor: FloorplanPicture, layout: PlanLayout, above: Markup | None = None, *, detailed: bool = True
+    floor: FloorplanPicture, layout: ChipLayout, above: Markup | None = None, *, detailed: bool = True
 ) -> Iterator[Markup | None]:
     """Chips with their cores, those in use filled by their populations and by what is ``above``, in outlines."""
-    yield from (_frame(layout, chip, floor) for chip in layout.chips)
+    yield from (_frame(layout, chip, floor) for chip in layout.frames)
     yield tag("g", *_free(floor, layout))
     yield tag("g", *_by_layer(floor, layout, numbered=detailed), class_="by-layer")
     yield above
@@ -52,11 +52,11 @@ def _cores(
         yield rectangles(_boxes(layout, [c for c in floor.cells if c.parts]), class_="outline")
 
 
-def _drawn(layout: PlanLayout, *inner: Markup | None, **attributes: str) -> Picture:
+def _drawn(layout: ChipLayout, *inner: Markup | None, **attributes: str) -> Picture:
     return svg(layout.width, layout.height, *inner, class_="plan", **attributes)
 
 
-def _frame(layout: PlanLayout, chip: PlanChip, floor: FloorplanPicture) -> Markup:
+def _frame(layout: ChipLayout, chip: ChipFrame, floor: FloorplanPicture) -> Markup:
     """Title, coordinates of tiles, and outline of a chip."""
     width, height = layout.size_of(chip)
     cells = [cell for cell in floor.cells if cell.core.chip == chip.chip]
@@ -85,19 +85,19 @@ def _every(pitch: float) -> int:
     return next(n for n in (1, 2, 4, 8, 16, 32, 64) if n * pitch >= 24 or n == 64)
 
 
-def _boxes(layout: PlanLayout, cells: list[CoreCell]) -> Iterator[tuple[float, float, float, float]]:
+def _boxes(layout: ChipLayout, cells: list[CoreCell]) -> Iterator[tuple[float, float, float, float]]:
     side = layout.core - 2 * _INSET
     for cell in cells:
         x, y = layout.corner(cell.core)
         yield x + _INSET, y + _INSET, side, side
 
 
-def _free(floor: FloorplanPicture, layout: PlanLayout) -> Iterator[Markup | None]:
+def _free(floor: FloorplanPicture, layout: ChipLayout) -> Iterator[Markup | None]:
     yield rectangles(_boxes(layout, [c for c in floor.cells if not c.is_dead and not c.parts]), class_="free")
     yield rectangles(_boxes(layout, [c for c in floor.cells if c.is_dead]), fill=DEAD, class_="edge")
 
 
-def _by_layer(floor: FloorplanPicture, layout: PlanLayout, *, numbered: bool) -> Iterator[Markup | None]:
+def _by_layer(floor: FloorplanPicture, layout: ChipLayout, *, numbered: bool) -> Iterator[Markup | None]:
     """A path for each population: strips of the cores that hold neurons of it."""
     strips: dict[int, list[tuple[float, float, float, float]]] = {}
     side = layout.core - 2 * _INSET
@@ -116,7 +116,7 @@ def _by_layer(floor: FloorplanPicture, layout: PlanLayout, *, numbered: bool) ->
             yield _label(layout, cell.core, ",".join(numbers) + more)
 
 
-def _by_resource(floor: FloorplanPicture, layout: PlanLayout, resources: list[str]) -> Iterator[Markup | None]:
+def _by_resource(floor: FloorplanPicture, layout: ChipLayout, resources: list[str]) -> Iterator[Markup | None]:
     """A path for each resource: gauges of the cores in which it is the fullest, from the bottom up."""
     used = [cell for cell in floor.cells if cell.parts]
     yield rectangles(_boxes(layout, used), class_="empty")
@@ -132,26 +132,12 @@ def _by_resource(floor: FloorplanPicture, layout: PlanLayout, resources: list[st
         yield from (_label(layout, cell.core, f"{100 * cell.share:.0f}") for cell in used)
 
 
-def _label(layout: PlanLayout, core: CoreId, said: str) -> Markup:
+def _label(layout: ChipLayout, core: CoreId, said: str) -> Markup:
     x, y = layout.corner(core)
     return text(x + layout.core / 2, y + layout.core / 2 + 4, one_line(said), anchor="middle", class_="core-text")
 
 
 # -- links -------------------------------------------------------------------------------------------------------
-
-
-def link_line(layout: PlanLayout, link: DrawnLink) -> tuple[float, float, float, float]:
-    """The stretch of a link in the lane between its tiles; to another chip, half a lane beyond the edge."""
-    (chip, x, y), target = link.source, link.target
-    left, top = layout.tile((chip, x, y))
-    width, height = layout.tile_size
-    forth = (target[0], target[1]) > (chip, x) if (target[0], target[1]) != (chip, x) else target[2] > y
-    aside = min(width, height) * 0.2 * (1 if forth else -1)
-    if target[2] != y:
-        edge, step = (top + height, layout.lane) if forth else (top, -layout.lane)
-        return left + width / 2 - aside, edge, left + width / 2 - aside, edge + step
-    edge, step = (left + width, layout.lane) if forth else (left, -layout.lane)
-    return edge, top + height / 2 + aside, edge + step, top + height / 2 + aside
 
 
 def load_class(share: float) -> int:
@@ -172,20 +158,20 @@ def wedge(x0: float, y0: float, x1: float, y1: float, width: float) -> str:
     return "M" + "L".join(f"{number(x)} {number(y)}" for x, y in corners) + "z"
 
 
-def _links(traffic: TrafficPicture, layout: PlanLayout) -> Iterator[Markup]:
+def _links(traffic: TrafficPicture, layout: ChipLayout) -> Iterator[Markup]:
     """A path for each class of loads."""
     paths: dict[int, list[str]] = {}
     for link in traffic.links:
         level = load_class(link.share)
         width = 1.2 + layout.lane * 0.6 * (level + 1) / LOAD_CLASSES
-        paths.setdefault(level, []).append(wedge(*link_line(layout, link), width))
+        paths.setdefault(level, []).append(wedge(*layout.link(link.source, link.target), width))
     for level, wedges in sorted(paths.items()):
         yield tag("path", d="".join(wedges), class_=f"load{level}")
 
 
-def _rings(traffic: TrafficPicture, layout: PlanLayout) -> Iterator[Markup]:
+def _rings(traffic: TrafficPicture, layout: ChipLayout) -> Iterator[Markup]:
     """A ring around the busiest link, and around those with the same load; above the cores, whole."""
     for busiest in traffic.as_busy[:RINGS_MAX]:
-        x0, y0, x1, y1 = link_line(layout, busiest)
+        x0, y0, x1, y1 = layout.link(busiest.source, busiest.target)
         middle = (x0 + x1) / 2, (y0 + y1) / 2
         yield tag("circle", cx=middle[0], cy=middle[1], r=max(7.0, 0.7 * layout.lane), class_="busiest")

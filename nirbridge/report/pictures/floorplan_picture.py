@@ -1,6 +1,6 @@
 """The picture of a map as a floor plan: every core of the tiles in use, its slices, and how full it is.
 
-Lengths are in sides of a core, y downwards as the rows of the mesh are numbered. Chips without a used core are left
+Chips without a used core are left
 out, and a chip is cropped to the rectangle of tiles with used cores. All dead cores within it are drawn.
 """
 
@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from nirbridge.chips.model import Chip, CoreId, Mesh
+from nirbridge.chips.model import Chip, CoreId
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.mapping.storage.record import BlockRecord
 from nirbridge.partitioner.cost.resources import limits
 from nirbridge.partitioner.model import Block
 from nirbridge.report.map_facts import core_number, slice_text
-from nirbridge.report.pictures.chip_grid import ChipGrid, Tile, chip_grid
+from nirbridge.report.pictures.chip_layout import Tile, cores_of, tile_spans
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class CorePart:
 
 @dataclass(frozen=True, slots=True)
 class CoreCell:
-    """A core: the corner of its unit square, its parts in order, and its use of every limited resource, 0 … 1.
+    """A core: its parts in order, and its use of every limited resource, 0 … 1.
 
     ``used`` holds the amounts of all resources. ``fullest`` is the resource with the largest share, "" where the core
     is not used or nothing is limited.
@@ -40,8 +40,6 @@ class CoreCell:
 
     core: CoreId
     name: str
-    x: float
-    y: float
     parts: tuple[CorePart, ...]
     used: Mapping[str, int]
     shares: Mapping[str, float]
@@ -65,12 +63,11 @@ class DrawnPopulation:
 
 @dataclass(frozen=True, slots=True)
 class FloorplanPicture:
-    """Chips, cells (by chip, row, column, core) and populations in network order; a part names its by number.
+    """Cells (by chip, row, column, core) and populations in network order; a part names its by number.
 
     ``chips_in_use``: chips with a used core; ``cores_used`` and ``cores_drawn``: cells with and without parts.
     """
 
-    grid: ChipGrid
     cells: tuple[CoreCell, ...]
     populations: tuple[DrawnPopulation, ...]
     chip_name: str
@@ -102,29 +99,21 @@ def floorplan(
 
     ``tiles`` are drawn beside those with blocks. With more than ``cores_max`` cores those in use are drawn alone.
     """
-    grid = chip_grid(chip.mesh, sorted({core[:3] for core in blocks}.union(tiles)))
-    drawn = sum((f.x_stop - f.x_first) * (f.y_stop - f.y_first) for f in grid.frames) * chip.mesh.cores_per_tile
+    spans = tile_spans({core[:3] for core in blocks}.union(tiles))
+    drawn = sum((x1 - x0) * (y1 - y0) for x0, x1, y0, y1 in spans.values()) * chip.mesh.cores_per_tile
     number, limit, dead = {name: k for k, name in enumerate(populations)}, limits(chip), set(chip.dead_cores)
     cells = []
-    for core in _cores(grid, chip.mesh) if drawn <= cores_max else sorted(blocks):
-        (left, top), (row, column) = grid.corner(core[:3]), divmod(core.core, grid.tile_columns)
+    for core in cores_of(chip.mesh, spans) if drawn <= cores_max else sorted(blocks):
         block = blocks.get(core)
         parts = () if block is None else _parts(block, number)
         used = {} if block is None else {name: int(amount) for name, amount in block.used.items()}
         shares = {name: used[name] / most for name, most in limit.items() if most and name in used}
         fullest = max(shares, key=lambda name: shares[name]) if shares else ""
         name = core_number(core, chip.mesh, with_chip=chips > 1)
-        cells.append(CoreCell(core, name, left + column, top + row, parts, used, shares, fullest, core in dead))
+        cells.append(CoreCell(core, name, parts, used, shares, fullest, core in dead))
     held = Counter(name for block in blocks.values() for name in {piece.population for piece in block.slices})
     legend = tuple(DrawnPopulation(name, neurons, held[name]) for name, neurons in populations.items())
-    return FloorplanPicture(grid, tuple(cells), legend, chip.name, len({core.chip for core in blocks}), len(blocks))
-
-
-def _cores(grid: ChipGrid, mesh: Mesh) -> Iterator[CoreId]:
-    for frame in grid.frames:
-        for y in range(frame.y_first, frame.y_stop):
-            for x in range(frame.x_first, frame.x_stop):
-                yield from (CoreId(frame.chip, x, y, k) for k in range(mesh.cores_per_tile))
+    return FloorplanPicture(tuple(cells), legend, chip.name, len({core.chip for core in blocks}), len(blocks))
 
 
 def _parts(block: Block | BlockRecord, number: Mapping[str, int]) -> tuple[CorePart, ...]:

@@ -7,7 +7,7 @@ map count them. Chips are a chain along x; a link to the next chip is drawn up t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,27 +18,21 @@ from nirbridge.mapping.model import MappedNetwork
 from nirbridge.mapping.route import DIRECTIONS, MulticastTrees, link_loads, multicast_trees, routes
 from nirbridge.partitioner.cost.axons import HOST
 from nirbridge.report.map_facts import core_name
-from nirbridge.report.pictures.chip_grid import ChipGrid, Tile, chip_grid
+from nirbridge.report.pictures.chip_layout import Tile
 
 MATRIX_MAX = 64
 """Cores of a traffic matrix; a map with more has one of populations."""
 _STEPS = {"+x": (1, 0), "-x": (-1, 0), "+y": (0, 1), "-y": (0, -1)}
-_LANE = 0.16
-"""Distance of a link from the line between two tiles: each direction has its own side."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnLink:
-    """A directed link with traffic: its tiles, its load and share of the busiest one's, and its line in the picture."""
+    """A directed link with traffic: its tiles, its load and share of the busiest one's."""
 
     source: Tile
     target: Tile
     load: float
     share: float
-    x0: float
-    y0: float
-    x1: float
-    y1: float
 
     @property
     def name(self) -> str:
@@ -55,12 +49,16 @@ class TrafficPicture:
     ``host``: the tile where the spikes of inputs enter, None where it is not drawn.
     """
 
-    grid: ChipGrid
     links: tuple[DrawnLink, ...]
     tiles: tuple[Tile, ...]
     host: Tile | None
     load_max: float
     load_mean: float
+
+    @property
+    def drawn(self) -> set[Tile]:
+        """The tiles of the picture: those with used cores, and those that links pass."""
+        return {*self.tiles, *(tile for link in self.links for tile in (link.source, link.target))}
 
     @property
     def busiest(self) -> DrawnLink | None:
@@ -93,14 +91,12 @@ def traffic_picture(mapped: MappedNetwork) -> TrafficPicture:
     used = sorted({(core.chip, core.x, core.y) for core in mapped.cores})
     loads = _loads(mapped, routes(mapped.axons, mapped.cores, mapped.chip).multicast, mapped.axons.spikes_per_step)
     found = _links(mapped, loads)
-    passed = {tile for source, target, _ in found for tile in (source, target)}
-    grid = chip_grid(mapped.chip.mesh, sorted(passed.union(used)))
     most = max((load for *_, load in found), default=0.0)
-    links = tuple(_drawn(grid, link, most) for link in sorted(found, key=lambda link: (link[2], link[:2])))
+    links = tuple(DrawnLink(*link, link[2] / most) for link in sorted(found, key=lambda link: (link[2], link[:2])))
     sends = bool((mapped.axons.source_block == HOST).any())
-    host = (0, *HOST_TILE) if sends and (0, *HOST_TILE) in passed.union(used) else None
     mean = float(np.mean([load for *_, load in found])) if found else 0.0
-    return TrafficPicture(grid, links, tuple(used), host, most, mean)
+    picture = TrafficPicture(links, tuple(used), None, most, mean)
+    return replace(picture, host=(0, *HOST_TILE)) if sends and (0, *HOST_TILE) in picture.drawn else picture
 
 
 def core_routes(mapped: MappedNetwork, block: int) -> tuple[tuple[Tile, Tile, float], ...]:
@@ -190,17 +186,3 @@ def _links(mapped: MappedNetwork, loads: Array) -> Sequence[tuple[Tile, Tile, fl
         ]
         found.append((ends[0], ends[1], float(loads[y, x, direction])))
     return found
-
-
-def _drawn(grid: ChipGrid, link: tuple[Tile, Tile, float], most: float) -> DrawnLink:
-    source, target, load = link
-    x0, y0 = grid.centre(source)
-    if source[0] == target[0]:
-        x1, y1 = grid.centre(target)
-    else:  # up to the edge between the chips
-        x1, y1 = x0 + (target[0] - source[0]) * grid.pitch_x * 0.5, y0
-    dx, dy = np.sign(x1 - x0), np.sign(y1 - y0)
-    lane = _LANE * min(grid.tile_columns, grid.tile_rows)
-    aside = float(-dy) * lane, float(dx) * lane
-    lines = (x0 + aside[0], y0 + aside[1], x1 + aside[0], y1 + aside[1])
-    return DrawnLink(source, target, load, load / most if most else 0.0, *lines)

@@ -25,7 +25,6 @@ from nirbridge.report.html.document import map_html, report_html
 from nirbridge.report.html.events import round_steps
 from nirbridge.report.html.fullest import percent
 from nirbridge.report.html.plan import load_class, plan_picture, wedge
-from nirbridge.report.html.plan_layout import PAGE_WIDTH, plan_layout
 from nirbridge.report.html.sections.floorplan import Plan, link_name
 from nirbridge.report.html.sections.quantization import weight_errors
 from nirbridge.report.html.sections.traces import trace_of
@@ -34,6 +33,7 @@ from nirbridge.report.html.sections.verification import agreement_over_time
 from nirbridge.report.html.sources import ReportSources
 from nirbridge.report.html.tags import number, short, tag
 from nirbridge.report.html.values import value_html
+from nirbridge.report.pictures.chip_layout import SCREEN, chip_layout
 from nirbridge.report.pictures.traffic_picture import TrafficMatrix, traffic_picture
 from nirbridge.simulators.types import Recording
 from tests.report.html.pages import MODEL, NAMES, Reader, cores_in_order, everything, hostile, placed
@@ -218,9 +218,9 @@ def test_a_placement_is_marked() -> None:
 def test_cores_and_chips_do_not_overlap(blocks: int, chips: int, chip: str) -> None:
     mesh = read_chip(chip).mesh
     cores = cores_in_order(mesh, blocks, chips)
-    layout = plan_layout(mesh, sorted({(c.chip, c.x, c.y) for c in cores}))
+    layout = chip_layout(mesh, {core[:3] for core in cores}, SCREEN)
     corners = np.array([layout.corner(core) for core in cores])
-    assert layout.width <= PAGE_WIDTH
+    assert layout.width <= SCREEN.width
     assert (corners >= 0).all()
     assert (corners.max(axis=0) + layout.core <= [layout.width, layout.height]).all()
     order = np.lexsort(corners.T)
@@ -228,7 +228,7 @@ def test_cores_and_chips_do_not_overlap(blocks: int, chips: int, chip: str) -> N
     for shift in range(1, min(4, blocks)):
         apart = np.abs(near[shift:] - near[:-shift]).max(axis=1)
         assert (apart >= layout.core - 1e-6).all()
-    boxes = [(c.left, c.top, *layout.size_of(c)) for c in layout.chips]
+    boxes = [(c.left, c.top, *layout.size_of(c)) for c in layout.frames]
     for k, (x, y, w, h) in enumerate(boxes):
         for left, top, _, _ in boxes[k + 1 :]:
             assert left >= x + w or top >= y + h or left + w <= x

@@ -18,7 +18,7 @@ from nirbridge.partitioner.cost.axons import HOST
 from nirbridge.partitioner.model import SolveReport
 from nirbridge.pipeline import network_of_shapes
 from nirbridge.report.map_facts import core_rows
-from nirbridge.report.pictures.chip_grid import chip_grid
+from nirbridge.report.pictures.chip_layout import CARD, COLUMN, SCREEN, Page, chip_layout
 from nirbridge.report.pictures.energy_picture import energy_picture
 from nirbridge.report.pictures.floorplan_picture import FloorplanPicture, floorplan_picture
 from nirbridge.report.pictures.proof_picture import proof_picture
@@ -36,21 +36,23 @@ def mapped() -> MappedNetwork:
     return nb.map(network, chip, chips=4, objective="traffic")
 
 
-def test_every_core_is_a_square_of_its_own(mapped: MappedNetwork) -> None:
+@pytest.mark.parametrize("page", [SCREEN, CARD, COLUMN])
+def test_every_core_is_a_square_of_its_own(mapped: MappedNetwork, page: Page) -> None:
     picture = floorplan_picture(mapped)
-    for a, b in itertools.combinations(picture.cells, 2):
-        assert max(abs(a.x - b.x), abs(a.y - b.y)) > 1 - 1e-9
-    for cell in picture.cells:
-        assert 0 <= cell.x <= picture.grid.width - 1 + 1e-9
-        assert 0 <= cell.y <= picture.grid.height - 1 + 1e-9
-    by_tile: dict[Any, set[tuple[float, float]]] = {}
-    for cell in picture.cells:
-        by_tile.setdefault(cell.core[:3], set()).add((cell.x, cell.y))
-    for frame in picture.grid.frames:
+    layout = chip_layout(mapped.chip.mesh, {cell.core[:3] for cell in picture.cells}, page)
+    corners, core = {cell.core: layout.corner(cell.core) for cell in picture.cells}, layout.core
+    assert len(corners) == len(picture.cells)
+    for (ax, ay), (bx, by) in itertools.combinations(corners.values(), 2):
+        assert max(abs(ax - bx), abs(ay - by)) > core - 1e-9
+    for x, y in corners.values():
+        assert 0 <= x <= layout.width - core + 1e-9
+        assert 0 <= y <= layout.height - core + 1e-9
+    for frame in layout.frames:
         for x in range(frame.x_first, frame.x_stop):
             for y in range(frame.y_first, frame.y_stop):
-                left, top = picture.grid.corner((frame.chip, x, y))
-                assert {(left, top), (left + 1, top), (left, top + 1)} == by_tile[frame.chip, x, y]
+                left, top = layout.tile((frame.chip, x, y))
+                places = [(left, top), (left + core, top), (left, top + core)]
+                assert [corners[CoreId(frame.chip, x, y, k)] for k in range(3)] == places
 
 
 def test_cells_hold_what_the_map_holds(mapped: MappedNetwork) -> None:
@@ -77,27 +79,29 @@ def test_cells_hold_what_the_map_holds(mapped: MappedNetwork) -> None:
 def test_chips_are_cropped_to_the_tiles_in_use() -> None:
     """One core of a mesh of 64 x 64, and a corner of another chip."""
     mesh = replace(CHIP.mesh, width_tiles=64, height_tiles=64, cores_per_tile=1)
-    grid = chip_grid(mesh, [(0, 5, 7), (3, 60, 1), (3, 61, 4)])
-    assert [(f.chip, f.x_first, f.x_stop, f.y_first, f.y_stop) for f in grid.frames] == [
+    layout = chip_layout(mesh, [(0, 5, 7), (3, 60, 1), (3, 61, 4)], COLUMN)
+    assert [(f.chip, f.x_first, f.x_stop, f.y_first, f.y_stop) for f in layout.frames] == [
         (0, 5, 6, 7, 8),
         (3, 60, 62, 1, 5),
     ]
-    assert all(frame.is_cropped for frame in grid.frames)
-    assert not chip_grid(mesh, [(0, 0, 0), (0, 63, 63)]).frames[0].is_cropped
-    assert chip_grid(mesh, []).frames[0].chip == 0
+    assert all(frame.is_cropped for frame in layout.frames)
+    assert not chip_layout(mesh, [(0, 0, 0), (0, 63, 63)], COLUMN).frames[0].is_cropped
 
 
-@pytest.mark.parametrize("chips", [1, 2, 3, 8, 17])
-def test_chips_do_not_overlap(chips: int) -> None:
+@pytest.mark.parametrize("page", [SCREEN, CARD, COLUMN])
+@pytest.mark.parametrize("chips", [1, 2, 3, 8, 17, 300])
+def test_chips_do_not_overlap(chips: int, page: Page) -> None:
     mesh = replace(CHIP.mesh, width_tiles=8, height_tiles=16, cores_per_tile=1)
-    grid = chip_grid(mesh, [(c, x, y) for c in range(chips) for x in (0, 7 - c % 3) for y in (0, 15 - c % 2)])
-    assert len(grid.frames) == chips
-    for a, b in itertools.combinations(grid.frames, 2):
-        beside = max(a.left - b.left - b.width, b.left - a.left - a.width)
-        apart = max(beside, a.top - b.top - b.height, b.top - a.top - a.height)
-        assert apart >= 1
-    assert max(f.left + f.width for f in grid.frames) <= grid.width + 1e-9
-    assert max(f.top + f.height for f in grid.frames) < grid.height
+    tiles = [(c, x, y) for c in range(chips) for x in (0, 7 - c % 3) for y in (0, 15 - c % 2)]
+    layout = chip_layout(mesh, tiles, page)
+    assert len(layout.frames) == chips
+    boxes = [(frame.left, frame.top, *layout.size_of(frame)) for frame in layout.frames]
+    for (ax, ay, aw, ah), (bx, by, bw, bh) in itertools.combinations(boxes, 2):
+        assert max(ax - bx - bw, bx - ax - aw, ay - by - bh, by - ay - ah) >= page.apart - 1e-9
+    assert max(x + width for x, _, width, _ in boxes) <= layout.width + 1e-9
+    assert layout.width <= page.width + 1e-9
+    assert max(y + height for _, y, _, height in boxes) < layout.height
+    assert chips > 17 or layout.height <= page.height + 1e-9 or layout.core == page.core_min
 
 
 def test_links_carry_what_the_costs_count(mapped: MappedNetwork) -> None:
@@ -110,17 +114,21 @@ def test_links_carry_what_the_costs_count(mapped: MappedNetwork) -> None:
     assert picture.busiest.load == picture.load_max
     assert picture.busiest.share == 1
     assert len({(link.source, link.target) for link in picture.links}) == len(picture.links)
+    layout = chip_layout(mapped.chip.mesh, picture.drawn, COLUMN)
     for link in picture.links:
         (a, xa, ya), (b, xb, yb) = link.source, link.target
         assert abs((b - a) * 2 + xb - xa) + abs(yb - ya) == 1
-        direction = np.sign(link.x1 - link.x0), np.sign(link.y1 - link.y0)
+        x0, y0, x1, y1 = layout.link(link.source, link.target)
+        direction = np.sign(round(x1 - x0, 9)), np.sign(round(y1 - y0, 9))
         assert direction == (np.sign((b - a) * 2 + xb - xa), np.sign(yb - ya))
     assert any(link.source[0] != link.target[0] for link in picture.links)
     assert picture.host == (0, 0, 0)
 
 
 def test_the_two_directions_between_two_tiles_do_not_cover_each_other(mapped: MappedNetwork) -> None:
-    lines = [(link.x0, link.y0, link.x1, link.y1) for link in traffic_picture(mapped).links]
+    picture = traffic_picture(mapped)
+    layout = chip_layout(mapped.chip.mesh, picture.drawn, COLUMN)
+    lines = [layout.link(link.source, link.target) for link in picture.links]
     assert len({tuple(sorted(((a, b), (c, d)))) for a, b, c, d in lines}) == len(lines)
 
 

@@ -12,11 +12,11 @@ from nirbridge.partitioner.model import RESOURCES
 from nirbridge.report.html.fullest import as_full, core_text, fullest_of, percent
 from nirbridge.report.html.page import Section
 from nirbridge.report.html.patterns import swatch
-from nirbridge.report.html.plan import TEXT_CORE_MIN, link_line, load_class, plan_picture, wedge
-from nirbridge.report.html.plan_layout import PlanLayout, plan_layout
+from nirbridge.report.html.plan import TEXT_CORE_MIN, load_class, plan_picture, wedge
 from nirbridge.report.html.svg import explored
 from nirbridge.report.html.tags import Markup, folded, short, table, tag
 from nirbridge.report.map_facts import cores_available, rate_text
+from nirbridge.report.pictures.chip_layout import SCREEN, ChipLayout, chip_layout
 from nirbridge.report.pictures.floorplan_picture import CoreCell, FloorplanPicture, floorplan_picture
 from nirbridge.report.pictures.traffic_picture import DrawnLink, TrafficPicture, core_routes, traffic_picture
 
@@ -34,9 +34,7 @@ class Plan:
         limited = limits(mapped.chip)
         self.fullest = fullest_of(mapped)
         self.resources = [name for name in RESOURCES if limited[name]]
-        tiles = {(c.chip, c.x, c.y) for c in mapped.cores}
-        passed = {tile for link in self.traffic.links for tile in (link.source, link.target)}
-        self.layout: PlanLayout = plan_layout(mapped.chip.mesh, sorted(tiles | passed))
+        self.layout: ChipLayout = chip_layout(mapped.chip.mesh, self.traffic.drawn, SCREEN)
         self.used = [cell for cell in self.floor.cells if cell.parts]
         fullest = sorted(self.used, key=lambda cell: (-cell.share, *_by_rows(cell)))
         self.detailed = sorted(fullest[:DETAILED_MAX], key=_by_rows)
@@ -244,9 +242,12 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         "layers": [quoted(name, 60) for name in names],
         "resources": [_words(name) for name in RESOURCES],
         "limits": [limited[name] or 0 for name in RESOURCES],
-        "links": [
-            [*(round(v, 1) for v in link_line(plan.layout, link)), round(link.load, 4), load_class(link.share)]
-            for link in plan.traffic.links
-        ],
+        "links": [_link_data(plan, link) for link in plan.traffic.links],
         "tile": [round(v, 1) for v in plan.layout.tile_size],
     }
+
+
+def _link_data(plan: Plan, link: DrawnLink) -> list[float]:
+    """Its line, load, and class of load."""
+    line = plan.layout.link(link.source, link.target)
+    return [*(round(v, 1) for v in line), round(link.load, 4), load_class(link.share)]
