@@ -20,7 +20,7 @@ from nirbridge.chips.model import CoreId
 from nirbridge.mapping.storage.record import SliceRecord
 from nirbridge.network.operators import Dense
 from nirbridge.pipeline import network_of_shapes
-from nirbridge.report import cards, notebook
+from nirbridge.report import notebook
 from nirbridge.report.html.page import asset
 from nirbridge.report.html.patterns import DEAD, paint
 from nirbridge.report.html.sections.quantization import weight_errors
@@ -163,7 +163,7 @@ def test_a_raster_has_a_mark_for_each_spike() -> None:
 def test_a_large_raster_is_thinned_and_says_so() -> None:
     run = recording({f"n{k}": np.ones((200, 3, 1000), np.uint8) for k in range(20)}, batch=3)
     svg = picture_of(run)
-    assert 0 < subpaths(svg, class_="mark") <= cards.POINTS_MAX
+    assert 0 < subpaths(svg, class_="mark") <= notebook.POINTS_MAX
     assert {"shown: the first 12 of 20 nodes", "shown: sample 0 of the batch"} <= set(texts(svg))
     assert "shown of n11: every 1,000th of 1,000 neurons, a mark for 2 time steps" in texts(svg)
 
