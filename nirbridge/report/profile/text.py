@@ -10,7 +10,6 @@ from rich.text import Text
 from nirbridge.errors import counted, quoted
 from nirbridge.profiling.model import EventProfile, Figure, LayerProfile, Profile, ProfilePoint, Witness
 from nirbridge.report.map_facts import figure_with_prefix, one_line
-from nirbridge.report.profile.sources import WORST, source_lines
 from nirbridge.report.tables import facts_table, heading, listed, table
 
 PADDING = (0, 2, 0, 0)
@@ -287,3 +286,31 @@ def _shared_notes(points: Sequence[ProfilePoint]) -> Iterator[RenderableType]:
     if any(figure.basis == "assumed" for point in points for figure in point.figures.values()):
         notes["~: rests on a figure that is not public; nirbridge chips NAME lists them"] = None
     yield from listed("notes", notes)
+
+
+# -- sources of figures -----------------------------------------------------------------------------------------------
+
+
+WORST = "time where every neuron and input fires in every time step"
+
+
+def source_lines(points: Sequence[ProfilePoint]) -> list[str]:
+    """A line per chip and source, with the figures that are taken from it, in the words of the tables."""
+    return list(dict.fromkeys(line for point in points for line in _lines(point)))
+
+
+def _lines(point: ProfilePoint) -> Iterator[str]:
+    chip = one_line(point.about["chip"])
+    found: dict[str, list[str]] = {}
+    for event in point.events:
+        of: dict[str, list[str]] = {}
+        pairs = (("energy", event.energy_j, event.energy_source), ("time", event.time_s, event.time_source))
+        for word, value, source in pairs:
+            if value:
+                of.setdefault(source, []).append(word)
+        for source, words in of.items():
+            found.setdefault(source, []).append(f"{' and '.join(words)} of {event.kind}")
+    for source, figures in found.items():
+        yield f"{chip}, {', '.join(figures)}: {one_line(source) or 'the chip file names no source'}"
+    if "guaranteed_step_s" in point.figures:
+        yield f"{chip}, {WORST}: the same figures, messages wait for links"

@@ -27,7 +27,7 @@ from nirbridge.report.html.fullest import percent
 from nirbridge.report.html.plan import load_class, plan_picture, wedge
 from nirbridge.report.html.sections.floorplan import Plan, link_name
 from nirbridge.report.html.sections.quantization import weight_errors
-from nirbridge.report.html.sections.traces import trace_of
+from nirbridge.report.html.sections.recordings import trace_of
 from nirbridge.report.html.sections.traffic import Scale, drawn_matrix, map_matrix, scale_of, traffic_section
 from nirbridge.report.html.sections.verification import agreement_over_time
 from nirbridge.report.html.sources import ReportSources

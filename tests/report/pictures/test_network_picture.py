@@ -8,9 +8,16 @@ import pytest
 
 from nirbridge.network.model import Network
 from nirbridge.report.pictures.labels import BOLD, fitted_label, text_width
-from nirbridge.report.pictures.layered import GAP, Slot, connect, place_slots
-from nirbridge.report.pictures.network_layout import fitted_arrow_text
-from nirbridge.report.pictures.network_picture import LINE, NetworkPicture, network_picture
+from nirbridge.report.pictures.network_picture import (
+    GAP,
+    LINE,
+    NetworkPicture,
+    Slot,
+    connect,
+    fitted_arrow_text,
+    network_picture,
+    place_slots,
+)
 from tests.report.pictures.drawn_networks import HOSTILE, NETWORKS, network_of_arcs
 
 Rectangle = tuple[float, float, float, float]

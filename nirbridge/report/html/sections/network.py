@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
+from nirbridge.comparison.distances import is_counts
 from nirbridge.errors import counted, quoted
 from nirbridge.network.model import Network, Population, Projection
 from nirbridge.report.html.page import Section
 from nirbridge.report.html.patterns import paint
-from nirbridge.report.html.rates import population_rates
 from nirbridge.report.html.sources import ReportSources
 from nirbridge.report.html.svg import Picture, scrolled, svg, text
 from nirbridge.report.html.tags import Markup, folded, joined, number, short, table, tag
@@ -18,6 +20,7 @@ from nirbridge.report.network_facts import population_facts, projection_facts
 from nirbridge.report.pictures.labels import times_text
 from nirbridge.report.pictures.network_picture import NetworkArrow, NetworkBox, NetworkPicture, network_picture
 from nirbridge.report.pictures.operator_texts import delay_text, projection_text
+from nirbridge.simulators.types import Recording
 
 SCALE = 1.8
 """Page pixels per point of the picture: text of 7 points is 12.6 pixels high."""
@@ -240,3 +243,49 @@ def _cut(parts: tuple[Any, ...]) -> Markup | None:
     return tag(
         "p", f"The first {LISTED_MAX:,} of {len(parts):,} are listed; nirbridge inspect lists all.", class_="note"
     )
+
+
+# -- rates: measured where there is a recording, else assumed ----------------------------------------------------------
+
+
+Rate = tuple[float, str]
+"""Spikes per neuron and time step, and where the number is from."""
+
+
+def population_rates(sources: ReportSources) -> dict[str, Rate]:
+    """The rate of every node that has one."""
+    return {**_assumed(sources), **_measured(sources)}
+
+
+def _measured(sources: ReportSources) -> dict[str, Rate]:
+    recordings = dict(sources.recordings)
+    if sources.verification is not None:
+        recordings = {**sources.verification.recordings, **recordings}
+    rates: dict[str, Rate] = {}
+    for name in recordings:
+        for node, rate in _of(recordings[name]).items():
+            rates.setdefault(node, (rate, f"measured, {one_line(name)}"))
+    return rates
+
+
+def _of(recording: Recording) -> dict[str, float]:
+    rates = {}
+    for (node, variable), array in recording.arrays.items():
+        if variable == "s" and array.size and array.ndim and is_counts(array):
+            rates[node] = float(array.sum(dtype=np.int64)) / array.size
+    return rates
+
+
+def _assumed(sources: ReportSources) -> dict[str, Rate]:
+    """Spikes per time step of the neurons that send to a core, as the costs of the map count them."""
+    mapped = sources.mapped
+    if mapped is None:
+        return {}
+    axons, said = mapped.axons, one_line(mapped.rates)
+    rates = {}
+    for k, name in enumerate(axons.names):
+        of = axons.source_name == k
+        neurons = int(axons.neurons[of].sum())
+        if neurons:
+            rates[name] = float(axons.spikes_per_step[of].sum()) / neurons, said
+    return rates
