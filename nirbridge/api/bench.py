@@ -108,6 +108,6 @@ def plot_bench(value: Bench, *, ax: Axes | None = None) -> Axes:
         >>> axes.get_xlabel()
         'time step of the whole batch (us)'
     """
-    from nirbridge.report.plots.bench import plot_bench as plot
+    from nirbridge.report.plots.bars import plot_bench as plot
 
     return plot(value, ax=ax)

@@ -14,7 +14,7 @@ from nirbridge.mapping.model import MappedNetwork
 from nirbridge.partitioner.model import Partition
 from nirbridge.profiling.model import Profile
 from nirbridge.quantization.model import QuantizedNetwork
-from nirbridge.report.plots import chips, energy, network, pareto, profile, proof, recordings
+from nirbridge.report.plots import bars, chips, network, pareto, recordings
 from nirbridge.simulators.types import Recording
 from nirbridge.sweeps.model import Sweep
 
@@ -106,7 +106,7 @@ def plot_proof(value: MappedNetwork | Partition, *, ax: Axes | None = None) -> A
         >>> axes.get_xlabel()
         'cores'
     """
-    return proof.plot_proof(value, ax=ax)
+    return bars.plot_proof(value, ax=ax)
 
 
 @checked
@@ -121,7 +121,7 @@ def plot_energy(mapped: MappedNetwork, *, ax: Axes | None = None) -> Axes:
         >>> axes.get_xlabel()
         "share of a time step's total (%)"
     """
-    return energy.plot_energy(mapped, ax=ax)
+    return bars.plot_energy(mapped, ax=ax)
 
 
 @checked
@@ -175,7 +175,7 @@ def plot_profile(value: Profile, *, ax: Axes | None = None) -> Axes:
         >>> axes.get_xlabel()
         'energy of an inference (uJ)'
     """
-    return profile.plot_profile(value, ax=ax)
+    return bars.plot_profile(value, ax=ax)
 
 
 @checked

@@ -36,7 +36,7 @@ from nirbridge.report.pictures.labels import fitted_label, printable_name
 from nirbridge.report.pictures.network_picture import network_picture
 from nirbridge.report.pictures.proof_picture import proof_picture
 from nirbridge.report.pictures.raster_picture import raster_picture
-from nirbridge.report.plots.profile import energy_bars
+from nirbridge.report.plots.bars import energy_bars
 from nirbridge.report.summaries import summary_html
 
 if TYPE_CHECKING:
