@@ -9,8 +9,8 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.comparison.alignment import RecordedSteps, has_batch, recorded_steps
 from nirbridge.errors import NirbridgeError, counted
-from nirbridge.report.html.svg import Picture, picture, text
-from nirbridge.report.html.tags import Child, Markup, number, short, tag
+from nirbridge.report.html.svg import Picture, picture, text, track
+from nirbridge.report.html.tags import Child, Markup, joined, number, short, tag
 from nirbridge.report.pictures.raster_picture import NodeEvents, RasterBand, RasterPicture
 from nirbridge.simulators.types import Recording
 
@@ -39,7 +39,7 @@ def raster(drawn: RasterPicture, label: str) -> Picture:
     top = 6.0
     for band in drawn.bands:
         height = _height(band)
-        inner.append(_band(band, top, height, drawn))
+        inner.append(_marks(band, top, height, drawn))
         top += height + _APART
     inner.append(time_axis(drawn.first, drawn.stop, top - 4))
     return picture(LEFT + WIDTH + _RIGHT, top + 34, inner, label=label, class_="raster")
@@ -49,7 +49,7 @@ def _height(band: RasterBand) -> float:
     return max(36.0, 2.6 * math.ceil(band.neurons / max(1, band.stride)))
 
 
-def _band(band: RasterBand, top: float, height: float, drawn: RasterPicture) -> Markup:
+def _marks(band: RasterBand, top: float, height: float, drawn: RasterPicture) -> Markup:
     rows = max(1, math.ceil(band.neurons / max(1, band.stride)))
     tall = max(2.4, min(6.0, height / rows * 0.9))
     wide = min(max(WIDTH / max(1, drawn.stop - drawn.first) * 0.5, 1.2), 3.0)
@@ -57,12 +57,9 @@ def _band(band: RasterBand, top: float, height: float, drawn: RasterPicture) -> 
     for step, neuron in zip(band.steps.tolist(), band.neuron.tolist(), strict=True):
         x, y = place_of(step, drawn.first, drawn.stop), top + (neuron / band.stride + 0.5) / rows * height
         lines.append(f"M{number(x)} {number(y - tall / 2)}v{number(tall)}")
-    back = tag("rect", x=LEFT, y=top, width=WIDTH, height=height, class_="track")
     marks = tag("path", d="".join(lines), class_="mark", stroke_width=wide) if lines else None
-    middle = top + height / 2
-    name = text(LEFT - 8, middle - 3, short(band.node, 22), anchor="end", class_="strong")
     said = f"{counted(band.neurons, 'neuron')}, {counted(band.events, 'event')}"
-    return tag("g", back, marks, name, text(LEFT - 8, middle + 11, said, anchor="end", class_="small"))
+    return joined((track(LEFT, top, (WIDTH, height), band.node, said), marks))
 
 
 def place_of(step: float, first: int, stop: int) -> float:

@@ -50,5 +50,9 @@ def _pattern(name: str, colour: str, texture: int) -> Markup:
 
 def swatch(index: int) -> Markup:
     """A small sample of a fill, for a legend."""
-    box = tag("rect", x="0.5", y="0.5", width="23", height="15", fill=paint(index), class_="edge")
-    return tag("svg", box, viewBox="0 0 24 16", width="24", height="16", class_="swatch", aria_hidden="true")
+    return sample(tag("rect", x="0.5", y="0.5", width="23", height="15", fill=paint(index), class_="edge"))
+
+
+def sample(mark: Markup) -> Markup:
+    """A mark of 24 x 16 for a legend."""
+    return tag("svg", mark, viewBox="0 0 24 16", width="24", height="16", class_="swatch", aria_hidden="true")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from nirbridge.report.html.tags import Child, Markup, number, tag
+from nirbridge.report.html.tags import Child, Markup, number, short, tag
 
 
 class Picture(Markup):
@@ -32,6 +32,17 @@ def picture(width: float, height: float, *inner: Child, label: str, class_: str 
 def text(x: float, y: float, said: str, *, anchor: str = "start", class_: str | None = None) -> Markup:
     """A line of text; ``y`` is its base line."""
     return tag("text", said, x=x, y=y, text_anchor=None if anchor == "start" else anchor, class_=class_)
+
+
+def track(x: float, y: float, size: tuple[float, float], name: str, said: str) -> Markup:
+    """A track with its name and words about it at its left."""
+    middle = y + size[1] / 2
+    return tag(
+        "g",
+        tag("rect", x=x, y=y, width=size[0], height=size[1], class_="track"),
+        text(x - 8, middle - 3, short(name, 22), anchor="end", class_="strong"),
+        text(x - 8, middle + 11, said, anchor="end", class_="small"),
+    )
 
 
 def rectangles(boxes: Iterable[tuple[float, float, float, float]], **attributes: str) -> Markup | None:

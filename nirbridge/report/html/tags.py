@@ -94,6 +94,11 @@ def table(
     return tag("div", inner, class_="scroll", tabindex="0", role="region", aria_label=caption)
 
 
+def remark(said: str) -> Markup:
+    """A sentence below a picture or a table."""
+    return tag("p", said, class_="note")
+
+
 def facts(rows: Iterable[tuple[str, Child]]) -> Markup:
     """Labels and what they say."""
     return tag("dl", (tag("div", tag("dt", label), tag("dd", said)) for label, said in rows), class_="facts")

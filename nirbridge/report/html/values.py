@@ -14,7 +14,7 @@ from nirbridge.files.attributes import load_attribute
 from nirbridge.report.html.document import report_html, write_page, write_report
 from nirbridge.report.html.page import Section, page
 from nirbridge.report.html.sources import ReportSources
-from nirbridge.report.html.tags import Markup, folded, joined, table, tag
+from nirbridge.report.html.tags import Markup, folded, joined, remark, table, tag
 from nirbridge.report.summaries import summary
 
 ROWS_MAX = 200
@@ -105,5 +105,5 @@ def _rows(value: Any) -> Markup | None:
     headings = list(rows[0])
     cells = [[str(row.get(heading, ""))[:400] for heading in headings] for row in rows[:ROWS_MAX]]
     cut = f"The first {ROWS_MAX} of {len(rows):,} rows are listed." if len(rows) > ROWS_MAX else ""
-    note = tag("p", cut, class_="note") if cut else None
+    note = remark(cut) if cut else None
     return joined(folded("Parts as a table", table("Parts", headings, cells, sort=True), note))

@@ -6,7 +6,7 @@ from nirbridge.mapping.model import MappedNetwork
 from nirbridge.report.html.page import Section
 from nirbridge.report.html.patterns import paint, swatch
 from nirbridge.report.html.svg import picture, scrolled, text
-from nirbridge.report.html.tags import Child, Markup, table, tag
+from nirbridge.report.html.tags import Child, Markup, remark, table, tag
 from nirbridge.report.map_facts import figure_with_prefix, is_approximate_table, one_line
 from nirbridge.report.pictures.energy_picture import CostBar, energy_picture
 
@@ -20,7 +20,7 @@ def costs_section(mapped: MappedNetwork) -> Section:
     for cost in bars:
         body += [tag("h3", _heading(cost, mapped)), *_bar(cost)]
     if any(cost.total is not None for cost in bars):
-        body.append(tag("p", f"Rates of neurons and inputs: {one_line(mapped.rates)}.", class_="note"))
+        body.append(remark(f"Rates of neurons and inputs: {one_line(mapped.rates)}."))
     return Section("costs", "Energy and time", _lead(mapped, bars), body)
 
 
@@ -70,9 +70,7 @@ def _bar(cost: CostBar) -> list[Child]:
     ]
     result: list[Child] = [drawn, table(name, ["part", cost.unit, "share", "source of the figure"], rows, "lrrl")]
     if cost.missing:
-        result.append(
-            tag("p", f"Left out, since the chip file has no figure: {', '.join(cost.missing)}.", class_="note")
-        )
+        result.append(remark(f"Left out, since the chip file has no figure: {', '.join(cost.missing)}."))
     return result
 
 

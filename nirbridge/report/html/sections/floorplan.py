@@ -11,10 +11,10 @@ from nirbridge.partitioner.cost.resources import limits
 from nirbridge.partitioner.model import RESOURCES
 from nirbridge.report.html.fullest import as_full, core_text, fullest_of, percent
 from nirbridge.report.html.page import Section
-from nirbridge.report.html.patterns import swatch
+from nirbridge.report.html.patterns import sample, swatch
 from nirbridge.report.html.plan import TEXT_CORE_MIN, load_class, plan_picture, wedge
 from nirbridge.report.html.svg import explored
-from nirbridge.report.html.tags import Markup, folded, short, table, tag
+from nirbridge.report.html.tags import Markup, folded, remark, short, table, tag
 from nirbridge.report.map_facts import cores_available, rate_text
 from nirbridge.report.pictures.chip_layout import SCREEN, ChipLayout, chip_layout
 from nirbridge.report.pictures.floorplan_picture import CoreCell, FloorplanPicture, floorplan_picture
@@ -69,7 +69,7 @@ def floorplan_section(plan: Plan) -> Section:
         f" {counted(mesh.cores_per_tile, 'core')} each; at its edges, those without a used core or link are left out."
         f" A tile is (column, row); cores are numbered row by row{', after their chip' * (plan.mapped.chips > 1)}."
     )
-    body = (_controls(plan), status, columns, tag("p", crop, class_="note"), _table(plan))
+    body = (_controls(plan), status, columns, remark(crop), _table(plan))
     return Section("floorplan", "Floor plan", _lead(plan), body)
 
 
@@ -124,7 +124,7 @@ def _layer_legend(plan: Plan) -> Markup:
         "div",
         tag("h3", "Layers by their number in the plan" if numbered else "Layers"),
         tag("ul", rows),
-        tag("p", said, class_="note") if shared else None,
+        remark(said) if shared else None,
         class_="legend by-layer",
         tabindex="0",
         role="region",
@@ -140,7 +140,7 @@ def _legends(plan: Plan) -> Iterator[Markup]:
         for k, name in enumerate(plan.resources)
         if counts[name]
     ]
-    note = tag("p", "The filled height of a core is the share of its limit, in percent.", class_="note")
+    note = remark("The filled height of a core is the share of its limit, in percent.")
     yield tag("div", tag("h3", "Fullest resource"), tag("ul", rows), note, class_="legend by-resource")
     yield _link_legend(plan)
 
@@ -157,14 +157,12 @@ def _link_legend(plan: Plan) -> Markup:
     rows = []
     for level in range(5):
         line = tag("path", d=wedge(1, 8, 23, 8, 2.0 + 2.4 * level), class_=f"load{level}")
-        sample = tag("svg", line, viewBox="0 0 24 16", width="24", height="16", class_="swatch", aria_hidden="true")
         low, high = (traffic.load_max * (level + up) / 5 for up in (0, 1))
-        rows.append(tag("li", sample, f" {rounded(low)} to {rounded(high)}"))
-    ring = tag("circle", cx="12", cy="8", r="6", class_="busiest")
-    sample = tag("svg", ring, viewBox="0 0 24 16", width="24", height="16", class_="swatch", aria_hidden="true")
+        rows.append(tag("li", sample(line), f" {rounded(low)} to {rounded(high)}"))
+    ring = sample(tag("circle", cx="12", cy="8", r="6", class_="busiest"))
     more = f" and {len(traffic.as_busy) - 1:,} more" if len(traffic.as_busy) > 1 else ""
-    rows.append(tag("li", sample, f" busiest: {link_name(traffic.busiest, plan)}{more}, {rate_text(traffic.load_max)}"))
-    note = tag("p", "A link is wide where it leaves a tile and narrow where it arrives.", class_="note")
+    rows.append(tag("li", ring, f" busiest: {link_name(traffic.busiest, plan)}{more}, {rate_text(traffic.load_max)}"))
+    note = remark("A link is wide where it leaves a tile and narrow where it arrives.")
     return tag("div", tag("h3", "Links: spikes per time step"), tag("ul", rows), note, class_="legend links")
 
 
@@ -184,10 +182,8 @@ def _table(plan: Plan) -> Markup:
     said = "Cores as a table"
     cut = None
     if len(plan.used) > len(plan.detailed):
-        cut = tag(
-            "p",
-            f"The {len(plan.detailed):,} fullest of {len(plan.used):,} cores are listed; the map file has all.",
-            class_="note",
+        cut = remark(
+            f"The {len(plan.detailed):,} fullest of {len(plan.used):,} cores are listed; the map file has all."
         )
     return folded(said, table("Cores", headings, rows, "ll" + "r" * len(RESOURCES) + "ll", sort=True), cut)
 

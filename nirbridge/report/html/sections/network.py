@@ -14,7 +14,7 @@ from nirbridge.report.html.page import Section
 from nirbridge.report.html.patterns import paint
 from nirbridge.report.html.sources import ReportSources
 from nirbridge.report.html.svg import Picture, scrolled, svg, text
-from nirbridge.report.html.tags import Markup, folded, joined, number, short, table, tag
+from nirbridge.report.html.tags import Markup, folded, joined, number, remark, short, table, tag
 from nirbridge.report.map_facts import figure_with_prefix, one_line, rate_text
 from nirbridge.report.network_facts import population_facts, projection_facts
 from nirbridge.report.pictures.labels import times_text
@@ -42,7 +42,7 @@ def network_section(sources: ReportSources, network: Network) -> Section:
     hint = tag("p", "Choose a box to see its parameters, cores and rates: click it, or Tab to it.", class_="hint")
     plain = any(arrow.label is None for arrow in drawn.arrows)
     said = [f"{drawn.remark}."] * bool(drawn.remark) + ["An arrow without text passes values on as they are."] * plain
-    note = [tag("p", each, class_="note") for each in said]
+    note = [remark(each) for each in said]
     picture = scrolled(network_drawing(network, drawn), "Graph")
     columns = tag("div", tag("div", hint, picture, note), panel, class_="columns")
     return Section("network", "Network", lead, (columns, *_tables(sources, network)))
@@ -240,9 +240,7 @@ def _tables(sources: ReportSources, network: Network) -> Iterator[Markup]:
 def _cut(parts: tuple[Any, ...]) -> Markup | None:
     if len(parts) <= LISTED_MAX:
         return None
-    return tag(
-        "p", f"The first {LISTED_MAX:,} of {len(parts):,} are listed; nirbridge inspect lists all.", class_="note"
-    )
+    return remark(f"The first {LISTED_MAX:,} of {len(parts):,} are listed; nirbridge inspect lists all.")
 
 
 # -- rates: measured where there is a recording, else assumed ----------------------------------------------------------

@@ -11,7 +11,7 @@ from nirbridge.report.html.page import Section
 from nirbridge.report.html.sections.floorplan import Plan, link_name
 from nirbridge.report.html.sources import ReportSources
 from nirbridge.report.html.svg import bar
-from nirbridge.report.html.tags import Child, Markup, facts, listed, short, tag
+from nirbridge.report.html.tags import Child, Markup, facts, listed, remark, short, tag
 from nirbridge.report.map_facts import (
     cores_available,
     figure_with_prefix,
@@ -35,9 +35,7 @@ def overview_section(sources: ReportSources, plan: Plan | None) -> Section | Non
         said = next(lines[0] for label, lines in map_facts(sources.mapped) if label == "marked")
         marked = tag("p", said, class_="warning")
     notes = [tag("p", remark, class_="warning") for remark in sources.remarks]
-    rests = (
-        None if sources.mapped is None or plan is None else tag("p", _rests_on(sources.mapped, tiles), class_="note")
-    )
+    rests = None if sources.mapped is None or plan is None else remark(_rests_on(sources.mapped, tiles))
     return Section("overview", "At a glance", "", (marked, notes, tag("div", tiles, class_="tiles"), rests))
 
 

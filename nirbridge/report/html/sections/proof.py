@@ -10,7 +10,7 @@ from nirbridge.partitioner.model import Partition
 from nirbridge.report.html.fullest import as_full, core_text, fullest_of, percent
 from nirbridge.report.html.page import Section
 from nirbridge.report.html.svg import Picture, bar, picture, scrolled, text
-from nirbridge.report.html.tags import Child, Markup, folded, joined, listed, table, tag
+from nirbridge.report.html.tags import Child, Markup, folded, joined, listed, remark, table, tag
 from nirbridge.report.map_facts import core_name, core_rows, cores_with_most, proof_text, resource_rows
 from nirbridge.report.pictures.proof_picture import ProofBar, ProofPicture, proof_picture
 
@@ -28,7 +28,7 @@ def proof_section(value: MappedNetwork | Partition) -> Section:
     ]
     if isinstance(value, MappedNetwork):
         more.append(listed(proof_text(value)))
-    more.append(tag("p", f"Found by {report.method} with {report.solver}, seed {report.seed}.", class_="note"))
+    more.append(remark(f"Found by {report.method} with {report.solver}, seed {report.seed}."))
     return Section("proof", "Proof", f"{proof.sentence[0].upper()}{proof.sentence[1:]}.", more)
 
 
@@ -87,7 +87,7 @@ def resources_section(mapped: MappedNetwork) -> Section:
     )
     headings = ["resource", "fullest core", "used there", "limit of a core", "share", "", "all cores"]
     body = table("Resources", headings, _rows(mapped, fullest.resource if fullest else ""), "llrrrlr")
-    return Section("resources", "Resources", lead, (body, tag("p", said, class_="note")))
+    return Section("resources", "Resources", lead, (body, remark(said)))
 
 
 def _rows(mapped: MappedNetwork, fullest: str) -> Iterator[list[Child]]:

@@ -15,7 +15,7 @@ from nirbridge.quantization.model import FixedProjection, LayerReport, Quantized
 from nirbridge.quantization.operators import gained_operator, weights_of
 from nirbridge.report.html.page import Section
 from nirbridge.report.html.svg import Picture, bar, picture, rectangles, text
-from nirbridge.report.html.tags import Child, Markup, folded, listed, short, table, tag
+from nirbridge.report.html.tags import Child, Markup, folded, listed, remark, short, table, tag
 
 LAYERS_MAX, HISTOGRAMS_MAX, BINS = 200, 24, 20
 """Layers in the tables, projections with a histogram, bins from -1 to 1 steps of the grid."""
@@ -68,7 +68,7 @@ def _weights(layers: tuple[LayerReport, ...]) -> Markup:
                     clipped,
                 ]
             )
-    note = tag("p", "Error: root mean square, as a share of the weights' own; a full bar is 20 %.", class_="note")
+    note = remark("Error: root mean square, as a share of the weights' own; a full bar is 20 %.")
     return tag("div", table("Weights of every projection", headings, rows, "llrllrlr"), note)
 
 
@@ -90,10 +90,8 @@ def _margins(quantized: QuantizedNetwork, layers: tuple[LayerReport, ...]) -> Ma
         rows.append(
             [*cells, "never" if steps is None else f"{steps:,} or more", "yes" if layer.bounds.proved else "no"]
         )
-    note = tag(
-        "p",
-        "Bars: the largest magnitude that any input can cause, as a share of the range; the rest is the margin.",
-        class_="note",
+    note = remark(
+        "Bars: the largest magnitude that any input can cause, as a share of the range; the rest is the margin."
     )
     return tag("div", table("Overflow margins", headings, rows, "lrlrlrl"), note)
 
@@ -160,11 +158,11 @@ def _histograms(quantized: QuantizedNetwork) -> list[Child]:
             drawn.append(histogram(p, errors))
     if not drawn:
         said = "No histograms of errors: the real weights are not in the file; give the model that was quantized."
-        return [tag("p", said, class_="note")]
+        return [remark(said)]
     note = HISTOGRAM_NOTE
     if count > len(drawn):
         note += f" The first {len(drawn)} of {count:,} projections are drawn."
-    return [tag("h3", "Errors of the weights"), tag("div", drawn, class_="multiples"), tag("p", note, class_="note")]
+    return [tag("h3", "Errors of the weights"), tag("div", drawn, class_="multiples"), remark(note)]
 
 
 def histogram(p: FixedProjection, errors: Array) -> Picture:

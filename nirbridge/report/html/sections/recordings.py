@@ -26,9 +26,10 @@ from nirbridge.report.html.events import (
     time_axis,
 )
 from nirbridge.report.html.page import Section
+from nirbridge.report.html.patterns import sample
 from nirbridge.report.html.sources import ReportSources
 from nirbridge.report.html.svg import picture, scrolled, text
-from nirbridge.report.html.tags import Child, Markup, folded, number, short, table, tag
+from nirbridge.report.html.tags import Child, Markup, folded, number, remark, short, table, tag
 from nirbridge.report.pictures.raster_picture import NodeEvents, raster_picture
 from nirbridge.simulators.types import Recording
 
@@ -84,7 +85,7 @@ def _rasters(sources: ReportSources, name: str, recording: Recording) -> Iterato
     if len(events) > NODES_MAX:
         shown.append(f"the first {NODES_MAX} of {len(events):,} nodes")
     if shown:
-        yield tag("p", f"Shown: {'; '.join(shown)}.", class_="note")
+        yield remark(f"Shown: {'; '.join(shown)}.")
     rows = [[short(e.node), f"{e.values.shape[1]:,}", f"{np.count_nonzero(e.values):,}", _rate(e)] for e in events]
     yield folded(
         "Spikes as a table",
@@ -135,10 +136,10 @@ def potentials(sources: ReportSources, recordings: Mapping[str, Recording]) -> I
         "Of each node the neuron with the most spikes. Lines: the potential; dashed: the threshold; "
         "ticks above: spikes. Integers are drawn in the units of the model, earlier by their latency."
     )
-    yield tag("p", said, class_="note")
+    yield remark(said)
     yield from drawn[:TRACES_MAX]
     if len(drawn) > TRACES_MAX:
-        yield tag("p", f"The first {TRACES_MAX} of {len(drawn):,} nodes are drawn.", class_="note")
+        yield remark(f"The first {TRACES_MAX} of {len(drawn):,} nodes are drawn.")
 
 
 def _recorded(sources: ReportSources, recordings: Mapping[str, Recording]) -> list[str]:
@@ -260,5 +261,4 @@ def _trace_lines(t: Trace, k: int, axes: TraceAxes) -> Markup:
 
 
 def _line(k: int) -> Markup:
-    sample = tag("path", d="M1 8h22", class_=f"trace trace{k}")
-    return tag("svg", sample, viewBox="0 0 24 16", width="24", height="16", class_="swatch", aria_hidden="true")
+    return sample(tag("path", d="M1 8h22", class_=f"trace trace{k}"))

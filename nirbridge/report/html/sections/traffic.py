@@ -11,9 +11,10 @@ from nirbridge.arrays import Array
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.network.naming import natural_key
 from nirbridge.report.html.page import Section
+from nirbridge.report.html.patterns import sample
 from nirbridge.report.html.sections.floorplan import Plan, link_name, rounded
 from nirbridge.report.html.svg import bar, explored, rectangles, text
-from nirbridge.report.html.tags import Child, Markup, folded, number, short, table, tag
+from nirbridge.report.html.tags import Child, Markup, folded, number, remark, short, table, tag
 from nirbridge.report.map_facts import one_line, rate_text, traffic_lines
 from nirbridge.report.pictures.traffic_picture import TrafficMatrix, traffic_matrix
 
@@ -150,7 +151,7 @@ def _matrix(matrix: TrafficMatrix) -> Markup:
     window = explored("matrix", svg, f"Traffic matrix by {matrix.of}: arrow keys go from cell to cell")
     said = "Rows send, columns receive. Point at a cell, or use the arrow keys."
     status = tag("p", said, id="matrix-status", class_="hint", aria_live="polite")
-    note = tag("p", f"Each cell sums {joined} by {joined} neighbours.", class_="note") if joined > 1 else None
+    note = remark(f"Each cell sums {joined} by {joined} neighbours.") if joined > 1 else None
     heading = tag("h3", f"Spikes per time step, {matrix.of} by {matrix.of}")
     return tag(
         "div", heading, status, tag("div", window, tag("div", _legend(drawn), note, class_="side"), class_="columns")
@@ -205,11 +206,10 @@ def _legend(drawn: TrafficMatrix) -> Markup:
     used = {scale.level(value) for _, _, value in _positive(drawn)}
     for level in sorted(used, reverse=True):
         box = tag("rect", x="0.5", y="0.5", width="23", height="15", class_=f"level{level}")
-        sample = tag("svg", box, viewBox="0 0 24 16", width="24", height="16", class_="swatch", aria_hidden="true")
         high = scale.most / scale.ratio ** (LEVELS - 1 - level)
         low = "up to" if not level else f"{rounded(high / scale.ratio)} to"
-        rows.append(tag("li", sample, f" {low} {rounded(high)}"))
-    none = tag("p", "A cell without colour: no spikes.", class_="note")
+        rows.append(tag("li", sample(box), f" {low} {rounded(high)}"))
+    none = remark("A cell without colour: no spikes.")
     return tag("div", tag("h3", "Spikes per time step"), tag("ul", rows), none, class_="legend")
 
 

@@ -11,10 +11,10 @@ from nirbridge.comparison.alignment import RecordedSteps, align_steps, recorded_
 from nirbridge.comparison.types import Comparison, ComparisonRow
 from nirbridge.errors import NirbridgeError, counted, quoted
 from nirbridge.report.compare import place_text
-from nirbridge.report.html.events import difference, is_drawable, steps_by_neurons, time_axis
+from nirbridge.report.html.events import LEFT, WIDTH, difference, is_drawable, place_of, steps_by_neurons, time_axis
 from nirbridge.report.html.page import Section
-from nirbridge.report.html.svg import Picture, bar, picture, scrolled, text
-from nirbridge.report.html.tags import Child, Markup, folded, listed, number, short, table, tag
+from nirbridge.report.html.svg import Picture, bar, picture, scrolled, text, track
+from nirbridge.report.html.tags import Child, Markup, folded, listed, number, remark, short, table, tag
 from nirbridge.report.pictures.raster_picture import NodeEvents, RasterPicture, differing_events, raster_picture
 from nirbridge.simulators.types import Recording
 from nirbridge.verification.bounds import LayerBound
@@ -127,7 +127,7 @@ def _rows(comparison: Comparison, names: tuple[str, str]) -> Markup:
     shown = table("Every recorded variable", headings, rows, "llllrrrr")
     cut = None
     if len(comparison.rows) > ROWS_MAX:
-        cut = tag("p", f"The first {ROWS_MAX} of {len(comparison.rows):,} are listed.", class_="note")
+        cut = remark(f"The first {ROWS_MAX} of {len(comparison.rows):,} are listed.")
     return folded("Every recorded variable as a table", shown, cut)
 
 
@@ -191,43 +191,38 @@ def _agreement(rows: list[ComparisonRow], recordings: Pair, names: tuple[str, st
     if not lines:
         return
     yield tag("h4", f"Agreement of every layer over time, {names[0]} and {names[1]}")
-    yield tag("p", "Events in both as a share of the events in either; 1 is equal.", class_="note")
+    yield remark("Events in both as a share of the events in either; 1 is equal.")
     yield _lines(lines[:LAYERS_MAX])
     if len(lines) > LAYERS_MAX:
-        yield tag("p", f"The first {LAYERS_MAX} of {len(lines):,} are drawn.", class_="note")
+        yield remark(f"The first {LAYERS_MAX} of {len(lines):,} are drawn.")
 
 
 def _lines(lines: list[tuple[ComparisonRow, list[float], int, int]]) -> Markup:
     """A line for each layer in a band of its own, on one axis of time steps."""
-    left, width, height = 190.0, 780.0, 44.0
+    height = 44.0
     first, stop = min(line[2] for line in lines), max(line[3] for line in lines)
     inner: list[Child] = []
     top = 8.0
     for row, shares, begin, end in lines:
-        inner.append(tag("rect", x=left, y=top, width=width, height=height, class_="track"))
-        span = (end - begin) / max(1, len(shares))
+        span, right = (end - begin) / max(1, len(shares)), LEFT + WIDTH + 6
         points = [
-            (
-                left + (begin - first + (k + edge) * span) / max(1, stop - first) * width,
-                top + 3 + (height - 6) * (1 - share),
-            )
+            (place_of(begin - 0.5 + (k + edge) * span, first, stop), top + 3 + (height - 6) * (1 - share))
             for k, share in enumerate(shares)
             for edge in (0, 1)
         ]
         drawn = "L".join(f"{number(x)} {number(y)}" for x, y in points)
-        inner.append(tag("path", d=f"M{drawn}", class_="agreement"))
         jaccard = row.spikes.jaccard if row.spikes is not None else 1.0
-        inner.append(text(left - 8, top + height / 2, short(row.node, 22), anchor="end", class_="strong"))
-        inner.append(text(left - 8, top + height / 2 + 14, f"{jaccard:.1%} in all", anchor="end", class_="small"))
         inner += [
-            text(left + width + 6, top + 11, "1", class_="small"),
-            text(left + width + 6, top + height, "0", class_="small"),
+            track(LEFT, top, (WIDTH, height), row.node, f"{jaccard:.1%} in all"),
+            tag("path", d=f"M{drawn}", class_="agreement"),
+            text(right, top + 11, "1", class_="small"),
+            text(right, top + height, "0", class_="small"),
         ]
         top += height + 10
     inner.append(time_axis(first, stop, top))
     label = "; ".join(f"{short(row.node, 22)} {row.spikes.jaccard:.1%}" for row, *_ in lines if row.spikes is not None)
-    svg = picture(left + width + 22, top + 34, inner, label=f"Agreement over time: {label}", class_="agreement-lines")
-    return tag("div", svg, class_="scroll", tabindex="0", role="region", aria_label="Agreement over time")
+    svg = picture(LEFT + WIDTH + 22, top + 34, inner, label=f"Agreement over time: {label}", class_="agreement-lines")
+    return scrolled(svg, "Agreement over time")
 
 
 def _bounds(layers: tuple[LayerBound, ...]) -> Markup:
@@ -248,11 +243,7 @@ def _bounds(layers: tuple[LayerBound, ...]) -> Markup:
         holds = tag("span", "✓ yes", class_="good") if layer.holds else tag("span", "✗ no", class_="bad")
         values = f"{layer.seen / unit:.3g}", f"{layer.bound / unit:.3g}", f"{share:.0%}" if np.isfinite(share) else ""
         rows.append([quoted(layer.population, 40), *values, drawn, f"{layer.spikes:,}", f"{layer.changed:,}", holds])
-    note = tag(
-        "p",
-        "Deviations of v from the real neuron driven by the same spikes, in thresholds (of a readout: in v).",
-        class_="note",
-    )
+    note = remark("Deviations of v from the real neuron driven by the same spikes, in thresholds (of a readout: in v).")
     return tag(
         "div",
         tag("h3", "Rounding stays within its bound"),
