@@ -134,16 +134,9 @@ def compare_document(comparison: Comparison, name_a: str = "A", name_b: str = "B
 
 
 def _row(row: ComparisonRow) -> dict[str, Any]:
+    plain = ("node", "variable", "equal", "problem", "steps", "latency_steps", "latency_source")
     return {
-        "node": row.node,
-        "variable": row.variable,
-        "equal": row.equal,
-        "problem": row.problem,
-        "steps": row.steps,
-        "latency_steps": row.latency_steps,
-        "latency_source": row.latency_source,
-        "first_step": row.first_step,
-        "first_sample": row.first_sample,
+        **_fields(row, *plain, "first_step", "first_sample"),
         "first_neuron": None if row.first_neuron is None else list(row.first_neuron),
         "first_values": None if row.first_values is None else [_finite(v) for v in row.first_values],
         "largest_difference": _finite(row.largest_difference),
@@ -153,26 +146,17 @@ def _row(row: ComparisonRow) -> dict[str, Any]:
 
 
 def _spikes(spikes: SpikeDistances) -> dict[str, Any]:
-    return {
-        "is_graded": spikes.is_graded,
-        "spikes_a": spikes.spikes_a,
-        "spikes_b": spikes.spikes_b,
-        "jaccard": spikes.jaccard,
-        "count_error": spikes.count_error,
-        "van_rossum": _finite(spikes.van_rossum),
-        "outside_a": spikes.outside_a,
-        "outside_b": spikes.outside_b,
-    }
+    distances = _fields(spikes, "is_graded", "spikes_a", "spikes_b", "jaccard", "count_error")
+    outside = _fields(spikes, "outside_a", "outside_b")
+    return {**distances, "van_rossum": _finite(spikes.van_rossum), **outside}
 
 
 def _decisions(decisions: Decisions) -> dict[str, Any]:
-    return {
-        "samples": decisions.samples,
-        "alike": decisions.alike,
-        "agreement": decisions.agreement,
-        "accuracy_a": decisions.accuracy_a,
-        "accuracy_b": decisions.accuracy_b,
-    }
+    return _fields(decisions, "samples", "alike", "agreement", "accuracy_a", "accuracy_b")
+
+
+def _fields(value: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in names}
 
 
 def _finite(value: float | None) -> float | None:

@@ -34,7 +34,7 @@ def overview_section(sources: ReportSources, plan: Plan | None) -> Section | Non
     if sources.mapped is not None and sources.mapped.placement_only:
         said = next(lines[0] for label, lines in map_facts(sources.mapped) if label == "marked")
         marked = tag("p", said, class_="warning")
-    notes = [tag("p", remark, class_="warning") for remark in sources.remarks]
+    notes = [tag("p", said, class_="warning") for said in sources.remarks]
     rests = None if sources.mapped is None or plan is None else remark(_rests_on(sources.mapped, tiles))
     return Section("overview", "At a glance", "", (marked, notes, tag("div", tiles, class_="tiles"), rests))
 
