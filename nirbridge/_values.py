@@ -41,7 +41,7 @@ class ReportedValue(Value):
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write the value as one self-contained HTML page, whole or not at all. Raises FileError."""
-        load_attribute("nirbridge.report.html.values:write_value")(self, path)
+        load_attribute("nirbridge.report.html.document:write_value")(self, path)
 
 
 class SavedValue(Value):

@@ -25,6 +25,6 @@ def write_report(path: FilePath, values: object) -> None:
         >>> net = nb.load("model.nir")
         >>> nb.write_report("report.html", [net, nb.map(net, "loihi2"), nb.quantize(net, "loihi2")])
     """
-    from nirbridge.report.html.values import write_values
+    from nirbridge.report.html.document import write_values
 
     write_values(path, tuple(values) if isinstance(values, list | tuple) else (values,))

@@ -21,13 +21,12 @@ from nirbridge.comparison.alignment import has_batch
 from nirbridge.errors import NirbridgeError, counted
 from nirbridge.report.html.events import events_of, raster, remarks_of
 from nirbridge.report.html.page import asset
-from nirbridge.report.html.patterns import pattern_definitions
-from nirbridge.report.html.plan import still_plan
+from nirbridge.report.html.sections.floorplan import still_plan
 from nirbridge.report.html.sections.network import network_drawing
 from nirbridge.report.html.sections.proof import proof_drawing
 from nirbridge.report.html.sections.quantization import HISTOGRAM_NOTE, histogram, weight_errors
 from nirbridge.report.html.sections.verification import first_difference
-from nirbridge.report.html.svg import Picture, picture, svg, text
+from nirbridge.report.html.svg import Picture, pattern_definitions, picture, svg, text
 from nirbridge.report.html.tags import Child, Markup, number, tag
 from nirbridge.report.map_facts import figure_with_prefix
 from nirbridge.report.pictures.chip_layout import CARD, chip_layout

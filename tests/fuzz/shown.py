@@ -13,9 +13,8 @@ from nirbridge.cli.output import to_json
 from nirbridge.errors import NirbridgeError
 from nirbridge.pipeline import SavedFile, differences
 from nirbridge.report.frames import rows_of
-from nirbridge.report.html.document import report_html
+from nirbridge.report.html.document import report_html, value_html
 from nirbridge.report.html.sources import ReportSources
-from nirbridge.report.html.values import value_html
 from nirbridge.report.layout import fitted
 from nirbridge.report.notebook import value_html as notebook_html
 from nirbridge.report.summaries import plain_text, summary

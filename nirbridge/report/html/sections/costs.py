@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.report.html.page import Section
-from nirbridge.report.html.patterns import paint, swatch
-from nirbridge.report.html.svg import picture, scrolled, text
+from nirbridge.report.html.svg import paint, picture, scrolled, swatch, text
 from nirbridge.report.html.tags import Child, Markup, remark, table, tag
 from nirbridge.report.map_facts import figure_with_prefix, is_approximate_table, one_line
 from nirbridge.report.pictures.energy_picture import CostBar, energy_picture

@@ -11,9 +11,8 @@ from nirbridge.comparison.distances import is_counts
 from nirbridge.errors import counted, quoted
 from nirbridge.network.model import Network, Population, Projection
 from nirbridge.report.html.page import Section
-from nirbridge.report.html.patterns import paint
 from nirbridge.report.html.sources import ReportSources
-from nirbridge.report.html.svg import Picture, scrolled, svg, text
+from nirbridge.report.html.svg import Picture, paint, scrolled, svg, text
 from nirbridge.report.html.tags import Markup, folded, joined, number, remark, short, table, tag
 from nirbridge.report.map_facts import figure_with_prefix, one_line, rate_text
 from nirbridge.report.network_facts import population_facts, projection_facts
