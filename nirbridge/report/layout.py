@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import io
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
 from rich.console import Console, Group, RenderableType
@@ -33,6 +34,25 @@ def fitted(part: RenderableType, console: Console) -> RenderableType:
     for column, width in zip(part.columns, _shares(widths, room), strict=True):
         column.width = width
     return part
+
+
+def captured(parts: Iterable[RenderableType], width: int, *, fit: bool = False, color: bool = False) -> str:
+    """Tables and texts of rich as text, without spaces at the ends of lines; nothing in it is read as markup."""
+    console = Console(  # every cell is a Text; were one a str, a name in it would still not be read as markup
+        file=io.StringIO(),
+        width=width,
+        force_terminal=color,
+        force_jupyter=False,  # in a notebook rich would show an empty output of its own
+        color_system="standard" if color else None,
+        no_color=not color,
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
+    with console.capture() as text:
+        for part in parts:
+            console.print(fitted(part, console) if fit else part)
+    return "\n".join(line.rstrip() for line in text.get().split("\n"))
 
 
 def _column_widths(table: Table, console: Console) -> list[tuple[int, int]]:

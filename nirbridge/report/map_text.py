@@ -5,16 +5,15 @@ The mesh as a small picture in text: one sign per core, darker where the core is
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from nirbridge.chips.model import CoreId
 from nirbridge.errors import counted
 from nirbridge.mapping.model import MappedNetwork
-from nirbridge.report.layout import fitted
+from nirbridge.report.layout import captured
 from nirbridge.report.map_facts import (
     CoreRow,
     core_rows,
@@ -46,21 +45,7 @@ def map_text(mapped: MappedNetwork, width: int = 100, *, title: str = "", color:
 
     ``title`` is shown above (the model's name). Names from files are escaped and never read as markup.
     """
-    system = "standard" if color else None
-    console = Console(  # every cell is a Text; were one a str, a name in it would still not be read as markup
-        file=io.StringIO(),
-        width=width,
-        force_terminal=color,
-        force_jupyter=False,  # in a notebook rich would show an empty output of its own
-        color_system=system,
-        no_color=not color,
-        markup=False,
-        emoji=False,
-        highlight=False,
-    )
-    with console.capture() as captured:
-        console.print(fitted(map_renderable(mapped, width, title=title), console))
-    return "\n".join(line.rstrip() for line in captured.get().split("\n"))
+    return captured([map_renderable(mapped, width, title=title)], width, fit=True, color=color)
 
 
 def map_renderable(mapped: MappedNetwork, width: int = 100, *, title: str = "", notes: bool = True) -> RenderableType:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.text import Text
 
 from nirbridge.errors import quoted
 from nirbridge.files.attributes import load_attribute
 from nirbridge.network.compose import parts_of
 from nirbridge.report.frames import block_rows, file_rows, record_rows, recording_rows
+from nirbridge.report.layout import captured
 from nirbridge.report.lines import range_text, shape_line
 from nirbridge.report.map_facts import one_line
 from nirbridge.report.map_text import map_renderable
@@ -44,20 +44,7 @@ def summary_html(value: object) -> str:
 
 def plain_text(*parts: RenderableType, width: int = WIDTH) -> str:
     """Tables and texts of rich as plain text; nothing in it is read as markup."""
-    console = Console(
-        file=io.StringIO(),
-        width=width,
-        color_system=None,
-        no_color=True,
-        markup=False,
-        emoji=False,
-        highlight=False,
-        force_jupyter=False,  # a notebook gets the text from us; rich would show an empty output of its own
-    )
-    with console.capture() as captured:
-        for part in parts:
-            console.print(part)
-    return "\n".join(line.rstrip() for line in captured.get().rstrip().split("\n")) + "\n"
+    return captured(parts, width).rstrip() + "\n"
 
 
 def _rows(headings: Sequence[str], alignment: str, rows: list[tuple[str, ...]]) -> Iterator[RenderableType]:

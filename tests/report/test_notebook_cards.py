@@ -86,7 +86,7 @@ def test_a_map_has_a_square_for_each_core_and_each_part(tmp_path: Path) -> None:
     drawn = floorplan_picture(mapped)
     svg, parts = picture_of(mapped), sum(len(cell.parts) for cell in drawn.cells)
     assert subpaths(svg, class_="outline") == drawn.cores_used
-    assert subpaths(svg, class_="free") == drawn.cores_drawn - drawn.cores_used
+    assert subpaths(svg, class_="free") == len(drawn.cells) - drawn.cores_used
     assert sum(subpaths(svg, fill=paint(k)) for k in range(len(drawn.populations))) == parts > 1
     mapped.save(tmp_path / "m.map.json")
     record = nb.load_map(tmp_path / "m.map.json")

@@ -65,19 +65,13 @@ class DrawnPopulation:
 class FloorplanPicture:
     """Cells (by chip, row, column, core) and populations in network order; a part names its by number.
 
-    ``chips_in_use``: chips with a used core; ``cores_used`` and ``cores_drawn``: cells with and without parts.
+    ``chips_in_use``: chips with a used core; ``cores_used``: cells with parts.
     """
 
     cells: tuple[CoreCell, ...]
     populations: tuple[DrawnPopulation, ...]
-    chip_name: str
     chips_in_use: int
     cores_used: int
-
-    @property
-    def cores_drawn(self) -> int:
-        """Cells of the picture, used or not."""
-        return len(self.cells)
 
 
 def floorplan_picture(mapped: MappedNetwork) -> FloorplanPicture:
@@ -113,7 +107,7 @@ def floorplan(
         cells.append(CoreCell(core, name, parts, used, shares, fullest, core in dead))
     held = Counter(name for block in blocks.values() for name in {piece.population for piece in block.slices})
     legend = tuple(DrawnPopulation(name, neurons, held[name]) for name, neurons in populations.items())
-    return FloorplanPicture(tuple(cells), legend, chip.name, len({core.chip for core in blocks}), len(blocks))
+    return FloorplanPicture(tuple(cells), legend, len({core.chip for core in blocks}), len(blocks))
 
 
 def _parts(block: Block | BlockRecord, number: Mapping[str, int]) -> tuple[CorePart, ...]:
