@@ -25,6 +25,7 @@ ROOMS = (
     ("importers",),
     ("passes",),
     ("quantization",),
+    ("program",),
     ("partitioner",),
     ("mapping",),
     ("simulators",),

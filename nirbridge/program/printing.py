@@ -1,0 +1,110 @@
+"""Terms as statements of a language of expressions: C, Python, Verilog. A language is a table and a few functions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol
+
+from nirbridge.program.terms import LEAVES, Function, Term, fold, in_order
+
+ATOM = 100
+"""The precedence of what needs no parentheses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """An expression, how tightly its last operation binds, and the named terms that it mentions."""
+
+    text: str
+    binds: int = ATOM
+    mentions: frozenset[int] = frozenset()
+
+
+class Language(Protocol):
+    """What a language says about terms."""
+
+    table: ClassVar[Mapping[str, tuple[str, int]]]
+    """By operation: the form of its expression, and how tightly it binds. ``{0}`` may bind as tightly, the others must
+    bind more."""
+
+    @property
+    def leaf(self) -> Callable[[Term], str]:
+        """The text of a number, a coefficient, or an arg."""
+        ...
+
+    def special(self, term: Term, args: Sequence[Text]) -> tuple[str, int] | None:
+        """The expression and how it binds where the table does not say it; else None."""
+        ...
+
+    def statement(self, name: str, text: str, term: Term, is_first: bool) -> str:
+        """``name = text``; ``is_first``: no statement before has given the name a value."""
+        ...
+
+
+@dataclass(slots=True)
+class Printer:
+    """Statements of one time step: every named term is one, all others are parts of expressions.
+
+    A name takes another value where its old one is not needed any more, else a number is added to it.
+    ``functions``: those that the statements call.
+    """
+
+    language: Language
+    lines: list[str] = field(default_factory=list)
+    functions: dict[str, Function] = field(default_factory=dict)
+    _bound: dict[str, int] = field(default_factory=dict)
+
+    def write(self, ends: Sequence[Term]) -> list[str]:
+        """Appends the statements of some terms; their expressions."""
+        left = _mentions(ends)
+        return [made.text for made in fold(ends, lambda term, args: self._made(term, args, left))]
+
+    def _made(self, term: Term, args: list[Text], left: Counter[int]) -> Text:
+        mentions = frozenset[int]().union(*(a.mentions for a in args))
+        if term.op in LEAVES:
+            return Text(self.language.leaf(term))
+        text, binds = self._expression(term, args)
+        if not term.name:
+            return Text(text, binds, mentions)
+        left.subtract(mentions)
+        name, number = term.name, 1
+        while left[self._bound.get(name, 0)] > 0:
+            number += 1
+            name = f"{term.name}{number}"
+        self.lines.append(self.language.statement(name, text, term, name not in self._bound))
+        self._bound[name] = id(term)
+        return Text(name, ATOM, frozenset((id(term),)))
+
+    def _expression(self, term: Term, args: list[Text]) -> tuple[str, int]:
+        if term.op == "call":
+            self.functions[term.value.name] = term.value
+        special = self.language.special(term, args)
+        if special is not None:
+            return special
+        form, binds = self.language.table[term.op]
+        if binds == ATOM:
+            return form.format(*(a.text for a in args)), ATOM
+        first, *others = args
+        return form.format(bracketed(first, binds), *(bracketed(a, binds + 1) for a in others)), binds
+
+
+def bracketed(a: Text, binds: int) -> str:
+    """The expression, in parentheses where it binds less tightly."""
+    return a.text if a.binds >= binds else f"({a.text})"
+
+
+def _mentions(ends: Sequence[Term]) -> Counter[int]:
+    """How many statements and results mention each named term."""
+    left: Counter[int] = Counter({0: 0})
+    own: dict[int, frozenset[int]] = {}
+    for term in in_order(ends):
+        inside = frozenset[int]().union(*(own[id(a)] for a in term.args))
+        if term.name and term.op not in LEAVES:
+            left.update(inside)
+            inside = frozenset((id(term),))
+        own[id(term)] = inside
+    for end in ends:
+        left.update(own[id(end)])
+    return left
