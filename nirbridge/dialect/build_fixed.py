@@ -21,7 +21,7 @@ from nirbridge.dialect.values import ELEMENTS, integer, real, tensor_type, text,
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Projection
 from nirbridge.network.operators import Reshape
-from nirbridge.quantization.formats import INPUT_SHIFT
+from nirbridge.program.interval import fit_of_neurons
 from nirbridge.quantization.model import FixedPopulation, FixedProjection, QuantizedNetwork
 from nirbridge.quantization.operators import weights_of
 from nirbridge.quantization.overflow import OutputRange, input_bounds, operator_bounds, output_ranges
@@ -69,19 +69,8 @@ def fits_in_32(quantized: QuantizedNetwork) -> bool:
         sums[projection.target][0] -= int(low.min(initial=0))
         sums[projection.target][1] += int(high.max(initial=0))
         largest.append(int(np.abs(weights_of(projection.operator)).max(initial=0)))
-    for p in quantized.populations:
-        largest += _largest_of(p, max(sums[p.name]))
-    return max(largest, default=0) < 1 << 31
-
-
-def _largest_of(p: FixedPopulation, a_in: int) -> list[int]:
-    """Bounds on the values of a time step of a population."""
-    n = p.neuron
-    u, v = 1 << n.u_bits, 1 << n.v_bits
-    values = [getattr(n, name) for name in (*ARRAYS, "fires_above", "v_min")]
-    most = [int(np.abs(x).max(initial=0)) for x in values if x is not None]
-    spikes = n.max_spikes * int(np.abs(n.reset_amount).max(initial=0))
-    return [*most, n.max_spikes, (a_in << INPUT_SHIFT) + u, v + u + int(np.abs(n.bias).max(initial=0)), v + spikes]
+    fits = all(fit_of_neurons(p.neuron, (-sums[p.name][0], sums[p.name][1]), 32) for p in quantized.populations)
+    return fits and max((*largest, *(max(total) for total in sums.values())), default=0) < 1 << 31
 
 
 class _FixedBuilder:

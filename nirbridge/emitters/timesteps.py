@@ -19,23 +19,23 @@ MATRIX_MAX = 2**20
 
 
 def real_states(p: Population) -> dict[str, Array]:
-    """Initial states of a population that it needs, without a batch: ``v``, ``i``, and ``rest`` in time steps."""
+    """Initial states of a population that it needs, without a batch: ``v``, ``i``, and ``refractory`` in time steps."""
     n, found = p.neuron, {}
     if np.any(n.a_mem != 0):
         found["v"] = np.broadcast_to(n.v_init, p.shape)
     if np.any(n.a_syn != 0):
         found["i"] = np.broadcast_to(n.i_init, p.shape)
     if n.fires and np.any(n.refractory_steps > 0):
-        found["rest"] = np.zeros(p.shape, np.int64)
+        found["refractory"] = np.zeros(p.shape, np.int64)
     return found
 
 
 def integer_states(p: FixedPopulation) -> dict[str, Array]:
-    """Initial states of a population in integers, without a batch: ``u``, ``v`` and ``rest``."""
+    """Initial states of a population in integers, without a batch: ``u``, ``v`` and ``refractory``."""
     n = p.neuron
     found = {"u": np.broadcast_to(n.u_init, p.shape), "v": np.broadcast_to(n.v_init, p.shape)}
     if n.fires and np.any(n.refractory_steps > 0):
-        found["rest"] = np.zeros(p.shape, np.int64)
+        found["refractory"] = np.zeros(p.shape, np.int64)
     return found
 
 

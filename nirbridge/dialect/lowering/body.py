@@ -13,7 +13,7 @@ from nirbridge.dialect.base import element, leading_axes, shape
 from nirbridge.dialect.lowering.delays import delayed, moved_on
 from nirbridge.dialect.lowering.function import Extent, FunctionText, Tensor
 from nirbridge.dialect.lowering.linear import conv, dense, dense_by_events, sparse, sum_pool
-from nirbridge.dialect.lowering.neurons import REST, FixedStep, RealStep, fixed_states, real_states
+from nirbridge.dialect.lowering.neurons import REFRACTORY, fixed_states, lowered_step, real_states
 from nirbridge.dialect.lowering.pointwise import Node, Pointwise
 from nirbridge.dialect.neurons import NeuronBase, NeuronOp
 from nirbridge.dialect.read import attribute_values, operator_of
@@ -82,7 +82,7 @@ class BodyLowering:
         starts = real_states(values) if isinstance(op, NeuronOp) else fixed_states(values)
         kind, found = str(element(op.results[0])), {}
         for k, (name, start) in enumerate(starts.items(), first):
-            own = "i32" if name == REST and isinstance(op, NeuronOp) else kind
+            own = "i32" if name == REFRACTORY and isinstance(op, NeuronOp) else kind
             found[name] = LoweredState(_name(op), name, start, self._argument(k, own, op.shape))
         return found
 
@@ -209,8 +209,8 @@ class BodyLowering:
         kind, states = str(element(op.results[0])), self.neurons[op]
         p = Pointwise(self.f, (self.batch,), op.shape, op.fused is not None)
         drive = self._sum(p, op.operands, kind) if op.operands else None
-        step = (RealStep if isinstance(op, NeuronOp) else FixedStep)(p, attribute_values(op, self.resources), kind)
-        found = step.step(drive, {name: p.of(s.inside) for name, s in states.items() if s.inside is not None})
+        inside = {name: p.of(s.inside) for name, s in states.items() if s.inside is not None}
+        found = lowered_step(p, attribute_values(op, self.resources), kind, drive, inside)
         needed = [name for name in found if name in states or (name in op.given and any(op.given[name].uses))]
         own = {id(found[name]): s.inside for name, s in states.items() if s.inside is not None}
         tensors = dict(zip(needed, self._distinct(p, [found[name] for name in needed], own), strict=True))

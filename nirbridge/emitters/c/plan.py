@@ -10,10 +10,11 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError
+from nirbridge.program.interval import Interval
+from nirbridge.program.terms import Stepped, in_order
 from nirbridge.quantization.model import FixedPopulation, FixedProjection, QuantizedNetwork
 from nirbridge.quantization.operators import weights_of
 
-INPUT_SHIFT = 6
 Level = Literal["one", "row", "each"]
 
 
@@ -84,12 +85,15 @@ class Neurons:
     """A population and the parameters of its neurons.
 
     It has ``rows`` times ``row`` neurons; ``kind`` is the type of their state. Sums are in units of ``2 ** exponent``.
+    ``step``: one time step; ``values``: the proved least and greatest of each of its terms, by ``id``.
     """
 
     id: str
     population: FixedPopulation
     source: Source
     into: tuple[Synapses, ...]
+    step: Stepped
+    values: Mapping[int, Interval]
     parameters: Mapping[str, Parameter]
     rows: int
     row: int
@@ -118,17 +122,12 @@ class Neurons:
     @property
     def keeps_current(self) -> bool:
         """False where the current has no memory, so that no state holds it."""
-        return any(keep > 0 for keep in self.parameters["keep_u"].values)
+        return any(term.name == "state.u" for term in in_order(self.step.ends))
 
     @property
-    def rests(self) -> bool:
-        """True where neurons have a refractory period."""
-        return self.population.neuron.fires and max(self.parameters["hold"].values) > 0
-
-    @property
-    def rest_type(self) -> str:
+    def refractory_type(self) -> str:
         """The C type of the time steps that are left of a refractory period."""
-        return "uint16_t" if max(self.parameters["hold"].values) < 1 << 16 else "uint32_t"
+        return "int16_t" if max(self.parameters["refractory_steps"].values) < 1 << 15 else "int32_t"
 
 
 @dataclass(frozen=True, slots=True)

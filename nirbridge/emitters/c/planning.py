@@ -9,9 +9,13 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array
-from nirbridge.emitters.c.plan import INPUT_SHIFT, CPlan, Neurons, Parameter, Source, Synapses, integer_type
+from nirbridge.emitters.c.plan import CPlan, Neurons, Parameter, Source, Synapses, integer_type
 from nirbridge.errors import ModelError, counted, quoted
-from nirbridge.quantization.model import AccumulatorBounds, FixedPopulation, FixedProjection, QuantizedNetwork
+from nirbridge.program.interval import first_values, fits, intervals
+from nirbridge.program.rewrites import in_halves
+from nirbridge.program.rules import traced_step
+from nirbridge.program.terms import Stepped, in_order
+from nirbridge.quantization.model import FixedPopulation, FixedProjection, QuantizedNetwork
 from nirbridge.quantization.operators import weights_of
 from nirbridge.quantization.overflow import OutputRange, operator_bounds, output_ranges, prove
 
@@ -35,7 +39,11 @@ def c_plan(quantized: QuantizedNetwork) -> CPlan:
     sent = output_ranges(quantized.populations, _input_ranges(quantized))
     sources = _sources(quantized, sent)
     bounds = prove(quantized)
-    wide = {p.name: _is_wide(p, bounds[p.name]) for p in quantized.populations}
+    steps = {p.name: in_halves(traced_step(p.neuron)) for p in quantized.populations}
+    values = {
+        p.name: intervals(steps[p.name], first_values(p.neuron, bounds[p.name].a_in)) for p in quantized.populations
+    }
+    wide = {name: not fits(found, 32) for name, found in values.items()}
     synapses: dict[str, list[Synapses]] = {p.name: [] for p in quantized.populations}
     for k, projection in enumerate(quantized.projections):
         if weights_of(projection.operator).any():  # else it adds nothing, and C has no arrays of no elements
@@ -43,11 +51,14 @@ def c_plan(quantized: QuantizedNetwork) -> CPlan:
             own_sum = projection.weight_exp < 0
             synapses[projection.target].append(Synapses(f"s{k}", sources[projection.source], projection, kind, own_sum))
     read = {r.source for r in quantized.reads}
-    neurons = tuple(
-        _neurons(p, sources[p.name], tuple(synapses[p.name]), wide[p.name], p.name in read)
-        for p in quantized.populations
-    )
-    return CPlan(quantized, tuple(sources[p.name] for p in quantized.inputs), neurons)
+    neurons = []
+    for p in quantized.populations:
+        parameters = _parameters(p, steps[p.name])
+        rows = p.shape[0] if any(x.level == "row" for x in parameters.values()) else 1
+        kind, into = "int64_t" if wide[p.name] else "int32_t", tuple(synapses[p.name])
+        found = steps[p.name], values[p.name], parameters, rows, p.size // rows
+        neurons.append(Neurons(sources[p.name].id, p, sources[p.name], into, *found, kind, p.name in read))
+    return CPlan(quantized, tuple(sources[p.name] for p in quantized.inputs), tuple(neurons))
 
 
 def _sources(quantized: QuantizedNetwork, sent: Mapping[str, OutputRange]) -> dict[str, Source]:
@@ -80,19 +91,6 @@ def _source(name: str, shape: Shape, depth: int, binary: bool, reach: OutputRang
     return Source(name, math.prod(shape), binary, slots, kind)
 
 
-def _is_wide(p: FixedPopulation, bounds: AccumulatorBounds) -> bool:
-    """True where a sum of a time step of the neuron may not fit 32 bits."""
-    n, drive = p.neuron, max(map(abs, bounds.a_in)) << INPUT_SHIFT
-    current = (1 << n.u_bits) + drive
-    if drive > 1 << n.u_bits:  # a larger drive takes the current out of its register for good
-        current += max(map(abs, bounds.u))
-    potential = (1 << (n.v_bits - 1)) + current + int(np.abs(n.bias).max(initial=0))
-    values = [n.fires_above, n.reset_amount, n.spike_size, n.v_min, n.v_init, n.u_init]
-    largest = max((int(np.abs(x).max(initial=0)) for x in values if x is not None), default=0)
-    amount = n.max_spikes * int(np.abs(n.reset_amount).max(initial=0))
-    return max(current, potential + amount, largest) > INT32_MAX
-
-
 def _sums(projection: FixedProjection, sent: Mapping[str, OutputRange]) -> int:
     """The largest sum of a projection before its shift to the right, and of the values that are added up in it."""
     low, high = operator_bounds(projection.operator, sent[projection.source])
@@ -101,23 +99,17 @@ def _sums(projection: FixedProjection, sent: Mapping[str, OutputRange]) -> int:
     return max(int(-low.min(initial=0)), int(high.max(initial=0)), one)
 
 
-def _neurons(p: FixedPopulation, source: Source, into: tuple[Synapses, ...], wide: bool, shown: bool) -> Neurons:
+def _parameters(p: FixedPopulation, step: Stepped) -> dict[str, Parameter]:
+    """The coefficients that a time step reads, and the first state."""
     n = p.neuron
     if n.fires_above is not None and n.max_spikes > 1 and int(np.min(n.fires_above)) < -1:
         found = "several spikes in a time step, and a threshold below 0"
-        raise ModelError.of(f"population {quoted(p.name)}", found, "C divides towards zero", "raise its threshold")
-    values = {"keep_u": 4095 - n.du, "keep_v": 4096 - n.dv, "bias": n.bias, "u_init": n.u_init, "v_init": n.v_init}
-    if n.fires_above is not None:
-        values |= {"above": n.fires_above, "hold": n.refractory_steps}
-        values |= {"amount": n.reset_amount} if n.reset == "subtract" else {}
-        values |= {"size": np.maximum(n.spike_size, 1)} if n.max_spikes > 1 else {}
-    if n.v_min is not None and n.fires_above is not None:
-        values |= {"floor": n.v_min}
-    parameters = {key: _parameter(np.asarray(x), p.shape) for key, x in values.items()}
-    by_row = any(x.level == "row" for x in parameters.values())
-    rows = p.shape[0] if by_row else 1
-    kind = "int64_t" if wide else "int32_t"
-    return Neurons(source.id, p, source, into, parameters, rows, p.size // rows, kind, shown)
+        raise ModelError.of(f"population {quoted(p.name)}", found, "C has no negative spikes", "raise its threshold")
+    values = {term.name: np.asarray(term.value) for term in in_order(step.ends) if term.op == "param"}
+    if "refractory_steps" in values:  # no run has more time steps
+        values["refractory_steps"] = np.minimum(values["refractory_steps"], INT32_MAX)
+    values |= {"u_init": n.u_init, "v_init": n.v_init}
+    return {name: _parameter(x, p.shape) for name, x in values.items()}
 
 
 def _parameter(values: Array, shape: Shape) -> Parameter:

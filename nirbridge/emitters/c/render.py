@@ -36,7 +36,9 @@ def weights_header(found: list[Table]) -> str:
 
 def source_text(plan: CPlan, helpers: dict[str, str]) -> str:
     """The file ``model.c``; ``helpers``: functions by name, of which it holds those that it calls."""
-    body = "\n".join([*_synapses(plan), *_neurons(plan), *_reset(plan), *_step(plan)]) + "\n"
+    functions: dict[str, str] = {}
+    lines = [*_synapses(plan), *_neurons(plan, functions), *_reset(plan), *_step(plan)]
+    body = "\n".join([*functions.values(), *lines]) + "\n"
     used = [text for name, text in helpers.items() if f"{name}(" in body]
     head = "/* Made by nirbridge: one time step of the network, in integers. README.md names its parts. */\n"
     return "\n".join([head + '#include "model.h"\n#include "weights.h"\n', *used, body])
@@ -48,9 +50,9 @@ def _synapses(plan: CPlan) -> Iterator[str]:
             yield from synapse_functions(n, s)
 
 
-def _neurons(plan: CPlan) -> Iterator[str]:
+def _neurons(plan: CPlan, functions: dict[str, str]) -> Iterator[str]:
     for n in plan.neurons:
-        yield from neuron_function(n)
+        yield from neuron_function(n, functions)
 
 
 def _struct(fields: list[str]) -> str:
@@ -93,8 +95,8 @@ def _arrays(plan: CPlan) -> Iterator[tuple[str, str, tuple[int, ...]]]:
         yield n.kind, f"{n.id}_v", (n.source.size,)
         if n.keeps_current:
             yield n.kind, f"{n.id}_u", (n.source.size,)
-        if n.rests:
-            yield n.rest_type, f"{n.id}_rest", (n.source.size,)
+        if "refractory" in n.step.state:
+            yield n.refractory_type, f"{n.id}_refractory", (n.source.size,)
     for source in (*plan.inputs, *(n.source for n in plan.neurons)):
         if source.slots:
             yield source.type, f"{source.id}_sent", (source.slots, source.words if source.is_binary else source.size)

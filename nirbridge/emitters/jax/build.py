@@ -9,6 +9,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.emitters.jax.module import ModuleWriter, axes, comment
+from nirbridge.emitters.jax.neurons import neuron_lines
 from nirbridge.emitters.ports import identifiers
 from nirbridge.emitters.timesteps import longest_delays
 from nirbridge.errors import counted
@@ -105,12 +106,12 @@ class ModuleBuilder:
             self._ring(key, depth, shape, dtype)
         return [*out, f"{key}_in = {self._delayed(key, depth, late, shape, f'{key}.late', hoisted)}"]
 
-    def population(self, p: Any, drive: str, neuron: Any) -> dict[str, str]:
+    def population(self, p: Any, drive: str, states: dict[str, str], dtype: str) -> dict[str, str]:
         """The lines of a population; returns the keys of its variables."""
         key, lines = self.ids[p.name], self.m.step
         lines.append(f"# {key}: {comment(p.name)}, {counted(p.size, 'neuron')}")
         lines.append(f"drive = {drive}")
-        text, variables, following = neuron.lines()
+        text, variables, following = neuron_lines(self.m, p, key, states, dtype)
         lines += text
         lines += [f'new["{key}.{name}"] = {value}' for name, value in following.items()]
         lines += [f'values["{key}.{name}"] = {value}' for name, value in variables.items()]

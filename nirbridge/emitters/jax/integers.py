@@ -7,10 +7,10 @@ import numpy as np
 from nirbridge.emitters.jax.build import ModuleBuilder
 from nirbridge.emitters.jax.linear import linear
 from nirbridge.emitters.jax.module import ModuleWriter
-from nirbridge.emitters.jax.neurons import IntegerNeuron
 from nirbridge.emitters.ports import ProgramNames, integer_names
 from nirbridge.emitters.timesteps import integer_states, sent_ranges
 from nirbridge.network.model import Projection
+from nirbridge.program.interval import fit_of_neurons
 from nirbridge.quantization.model import FixedPopulation, FixedProjection, QuantizedNetwork
 from nirbridge.quantization.operators import weights_of
 from nirbridge.quantization.overflow import operator_bounds, prove
@@ -32,18 +32,15 @@ class _IntegerBuilder(ModuleBuilder):
     def __init__(self, quantized: QuantizedNetwork) -> None:
         super().__init__(quantized, (*quantized.projections, *quantized.reads))
         self.q, self.ranges = quantized, sent_ranges(quantized)
-        reach = {name: max(abs(x) for x in bounds.a_in) for name, bounds in prove(quantized).items()}
-        self.types = {p.name: self._type(p, reach[p.name]) for p in quantized.populations}
+        bounds = prove(quantized)
+        self.types = {p.name: self._type(p, bounds[p.name].a_in) for p in quantized.populations}
         self.types |= {p.name: "int32" if p.value_max < INT32 else "int64" for p in quantized.inputs}
 
-    def _type(self, p: FixedPopulation, reach: int) -> str:
+    def _type(self, p: FixedPopulation, drive: tuple[int, int]) -> str:
         """int32 where no sum of the neuron and of its currents can leave it."""
-        n = p.neuron
-        sizes = [reach << 6, 1 << n.u_bits, 1 << n.v_bits, *_sizes(n.bias, n.u_init, n.v_init)]
-        amounts = (n.reset_amount * n.max_spikes, n.spike_size, n.fires_above, n.v_min)
-        sizes += _sizes(*(a for a in amounts if a is not None))
         currents = [self._largest(q) << max(q.weight_exp, 0) for q in self.q.projections if q.target == p.name]
-        return "int32" if max([*sizes, *currents]) < INT32 else "int64"
+        fits = fit_of_neurons(p.neuron, drive, 32)
+        return "int32" if fits and max(currents, default=0) < INT32 else "int64"
 
     def built(self) -> tuple[ModuleWriter, ProgramNames]:
         q, variables = self.q, {}
@@ -53,11 +50,12 @@ class _IntegerBuilder(ModuleBuilder):
             self.begin_population(p.name, self.types[p.name])
         for p in q.populations:
             states = {
-                name: self.m.state(f"{self.ids[p.name]}.{name}", x, "int32" if name == "rest" else self.types[p.name])
+                name: self.m.state(
+                    f"{self.ids[p.name]}.{name}", x, "int32" if name == "refractory" else self.types[p.name]
+                )
                 for name, x in integer_states(p).items()
             }
-            neuron = IntegerNeuron(self.m, p, self.ids[p.name], states, self.types[p.name])
-            variables[p.name] = self.population(p, self._drive(p), neuron)
+            variables[p.name] = self.population(p, self._drive(p), states, self.types[p.name])
         for k, port in enumerate(q.outputs):
             reads = [self._read(j, read) for j, read in enumerate(q.reads) if read.target == port.name]
             self.m.step.append(f'values["out{k}"] = {" + ".join(reads)}')
@@ -105,7 +103,3 @@ class _IntegerBuilder(ModuleBuilder):
         target = next(port.shape for port in self.q.outputs if port.name == read.target)
         values = linear(self.m, key, read.operator, sent, REAL, (self.sources[read.source].shape, target))
         return self.current(key, read, values, dtype=REAL)
-
-
-def _sizes(*arrays: object) -> list[int]:
-    return [max(int(np.max(a)), -int(np.min(a))) for a in map(np.asarray, arrays)]

@@ -24,6 +24,7 @@ class ModuleWriter:
     """What the module holds so far.
 
     ``before``: lines of ``currents``, which takes all time steps at once; ``step``: lines of one time step.
+    ``functions``: texts of functions of neurons by name.
     ``weights``: arrays by key, as ``weights.npz`` has them. ``states``: texts of the initial values by key.
     """
 
@@ -32,6 +33,7 @@ class ModuleWriter:
     weights: dict[str, Array] = field(default_factory=dict)
     states: dict[str, str] = field(default_factory=dict)
     helpers: set[str] = field(default_factory=set)
+    functions: dict[str, str] = field(default_factory=dict)
 
     def weight(self, key: str, values: Any, dtype: str) -> str:
         """The text of an array of ``weights.npz``."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from nirbridge.emitters.jax.build import ModuleBuilder
 from nirbridge.emitters.jax.linear import linear
 from nirbridge.emitters.jax.module import ModuleWriter
-from nirbridge.emitters.jax.neurons import RealNeuron
 from nirbridge.emitters.ports import ProgramNames, real_names
 from nirbridge.emitters.timesteps import late_depths, real_states
 from nirbridge.network.graph import in_causal_order, population_groups
@@ -31,8 +30,7 @@ class _RealBuilder(ModuleBuilder):
         for group in population_groups(network):
             for p in group.populations:
                 drive = self._drive(p.name, p.shape)
-                neuron = RealNeuron(self.m, p, self.ids[p.name], self._states(p), self.dtype)
-                variables[p.name] = self.population(p, drive, neuron)
+                variables[p.name] = self.population(p, drive, self._states(p), self.dtype)
         for k, port in enumerate(network.outputs):
             drive = self._drive(port.name, port.shape)
             self.m.step.append(f'values["out{k}"] = {drive}')
@@ -45,7 +43,7 @@ class _RealBuilder(ModuleBuilder):
 
     def _states(self, p: Population) -> dict[str, str]:
         return {
-            name: self.m.state(f"{self.ids[p.name]}.{name}", start, "int32" if name == "rest" else self.dtype)
+            name: self.m.state(f"{self.ids[p.name]}.{name}", start, "int32" if name == "refractory" else self.dtype)
             for name, start in real_states(p).items()
         }
 

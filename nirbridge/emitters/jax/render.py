@@ -56,7 +56,9 @@ def module_text(m: ModuleWriter, names: ProgramNames) -> str:
         "LENGTH": "" if names.inputs else ", length=time",
         "STEP": _indented(m.step),
         "CHECK_CALL": f"{INDENT}_check_numbers()\n" if needs_x64(names) else "",
-        "HELPERS": "\n\n\n".join([*([CHECKED] if needs_x64(names) else []), *used_helpers(m.helpers)]),
+        "HELPERS": "\n\n\n".join(
+            [*([CHECKED] if needs_x64(names) else []), *used_helpers(m.helpers), *m.functions.values()]
+        ),
     }
     return _filled(template("network.py"), marks).rstrip("\n") + "\n"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nirbridge.emitters.onnx.linear import linear
-from nirbridge.emitters.onnx.neurons import Stepped, integer_step
+from nirbridge.emitters.onnx.neurons import SteppedTensors, integer_step
 from nirbridge.emitters.onnx.plan import OnnxPlan
 from nirbridge.emitters.onnx.scan import ScanBuilder, size_of
 from nirbridge.emitters.ports import identifiers, integer_names
@@ -13,7 +13,7 @@ from nirbridge.emitters.timesteps import integer_states, longest_delays, sent_ra
 from nirbridge.network.model import Projection
 from nirbridge.quantization.model import FixedPopulation, FixedProjection, QuantizedNetwork
 from nirbridge.quantization.operators import weights_of
-from nirbridge.quantization.overflow import operator_bounds
+from nirbridge.quantization.overflow import operator_bounds, prove
 
 EXACT = 1 << 24
 """Sums of whole numbers below this are exact in float32, in any order."""
@@ -45,9 +45,10 @@ class _IntegerBuilder:
         for port in q.inputs:
             scan.inputs.append((self.ids[port.name], "int64", size_of(port.shape), port.shape))
             scan.now[port.name] = f"{self.ids[port.name]}_now"
-        stepped: dict[str, Stepped] = {}
+        bounds = prove(q)
+        stepped: dict[str, SteppedTensors] = {}
         for p in q.populations:
-            stepped[p.name] = integer_step(self.g, p, self._drive(p), states[p.name])
+            stepped[p.name] = integer_step(self.g, p, self._drive(p), states[p.name], bounds[p.name].a_in)
         scan.now |= {name: step.sent for name, step in stepped.items()}
         for k, port in enumerate(q.outputs):
             scan.outputs.append((f"out{k}", self._output(port.name), "float64", port.size, port.shape))
@@ -112,6 +113,6 @@ class _IntegerBuilder:
         scaled = self.g.op("Div", sent, self.g.flat(p.neuron.scale, p.shape, "float64"))
         return self.g.op("Add", scaled, self.g.flat(p.neuron.v_offset, p.shape, "float64"))
 
-    def _plan(self, stepped: dict[str, Stepped]) -> OnnxPlan:
+    def _plan(self, stepped: dict[str, SteppedTensors]) -> OnnxPlan:
         names = integer_names(self.q, {name: step.variables for name, step in stepped.items()})
         return OnnxPlan(self.scan.model(), names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nirbridge.emitters.onnx.linear import delayed, linear, moved_on
-from nirbridge.emitters.onnx.neurons import Stepped, real_step
+from nirbridge.emitters.onnx.neurons import SteppedTensors, real_step
 from nirbridge.emitters.onnx.plan import OnnxPlan
 from nirbridge.emitters.onnx.scan import ScanBuilder, size_of
 from nirbridge.emitters.ports import identifiers, real_names
@@ -45,7 +45,7 @@ class _RealBuilder:
         for port in network.inputs:
             scan.inputs.append((self.ids[port.name], FLOAT, port.size, port.shape))
             scan.now[port.name] = f"{self.ids[port.name]}_now"
-        stepped: dict[str, Stepped] = {}
+        stepped: dict[str, SteppedTensors] = {}
         for p in populations:
             stepped[p.name] = step = real_step(self.g, p, self._drive(p.name, p.size), states[p.name])
             scan.now[p.name] = step.sent
@@ -61,7 +61,9 @@ class _RealBuilder:
 
     def _states(self, p: Population) -> dict[str, str]:
         return {
-            key: self.scan.state(f"{self.ids[p.name]}_{key}", "int64" if key == "rest" else FLOAT, start.reshape(-1))
+            key: self.scan.state(
+                f"{self.ids[p.name]}_{key}", "int64" if key == "refractory" else FLOAT, start.reshape(-1)
+            )
             for key, start in real_states(p).items()
         }
 
@@ -91,6 +93,6 @@ class _RealBuilder:
         shape = self.g.op("Concat", batch, self.g.constant([size], "int64"), axis=0)
         return self.g.op("Expand", self.g.constant(0, FLOAT), shape)
 
-    def _plan(self, stepped: dict[str, Stepped]) -> OnnxPlan:
+    def _plan(self, stepped: dict[str, SteppedTensors]) -> OnnxPlan:
         names = real_names(self.network, {name: step.variables for name, step in stepped.items()}, FLOAT)
         return OnnxPlan(self.scan.model(), names)

@@ -13,11 +13,11 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.network.apply import apply
 from nirbridge.quantization.decays import dec
+from nirbridge.quantization.formats import INPUT_SHIFT
 from nirbridge.quantization.model import FixedPopulation, FixedProjection
 
 FixedState = dict[str, Array]
 """``u``, ``v`` (int64) and ``refractory`` of a population, each ``[batch, neurons]``; changed in place."""
-INPUT_SHIFT = 6
 
 
 FixedAccumulate = Callable[[Array, int, Array], None]

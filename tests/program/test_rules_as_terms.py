@@ -1,0 +1,204 @@
+"""Rules of neurons against the oracles, the proofs of their widths, and their printed forms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nirbridge.arrays import Array
+from nirbridge.emitters.c.emit import C
+from nirbridge.emitters.onnx.emit import ONNX
+from nirbridge.network.model import Population
+from nirbridge.network.neurons import Neuron
+from nirbridge.network.neurons import neuron as real_neuron
+from nirbridge.program import rules
+from nirbridge.program.evaluate import evaluate
+from nirbridge.program.interval import first_values, fits, intervals, settled
+from nirbridge.program.printing import Printer
+from nirbridge.program.rewrites import in_halves, inlined
+from nirbridge.program.rules import canonical, loihi, traced, traced_step
+from nirbridge.program.terms import Stepped, Term, Tracing, in_order
+from nirbridge.quantization.model import FixedInput, FixedNeuron
+from nirbridge.simulators.fixed.semantics import ReferenceFixedNeurons
+from nirbridge.simulators.reference.array_namespace import array_namespace
+from nirbridge.simulators.reference.semantics import ReferenceNeurons
+from nirbridge.simulators.types import Probe
+from tests.cases import cases
+from tests.emitters.c.programs import whole
+from tests.emitters.hand_made import dense, neuron, population, projection, quantized, random_neuron
+
+SHAPE = (3, 4)
+TYPES: dict[Any, Any] = {"int": np.int64, "count": np.int64, "bool": np.bool_}
+
+
+def steps_of(step: Stepped, drives: Array, state: dict[str, Array], types: Any, xp: Any = np) -> Iterator[Any]:
+    """Time steps one after the other."""
+    for drive in drives:
+        args = {"drive": drive, **{f"state.{name}": values for name, values in state.items()}}
+        found = evaluate(step, xp, args, types)
+        state = {**state, **found.state}
+        yield found
+
+
+def random_real_neuron(rng: np.random.Generator) -> Neuron:
+    """A canonical neuron: values for all or for each, every reset, several spikes, refractory periods, floors."""
+
+    def some(low: float, high: float) -> Any:
+        return rng.uniform(low, high, SHAPE if rng.random() < 0.5 else ())
+
+    if rng.random() < 0.15:
+        return real_neuron("LI", a_mem=some(0, 1), g_mem=some(0, 2), bias=some(-1, 1), theta=None, reset="none")
+    return real_neuron(
+        "CubaLIF",
+        a_mem=some(-1, 1) * rng.integers(2),
+        g_mem=some(0, 2) if rng.random() < 0.6 else 1.0,
+        bias=some(-1, 1) * rng.integers(2),
+        theta=some(0.2, 1),
+        a_syn=some(0, 1) * rng.integers(2),
+        g_syn=some(0, 2) if rng.random() < 0.6 else 1.0,
+        v_reset=some(-1, 0) * rng.integers(2),
+        reset=str(rng.choice(["to-value", "subtract", "none"])),  # type: ignore[arg-type]
+        compare=str(rng.choice([">", ">="])),  # type: ignore[arg-type]
+        max_spikes=int(rng.choice([1, 1, 3])),
+        refractory_steps=rng.integers(0, 4, SHAPE) * rng.integers(2),
+        v_min=some(-2, -1) if rng.random() < 0.4 else None,
+    )
+
+
+@pytest.mark.parametrize("first", cases(range(0, 60, 20), range(0, 1000, 20)))
+def test_reals_are_those_of_the_reference(first: int) -> None:
+    for seed in range(first, first + 20):
+        rng = np.random.default_rng(seed)
+        n, dtype = random_real_neuron(rng), ("float32", "float64")[seed % 2]
+        drives = rng.normal(0.3, 1, (30, 2, *SHAPE)).astype(dtype)
+        state = {"v": np.full((2, *SHAPE), 0.25, dtype), "i": np.full((2, *SHAPE), -0.5, dtype)}
+        state["refractory"] = np.zeros((2, *SHAPE), np.int64)
+        oracle = ReferenceNeurons(Population("p", SHAPE, n), array_namespace("numpy", dtype))
+        expected = oracle.run(drives, dict(state), frozenset("vui"))
+        types = {"real": dtype, **TYPES}
+        for t, found in enumerate(steps_of(traced_step(n), drives, state, types)):
+            assert np.array_equal(found.sent, expected.sent[t]), (seed, t)
+            for name in ("v", "u", "i"):
+                assert np.array_equal(found.variables[name], expected.traces[name][t]), (seed, t, name)
+
+
+def fixed_run(n: FixedNeuron, drives: Array) -> tuple[dict[str, Array], Array, dict[str, Array]]:
+    """The first state, what the integer neurons of numpy send, and their u and v."""
+    size = int(np.prod(SHAPE))
+    first = {name: np.broadcast_to(x, SHAPE).reshape(1, size) for name, x in (("u", n.u_init), ("v", n.v_init))}
+    first["refractory"] = np.zeros((1, size), np.int64)
+    sent = np.zeros((len(drives), 1, size), np.int64)
+    traces = {name: np.zeros_like(sent) for name in ("u", "v")}
+    oracle = ReferenceFixedNeurons(population("p", SHAPE, n), 0)
+    oracle(drives.reshape(len(drives), 1, size), dict(first), sent, traces)
+    shaped = {name: x.reshape(1, *SHAPE) for name, x in first.items()}
+    return shaped, sent, traces
+
+
+@pytest.mark.parametrize("first", cases(range(0, 60, 20), range(0, 1000, 20)))
+def test_integers_are_those_of_the_simulator_and_within_their_proved_bounds(first: int) -> None:
+    for seed in range(first, first + 20):
+        rng = np.random.default_rng(seed)
+        n, reach = random_neuron(rng, SHAPE), int(rng.choice([100, 1 << 14, 1 << 20]))
+        drives = rng.integers(-reach, reach + 1, (40, 1, *SHAPE))
+        state, sent, traces = fixed_run(n, drives)
+        step = traced_step(n)
+        bounds = settled(step, first_values(n, (-reach, reach)))
+        for t, found in enumerate(steps_of(step, drives, state, TYPES)):
+            assert np.array_equal(found.sent.reshape(1, -1), sent[t]), (seed, t)
+            for name in ("u", "v"):
+                assert np.array_equal(found.variables[name].reshape(1, -1), traces[name][t]), (seed, t, name)
+            for name, values in found.state.items():
+                low, high = bounds[f"state.{name}"]
+                assert low <= values.min(), (seed, t, name)
+                assert values.max() <= high, (seed, t, name)
+
+
+def test_widths() -> None:
+    """A plain LIF needs 32 bits with its decays in halves, and 37 without; wide registers and inputs need 64."""
+    n, small = neuron(du=100), (-1000, 1000)
+    step = traced_step(n)
+    assert not fits(intervals(step, first_values(n, small)), 32)
+    assert fits(intervals(step, first_values(n, small)), 37)
+    assert fits(intervals(in_halves(step), first_values(n, small)), 32)
+    assert not fits(intervals(in_halves(step), first_values(n, (0, 1 << 26))), 32)
+    wide = replace(n, u_bits=40, v_bits=40)
+    assert not fits(intervals(in_halves(traced_step(wide)), first_values(wide, small)), 32)
+    assert fits(intervals(in_halves(traced_step(wide)), first_values(wide, small)), 64)
+
+
+def test_bounds_hold_under_the_condition_of_their_branch() -> None:
+    xp, x = Tracing("int"), Term("arg", "int", (), None, "drive")
+    cut = xp.let("cut", xp.where(x > 10, x - 100, x))
+    step = Stepped(cut, {}, {})
+    assert intervals(step, {"drive": (-5, 40)})[id(cut)] == (-89, 10)
+    assert intervals(step, {"drive": (-5, 10)})[id(cut)] == (-5, 10)
+    both = xp.let("both", xp.where((x > 3) & ~(x > 7), x, 5))
+    assert intervals(Stepped(both, {}, {}), {"drive": (-50, 50)})[id(both)] == (4, 7)
+
+
+def test_what_changes_nothing_vanishes() -> None:
+    """Coefficients of 1 and 0 cost nothing; a population without a refractory period has no counter."""
+    step = traced(canonical, real_neuron("IF", theta=1.0), "real")
+    assert [t.op for t in in_order(step.ends) if t.args] == ["add", "gt", "where", "where"]
+    step = traced(loihi, neuron(), "int")
+    assert "refractory" not in step.state
+    assert not any(t.name == "state.u" for t in in_order(step.ends))
+    assert not any(t.op == "call" for t in in_order(inlined(step).ends))
+
+
+class Words:
+    """A language of words, for the order of statements."""
+
+    table = {"add": ("{} + {}", 5), "sub": ("{} - {}", 5), "mul": ("{} * {}", 6)}  # noqa: RUF012
+
+    @staticmethod
+    def leaf(term: Term) -> str:
+        return term.name or str(term.value)
+
+    def special(self, term: Term, args: Any) -> None:
+        return None
+
+    def statement(self, name: str, text: str, term: Term, is_first: bool) -> str:
+        return f"{'let ' if is_first else ''}{name} = {text}"
+
+
+def test_a_name_that_is_still_needed_keeps_its_value() -> None:
+    xp, x = Tracing("int"), Term("arg", "int", (), None, "x")
+    old = xp.let("v", x + 1)
+    new = xp.let("v", old * 2)
+    printer = Printer(Words())
+    assert printer.write([new, xp.let("w", old + new)]) == ["v2", "w"]
+    assert printer.lines == ["let v = x + 1", "let v2 = v * 2", "let w = v + v2"]
+    printer = Printer(Words())
+    assert printer.write([xp.let("v", new - (old - 3))]) == ["v"]
+    assert printer.lines == ["let v = x + 1", "let v2 = v * 2", "v = v2 - (v - 3)"]
+
+
+def leaking(xp: Tracing, n: Any, drive: Term, state: Any) -> Stepped:
+    """Loihi's rule with a leak of v on its way to the threshold, by a shift of numbers of both signs."""
+    return loihi(xp, n, drive, {**state, "v": state["v"] - (state["v"] >> 5)})
+
+
+@pytest.mark.parametrize("emitter", [C, ONNX])
+def test_a_changed_rule_is_what_every_program_computes(emitter: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    n = neuron(du=300, dv=70, refractory_steps=rng.integers(0, 3, 20), reset="subtract", reset_amount=5000)
+    first = population("p", (20,), n)
+    net = whole(quantized([FixedInput("in", (9,))], [first], [projection("in", "p", dense(rng, 20, 9))], ["p"]))
+    spikes = (rng.random((50, 1, 9)) < 0.4).astype(np.uint8)
+    usual = emitter.run(emitter.emit(net), {"in": spikes}, record=[Probe("p", ("s", "v"))]).arrays
+    monkeypatch.setitem(rules.RULES, FixedNeuron, (leaking, "int"))
+    step = rules.traced(leaking, n, "int")
+    drives = np.concatenate([np.zeros((1, 1, 20), int), (spikes[:-1] @ net.projections[0].operator.weight.T)])  # type: ignore[union-attr]
+    state = {name: np.zeros((1, 20), np.int64) for name in ("u", "v", "refractory")}
+    expected = list(steps_of(step, drives, state, TYPES))
+    found = emitter.run(emitter.emit(net), {"in": spikes}, record=[Probe("p", ("s", "v"))]).arrays
+    for name in ("s", "v"):
+        assert np.array_equal(found["p", name], [x.variables[name] for x in expected]), name
+    assert not np.array_equal(found["p", "v"], usual["p", "v"])
+    assert found["p", "s"].any()
