@@ -122,7 +122,7 @@ def prepare(folder: Path) -> None:
     np.save(folder / "small.npy", (noise.random((10, 20)) < 0.3).astype(np.uint8))
     np.save(folder / "flat.npy", noise.random((50, 20)).astype(np.float32))
     from nirbridge.importers import save_nir
-    from nirbridge.importers.shapes.parser import graph_of_shapes
+    from nirbridge.importers.shapes import graph_of_shapes
 
     save_nir(graph_of_shapes(SMALL), folder / "small.nir")
     network, chip = pipeline.load_network(folder / "small.nir"), pipeline.load_chip("loihi2")

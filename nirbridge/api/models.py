@@ -16,7 +16,7 @@ from nirbridge.chips import without_cores
 from nirbridge.chips.model import Chip
 from nirbridge.errors import Diagnostic, UsageError, quoted
 from nirbridge.files.places import file_name
-from nirbridge.importers.emitted.facts import is_emitted
+from nirbridge.importers.emitted import is_emitted
 from nirbridge.importers.frameworks import PLAIN, framework_of
 from nirbridge.network.model import ModelFile, Network, Timing
 from nirbridge.network.storage.file import SUFFIX

@@ -16,10 +16,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from nirbridge._types import Shape
-from nirbridge.arrays import Array
+from nirbridge.arrays import Array, compact, freeze
 from nirbridge.errors import Diagnostic, ModelError
-from nirbridge.network.neurons import Neuron
-from nirbridge.network.operators import Operator
+from nirbridge.network.neurons import Compare, Neuron
+from nirbridge.network.operators import Operator, Scale
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,3 +218,54 @@ def refusals(package: Any, table: Iterable[tuple[str, str, Iterable[str]]]) -> d
         for name in names
         if isinstance(getattr(package, name, None), type)
     }
+
+
+# -- late reset ----------------------------------------------------------------------------------------------------
+# A subtraction that a framework makes after the decay of the next time step, as one that is made at once.
+
+
+def late_subtraction(decay: Array, theta: Array, shape: Shape, gain: Any) -> tuple[Array, tuple[Recurrence, ...]]:
+    """The amount th / b taken off at once; where b = 0, a connection of -th onto the neuron itself instead."""
+    forgets = decay == 0
+    amount = np.where(forgets, 0.0, theta / np.where(forgets, 1.0, decay))
+    if not bool(np.any(forgets)):
+        return amount, ()
+    back = np.where(forgets, -theta / np.where(np.asarray(gain) == 0, 1.0, gain), 0.0)
+    return amount, (Recurrence(Scale(freeze(np.broadcast_to(back, shape)))),)
+
+
+# -- user functions ------------------------------------------------------------------------------------------------
+# Functions of the user inside a framework's neurons, read from their values on numbers of all kinds.
+
+
+def amount_taken_off(method: Any, shape: Shape) -> Array | None:
+    """The constant c of ``method(z, v, v_reset, v_th)``, where that is ``v - z c``; None where it is not."""
+    import torch
+
+    source = torch.Generator().manual_seed(0)
+    v, v_reset, v_th = torch.randn(3, 8, *shape, generator=source, dtype=torch.float64).unbind()
+    z = (torch.rand(8, *shape, generator=source) < 0.5).double()
+    try:
+        with torch.no_grad():
+            amount = -method(torch.ones_like(v), torch.zeros_like(v), v_reset, v_th)[0]
+            found = method(z, v, v_reset, v_th)
+    except Exception:  # a user's function may raise anything
+        return None
+    is_constant = isinstance(found, torch.Tensor) and torch.equal(found, v - z * amount)
+    return compact(amount.numpy() + 0.0) if is_constant else None
+
+
+def step_of(surrogate: Any) -> Compare | None:
+    """The comparison with 0 that the user's own surrogate computes on numbers of all sizes; None for any other."""
+    import torch
+
+    sizes = torch.cat([2.0 ** torch.arange(-149, 127), torch.linspace(0, 4, 1025)])
+    x = torch.cat([-sizes, sizes])
+    try:
+        with torch.no_grad():
+            y = surrogate(x)
+    except Exception:  # the user's code may raise anything
+        return None
+    steps: tuple[tuple[Compare, Any], ...] = ((">", x > 0), (">=", x >= 0))
+    is_same = isinstance(y, torch.Tensor) and y.shape == x.shape
+    return next((word for word, step in steps if is_same and torch.equal(y, step.to(y))), None)

@@ -116,7 +116,7 @@ def portability_of(network: Network) -> tuple[str, ...]:
 
 def network_of_shapes(text: str, timing: Timing | None = None) -> Network:
     """A network of shapes alone from a line of text (``importers.shapes_text``). Raises UsageError."""
-    from nirbridge.importers.shapes.parser import graph_of_shapes
+    from nirbridge.importers.shapes import graph_of_shapes
     from nirbridge.network.nir.from_nir import from_nir
 
     return from_nir(graph_of_shapes(text), timing)
@@ -188,7 +188,7 @@ def framework_of(module: Any) -> str | None:
 
 def is_emitted(module: Any) -> bool:
     """True for a module of PyTorch alone that ``emit --to torch`` wrote."""
-    from nirbridge.importers.emitted.facts import is_emitted as is_written
+    from nirbridge.importers.emitted import is_emitted as is_written
 
     return is_written(module)
 

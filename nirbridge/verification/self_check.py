@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from nirbridge.errors import Diagnostic, UnequalImport, UsageError
-from nirbridge.importers.labelled_data import LabelledData
+from nirbridge.importers.module_checks import LabelledData
 from nirbridge.importers.neuron_specs import NeuronSpecs
 from nirbridge.importers.tracing.memory import VARIABLE, limit_of_user
 from nirbridge.importers.tracing.run import deep_copy, preserved_module

@@ -50,7 +50,7 @@ FAULTS = (
     Fault(
         "a text of no size is read for ever",
         "nir",
-        "importers/nirfile/hdf5/strings.py",
+        "importers/nirfile/hdf5/items.py",
         "        at = start + -(-size // 8) * 8\n",
         "        at = start + -(-size // 8) * 8 if size else at\n",
     ),

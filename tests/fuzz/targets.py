@@ -33,7 +33,7 @@ class Target:
 
 
 def _table() -> tuple[Target, ...]:
-    hdf5 = tuple(f"importers/nirfile/hdf5/{name}.py" for name in ("integrity", "items", "scan", "strings"))
+    hdf5 = tuple(f"importers/nirfile/hdf5/{name}.py" for name in ("integrity", "items", "scan"))
     nodes = tuple(f"importers/nirfile/{name}.py" for name in ("reader", "nodes", "repairs", "faults"))
     npy = ("files/npy.py", "simulators/inputs.py")
     return (
@@ -50,8 +50,8 @@ def _table() -> tuple[Target, ...]:
             "shapes",
             models.make_shapes,
             models.read_shapes,
-            ("nirbridge.importers.shapes.parser:_node",),
-            ("importers/shapes/parser.py", "importers/shapes/tokens.py"),
+            ("nirbridge.importers.shapes:_node",),
+            ("importers/shapes.py",),
             14,
         ),
         Target(

@@ -19,7 +19,7 @@ with warnings.catch_warnings():
     snn = pytest.importorskip("snntorch", reason="snntorch is not installed")
     norse = pytest.importorskip("norse.torch", reason="norse is not installed")
 from nirbridge.importers import from_norse, from_snntorch  # noqa: E402
-from nirbridge.importers.sample.axes import SampleReading, order_of, sample_readings  # noqa: E402
+from nirbridge.importers.sample import SampleReading, order_of, sample_readings  # noqa: E402
 from tests.importers.frameworks.layouts import PLACES, Case, cases, laid_out, outcome, samples  # noqa: E402
 
 nn = torch.nn

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nirbridge.importers.shapes.parser import graph_of_shapes
+from nirbridge.importers.shapes import graph_of_shapes
 from nirbridge.network.model import Network
 from nirbridge.network.nir.from_nir import from_nir
 

@@ -30,7 +30,7 @@ class Layer:
 
 
 COLUMNS_MAX, NUMBERS_MAX = 4096, 2**22
-"""Of a sparse matrix that importers read from a product (``importers.tracing.functions.computed_maps``)."""
+"""Of a sparse matrix that importers read from a product (``importers.tracing.ops``)."""
 
 
 def layer_of(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from nirbridge.errors import UsageError, quoted
 from nirbridge.files.attributes import load_attribute
-from nirbridge.importers.emitted.facts import emitted_dt
+from nirbridge.importers.emitted import emitted_dt
 
 if TYPE_CHECKING:
     from nirbridge.importers.neuron_specs import NeuronSpecs

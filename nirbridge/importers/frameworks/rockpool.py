@@ -29,7 +29,7 @@ from nirbridge.importers.neuron_specs import (
     reader,
     refusals,
 )
-from nirbridge.importers.sample.axes import TimeAxis
+from nirbridge.importers.sample import TimeAxis
 from nirbridge.importers.tracing.run import copied
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Dense

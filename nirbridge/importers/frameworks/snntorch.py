@@ -17,8 +17,7 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
 from nirbridge.importers.deviations import EARLY_SUBTRACTION
-from nirbridge.importers.emitted.facts import emitted_dt
-from nirbridge.importers.frameworks.late_reset import late_subtraction
+from nirbridge.importers.emitted import emitted_dt
 from nirbridge.importers.lowering.described_graph import module_to_graph
 from nirbridge.importers.lowering.linear_layers import per_channel_values
 from nirbridge.importers.module_checks import check_module
@@ -28,11 +27,12 @@ from nirbridge.importers.neuron_specs import (
     Parameters,
     Recurrence,
     as_float64,
+    late_subtraction,
     quietly,
     reader,
     refusals,
 )
-from nirbridge.importers.sample.axes import TimeAxis
+from nirbridge.importers.sample import TimeAxis
 from nirbridge.network.neurons import Reset, neuron
 from nirbridge.network.operators import Conv, Dense, Operator, Scale
 

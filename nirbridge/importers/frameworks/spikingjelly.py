@@ -16,8 +16,7 @@ import numpy as np
 
 from nirbridge.arrays import Array, compact, freeze
 from nirbridge.errors import type_text
-from nirbridge.importers.emitted.facts import emitted_dt
-from nirbridge.importers.frameworks.user_functions import step_of
+from nirbridge.importers.emitted import emitted_dt
 from nirbridge.importers.lowering.described_graph import module_to_graph
 from nirbridge.importers.module_checks import check_module
 from nirbridge.importers.neuron_specs import (
@@ -30,8 +29,9 @@ from nirbridge.importers.neuron_specs import (
     quietly,
     reader,
     refusals,
+    step_of,
 )
-from nirbridge.importers.sample.axes import TimeAxis
+from nirbridge.importers.sample import TimeAxis
 from nirbridge.network.neurons import Compare, Neuron, neuron
 from nirbridge.network.operators import Dense, Identity
 

@@ -30,8 +30,7 @@ from nirbridge.importers.frameworks.jax_layers import (
     sample_shape,
 )
 from nirbridge.importers.frameworks.jax_runs import spyx_module, with_jax_check
-from nirbridge.importers.frameworks.late_reset import late_subtraction
-from nirbridge.importers.neuron_specs import ImportedNeuron, Recurrence
+from nirbridge.importers.neuron_specs import ImportedNeuron, Recurrence, late_subtraction
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Conv, Dense, Reshape, SumPool
 

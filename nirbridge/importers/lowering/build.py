@@ -26,7 +26,6 @@ from nirbridge.importers.lowering.analysis import (
     with_given_start,
     without_spikes,
 )
-from nirbridge.importers.lowering.fixed_maps import ALL_LAYERS
 from nirbridge.importers.lowering.inputs import (
     input_notes,
     input_shapes,
@@ -36,6 +35,7 @@ from nirbridge.importers.lowering.inputs import (
 from nirbridge.importers.lowering.levels import LevelsOf
 from nirbridge.importers.lowering.lifted import Lifted, Splits, merged_path, reshaped_neuron
 from nirbridge.importers.lowering.linear_layers import (
+    ALL_LAYERS,
     Expression,
     Term,
     add_constant,

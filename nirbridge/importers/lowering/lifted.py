@@ -19,8 +19,7 @@ from nirbridge.arrays import freeze
 from nirbridge.errors import Diagnostic, quoted
 from nirbridge.importers.dataflow import Operation
 from nirbridge.importers.lowering.inputs import merge_reshapes, without_splits
-from nirbridge.importers.lowering.linear_layers import Term
-from nirbridge.importers.lowering.selections import merge_selections, selection_operator
+from nirbridge.importers.lowering.linear_layers import Term, merge_selections, selection_operator
 from nirbridge.network import Projection
 from nirbridge.network.compose import compose, parts_of
 from nirbridge.network.neurons import Neuron

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -12,8 +14,8 @@ from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import ModelError
 from nirbridge.importers.dataflow import Operation
-from nirbridge.importers.lowering.selections import selection_operator
 from nirbridge.network.apply import apply
+from nirbridge.network.nir.raise_linear import merged_axes
 from nirbridge.network.operators import Conv, Dense, Operator, Reshape, Scale, Sparse, SumPool
 
 _TERMS_MAX = 10_000
@@ -195,4 +197,221 @@ LAYERS: Mapping[str, Callable[[Operation, Expression], Expression]] = {
     "gather": _gather,
     "pad": _pad,
 }
+"""Kind of an operation with one input -> its effect on an expression."""
+
+
+# -- selections ----------------------------------------------------------------------------------------------------
+# Selections of values, as matrices of zeros and ones, and their merging into the operators around them.
+
+
+def selection_operator(rows: Array, columns: Array, source: Shape, target: Shape) -> Sparse:
+    """Element ``columns[k]`` of the source goes to element ``rows[k]`` (ascending) of the target; 0 elsewhere."""
+    counts = np.bincount(rows, minlength=math.prod(target))
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    return Sparse(
+        freeze(indptr, np.int64), freeze(columns, np.int64), freeze(np.ones(len(rows), np.float32)), source, target
+    )
+
+
+def merge_selections(
+    parts: tuple[Operator, ...], names: tuple[str, ...]
+) -> tuple[tuple[Operator, ...], tuple[str, ...]]:
+    """Selections merged into the weights that follow them (exact: weights are moved, or meet zeros only)."""
+    merged: list[tuple[Operator, str]] = []
+    for part, name in _scaled_last(parts, names):
+        before = merged[-1][0] if merged else None
+        joint = _merge(before, part) if isinstance(before, Sparse) else _without_reshape(before, part)
+        if joint is None:
+            merged.append((part, name))
+        else:
+            merged[-1] = (joint, name)
+    if len(merged) == 1 and isinstance(merged[0][0], Sparse):
+        merged[0] = (_as_conv(merged[0][0]) or merged[0][0], merged[0][1])
+    return tuple(p for p, _ in merged), tuple(n for _, n in merged)
+
+
+def _scaled_last(parts: tuple[Operator, ...], names: tuple[str, ...]) -> list[tuple[Operator, str]]:
+    """The parts with scales between a matrix and a reshape moved after it, so that these two are neighbours."""
+    found = list(zip(parts, names, strict=True))
+    for k in range(2, len(found)):
+        (matrix, _), (scale, _), (shape, _) = found[k - 2 : k + 1]
+        if isinstance(matrix, Sparse) and isinstance(scale, Scale) and isinstance(shape, Reshape):
+            factor = freeze(np.broadcast_to(scale.scale, shape.input_shape).reshape(shape.output_shape))
+            found[k - 1], found[k] = (shape, found[k][1]), (Scale(factor), found[k - 1][1])
+    return found
+
+
+def _is_selection(part: Sparse) -> bool:
+    return bool(np.all(part.data == 1)) and int(np.max(np.diff(part.indptr), initial=0)) <= 1
+
+
+def _without_reshape(before: Operator | None, part: Operator) -> Sparse | None:
+    """A matrix on flat values after a reshape, which moves none."""
+    if isinstance(before, Reshape) and isinstance(part, Sparse):
+        return replace(part, input_shape=before.input_shape)
+    return None
+
+
+def _merge(before: Sparse, part: Any) -> Operator | None:
+    if isinstance(part, Reshape):
+        return None if _is_image_flattened(before, part) else replace(before, output_shape=part.output_shape)
+    if not _is_selection(before):
+        return None
+    rows = np.flatnonzero(np.diff(before.indptr))
+    if isinstance(part, Sparse):
+        return _merged_matrix(before, part)
+    if isinstance(part, Conv | SumPool) and (margin := _margin(before)) is not None:
+        padding = tuple((low + m, high + m) for (low, high), m in zip(part.padding, margin, strict=True))
+        return replace(part, padding=padding, input_shape=before.input_shape)
+    if isinstance(part, Dense) and len(before.input_shape) == 1:
+        weight = np.zeros((part.weight.shape[0], *before.input_shape), part.weight.dtype)
+        np.add.at(weight.T, before.indices, part.weight.T[rows])
+        return Dense(freeze(weight))
+    if isinstance(part, Conv) and part.groups == 1:
+        return _merged_conv(before, part)
+    return None
+
+
+def _is_image_flattened(before: Sparse, part: Reshape) -> bool:
+    """True if NIR has a node for the reshape, and could not write the matrix with fewer axes."""
+    is_map = len(before.input_shape) == len(before.output_shape) in (2, 3) and len(part.output_shape) == 2
+    return is_map and merged_axes(before.output_shape, part.output_shape) is not None
+
+
+def _merged_matrix(before: Sparse, part: Sparse) -> Sparse | None:
+    """A matrix on a selection; None where a row would meet one value several times."""
+    origin = np.full(math.prod(before.output_shape), -1)
+    origin[np.flatnonzero(np.diff(before.indptr))] = before.indices
+    rows, columns = np.repeat(np.arange(len(part.indptr) - 1), np.diff(part.indptr)), origin[part.indices]
+    order = np.lexsort((columns, rows))
+    order = order[columns[order] >= 0]
+    rows, columns = rows[order], columns[order]
+    if bool(np.any((np.diff(rows) == 0) & (np.diff(columns) == 0))):
+        return None
+    joint = selection_operator(rows, columns, before.input_shape, part.output_shape)
+    return replace(joint, data=freeze(part.data[order]))
+
+
+def _margin(part: Sparse) -> Shape | None:
+    """Zeros on both sides along each spatial axis, if that is all that the selection adds; else None."""
+    grown = [after - before for before, after in zip(part.input_shape, part.output_shape, strict=False)]
+    if len(part.input_shape) != len(part.output_shape) or grown[0] or any(n < 0 or n % 2 for n in grown):
+        return None
+    inside = tuple(slice(n // 2, n // 2 + size) for n, size in zip(grown, part.input_shape, strict=True))
+    places = np.arange(math.prod(part.output_shape)).reshape(part.output_shape)[inside].reshape(-1)
+    rows = np.flatnonzero(np.diff(part.indptr))
+    stays = np.array_equal(rows, places) and np.array_equal(part.indices, np.arange(len(places)))
+    return tuple(n // 2 for n in grown[1:]) if stays else None
+
+
+def channel_map(part: Sparse) -> tuple[Array, Array] | None:
+    """(target channels, source channels) of a selection of whole channels at the same positions, else None."""
+    source, target = part.input_shape, part.output_shape
+    if len(source) < 2 or source[1:] != target[1:] or not _is_selection(part):
+        return None
+    size = math.prod(source[1:])
+    rows = np.flatnonzero(np.diff(part.indptr))
+    if len(rows) % size:
+        return None
+    targets, origin = rows.reshape(-1, size), part.indices.reshape(-1, size)
+    same = (targets % size == np.arange(size)).all() and (origin % size == np.arange(size)).all()
+    aligned = (targets // size == targets[:, :1] // size).all() and (origin // size == origin[:, :1] // size).all()
+    return (targets[:, 0] // size, origin[:, 0] // size) if same and aligned else None
+
+
+def _merged_conv(before: Sparse, part: Conv) -> Conv | None:
+    mapping = channel_map(before)
+    if mapping is None:
+        return None
+    weight = np.zeros((part.weight.shape[0], before.input_shape[0], *part.kernel), part.weight.dtype)
+    for target, source in zip(*mapping, strict=True):
+        weight[:, source] += part.weight[:, target]
+    return replace(part, weight=freeze(weight), input_shape=before.input_shape)
+
+
+def _as_conv(part: Sparse) -> Conv | None:
+    """A selection of channels as a convolution with a kernel of one pixel, which NIR can say."""
+    mapping = channel_map(part)
+    if mapping is None or len(part.input_shape) not in (2, 3):
+        return None
+    axes = len(part.input_shape) - 1
+    weight = np.zeros((part.output_shape[0], part.input_shape[0], *(1,) * axes), np.float32)
+    weight[mapping[0], mapping[1]] = 1
+    return Conv(freeze(weight), (1,) * axes, ((0, 0),) * axes, (1,) * axes, 1, part.input_shape)
+
+
+# -- fixed maps ----------------------------------------------------------------------------------------------------
+# Linear maps with fixed weights that are no layer of NIR, as selections, sparse matrices and convolutions.
+
+
+def _matrix(call: Operation, e: Expression) -> Expression:
+    a = call.arguments
+    found = matrix_sums(call, e)
+    return found if bool(np.all(a["factor"] == 1)) else scale_expression(found, a["factor"], call.name)
+
+
+def matrix_sums(call: Operation, e: Expression) -> Expression:
+    """The sums of a ``matrix`` call without the factor after them."""
+    a = call.arguments
+    counts = np.bincount(a["rows"], minlength=math.prod(a["shape"]))
+    indptr = freeze(np.concatenate([[0], np.cumsum(counts)]), np.int64)
+    return apply_operator(e, Sparse(indptr, a["columns"], a["values"], e.shape, a["shape"]), call.name)
+
+
+def padded(e: Expression, margins: list[tuple[int, int]], name: str) -> Expression:
+    """The values with zeros before and after them along each spatial axis."""
+    spread = _spread(e.shape, (1,) * len(margins), margins)
+    return e if spread is None else apply_operator(e, spread, name)
+
+
+def _conv_transpose(call: Operation, e: Expression) -> Expression:
+    """Zeros between the values, then a convolution with the opposite weights."""
+    a = call.arguments
+    weight = _opposite(np.asarray(a["weight"], np.float32), a["groups"])
+    lows, highs = _margins(a, weight.shape[2:])
+    padding = tuple(min(low, high) if min(low, high) > 0 else 0 for low, high in zip(lows, highs, strict=True))
+    rest = [(low - p, high - p) for low, high, p in zip(lows, highs, padding, strict=True)]
+    spread = _spread(e.shape, a["stride"], rest)
+    if spread is not None:
+        e = apply_operator(e, spread, call.name)
+    ones = (1,) * len(padding)
+    operator = Conv(freeze(weight), ones, tuple((p, p) for p in padding), a["dilation"], a["groups"], e.shape)
+    return apply_operator(e, operator, call.name, per_channel_values(a["bias"], operator.output_shape))
+
+
+def _opposite(weight: Array, groups: int) -> Array:
+    """``[cin, cout // groups, *kernel]`` as ``[cout, cin // groups, *kernel]``, its kernels turned around."""
+    cin, own, *kernel = weight.shape
+    parts = weight.reshape(groups, cin // groups, own, *kernel).swapaxes(1, 2)
+    turned = np.flip(parts, axis=tuple(range(3, parts.ndim)))
+    return np.ascontiguousarray(turned.reshape(groups * own, cin // groups, *kernel))
+
+
+def _margins(a: Mapping[str, tuple[int, ...]], kernel: Shape) -> tuple[list[int], list[int]]:
+    """Zeros before and after the values along each axis; below 0: values that are cut off."""
+    lows = [d * (k - 1) - p for d, k, p in zip(a["dilation"], kernel, a["padding"], strict=True)]
+    return lows, [low + more for low, more in zip(lows, a["output_padding"], strict=True)]
+
+
+def _spread(shape: Shape, stride: Shape, margins: list[tuple[int, int]]) -> Sparse | None:
+    """The values ``stride`` apart, with margins of zeros or without some at the edges; None where nothing changes."""
+    if all(s == 1 for s in stride) and not any(map(any, margins)):
+        return None
+    positions = np.arange(math.prod(shape)).reshape(shape)
+    for axis, (s, (low, high)) in enumerate(zip(stride, margins, strict=True), 1):
+        count = positions.shape[axis]
+        spread_shape = [n if k != axis else (count - 1) * s + 1 for k, n in enumerate(positions.shape)]
+        spread = np.full(spread_shape, -1)
+        spread[(slice(None),) * axis + (slice(None, None, s),)] = positions
+        widths = [(max(low, 0), max(high, 0)) if k == axis else (0, 0) for k in range(positions.ndim)]
+        padded = np.pad(spread, widths, constant_values=-1)
+        end = padded.shape[axis] + min(high, 0)
+        positions = padded[(slice(None),) * axis + (slice(max(-low, 0), end),)]
+    rows = np.flatnonzero(positions.reshape(-1) >= 0)
+    return selection_operator(rows, positions.reshape(-1)[rows], shape, positions.shape)
+
+
+ALL_LAYERS: Mapping[str, Callable[[Operation, Expression], Expression]] = MappingProxyType(
+    {**LAYERS, "matrix": _matrix, "conv_transpose": _conv_transpose}
+)
 """Kind of an operation with one input -> its effect on an expression."""

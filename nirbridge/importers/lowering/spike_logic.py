@@ -22,12 +22,13 @@ import numpy as np
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import Diagnostic, counted
 from nirbridge.importers.dataflow import Operation
-from nirbridge.importers.lowering.fixed_maps import matrix_sums, padded
 from nirbridge.importers.lowering.levels import Levels, LevelsOf, levels_of, total
 from nirbridge.importers.lowering.linear_layers import (
     Expression,
     add_constant,
     apply_operator,
+    matrix_sums,
+    padded,
     scale_expression,
     sum_expressions,
 )

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import inspect
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,12 +19,11 @@ from nirbridge._types import Shape
 from nirbridge.errors import Diagnostic, quoted
 from nirbridge.importers.dataflow import DataflowGraph, place_label
 from nirbridge.importers.deviations import FULL_PRECISION, KEPT_STATES, Deviation
-from nirbridge.importers.sample.axes import STEPS, WAY_OUT, SampleReading
+from nirbridge.importers.sample import STEPS, WAY_OUT, SampleReading
 from nirbridge.importers.tracing.reads import Reads, decide_nothing
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue, values_of
-from nirbridge.importers.tracing.states import foreign_states
 from nirbridge.importers.tracing.structures import match
-from nirbridge.importers.tracing.values import first_input, same_constant, states
+from nirbridge.importers.tracing.values import first_input, is_zero, passed_states, same_constant, states, uncopied
 
 CALLS = 3
 """Calls in a row: one more than it takes to see a value come back, to tell one step back from all steps back."""
@@ -269,3 +268,113 @@ def with_unreached(flow: DataflowGraph, recording: ForwardTrace, module: Any) ->
     shown = ", ".join(quoted(path) for path in skipped[:5])
     shown += f" and {len(skipped) - 5} more" if len(skipped) > 5 else ""
     return replace(flow, notes=(*flow.notes, f"never called by forward, so not imported: {shown}"))
+
+
+# -- states --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StateOrigin:
+    """Where a state comes from that a neuron is given.
+
+    ``kind``: ``own`` (the same state as the neuron returned it in its previous call), ``input`` (an argument of
+    forward), ``zero``, ``absent`` (None), else ``other``. ``text``: what it is, and in place of which state.
+    """
+
+    kind: str
+    text: str = ""
+
+
+def foreign_states(
+    path: str,
+    calls: Sequence[TracedCall],
+    starts: Sequence[bool],
+    stateless: Container[int],
+    original: Callable[[TracedValue], TracedValue] = uncopied,
+) -> list[Diagnostic]:
+    """The first state given to a neuron that is not its own; empty where there is none.
+
+    Args:
+        path: that of the neuron.
+        calls: its calls, in order.
+        starts: for each of them: it is the first one in a call of forward, so that its states may be new ones.
+        stateless: the calls in which a neuron that keeps no state was given none.
+        original: finds the original of a copy.
+    """
+    kinds: set[str] = set()
+    for number, (node, is_start) in enumerate(zip(calls, starts, strict=True)):
+        absent = "zero" if node.index in stateless else "own"
+        given = [
+            replace(o, kind=absent) if o.kind == "absent" else o
+            for o in origins(node, calls[number - 1] if number else None, original)
+        ]
+        texts = [f": {o.text}" for o in given if o.kind == "other" or not (is_start or o.kind == "own")]
+        if is_start and number:
+            before, kinds = kinds, {o.kind for o in given}
+            if before not in (set(), kinds) or {"own"} < kinds:
+                texts.append(": zeros, for some of its states or in some calls of forward only")
+        if texts:
+            found = f"the state passed to it in time step {number} is not the one that it returned before{texts[0]}"
+            return [Diagnostic(place_label(path), found, "", "pass its state on unchanged, starting at zero")]
+    return []
+
+
+def origins(
+    node: TracedCall, before: TracedCall | None, original: Callable[[TracedValue], TracedValue] = uncopied
+) -> list[StateOrigin]:
+    """The origin of each state of a neuron's call. The states that it takes are the last of those that it returns.
+
+    Args:
+        node: the call.
+        before: the call before, of the same neuron.
+        original: finds the original of a copy.
+    """
+    passed = passed_states(node.args, node.kwargs)
+    outputs: list[Any] = [output for _, output in node.returned] or [*range(len(node.shapes))]
+    outputs = [None] * (len(passed) - len(outputs)) + outputs[max(0, len(outputs) - len(passed)) :]
+    return [_origin(state, output, node, before, original) for state, output in zip(passed, outputs, strict=True)]
+
+
+def _origin(
+    state: Any, output: Any, node: TracedCall, before: TracedCall | None, original: Callable[[TracedValue], TracedValue]
+) -> StateOrigin:
+    role = "" if output is None else f" in place of its {_output_name(node, output)}"
+    if state is None:
+        return StateOrigin("absent", "none, so that it starts anew")
+    if not isinstance(state, TracedValue):
+        return (
+            StateOrigin("zero", f"zeros{role}")
+            if is_zero(state)
+            else StateOrigin("other", f"values that are not zero{role}")
+        )
+    value = original(state)
+    source = value.node
+    if source.kind == "input":
+        return StateOrigin("input", f"the input {quoted(source.name)}{role}")
+    if source.kind != "neuron":
+        return StateOrigin("other", f"a result of {quoted(source.name.strip('_'))}{role}")
+    name = _output_name(source, value.output)
+    if source.path != node.path:
+        return StateOrigin("other", f"the {name} of {place_label(source.path)}{role}")
+    if source is not before:
+        return StateOrigin("other", f"its {name} of an earlier time step")
+    return StateOrigin("own") if value.output == output else StateOrigin("other", f"its {name}{role}")
+
+
+_OUTPUT_NAMES = {
+    **dict.fromkeys(("spk", "z"), "spikes"),
+    **dict.fromkeys(("syn", "i"), "synaptic current"),
+    **dict.fromkeys(("mem", "v"), "membrane potential"),
+    "rho": "refractory counter",
+}
+
+
+def _output_name(node: TracedCall, output: int) -> str:
+    """The spikes, the membrane …: by the name of the output in a state, else by that of the argument."""
+    forward = getattr(type(node.module), "forward", None)
+    arguments = [] if forward is None else list(inspect.signature(forward).parameters)
+    returned = [number for _, number in node.returned]
+    names = [name for name, number in node.returned if number == output]
+    names += [name for name, number in zip(arguments[:1:-1], returned[::-1], strict=False) if number == output]
+    word = next((_OUTPUT_NAMES[name] for name in names if name in _OUTPUT_NAMES), None)
+    return word or ("spikes" if output == 0 else f"output {output}")

@@ -15,7 +15,7 @@ from typing import Any
 
 from nirbridge.errors import ModelError
 from nirbridge.importers.neuron_specs import NeuronSpecs, neuron_spec_of, quietly
-from nirbridge.importers.sample.axes import SampleReading, fed_tensors
+from nirbridge.importers.sample import SampleReading, fed_tensors
 from nirbridge.importers.tracing.memory import ParameterWrite, TensorConstants, TooLarge, budget_of, release_memory
 from nirbridge.importers.tracing.reads import Reads
 from nirbridge.importers.tracing.recorder import ForwardRecorder, ForwardTrace

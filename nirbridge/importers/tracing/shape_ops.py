@@ -11,7 +11,7 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
-from nirbridge.importers.sample.axes import WAY_OUT
+from nirbridge.importers.sample import WAY_OUT
 from nirbridge.importers.tracing.arguments import IN_FRONT, CannotFollow, FlowValue, Lead, LoweredOp, call_argument
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue, values_of
 from nirbridge.importers.tracing.structures import torch_tensor

@@ -15,7 +15,7 @@ import nirbridge as nb
 from nirbridge.emitters.modules.emit import TORCH
 from nirbridge.errors import ModelError, UnequalImport, UsageError
 from nirbridge.importers import from_torch
-from nirbridge.importers.emitted.structure import network_of
+from nirbridge.importers.emitted import network_of
 from nirbridge.network import from_nir
 from nirbridge.network.equality import network_differences
 from nirbridge.network.model import Network

@@ -9,8 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.importers.ann.report import ConversionReport, ConvertedLayer, folding_note, report_document
-from nirbridge.importers.ann.scales import SHARES, SMALLEST, ScaleOptions, choose_scale, clipped_share
+from nirbridge.importers.ann.convert import (
+    SHARES,
+    SMALLEST,
+    ConversionReport,
+    ConvertedLayer,
+    ScaleOptions,
+    choose_scale,
+    clipped_share,
+    folding_note,
+    report_document,
+)
 from nirbridge.importers.lowering.analysis import never_negative
 
 TOP = float("inf")

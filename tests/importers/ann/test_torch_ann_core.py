@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import ModelError
-from nirbridge.importers.ann.convert import ConversionOptions, convert_ann
+from nirbridge.importers.ann.convert import ConversionOptions, ScaleOptions, choose_scale, clipped_share, convert_ann
 from nirbridge.importers.ann.replay import UNBOUNDED, check_replayable, walk_populations
-from nirbridge.importers.ann.scales import ScaleOptions, choose_scale, clipped_share
 from nirbridge.importers.ann.spiking import count_spikes, fair_start, rescale
 from nirbridge.network.apply import matrix
 from nirbridge.network.compose import compose, parts_of

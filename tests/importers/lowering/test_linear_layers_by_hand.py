@@ -15,10 +15,12 @@ from nirbridge.importers.lowering.linear_layers import (
     LAYERS,
     Expression,
     Term,
+    channel_map,
     concatenate,
     limit_terms,
+    merge_selections,
+    selection_operator,
 )
-from nirbridge.importers.lowering.selections import channel_map, merge_selections, selection_operator
 from nirbridge.network.apply import apply
 from nirbridge.network.operators import Conv, Dense, Reshape, Scale, Sparse, SumPool
 

@@ -7,18 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.importers.lowering import selections
+from nirbridge.importers.lowering import linear_layers
 from nirbridge.importers.lowering.linear_layers import (
     LAYERS,
     Expression,
     Term,
     add_constant,
     apply_operator,
+    channel_map,
     concatenate,
+    merge_selections,
     per_channel_values,
     scale_expression,
+    selection_operator,
 )
-from nirbridge.importers.lowering.selections import channel_map, merge_selections, selection_operator
 from nirbridge.network.apply import apply
 from nirbridge.network.operators import Conv, Dense, Identity, Reshape, Scale, Sparse, SumPool
 from tests.importers.lowering.test_linear_layers_by_hand import call
@@ -297,6 +299,6 @@ def test_which_selections_are_of_whole_channels() -> None:
     assert channel_map(shifted) is None
     moved = selection_operator(np.array([0, 1]), np.array([1, 2]), (2, 2), (2, 2))
     assert channel_map(moved) is None
-    assert selections._is_selection(factor)
+    assert linear_layers._is_selection(factor)
     empty = selection_operator(np.zeros(0, int), np.zeros(0, int), (2, 2), (2, 2))
-    assert selections._is_selection(empty)
+    assert linear_layers._is_selection(empty)

@@ -11,8 +11,8 @@ import pytest
 from nirbridge.errors import Diagnostic
 from nirbridge.importers.dataflow import DataflowGraph, LoopSummary, Operation, ValueRef
 from nirbridge.importers.deviations import Deviation
-from nirbridge.importers.sample.axes import SampleReading
-from nirbridge.importers.tracing import copies, memory, trace
+from nirbridge.importers.sample import SampleReading
+from nirbridge.importers.tracing import memory, trace
 
 torch = pytest.importorskip("torch")
 
@@ -51,7 +51,7 @@ X, MATRIX, POINT = call("x", "input"), call("m", "input", shape=(3, 4)), call("p
 def test_flows_are_weighed_by_what_is_not_followed(
     flow: DataflowGraph, reading: SampleReading, score: tuple[int, int]
 ) -> None:
-    assert copies.badness(flow, reading) == score
+    assert trace.badness(flow, reading) == score
 
 
 def search(**known: Any) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nirbridge.importers.nirfile.hdf5.strings import StringHeaps, longest_and_total
+from nirbridge.importers.nirfile.hdf5.items import StringHeaps, longest_and_total
 
 BEFORE = 40
 """Bytes of the file before the heap."""

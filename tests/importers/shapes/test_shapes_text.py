@@ -8,8 +8,7 @@ import nir
 import pytest
 
 from nirbridge.errors import UsageError
-from nirbridge.importers.shapes.parser import ELEMENTS_MAX, graph_of_shapes
-from nirbridge.importers.shapes.tokens import LAYERS_MAX, NEURONS, TEXT_MAX
+from nirbridge.importers.shapes import ELEMENTS_MAX, LAYERS_MAX, NEURONS, TEXT_MAX, graph_of_shapes
 from nirbridge.network.check import diagnose_network
 from nirbridge.network.model import Network
 from nirbridge.network.nir.from_nir import from_nir

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nirbridge.errors import UsageError
-from nirbridge.importers.shapes.tokens import LAYERS_MAX, NUMBER_MAX, TEXT_MAX, parse_shapes
+from nirbridge.importers.shapes import LAYERS_MAX, NUMBER_MAX, TEXT_MAX, parse_shapes
 
 
 @pytest.mark.parametrize("line", ["{} dense1 lif", "3 dense{} lif", "2x{} sumpool2 lif", "1x2x2 conv{}k1 lif"])

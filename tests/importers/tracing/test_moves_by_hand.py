@@ -18,9 +18,9 @@ from nirbridge.importers.neuron_specs import (
     reader,
     refusals,
 )
-from nirbridge.importers.sample.axes import SampleReading, lead_of, order_of
+from nirbridge.importers.sample import SampleReading, lead_of, order_of
 from nirbridge.importers.tracing.arguments import CannotFollow, FlowValue
-from nirbridge.importers.tracing.functions.reductions import lower_reduction
+from nirbridge.importers.tracing.graph_builder import lower_reduction
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
 from nirbridge.importers.tracing.shape_ops import moved_input, picked_positions, reshape_lead
 from nirbridge.network.neurons import neuron

@@ -10,7 +10,7 @@ import pytest
 
 from nirbridge.errors import UsageError
 from nirbridge.importers.dataflow import ValueRef
-from nirbridge.importers.sample.axes import SampleReading, check_axes, sample_readings
+from nirbridge.importers.sample import SampleReading, check_axes, sample_readings
 from nirbridge.importers.tracing.arguments import CannotFollow, FlowValue, LoweredOp
 from nirbridge.importers.tracing.recorder import TracedValue
 from nirbridge.importers.tracing.shape_ops import lower_move

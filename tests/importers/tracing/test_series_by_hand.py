@@ -9,9 +9,9 @@ import pytest
 
 from nirbridge.importers.dataflow import DataflowGraph, GraphOutput, Operation, ValueRef, graph_multiplications
 from nirbridge.importers.tracing.arguments import CannotFollow, FlowValue
-from nirbridge.importers.tracing.copies import copied_axes
 from nirbridge.importers.tracing.recorder import TracedValue
-from nirbridge.importers.tracing.series import ItemSeries, join_series, series_of
+from nirbridge.importers.tracing.time_loop import ItemSeries, join_series, series_of
+from nirbridge.importers.tracing.trace import copied_axes
 from tests.importers.tracing.tape import ROW, Tape
 
 torch = pytest.importorskip("torch")

@@ -17,8 +17,15 @@ import numpy as np
 
 from nirbridge.errors import Diagnostic, quoted
 from nirbridge.importers.nirfile.hdf5.integrity import chunk_fault, hdf5, only_chunk, pipeline_fault
-from nirbridge.importers.nirfile.hdf5.items import Branch, Content, Leaf, native_type
-from nirbridge.importers.nirfile.hdf5.strings import REFERENCE_BYTES, StringHeaps, longest_and_total
+from nirbridge.importers.nirfile.hdf5.items import (
+    REFERENCE_BYTES,
+    Branch,
+    Content,
+    Leaf,
+    StringHeaps,
+    longest_and_total,
+    native_type,
+)
 from nirbridge.network.nir.flatten import MAX_DEPTH
 
 MAX_NAME_BYTES = 1000

@@ -22,7 +22,7 @@ from nirbridge.importers.tracing.arguments import (
     broadcast,
     call_argument,
 )
-from nirbridge.importers.tracing.functions.joins import written
+from nirbridge.importers.tracing.joins import written
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
 from nirbridge.importers.tracing.structures import torch_tensor
 

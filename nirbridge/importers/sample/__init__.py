@@ -1,1 +1,0 @@
-"""Samples that a model is traced with: values, names and axes."""

@@ -1,1 +1,0 @@
-"""Networks from one line of text."""
