@@ -19,8 +19,7 @@ from nirbridge.network.model import Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Identity
 from nirbridge.passes import Retime, RetimedNetwork
-from nirbridge.passes.retiming.latencies import LatencyArc, all_loops, cheapest_latencies, least_latencies
-from nirbridge.passes.retiming.retime import without_hops
+from nirbridge.passes.retiming.retime import LatencyArc, all_loops, cheapest_latencies, least_latencies, without_hops
 from nirbridge.simulators.simulate import simulate
 from nirbridge.testing import networks
 from tests.cases import cases
