@@ -7,13 +7,22 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
+import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints
 
+import numpy as np
+
+from nirbridge import pipeline
+from nirbridge.arrays import Array, freeze
 from nirbridge.errors import Diagnostic, UsageError, counted, did_you_mean, quoted, type_text
+from nirbridge.mapping.rates import assumed_rates
+from nirbridge.network.model import Network
 
 Natural = Annotated[int, 0, 2**63 - 1]
 """An integer from 0; the numbers after the type are the least and the greatest value."""
@@ -257,3 +266,65 @@ def _described(kind: Any) -> str:
     if isinstance(origin, type) and issubclass(origin, Sequence):
         return f"a list of {_described(inner[0])}"
     return _WORDS.get(origin or kind, f"a {getattr(origin or kind, '__name__', kind)}")
+
+
+# -- values --------------------------------------------------------------------------------------------------------
+# Arrays as the stages take them: numpy arrays, or tensors of torch on any device.
+
+
+def plain_arrays(arrays: object) -> Any:
+    """The value with tensors of torch as numpy arrays, one alone or by name; other values unchanged."""
+    if isinstance(arrays, Mapping):
+        return {name: plain_arrays(value) for name, value in arrays.items()}
+    torch: Any = sys.modules.get("torch")
+    value: Any = arrays
+    return value.detach().cpu().numpy() if torch is not None and isinstance(value, torch.Tensor) else value
+
+
+# -- rates ---------------------------------------------------------------------------------------------------------
+# Spike rates given as a mapping, checked against the network like those of a file.
+
+NAMES_SHOWN = 8
+
+
+def rates_of(given: Any, network: Network) -> tuple[Mapping[str, Array], str] | None:
+    """Rates as ``MapOptions.rates`` takes them, from the path of a file, a mapping, or a mapping and where it is from.
+
+    Raises:
+        UsageError: unknown names, other shapes, rates that are not finite or below 0, each of them.
+        FileError: a file that cannot be read.
+    """
+    if given is None:
+        return None
+    if isinstance(given, str | os.PathLike):
+        return pipeline.load_rates(os.fspath(given), network)
+    rates, origin = given if isinstance(given, tuple) else (given, "given by hand")
+    UsageError.raise_all(_problems(rates, network))
+    assumed, sentence = assumed_rates(network)
+    given_rates = {name: freeze(np.asarray(value, np.float64)) for name, value in rates.items()}
+    others = "" if set(assumed) <= set(given_rates) else f"; the others {sentence}"
+    return MappingProxyType({**assumed, **given_rates}), f"{origin}{others}"
+
+
+def _problems(rates: Mapping[str, Any], network: Network) -> Iterator[Diagnostic]:
+    shapes = {p.name: p.shape for p in (*network.inputs, *network.populations)}
+    for name, value in rates.items():
+        subject = f"rate of {quoted(name)}"
+        if name not in shapes:
+            limit = f"there are {', '.join(map(quoted, list(shapes)[:NAMES_SHOWN]))}"
+            hint = did_you_mean(name, shapes) or "name one of these"
+            yield Diagnostic(subject, "no population or input of that name", limit, hint)
+            continue
+        fault = _fault(value, shapes[name])
+        if fault:
+            yield Diagnostic(subject, fault, "spikes per neuron and time step, from 0", "correct it")
+
+
+def _fault(value: Any, shape: tuple[int, ...]) -> str:
+    try:
+        array = np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        return kind_of(value)
+    if array.shape not in ((), shape):
+        return f"an array of shape {array.shape}, its neurons have {shape}"
+    return "" if np.all(np.isfinite(array)) and np.all(array >= 0) else "values that are not finite, or below 0"

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from nirbridge import pipeline
 from nirbridge._types import Progress, no_progress
-from nirbridge.api.arguments import Count, Natural, checked
+from nirbridge.api.arguments import Count, Natural, checked, plain_arrays
 from nirbridge.api.models import ChipLike, network_of
 from nirbridge.api.models import chip as find_chip
 from nirbridge.api.stages import AxesLike
-from nirbridge.api.values import plain_arrays
 from nirbridge.benchmarking.model import BATCHES, LIMIT_S, REPEATS, Bench
 
 if TYPE_CHECKING:

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import Unpack
 
 from nirbridge import pipeline
-from nirbridge.api.arguments import Count, checked
+from nirbridge.api.arguments import Count, checked, plain_arrays
 from nirbridge.api.models import ChipLike, network_of
 from nirbridge.api.models import chip as find_chip
 from nirbridge.api.stages import AxesLike, MapKeywords, map_options
-from nirbridge.api.values import plain_arrays
 from nirbridge.chips.model import Chip
 from nirbridge.network.model import Network
 from nirbridge.pipeline.options import MapOptions

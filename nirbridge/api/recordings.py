@@ -11,8 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from nirbridge import pipeline
-from nirbridge.api.arguments import checked, kind_of
-from nirbridge.api.values import plain_arrays
+from nirbridge.api.arguments import checked, kind_of, plain_arrays
 from nirbridge.comparison.types import Comparison
 from nirbridge.errors import UsageError, quoted
 from nirbridge.simulators.types import Key, Recording

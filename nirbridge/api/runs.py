@@ -10,18 +10,15 @@ from typing import Any, Literal
 
 from nirbridge import pipeline, plugins
 from nirbridge._types import Progress, no_progress
-from nirbridge.api.arguments import Count, Natural, checked, kind_of
+from nirbridge.api.arguments import Count, Natural, checked, kind_of, plain_arrays
 from nirbridge.api.models import ChipLike, FilePath, network_of
 from nirbridge.api.models import chip as find_chip
-from nirbridge.api.probes import Probes, probes_of
-from nirbridge.api.simulated import refuse_choice, simulated
 from nirbridge.api.stages import AxesLike, calibration_arrays
-from nirbridge.api.values import plain_arrays
 from nirbridge.emitters.artifact import Artifact
 from nirbridge.errors import UsageError, quoted
 from nirbridge.mapping.model import MappedNetwork, Model
 from nirbridge.quantization.model import QuantizedNetwork
-from nirbridge.simulators.types import Recording
+from nirbridge.simulators.types import Probe, Recording
 from nirbridge.sweeps.samples import simulate_samples
 from nirbridge.verification.verify import Verification
 
@@ -277,3 +274,65 @@ def _emit_integers(model: Model, target: str, options: object, arguments: Sequen
         limit = f"{kind_of(model)} is in integers of its chip already"
         raise UsageError.of(f"argument {quoted(arguments[0])}", "does not apply here", limit, "leave it out")
     return plugins.get("emitters", target).emit(model, options)
+
+
+# -- simulated -----------------------------------------------------------------------------------------------------
+# One run of a simulator on arrays that were read: in real numbers, in integers, on the cores of a map.
+
+
+def simulated(
+    ready: Any, backend: str, on_chip: Mapping[str, Any], drain: bool, options: Any, arrays: Any, **changes: Any
+) -> Recording:
+    """The recording of a model on arrays that were read, in reals or in integers."""
+    settings = {**options, **changes}
+    if isinstance(ready, QuantizedNetwork | MappedNetwork):
+        simulator: Any = plugins.get("simulators", _backend_of(ready, backend, on_chip["chip"]))
+        return simulator(ready, arrays, drain=drain, **settings)
+    if backend in ("fixed", "mapped") or on_chip["chip"] is not None:
+        return pipeline.simulate_on_chip(ready, arrays, backend=backend, drain=drain, **on_chip, **settings)
+    return pipeline.simulate_network(ready, arrays, backend=backend, **settings)
+
+
+def refuse_choice(backend: str) -> None:
+    """Raises UsageError where each of several processes would choose a backend of its own."""
+    if backend == "best":
+        found = "is chosen by a trial, and each process would hold its own"
+        raise UsageError.of(f"backend {quoted(backend)}", found, "", "name a backend, or leave jobs and scheduler out")
+
+
+def _backend_of(model: object, backend: str, chip: object) -> str:
+    """The simulator of a model in integers. Raises UsageError for another one, and for a chip beside the model's."""
+    simulator = "fixed" if isinstance(model, QuantizedNetwork) else "mapped"
+    if backend not in ("auto", simulator):
+        limit = f"{kind_of(model)} runs with backend {simulator!r}"
+        raise UsageError.of(f"backend {quoted(backend)}", "does not apply here", limit, "leave it out")
+    if chip is not None:
+        raise UsageError.of("argument 'chip'", "does not apply here", f"{kind_of(model)} has its chip", "leave it out")
+    return simulator
+
+
+# -- probes --------------------------------------------------------------------------------------------------------
+# Probes of a simulation from short texts.
+
+Probes = str | Sequence[str | Probe]
+
+
+def probes_of(record: Probes | None) -> list[Probe] | None:
+    """Probes from texts such as ``l1:s,v``; None stays None. Raises UsageError."""
+    if record is None:
+        return None
+    return [
+        _probe(probe) if isinstance(probe, str) else probe
+        for probe in ((record,) if isinstance(record, str) else record)
+    ]
+
+
+def _probe(text: str) -> Probe:
+    node, colon, variables = text.rpartition(":")
+    if not colon:
+        return Probe(text, ("s",))
+    names = tuple(name for name in variables.split(",") if name)
+    if not node or not names:
+        limit = "NODE:VARIABLES, variables with commas between"
+        raise UsageError.of(f"record {quoted(text)}", "no node or no variable", limit, "for example '*:s,v'")
+    return Probe(node, names)

@@ -10,11 +10,9 @@ from typing import Any, Literal, TypedDict, Unpack, get_type_hints
 
 from nirbridge import pipeline
 from nirbridge._types import Progress, no_progress
-from nirbridge.api.arguments import Count, Natural, Seed, check_fields, checked, kind_of
+from nirbridge.api.arguments import Count, Natural, Seed, check_fields, checked, kind_of, plain_arrays, rates_of
 from nirbridge.api.models import ChipLike, network_of
 from nirbridge.api.models import chip as find_chip
-from nirbridge.api.rates import rates_of
-from nirbridge.api.values import plain_arrays
 from nirbridge.errors import UsageError, counted
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.network.model import Network
