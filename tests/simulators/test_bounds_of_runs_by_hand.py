@@ -16,8 +16,15 @@ from nirbridge.quantization.options import QuantizationOptions
 from nirbridge.quantization.quantize import quantize
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.simulate import Recording
-from nirbridge.verification.bounds import layer_bounds
-from nirbridge.verification.drive import SourceOutput, _applied, _delayed, input_output, source_outputs, time_chunks
+from nirbridge.verification.bounds import (
+    SourceOutput,
+    _applied,
+    _delayed,
+    input_output,
+    layer_bounds,
+    source_outputs,
+    time_chunks,
+)
 from nirbridge.verification.verify import all_probes
 from tests.quantization.nets import layer, lif
 from tests.simulators.fixed.test_integer_kernels_by_brute_force import OPERATORS

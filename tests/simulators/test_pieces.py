@@ -26,7 +26,7 @@ from nirbridge.quantization.options import QuantizationOptions
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.simulate import Probe, Recording, from_chunks, simulate
 from nirbridge.testing import networks
-from nirbridge.verification.drive import time_chunks
+from nirbridge.verification.bounds import time_chunks
 from tests.cases import cases
 from tests.pieces import small_pieces
 from tests.quantization.nets import layer, lif

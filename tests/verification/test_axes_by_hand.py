@@ -10,8 +10,8 @@ import pytest
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Dense, Reshape, Scale, Sparse
-from nirbridge.verification.copied_axes import copied_axis
 from nirbridge.verification.sample_axes import EFFORTS, TrialEffort, TrialReading, _axes, trial_readings
+from nirbridge.verification.self_check import copied_axis
 
 EFFORT = TrialEffort(6, 5, 3, longer=40)
 

@@ -11,12 +11,12 @@ import pytest
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Reshape, Scale, Sparse, SumPool
-from nirbridge.verification.copied_axes import copied_axis
 from nirbridge.verification.matching import LAST, MEAN, STEPWISE, SUM, MatchedValues, _options, _without_offset
 from nirbridge.verification.module_facts import network_multiplications
 from nirbridge.verification.random_inputs import draw_values, finite_samples
 from nirbridge.verification.rounding import COMPUTED, ModuleConstants, _late, _terms
 from nirbridge.verification.sample_axes import TrialReading
+from nirbridge.verification.self_check import copied_axis
 from nirbridge.verification.verdicts import RunEvidence, ValueDifference, Verdict
 
 TIMING = Timing(1e-4, "euler", "subtract", ">", "per-second")

@@ -11,7 +11,7 @@ import pytest
 
 from nirbridge.network import from_nir
 from nirbridge.network.model import Network
-from nirbridge.verification.copied_axes import copied_axis
+from nirbridge.verification.self_check import copied_axis
 
 PARTS, SIZE = 3, 5
 

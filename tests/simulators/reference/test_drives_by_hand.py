@@ -14,7 +14,7 @@ from nirbridge.chips import read_chip
 from nirbridge.quantization.folding import fold_population
 from nirbridge.quantization.options import QuantizationOptions
 from nirbridge.quantization.quantize import quantize
-from nirbridge.verification.drive import PopulationDrive, SourceOutput, input_output
+from nirbridge.verification.bounds import PopulationDrive, SourceOutput, input_output
 from tests.quantization.nets import layer, lif
 
 RNG = np.random.default_rng(0)
