@@ -17,6 +17,7 @@ Only this room knows all stages; heavy modules are imported where they are used.
 from nirbridge.dialect.lower import lower_model, model_on_cores, save_module
 from nirbridge.pipeline.bench import BenchOptions, backend_names, bench_network
 from nirbridge.pipeline.differences import differences
+from nirbridge.pipeline.doctor import host_facts, tool_states
 from nirbridge.pipeline.emit import (
     can_run,
     check_program_folder,
@@ -52,7 +53,6 @@ from nirbridge.pipeline.load import (
     save_network,
     timing,
 )
-from nirbridge.pipeline.machine.doctor import host_facts, tool_states
 from nirbridge.pipeline.map import map_network, map_retimed, place_partition
 from nirbridge.pipeline.map_files import check_map, load_map, load_mapped, map_document, save_map, timing_of_map
 from nirbridge.pipeline.options import OBJECTIVES, RETIME, MapOptions

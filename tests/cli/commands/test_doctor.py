@@ -12,7 +12,7 @@ import pytest
 
 from nirbridge import pipeline
 from nirbridge.cli.main import run
-from nirbridge.pipeline.machine import doctor
+from nirbridge.pipeline import doctor
 
 NAMED = {"gcc", "clang", "xdsl", "jax", "onnxruntime", "openvino", "sanafe", "lava", "scikit-learn", "spyx", "snnax"}
 NAMED |= {"torch", "snntorch", "norse", "sinabs", "spikingjelly", "rockpool", "iree-base-compiler", "qemu-system-arm"}

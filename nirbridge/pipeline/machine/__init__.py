@@ -1,1 +1,0 @@
-"""The machine that nirbridge runs on: the optional tools that are there."""
