@@ -13,7 +13,7 @@ pytest.importorskip("numba", reason="the compiled backend needs the extra 'fast'
 from nirbridge.network.model import Population, Projection
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Conv
-from nirbridge.simulators.compiled.conv_layer import ConvLayer
+from nirbridge.simulators.compiled.backend import ConvLayer
 from nirbridge.simulators.compiled.feature_map import FeatureMapLayout, FlatLayout
 from nirbridge.simulators.compiled.kernels.events import by_source, smallest_unsigned
 from nirbridge.simulators.compiled.kernels.simd import aligned_zeros, block_of, lanes_of, pack_weights

@@ -13,10 +13,9 @@ from nirbridge.arrays import freeze
 from nirbridge.network.model import Population, Projection
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
-from nirbridge.simulators.compiled import cost_model
+from nirbridge.simulators.compiled import dense_layer
 from nirbridge.simulators.compiled import sums as event_sums
-from nirbridge.simulators.compiled.backend import compiled_backend
-from nirbridge.simulators.compiled.conv_layer import ConvLayer, DenseAfterMap, can_pool, make_conv_layer
+from nirbridge.simulators.compiled.backend import ConvLayer, DenseAfterMap, can_pool, compiled_backend, make_conv_layer
 from nirbridge.simulators.compiled.dense_layer import DenseLayer, DenseStage, is_self_recurrent, make_dense_layer
 from nirbridge.simulators.compiled.events import Signal, events_of, take_input
 from nirbridge.simulators.compiled.kernels.conv import is_plain
@@ -214,8 +213,8 @@ def test_one_product_has_to_be_quicker_by_a_quarter(
 ) -> None:
     """Than the 20 events of this signal."""
     asked: list[Any] = []
-    monkeypatch.setattr(cost_model, "product_ns", lambda *own: asked.append(own) or product)
-    monkeypatch.setattr(cost_model, "event_coefficients", lambda *own: asked.append(own) or (fixed, each))
+    monkeypatch.setattr(dense_layer, "product_ns", lambda *own: asked.append(own) or product)
+    monkeypatch.setattr(dense_layer, "event_coefficients", lambda *own: asked.append(own) or (fixed, each))
     made = stage("auto")
     assert made.by_product(Signal(WHOLE)) is chosen
     assert made.entry == {"kernel": "product" if chosen else "event"}
@@ -226,7 +225,7 @@ def test_one_product_has_to_be_quicker_by_a_quarter(
 
 
 def test_a_product_is_for_whole_spikes_up_to_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cost_model, "product_ns", lambda *own: 0.0)
+    monkeypatch.setattr(dense_layer, "product_ns", lambda *own: 0.0)
     made = stage("auto")
     assert made.by_product(Signal(WHOLE))
     assert not made.by_product(Signal(WHOLE.astype(np.float32)))

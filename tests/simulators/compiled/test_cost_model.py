@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nirbridge.simulators.compiled.cost_model import event_coefficients, exact_bound, product_ns
+from nirbridge.simulators.compiled.dense_layer import event_coefficients, exact_bound, product_ns
 
 
 @pytest.mark.parametrize(

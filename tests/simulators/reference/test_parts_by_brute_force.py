@@ -13,7 +13,7 @@ from nirbridge.comparison.decisions import Decisions, checked_labels, compare_de
 from nirbridge.errors import ModelError, UsageError
 from nirbridge.network.graph import population_groups
 from nirbridge.simulators import checks
-from nirbridge.simulators.compiled import cost_model
+from nirbridge.simulators.compiled import dense_layer
 from nirbridge.simulators.encoders import delta, latency, rate_stream
 from nirbridge.simulators.reference import state as delays
 from tests.quantization.nets import layer, lif
@@ -97,15 +97,15 @@ def test_values_of_past_steps_are_counted_to_the_last(monkeypatch: pytest.Monkey
 
 
 def test_predicted_costs_are_the_fitted_ones() -> None:
-    assert cost_model.event_coefficients(10, 100, 200) == pytest.approx((10 * (34 + 24 + 80), 0.75 + 5.52))
-    assert cost_model.product_ns(10, 100, 200) == pytest.approx(10 * (8 + 24.4 + 380))
+    assert dense_layer.event_coefficients(10, 100, 200) == pytest.approx((10 * (34 + 24 + 80), 0.75 + 5.52))
+    assert dense_layer.product_ns(10, 100, 200) == pytest.approx(10 * (8 + 24.4 + 380))
 
 
 @pytest.mark.parametrize("most", [0, 3, 40, 50])
 def test_the_grid_is_the_coarsest_that_holds_all(most: int) -> None:
     for values in ([0.5], [0.75, 4.0], [1.0], [8.0], [0.125, 3.0], [0.1], [2.0**-40], [2.0**-41]):
         wanted = next((k for k in range(min(most, 40) + 1) if all((v * 2.0**k) % 1 == 0 for v in values)), None)
-        assert cost_model._grid(np.array(values), most) == wanted
+        assert dense_layer._grid(np.array(values), most) == wanted
 
 
 @pytest.mark.parametrize(("theta", "count", "line"), [
