@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from nirbridge.dialect.needed import need_xdsl
 from nirbridge.dialect.passes.forms import Forms, apply_forms, choose_forms
 from nirbridge.dialect.placement import placements_of
-from nirbridge.errors import UsageError, did_you_mean, quoted
+from nirbridge.errors import ToolMissing, UsageError, did_you_mean, quoted
 from nirbridge.files.atomic import atomic_write_bytes
 from nirbridge.mapping.integers import integers_of
 from nirbridge.mapping.model import MappedNetwork
@@ -229,3 +229,13 @@ def _check_activity(model: Network | QuantizedNetwork, activity: Mapping[str, fl
 def save_module(text: str, path: str | Path) -> None:
     """Writes a module or the dialect's definition as a file of UTF-8 text. Raises FileError."""
     atomic_write_bytes(Path(path), text.encode("utf-8"), subject=f"module {quoted(path)}")
+
+
+# -- needed --------------------------------------------------------------------------------------------------------
+# The optional package that the dialect is made of.
+
+
+def need_xdsl() -> None:
+    """Raises ToolMissing where xDSL, the extra ``mlir``, is not installed."""
+    if importlib.util.find_spec("xdsl") is None:
+        raise ToolMissing.of("dialect", "the package xdsl is not installed", "", "install nirbridge[mlir]")
