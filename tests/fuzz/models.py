@@ -206,7 +206,7 @@ def sweep() -> Any:
     from nirbridge.sweeps.columns import COLUMNS
     from nirbridge.sweeps.model import Sweep
     from nirbridge.sweeps.plan import SweepPlan, make_plan
-    from nirbridge.sweeps.point import compute_point
+    from nirbridge.sweeps.run import compute_point
     from nirbridge.sweeps.spec import spec_from_dict
 
     with tempfile.TemporaryDirectory() as folder:

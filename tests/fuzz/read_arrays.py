@@ -190,7 +190,7 @@ def read_part(path: Path) -> object:
     """As ``sweep -o`` does with rows of an earlier run: one that is taken is in the text and the files of the table."""
     from nirbridge.sweeps import table
     from nirbridge.sweeps.model import Sweep
-    from nirbridge.sweeps.parts import kept_rows
+    from nirbridge.sweeps.run import kept_rows
 
     plan = models.sweep().plan
     rows = [kept_rows(str(path.parent), [point]) for point in plan.points]
