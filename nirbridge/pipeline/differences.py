@@ -56,7 +56,7 @@ def _numbers(value: Any) -> dict[str, Any]:
 
         record, arrays = verification_to_dict(value)
     else:
-        from nirbridge.quantization.storage.codec import quantized_to_dict
+        from nirbridge.quantization.storage.file import quantized_to_dict
 
         record, arrays = quantized_to_dict(value)
     return dict(flat({key: _resolved(value, arrays) for key, value in record.items() if key not in _MEASURED}))

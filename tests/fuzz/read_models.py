@@ -122,8 +122,7 @@ def read_map(path: Path) -> object:
 
 def make_quantized(c: Choices) -> bytes:
     """A ``.q.npz`` file, mostly with the digest that belongs to its content."""
-    from nirbridge.quantization.storage.codec import quantized_to_dict
-    from nirbridge.quantization.storage.file import FORMAT
+    from nirbridge.quantization.storage.file import FORMAT, quantized_to_dict
 
     return _record_file(FORMAT, *quantized_to_dict(models.quantized()), c)
 

@@ -71,7 +71,7 @@ def _table() -> tuple[Target, ...]:
             models.make_quantized,
             models.read_quantized,
             ("nirbridge.quantization.storage.file:quantized_from_dict",),
-            tuple(f"quantization/storage/{name}.py" for name in ("file", "codec", "check")),
+            ("quantization/storage/file.py",),
             24,
             "a.q.npz",
         ),
@@ -83,7 +83,8 @@ def _table() -> tuple[Target, ...]:
             (
                 "files/records.py",
                 "network/check.py",
-                *(f"network/storage/{name}.py" for name in ("file", "codec", "check")),
+                "network/storage/file.py",
+                "network/storage/codec.py",
             ),
             24,
             "a.net.npz",

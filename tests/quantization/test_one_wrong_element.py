@@ -11,9 +11,9 @@ import pytest
 from nirbridge.arrays import Array, freeze
 from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Conv, Dense, Identity, Sparse
-from nirbridge.network.storage import check as network_check
+from nirbridge.network.storage import file as network_file
 from nirbridge.quantization import FixedInput, FixedNeuron, FixedPopulation, FixedProjection, QuantizedNetwork
-from nirbridge.quantization.storage import check
+from nirbridge.quantization.storage import file as storage
 from tests.one_wrong import one_wrong_element
 
 SHAPE = (2, 3)
@@ -66,7 +66,7 @@ def network(neuron: FixedNeuron | None = None, way: FixedProjection | None = Non
 
 
 def found(made: QuantizedNetwork) -> list[str]:
-    return [str(p) for p in check.diagnose_quantized(made)]
+    return [str(p) for p in storage.diagnose_quantized(made)]
 
 
 @pytest.mark.parametrize("operator", [DENSE, SPARSE, CONV], ids=["dense", "sparse", "conv"])
@@ -249,16 +249,16 @@ def test_what_a_run_keeps_is_counted_to_the_last_element(monkeypatch: pytest.Mon
     """Four inputs for their longest delay of 4 steps and now, six neurons for that of their read-out, six outputs."""
     late = Projection("p", "out", Identity(SHAPE), delay_steps=whole(3))
     made = network(reads=(late, Projection("p", "out", Identity(SHAPE))))
-    monkeypatch.setattr(network_check, "ELEMENTS_MAX", 4 * 5 + 6 * 4 + 6)
+    monkeypatch.setattr(network_file, "ELEMENTS_MAX", 4 * 5 + 6 * 4 + 6)
     assert found(made) == []
-    monkeypatch.setattr(network_check, "ELEMENTS_MAX", 4 * 5 + 6 * 4 + 6 - 1)
+    monkeypatch.setattr(network_file, "ELEMENTS_MAX", 4 * 5 + 6 * 4 + 6 - 1)
     assert found(made) == [
         "network: 50 values to keep (neurons, and spikes on their way), 49 are allowed; shorten delays"
     ]
     far = replace(made.projections[0], delay_steps=whole([1, 1, 2**20, 1]))
-    monkeypatch.setattr(network_check, "ELEMENTS_MAX", 4 * (2**20 + 1) + 6 * 4 + 6)
+    monkeypatch.setattr(network_file, "ELEMENTS_MAX", 4 * (2**20 + 1) + 6 * 4 + 6)
     assert found(replace(made, projections=(far,))) == []
-    monkeypatch.setattr(network_check, "ELEMENTS_MAX", 4 * (2**20 + 1) + 6 * 4 + 6 - 1)
+    monkeypatch.setattr(network_file, "ELEMENTS_MAX", 4 * (2**20 + 1) + 6 * 4 + 6 - 1)
     assert len(found(replace(made, projections=(far,)))) == 1
 
 

@@ -20,7 +20,7 @@ from nirbridge.network.nir.from_nir import from_nir
 from nirbridge.passes import Retime
 from nirbridge.quantization import QuantizationOptions, prove, quantize
 from nirbridge.quantization.operators import weights_of
-from nirbridge.quantization.storage.check import check_quantized
+from nirbridge.quantization.storage.file import check_quantized
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.simulate import Probe, simulate
 from nirbridge.testing import nir_graphs

@@ -15,7 +15,7 @@ from nirbridge.network.operators import Conv, Dense, Operator, Sparse, SumPool
 
 if TYPE_CHECKING:
     from nirbridge.network.model import Projection
-    from nirbridge.network.nir.linear_step import LinearStep
+    from nirbridge.network.nir.lower_linear import LinearStep
 
 TOLERANCE = 1e-6
 """Relative remainder that is taken for rounding of a float32 delay."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from nirbridge.arrays import Array, freeze, stored_part
 from nirbridge.errors import ModelError
 from nirbridge.network.nir.delays import delay_steps
 from nirbridge.network.nir.fields import full_shape, kind_of, label
-from nirbridge.network.nir.linear_step import LinearStep
 from nirbridge.network.nir.shapes import NodeShapes
 from nirbridge.network.nir.timing import PREFIX, Metadata
 from nirbridge.network.nir.windows import window_of
@@ -158,3 +158,24 @@ def _stored_bias(name: str, node: Any, shape: Shape, metadata: Metadata) -> Arra
         raise ModelError.of(label(name, node), found, f"finite numbers of shape {shape}", "correct the metadata")
     flat = array.astype(np.float64)
     return freeze(np.broadcast_to(flat.reshape(()), shape) if flat.size == 1 else flat.reshape(shape))
+
+
+# -- linear step ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearStep:
+    """One linear node on a path. ``bias``: float64, output shape, or None where it is 0 everywhere.
+
+    ``stored_bias`` is the exact bias of the whole path so far, where ``to_nir`` stored one. ``delay``: int64 steps,
+    shape ``()`` or the node's. ``at_target`` and ``is_back`` are hints that ``to_nir`` leaves on a Delay.
+    """
+
+    name: str
+    kind: str
+    operator: Operator
+    bias: Array | None = None
+    stored_bias: Array | None = None
+    delay: Array | None = None
+    at_target: bool = False
+    is_back: bool = False

@@ -10,8 +10,7 @@ import numpy as np
 
 from nirbridge.arrays import freeze
 from nirbridge.network.apply import apply
-from nirbridge.network.nir.linear_step import LinearStep
-from nirbridge.network.nir.lower_linear import is_pattern
+from nirbridge.network.nir.lower_linear import LinearStep, is_pattern
 from nirbridge.network.nir.raise_sparse import NODES
 from nirbridge.network.nir.timing import PREFIX, Metadata
 from nirbridge.network.operators import Identity, Operator, Sparse

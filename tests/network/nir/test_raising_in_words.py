@@ -13,9 +13,10 @@ from nirbridge.arrays import freeze
 from nirbridge.errors import Bug
 from nirbridge.network import Population, from_nir, neuron, to_nir
 from nirbridge.network.model import Projection
-from nirbridge.network.nir import raise_linear, raise_neurons
+from nirbridge.network.nir import raise_linear
+from nirbridge.network.nir import to_nir as raising
 from nirbridge.network.nir.raise_linear import block_weight, merged_axes, plain_bias, raise_projection
-from nirbridge.network.nir.raise_neurons import raise_neuron
+from nirbridge.network.nir.to_nir import raise_neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
 from tests.network.graphs import chain, lif, out, port
 from tests.network.test_graphs_in_words import told
@@ -348,5 +349,5 @@ def test_parameters_that_nir_has_not_are_refused(own: Any, problem: str | None) 
 
 def test_what_should_never_be_asked_is_a_bug() -> None:
     with pytest.raises(Bug, match="^network: its timing is not resolved; report this"):
-        raise_neurons.resolved_as_written(replace(NET, timing=replace(NET.timing, compare=None)))
+        raising.resolved_as_written(replace(NET, timing=replace(NET.timing, compare=None)))
     assert to_nir(NET).nodes["0"].metadata == {}

@@ -18,8 +18,8 @@ from nirbridge.errors import FileError, ModelError, UsageError
 from nirbridge.network import sparse_operator
 from nirbridge.network.model import Network, Port, Projection, Timing
 from nirbridge.network.operators import Chain, Dense, Identity, Reshape, Sparse, SumPool
-from nirbridge.network.storage.check import ELEMENTS_MAX
 from nirbridge.network.storage.file import (
+    ELEMENTS_MAX,
     FORMAT,
     is_network_file,
     load_network_file,

@@ -20,8 +20,8 @@ from nirbridge.network.storage.codec import fits
 from nirbridge.quantization import FixedInput, FixedPopulation, FixedProjection, quantize, v_bounds
 from nirbridge.quantization.error_bounds import RoundingLoss, WeightLoss, _arrived, _delayed, report_bound
 from nirbridge.quantization.model import AccumulatorBounds
-from nirbridge.quantization.storage import check
-from nirbridge.quantization.storage.codec import quantized_from_dict, quantized_to_dict
+from nirbridge.quantization.storage import file as storage
+from nirbridge.quantization.storage.file import quantized_from_dict, quantized_to_dict
 from tests.quantization.nets import layer, lif
 from tests.quantization.test_one_wrong_element import (
     DENSE,
@@ -79,9 +79,9 @@ def test_names_that_are_there_twice_are_told_in_order() -> None:
     lines = found(made)
     assert lines[:2] == ["node 'in': occurs twice", "node 'out': occurs twice"]
     with pytest.raises(ModelError) as caught:
-        check.check_quantized(made)
+        storage.check_quantized(made)
     assert [str(p) for p in caught.value.problems] == lines
-    check.check_quantized(network())
+    storage.check_quantized(network())
 
 
 # -- records -----------------------------------------------------------------------------------------------------------

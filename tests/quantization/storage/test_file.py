@@ -18,8 +18,7 @@ from nirbridge.files.records import digest_of
 from nirbridge.network.nir.from_nir import from_nir
 from nirbridge.passes import Retime
 from nirbridge.quantization import QuantizedNetwork, quantize
-from nirbridge.quantization.storage.codec import quantized_to_dict
-from nirbridge.quantization.storage.file import FORMAT, read_quantized, write_quantized
+from nirbridge.quantization.storage.file import FORMAT, quantized_to_dict, read_quantized, write_quantized
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.simulate import Probe
 from nirbridge.testing import nir_graphs

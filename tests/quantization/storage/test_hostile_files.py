@@ -18,8 +18,7 @@ from nirbridge.errors import FileError
 from nirbridge.network.model import Network, Population, Port, Projection
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Reshape, Sparse
 from nirbridge.quantization import QuantizedNetwork, quantize
-from nirbridge.quantization.storage.codec import quantized_to_dict
-from nirbridge.quantization.storage.file import FORMAT, read_quantized, write_quantized
+from nirbridge.quantization.storage.file import FORMAT, quantized_to_dict, read_quantized, write_quantized
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from tests.cases import cases
 from tests.quantization.nets import TIMING, lif, one
