@@ -1,4 +1,4 @@
-"""A chip file as SANA-FE's architecture: tiles, cores and their units, with the chip's figures of energy and time.
+"""A chip as SANA-FE's architecture (tiles, cores and their units, with energy and time), and the neurons on it.
 
 Every tile of the mesh is there, used or not. Inputs are neurons of one more core in tile 0, at (0, 0), where the host's
 spikes enter: its neurons, messages and barrier cost nothing, their hops and their work in other cores do.
@@ -7,10 +7,13 @@ spikes enter: its neurons, messages and barrier cost nothing, their hops and the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
+import numpy as np
+
+from nirbridge.arrays import Array
 from nirbridge.chips.model import SYNAPSE_KINDS, Chip
-from nirbridge.emitters.sanafe.model import COMPARTMENTS, SanafePlan
-from nirbridge.emitters.sanafe.text import mapping_text
+from nirbridge.emitters.sanafe.model import COMPARTMENTS, Group, SanafePlan
 
 BUFFER = 16
 """Messages that a link holds, as in SANA-FE's own description of Loihi; no chip file has it."""
@@ -124,3 +127,108 @@ def _unit(section: str, name: str, attributes: Mapping[str, object]) -> Iterator
         yield f"          {section}:"
     known = {key: _MISSING if value is None else value for key, value in attributes.items()}
     yield f'            - {{name: "{name}", attributes: {mapping_text(known)}}}'
+
+
+# -- network -------------------------------------------------------------------------------------------------------
+
+
+def network_text(plan: SanafePlan) -> str:
+    """The file ``network.yaml``: groups, no edges, and the core and units of every neuron."""
+    lines = ["network:", "  name: network", "  groups:"]
+    for group in plan.groups:
+        lines += _input(group) if group.id in plan.input_ids else _neurons(group)
+    lines += ["  edges: []", "mappings:"]
+    for group in plan.groups:
+        lines += _input_units(group) if group.id in plan.input_ids else _units(group)
+    return "\n".join(lines) + "\n"
+
+
+def edge_arrays(plan: SanafePlan) -> dict[str, Array]:
+    """The arrays of ``synapses.npz``: of each entry of ``edges`` in ``program.json``."""
+    arrays: dict[str, Array] = {}
+    for k, edges in enumerate(plan.edges):
+        arrays[f"edges{k}.pre"] = edges.pre.astype(np.int32)
+        arrays[f"edges{k}.post"] = edges.post.astype(np.int32)
+        arrays[f"edges{k}.weight"] = edges.weight.astype(np.int32)
+        if edges.delay.any():
+            arrays[f"edges{k}.delay"] = edges.delay.astype(np.int8)
+    return arrays
+
+
+def _input(group: Group) -> Iterator[str]:
+    yield f"    - name: {group.id}"
+    yield "      attributes: {log_spikes: false}"
+    yield "      neurons:"
+    yield f"        - {_range(0, group.size)}: {{}}"
+
+
+def _neurons(group: Group) -> Iterator[str]:
+    """The group with the attributes of its first neuron, and those of all that differ from it."""
+    values = {name: a for name, a in group.attributes.items() if not isinstance(a, str)}
+    shared = {name: a if isinstance(a, str) else float(a.reshape(-1)[0]) for name, a in group.attributes.items()}
+    yield f"    - name: {group.id}"
+    yield f"      attributes: {mapping_text({**shared, **_whole(shared)})}"
+    yield "      neurons:"
+    own = {name: a for name, a in values.items() if a.ndim}
+    if not own:
+        yield f"        - {_range(0, group.size)}: {{}}"
+        return
+    table = np.stack(list(own.values()))
+    cuts = [0, *(np.flatnonzero(np.any(table[:, 1:] != table[:, :-1], axis=0)) + 1).tolist(), group.size]
+    for start, stop in pairwise(cuts):
+        found = {name: float(a[start]) for name, a in own.items() if a[start] != shared[name]}
+        yield f"        - {_range(start, stop)}: {mapping_text({**found, **_whole(found)})}"
+
+
+def _whole(values: Mapping[str, str | float]) -> dict[str, int]:
+    return {name: int(values[name]) for name in ("refractory_delay",) if name in values}
+
+
+def _units(group: Group) -> Iterator[str]:
+    """The core of the neurons, and the units that hold them: ``COMPARTMENTS`` each."""
+    start = 0
+    while start < group.size:
+        unit = (group.first + start) // COMPARTMENTS
+        stop = min(group.size, (unit + 1) * COMPARTMENTS - group.first)
+        where = f'core: {group.place.text}, soma: "lif[{unit}]", dendrite: "accumulator[{unit}]"'
+        yield f"  - {group.id}.{_range(start, stop)}: {{{where}}}"
+        start = stop
+
+
+def _input_units(group: Group) -> Iterator[str]:
+    """SANA-FE's input model holds one spike train, so that every element is a unit."""
+    for k in range(group.size):
+        yield f'  - {group.id}.{k}: {{core: {group.place.text}, soma: "spikes[{group.first + k}]"}}'
+
+
+def _range(start: int, stop: int) -> str:
+    return str(start) if stop == start + 1 else f"{start}..{stop - 1}"
+
+
+# -- text ----------------------------------------------------------------------------------------------------------
+# Text of SANA-FE's files: numbers and mappings of YAML that its reader takes as they are.
+
+
+def number_text(value: float) -> str:
+    """A double with a point, exactly: ``1.0e-09``, ``0.5``."""
+    text = repr(float(value))
+    if "e" in text:
+        digits, _, exponent = text.partition("e")
+        return f"{digits if '.' in digits else digits + '.0'}e{exponent}"
+    return text
+
+
+def value_text(value: object) -> str:
+    """A value of a mapping."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping):
+        return mapping_text(value)
+    if isinstance(value, int):
+        return str(value)
+    return number_text(value) if isinstance(value, float) else str(value)
+
+
+def mapping_text(values: Mapping[str, object] | Mapping[int, float]) -> str:
+    """A mapping in one line."""
+    return "{" + ", ".join(f"{key}: {value_text(value)}" for key, value in values.items()) + "}"

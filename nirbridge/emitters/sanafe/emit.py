@@ -10,9 +10,8 @@ from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact, make_artifact, npz_bytes
 from nirbridge.emitters.program import ProgramArrays, json_text, program_record, with_host_code
-from nirbridge.emitters.sanafe.architecture import architecture_text
+from nirbridge.emitters.sanafe.architecture import architecture_text, edge_arrays, network_text
 from nirbridge.emitters.sanafe.model import Group, SanafePlan
-from nirbridge.emitters.sanafe.network import edge_arrays, network_text
 from nirbridge.emitters.sanafe.plan import sanafe_plan
 from nirbridge.emitters.sanafe.readme import TEMPLATES, readme_text
 from nirbridge.emitters.target import Target, later
@@ -107,7 +106,7 @@ class _Sanafe(Target):
         self, mapped: MappedNetwork, inputs: Mapping[str, Array], *, progress: Progress = no_progress
     ) -> Witness:
         """SANA-FE's energy and time of a map on data, for a profile; see ``measure``."""
-        from nirbridge.emitters.sanafe.figures import measure
+        from nirbridge.emitters.sanafe.run import measure
 
         return measure(mapped, emit(mapped), inputs, VERSION, progress)
 
@@ -115,7 +114,7 @@ class _Sanafe(Target):
         self, mapped: MappedNetwork, inputs: Mapping[str, Array], *, progress: Progress = no_progress
     ) -> StageTimes:
         """SANA-FE's time by stages, where messages do not wait, for a profile whose times differ."""
-        from nirbridge.emitters.sanafe.figures import stage_times
+        from nirbridge.emitters.sanafe.run import stage_times
 
         return stage_times(mapped, emit(mapped), inputs, progress)
 

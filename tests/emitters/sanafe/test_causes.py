@@ -9,7 +9,7 @@ import pytest
 
 import nirbridge as nb
 from nirbridge.chips import read_chip
-from nirbridge.emitters.sanafe import figures
+from nirbridge.emitters.sanafe import run as sanafe_runs
 from nirbridge.emitters.witness import StageTimes, Witness
 from nirbridge.network import Network
 from nirbridge.pipeline import network_of_shapes
@@ -32,8 +32,8 @@ def busy() -> tuple[Network, np.ndarray]:
 def test_waiting_in_the_network_is_measured_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     network, inputs = busy()
     measured: list[StageTimes] = []
-    measure = figures.stage_times
-    monkeypatch.setattr(figures, "stage_times", lambda *args: measured.append(measure(*args)) or measured[-1])
+    measure = sanafe_runs.stage_times
+    monkeypatch.setattr(sanafe_runs, "stage_times", lambda *args: measured.append(measure(*args)) or measured[-1])
     options = {"effort": "fast", "potentials": False, "target": "sanafe"}
     profile = nb.profile(network, "loihi1", inputs, **options)
     point = profile.points[0]

@@ -17,8 +17,8 @@ import pytest
 from nirbridge.arrays import freeze
 from nirbridge.chips.model import CoreId, EnergyFigures, TimeFigures
 from nirbridge.emitters.sanafe import run
+from nirbridge.emitters.sanafe.architecture import mapping_text
 from nirbridge.emitters.sanafe.emit import SANAFE, SanafeOptions
-from nirbridge.emitters.sanafe.text import mapping_text
 from nirbridge.errors import ModelError, ToolMissing, UsageError
 from nirbridge.mapping.integers import integers_of
 from nirbridge.network.operators import Dense

@@ -245,11 +245,11 @@ def test_profiles_show_its_figures_beside_ours() -> None:
 
 def test_a_spike_that_differs_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The integers are those of another network here: the witness says how many spikes differ."""
-    from nirbridge.emitters.sanafe import figures
+    from nirbridge.emitters.sanafe import run as sanafe_runs
 
     mapped, other = mapped_example(), changed(mapped_example(), fires_above=64)
     integers = integers_of(other)
-    monkeypatch.setattr(figures, "integers_of", lambda mapped: integers)
+    monkeypatch.setattr(sanafe_runs, "integers_of", lambda mapped: integers)
     witness = SANAFE.figures(mapped, spikes_for(integers, batch=1))
     assert not witness.spikes_equal
     assert "differ from the integers" in witness.notes[0]
