@@ -11,7 +11,6 @@ import pytest
 
 from nirbridge.cli import main as cli
 from nirbridge.emitters.lava.runtime import environment
-from nirbridge.emitters.lava.runtime import interpreters as pythons
 from nirbridge.errors import UsageError
 
 
@@ -91,9 +90,9 @@ def test_pins_are_whole_and_lava_is_the_one_that_programs_are_written_for() -> N
 
 @pytest.mark.parametrize("found", [None, (3, 9), (3, 14)])
 def test_a_python_that_lava_does_not_run_on(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pythons, "_version", lambda path: found)
+    monkeypatch.setattr(environment, "_version", lambda path: found)
     with pytest.raises(UsageError, match="does not run|Lava runs on 3.10 to 3.13"):
-        pythons.python_version(Path("python"))
+        environment.python_version(Path("python"))
 
 
 def test_python_3_10_is_taken_where_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,10 +105,10 @@ def test_python_3_10_is_taken_where_it_runs(tmp_path: Path, monkeypatch: pytest.
         path.chmod(0o755)
     monkeypatch.setenv("PATH", str(shim.parent))
     monkeypatch.delenv("PYENV_ROOT", raising=False)
-    monkeypatch.setattr(pythons, "_version", lambda path: (3, 10) if path == real else None)
-    assert pythons.base_python() == real
-    monkeypatch.setattr(pythons, "_version", lambda path: None)
-    assert pythons.base_python() == Path(sys.executable)
+    monkeypatch.setattr(environment, "_version", lambda path: (3, 10) if path == real else None)
+    assert environment.base_python() == real
+    monkeypatch.setattr(environment, "_version", lambda path: None)
+    assert environment.base_python() == Path(sys.executable)
 
 
 def test_the_cache_folder_of_a_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

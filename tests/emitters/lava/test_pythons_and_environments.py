@@ -13,33 +13,32 @@ import pytest
 
 from nirbridge._types import no_progress
 from nirbridge.emitters.lava.runtime import environment
-from nirbridge.emitters.lava.runtime import interpreters as pythons
 from nirbridge.errors import UsageError
 
 
 def test_a_python_says_its_version_or_does_not_run(tmp_path: Path) -> None:
-    assert pythons._version(Path(sys.executable)) == sys.version_info[:2]
-    assert pythons.python_version(Path(sys.executable)) == sys.version_info[:2]
+    assert environment._version(Path(sys.executable)) == sys.version_info[:2]
+    assert environment.python_version(Path(sys.executable)) == sys.version_info[:2]
     with pytest.raises(UsageError, match=r"^Python '.*/none': does not run; name another one with --python$"):
-        pythons.python_version(tmp_path / "none")
+        environment.python_version(tmp_path / "none")
 
 
 @pytest.mark.parametrize(("version", "is_right"), [((3, 9), False), ((3, 10), True), ((3, 13), True), ((3, 14), False)])
 def test_versions_that_lava_runs_on(version: Any, is_right: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pythons, "_version", lambda path: version)
-    monkeypatch.setattr(pythons.shutil, "which", lambda name: None)
-    monkeypatch.setattr(pythons.sys, "version_info", (*version, 0))
+    monkeypatch.setattr(environment, "_version", lambda path: version)
+    monkeypatch.setattr(environment.shutil, "which", lambda name: None)
+    monkeypatch.setattr(environment.sys, "version_info", (*version, 0))
     if is_right:
-        assert pythons.python_version(Path("p")) == version
-        assert pythons.base_python() == Path(sys.executable)
+        assert environment.python_version(Path("p")) == version
+        assert environment.base_python() == Path(sys.executable)
         return
     limit = "Lava runs on 3.10 to 3.13; name"
     with pytest.raises(UsageError, match=rf"^Python 'p': is 3\.{version[1]}, {limit} another one$"):
-        pythons.python_version(Path("p"))
+        environment.python_version(Path("p"))
     with pytest.raises(
         UsageError, match=rf"^Python for Lava: none found, {limit} one: nirbridge lava install --python"
     ):
-        pythons.base_python()
+        environment.base_python()
 
 
 def test_another_lava_than_programs_are_written_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -80,7 +79,7 @@ def test_calls_that_take_too_long_and_what_they_see(monkeypatch: pytest.MonkeyPa
     with pytest.raises(UsageError, match=f"^a try: did not end, {seconds} s are given; try again$"):
         environment._call(["x"], "a try")
     assert environment._probe(Path("x")) == ({}, "'x' cannot be run (TimeoutExpired)")
-    assert pythons._version(Path("x")) is None
+    assert environment._version(Path("x")) is None
     step = "try another Python: nirbridge lava install --python PATH"
     monkeypatch.setattr(environment, "_call", lambda *own: None)
     monkeypatch.setattr(environment, "_install_packages", lambda *own: None)
