@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from nirbridge.emitters.modules.emit import SNNTORCH, TORCH
-from nirbridge.emitters.modules.names import RESERVED, identifiers
+from nirbridge.emitters.modules.planning import RESERVED, identifiers
 from tests.emitters.oracles import dense
 
 HOSTILE = [
