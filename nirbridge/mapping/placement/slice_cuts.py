@@ -20,7 +20,7 @@ from nirbridge.partitioner.model import Slice
 PARTS_OF_BLOCK = 6
 """Parts for each block on average, up to which slices are cut: hops are least at 5 to 8, and 8 take twice the time."""
 FULL = 0.95
-"""Only slices alone on their core are cut where cores use more of their words: parts find no room (decision 0045)."""
+"""Only slices alone on their core are cut where cores use more of their words: parts find no room (decision 0037)."""
 WORDS_MORE = 1.1
 """A slice is not cut where its halves take more than this many times its words; nor is a half of it."""
 
