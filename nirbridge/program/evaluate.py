@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nirbridge.program.rewrites import in_halves
-from nirbridge.program.terms import Kind, Stepped, Term, fold
+from nirbridge.program.terms import Kind, Stepped, Term, in_order
 
 COMPUTED: Mapping[str, Callable[..., Any]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv, "neg": operator.neg,
@@ -27,37 +27,64 @@ class SteppedArrays:
     state: Mapping[str, Any]
 
 
-def evaluate(step: Stepped, xp: Any, args: Mapping[str, Any], types: Mapping[Kind, Any]) -> SteppedArrays:
-    """One time step.
+class Evaluator:
+    """The time steps of a population on an array library.
 
     Args:
         step: the terms of the population.
         xp: the array library as a namespace: ``asarray``, ``where``, ``floor``.
-        args: ``drive`` and ``state.u``, ``state.v``, ``state.i``, ``state.refractory`` as far as the step reads them:
-            arrays ``[*batch, *shape]``.
         types: the type of each kind of values, with ``bool``.
+        prepared: what becomes of the array of a coefficient, to move it to a device or to flatten it.
     """
-    step = in_halves(step)  # a current far beyond its register has a product of more than 64 bits
-    variables, state = list(step.variables.values()), list(step.state.values())
-    sent, *found = _computed([step.sent, *variables, *state], xp, args, types)
-    named = dict(zip(step.variables, found, strict=False))
-    return SteppedArrays(sent, named, dict(zip(step.state, found[len(named) :], strict=True)))
 
+    def __init__(
+        self,
+        step: Stepped,
+        xp: Any,
+        types: Mapping[Kind, Any],
+        prepared: Callable[[Any], Any] = lambda values: values,
+    ) -> None:
+        self.step = step = in_halves(step)  # a current far beyond its register has a product of more than 64 bits
+        self.xp, self.types, self.prepared = xp, types, prepared
+        self.ends = [step.sent, *step.variables.values(), *step.state.values()]
+        self.terms = list(in_order(self.ends))
+        self.leaves = self._leaves(self.terms)
 
-def _computed(terms: Sequence[Term], xp: Any, args: Mapping[str, Any], types: Mapping[Kind, Any]) -> list[Any]:
-    def make(term: Term, given: list[Any]) -> Any:
-        if term.op == "arg":
-            return args[term.name]
-        if term.op in ("const", "param"):
-            return xp.asarray(term.value, dtype=types[term.kind])
+    def __call__(self, args: Mapping[str, Any]) -> SteppedArrays:
+        """One time step.
+
+        ``args``: ``drive`` and ``state.u``, ``state.v``, ``state.i``, ``state.refractory`` as far as the step reads
+        them: arrays ``[*batch, *shape]``.
+        """
+        sent, *found = self._computed(self.terms, self.ends, {**self.leaves}, args)
+        named = dict(zip(self.step.variables, found, strict=False))
+        return SteppedArrays(sent, named, dict(zip(self.step.state, found[len(named) :], strict=True)))
+
+    def _leaves(self, terms: Sequence[Term]) -> dict[int, Any]:
+        made: dict[int, Any] = {}
+        for term in terms:
+            if term.op in ("const", "param"):
+                made[id(term)] = self.prepared(self.xp.asarray(term.value, dtype=self.types[term.kind]))
+            elif term.op == "call":
+                made |= self._leaves(list(in_order([term.value.value])))
+        return made
+
+    def _computed(
+        self, terms: Sequence[Term], ends: Sequence[Term], made: dict[int, Any], args: Mapping[str, Any]
+    ) -> list[Any]:
+        for term in terms:
+            if id(term) not in made:
+                made[id(term)] = args[term.name] if term.op == "arg" else self._made(term, made)
+        return [made[id(term)] for term in ends]
+
+    def _made(self, term: Term, made: dict[int, Any]) -> Any:
+        given = [made[id(a)] for a in term.args]
         if term.op == "call":
-            parameters = (p.name for p in term.value.parameters)
-            return _computed([term.value.value], xp, dict(zip(parameters, given, strict=True)), types)[0]
+            args, body = dict(zip((p.name for p in term.value.parameters), given, strict=True)), term.value.value
+            return self._computed(list(in_order([body])), [body], made, args)[0]
         if term.op in ("min", "max"):
             a, b = given
-            return xp.where(b < a if term.op == "min" else a < b, b, a)
+            return self.xp.where(b < a if term.op == "min" else a < b, b, a)
         if term.op in ("where", "floor"):
-            return getattr(xp, term.op)(*given)
+            return getattr(self.xp, term.op)(*given)
         return COMPUTED[term.op](*given)
-
-    return fold(terms, make)

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array
+from nirbridge.quantization.formats import INPUT_SHIFT
 from nirbridge.quantization.model import FixedPopulation
 from nirbridge.simulators.compiled.kernels.jit import jitted
-from nirbridge.simulators.fixed.semantics import INPUT_SHIFT, FixedState, ReferenceFixedNeurons
+from nirbridge.simulators.fixed.semantics import FixedState
 
 _RESETS = {"zero": 0, "subtract": 1, "none": 2}
 NARROW_INPUT = 2**18
@@ -134,7 +135,14 @@ class FastFixedNeurons:
     """The integer neuron by the kernels."""
 
     def __init__(self, population: FixedPopulation, reach: int) -> None:
-        n, flat = population.neuron, ReferenceFixedNeurons(population, reach).flat
+        n = population.neuron
+        flat = {"du": n.du, "dv": n.dv, "bias": n.bias, "amount": n.reset_amount, "size": n.spike_size}
+        flat |= {
+            "hold": n.refractory_steps,
+            "v_min": np.full((), -(1 << 62)) if n.v_min is None else n.v_min,
+            "above": np.zeros((), np.int64) if n.fires_above is None else n.fires_above,
+        }
+        flat = {k: np.broadcast_to(x, population.shape).reshape(-1) for k, x in flat.items()}
         rows = [
             4095 - flat["du"],
             4096 - flat["dv"],

@@ -1,19 +1,22 @@
 """One time step of a quantized network in plain int64: the exact meaning of every faster path.
 
-The rule is at the head of quantization/model.py. Arrays here are flat over neurons: ``[steps, batch, neurons]``.
+The rule is that of ``program/rules.py``, evaluated. Arrays here are flat over neurons: ``[steps, batch, neurons]``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from nirbridge._types import Shape
 from nirbridge.arrays import Array
 from nirbridge.network.apply import apply
-from nirbridge.quantization.decays import dec
-from nirbridge.quantization.formats import INPUT_SHIFT
+from nirbridge.program.evaluate import Evaluator
+from nirbridge.program.rules import traced_step
+from nirbridge.program.terms import Kind
 from nirbridge.quantization.model import FixedPopulation, FixedProjection
 
 FixedState = dict[str, Array]
@@ -60,49 +63,27 @@ class ReferenceFixedAccumulate:
 
 
 class ReferenceFixedNeurons:
-    """The integer neuron by numpy."""
+    """The integer neuron by numpy: its rule, evaluated."""
 
     def __init__(self, population: FixedPopulation, reach: int) -> None:
         del reach  # numpy computes in int64
-        self.neuron, self.size = population.neuron, population.size
-        n = population.neuron
-        flat = {"du": n.du, "dv": n.dv, "bias": n.bias, "amount": n.reset_amount, "size": n.spike_size}
-        flat |= {
-            "hold": n.refractory_steps,
-            "v_min": np.full((), -(1 << 62)) if n.v_min is None else n.v_min,
-            "above": np.zeros((), np.int64) if n.fires_above is None else n.fires_above,
-        }
-        self.flat = {k: np.broadcast_to(x, population.shape).reshape(-1) for k, x in flat.items()}
+        types: Mapping[Kind, type] = {"int": np.int64, "count": np.int64, "bool": np.bool_}
+        flat = partial(flat_values, shape=population.shape)
+        self.step = Evaluator(traced_step(population.neuron), np, types, flat)
 
     def __call__(self, a_in: Array, state: FixedState, sent: Array, traces: Mapping[str, Array]) -> None:
         """See ``FixedNeurons``."""
         for t in range(len(a_in)):
-            state["u"], state["v"], state["refractory"], sent[t] = self._step(a_in[t], **state)
+            found = self.step({"drive": a_in[t], **{f"state.{name}": values for name, values in state.items()}})
+            state |= {name: np.broadcast_to(values, a_in[t].shape) for name, values in found.state.items()}
+            sent[t] = found.sent
             for name, trace in traces.items():
                 trace[t] = state[name]
 
-    def _step(self, a_in: Array, u: Array, v: Array, refractory: Array) -> tuple[Array, Array, Array, Array]:
-        n, f, last = self.neuron, self.flat, (1 << (self.neuron.v_bits - 1)) - 1
-        u = self._wrapped(dec(u, f["du"] + 1) + (a_in << INPUT_SHIFT))
-        v = np.clip(dec(v, f["dv"]) + u + f["bias"], -last, last)
-        if n.fires_above is None:
-            return u, v, refractory, v
-        held = refractory > 0
-        v = np.where(held, 0, v)
-        fired = (v > f["above"]) & ~held
-        many = np.minimum(n.max_spikes, v // np.maximum(f["size"], 1)) if n.max_spikes > 1 else 1
-        spikes = np.where(fired, many, 0)
-        refractory = np.where(spikes > 0, f["hold"], np.maximum(refractory - 1, 0))
-        if n.reset == "subtract":
-            v = v - spikes * f["amount"]
-        elif n.reset == "zero":
-            v = np.where(spikes > 0, 0, v)
-        return u, np.maximum(v, f["v_min"]), refractory, spikes
 
-    def _wrapped(self, u: Array) -> Array:
-        half = 1 << (self.neuron.u_bits - 1)
-        u = np.where(u > half, u - 2 * half, u)
-        return np.where(u <= -half, u + 2 * half, u)
+def flat_values(values: Array, shape: Shape) -> Array:
+    """A coefficient of a population: one number, or ``[neurons]``."""
+    return values if values.ndim == 0 else np.broadcast_to(values, shape).reshape(-1)
 
 
 REFERENCE = FixedBackend("reference", ReferenceFixedAccumulate, ReferenceFixedNeurons)
