@@ -5,9 +5,14 @@ A fence whose info string has ``no-run`` is not run. In a console block, a line 
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
+import sys
+import tomllib
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
@@ -81,6 +86,49 @@ def test_console_blocks_show_what_is_printed(
         captured = capsys.readouterr()
         assert matches(expected, captured.out + captured.err), captured.out + captured.err
         assert code_of_exit in {0, 1, 2}
+
+
+WITHOUT = """
+import runpy, sys
+sys.modules.update(dict.fromkeys(sys.argv[1].split(","), None))
+sys.argv = ["nirbridge", *sys.argv[2:]]
+runpy.run_module("nirbridge", run_name="__main__", alter_sys=True)
+"""
+
+
+def plain(name: str) -> str:
+    """A distribution's name as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def modules_beside_the_light_core() -> list[str]:
+    """Top-level modules of this environment that an installation of nirbridge without extras does not have."""
+    installed = {plain(found.name): found for found in metadata.distributions()}
+    lines = list(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"])
+    needed = {"nirbridge"}
+    while lines:
+        found = re.match(r"[\w.-]+", line := lines.pop())
+        name = plain(found[0]) if found and "extra ==" not in line else ""
+        if name in installed and name not in needed:
+            needed.add(name)
+            lines += installed[name].requires or ()
+    owners = metadata.packages_distributions().items()
+    return [module for module, own in owners if not needed & {plain(name) for name in own}]
+
+
+def test_the_readme_shows_what_the_light_core_prints() -> None:
+    """The environment of `make demo` has neither torch nor pandas nor a solver more, and prints the same map."""
+    (body,) = [
+        code.body for code in blocks("console") if code.page.name == "README.md" and "nirbridge map" in code.body
+    ]
+    ((command, expected),) = commands(body)
+    absent = modules_beside_the_light_core()
+    assert {"torch", "pytest", "matplotlib"} <= {*absent}
+    assert not {"numpy", "ortools", "numba", "nir", "click", "rich"} & {*absent}
+    own = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    run = [sys.executable, "-c", WITHOUT, ",".join(absent), *shlex.split(command)[1:]]
+    done = subprocess.run(run, cwd=ROOT, env=own, capture_output=True, text=True, timeout=300)
+    assert matches(expected, done.stdout + done.stderr), done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
