@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol, Self, TypeVar
 
-from nirbridge.program.terms import Function, Stepped, Term, as_term, fold
+from nirbridge.program.terms import Change, Function, Term, as_term, fold
 
 
-def in_halves(step: Stepped) -> Stepped:
+class _Remade(Protocol):
+    def remade(self, change: Change) -> Self: ...
+
+
+Remade = TypeVar("Remade", bound=_Remade)
+"""A time step of a population or of a whole network."""
+
+
+def in_halves(step: Remade) -> Remade:
     """Products that are shifted down, in two halves: ``(x * k) >> n`` is ``(x >> n) * k + (((x & m) * k) >> n)``.
 
     For x and k of 0 or more, with ``m = 2 ** n - 1``: then no part is wider than x where ``k <= 2 ** n``, so that a
@@ -28,7 +36,7 @@ def in_halves(step: Stepped) -> Stepped:
     return rewritten(step, rule)
 
 
-def inlined(step: Stepped) -> Stepped:
+def inlined(step: Remade) -> Remade:
     """The bodies of functions in place of their calls."""
 
     def make(term: Term, args: list[Term]) -> Term:
@@ -41,8 +49,8 @@ def inlined(step: Stepped) -> Stepped:
     return step.remade(lambda ends: fold(ends, make))
 
 
-def rewritten(step: Stepped, rule: Callable[[Term], Term]) -> Stepped:
-    """The time step with ``rule`` applied to each of its terms, those in functions included."""
+def rewritten(step: Remade, rule: Callable[[Term], Term]) -> Remade:
+    """The time step, of a population or a network, with ``rule`` applied to each term, those in functions included."""
     functions: dict[int, Function] = {}
 
     def make(term: Term, args: list[Term]) -> Term:

@@ -105,17 +105,23 @@ def _refractory(xp: Tracing, n: Any, fired: Term, state: State) -> Term:
     return xp.let("refractory", xp.where(fired, steps, xp.maximum(state["refractory"] - 1, 0)))
 
 
-def traced(rule: Rule, n: Any, kind: Kind) -> Stepped:
-    """One time step of a neuron record: terms over the args ``drive`` and ``state.u``, ``v``, ``i``, ``refractory``."""
-    state = {name: Term("arg", kind, (), None, f"state.{name}") for name in ("u", "v", "i")}
-    state["refractory"] = Term("arg", "count", (), None, "state.refractory")
-    return rule(Tracing(kind), n, Term("arg", kind, (), None, "drive"), state)
+def traced(rule: Rule, n: Any, kind: Kind, drive: Term | None = None, of: str | None = None) -> Stepped:
+    """One time step of a neuron record: terms over the args ``drive`` and ``state.u``, ``v``, ``i``, ``refractory``.
+
+    ``drive``: a term in place of that arg; ``of``: the population, whose state the args are then.
+    """
+
+    def arg(name: str, kind: Kind) -> Term:
+        return Term("arg", kind, (), None if of is None else (of, name), f"state.{name}")
+
+    state = {name: arg(name, kind) for name in ("u", "v", "i")} | {"refractory": arg("refractory", "count")}
+    return rule(Tracing(kind), n, Term("arg", kind, (), None, "drive") if drive is None else drive, state)
 
 
-def traced_step(n: Neuron | FixedNeuron) -> Stepped:
-    """One time step of a neuron by the rule of its numbers."""
+def traced_step(n: Neuron | FixedNeuron, drive: Term | None = None, of: str | None = None) -> Stepped:
+    """One time step of a neuron by the rule of its numbers; ``drive`` and ``of``: see ``traced``."""
     rule, kind = RULES[type(n)]
-    return traced(rule, n, kind)
+    return traced(rule, n, kind, drive, of)
 
 
 RULES: dict[type, tuple[Rule, Kind]] = {Neuron: (canonical, "real"), FixedNeuron: (loihi, "int")}

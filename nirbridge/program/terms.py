@@ -40,7 +40,8 @@ class Term:
 
     Attributes:
         op: ``const`` (a number), ``param`` (an array of shape ``()`` or the population's), ``arg`` (the input or the
-            state, by name), ``call`` (of a ``Function``), or one of ``OPERATIONS``.
+            state, by name), ``call`` (of a ``Function``), one of ``OPERATIONS``, and of whole networks ``linear`` (an
+            operator applied), ``past`` (what was there some time steps before) and ``real`` (whole numbers as reals).
         kind: what its values are.
         args: the terms that it is made from.
         value: the number, the array or the function.
@@ -224,9 +225,15 @@ class Stepped:
         """Every term of it that a program may need, once."""
         return list({id(t): t for t in (self.sent, *self.variables.values(), *self.state.values())}.values())
 
-    def remade(self, change: Callable[[list[Term]], list[Term]]) -> Stepped:
+    def remade(self, change: Change) -> Stepped:
         """The time step with other terms in place of ``ends``."""
-        ends = self.ends
-        new = dict(zip(map(id, ends), change(ends), strict=True))
+        return self.replaced(dict(zip(map(id, self.ends), change(self.ends), strict=True)))
+
+    def replaced(self, new: Mapping[int, Term]) -> Stepped:
+        """The time step with ``new`` terms in place of its own, by ``id``."""
         variables = {name: new[id(t)] for name, t in self.variables.items()}
         return Stepped(new[id(self.sent)], variables, {name: new[id(t)] for name, t in self.state.items()})
+
+
+Change = Callable[[list[Term]], list[Term]]
+"""Other terms for some, each for each."""
