@@ -17,6 +17,8 @@ from typing import Any
 import nirbridge as nb
 from nirbridge.mapping.storage.document import map_to_dict
 from nirbridge.mapping.storage.file import map_bytes
+from nirbridge.program.step import step_program
+from nirbridge.program.text import program_text
 from tests.golden.models import CHIPS, MODELS, inputs_of, network_of
 
 KNOWN = Path(__file__).parent / "known"
@@ -68,6 +70,7 @@ def _digests(name: str) -> Iterator[tuple[str, str]]:
     inputs = inputs_of(network)
     every = [nb.Probe("*", ("s", "v"))]
     yield "reference", _archive(nb.simulate(network, inputs, record=every))
+    yield "program", _program(network)
     for chip, place in CHIPS.items():
         mapped = nb.map(network, place)
         yield f"{chip}: map", _map(mapped)
@@ -76,8 +79,14 @@ def _digests(name: str) -> Iterator[tuple[str, str]]:
         except nb.errors.UsageError:  # a chip without number formats
             continue
         yield f"{chip}: integers", _archive(quantized)
+        yield f"{chip}: program", _program(quantized)
         yield f"{chip}: fixed", _archive(nb.simulate(quantized, inputs, record=every, drain=False))
         yield f"{chip}: mapped", _archive(nb.simulate(mapped, inputs, record=every, drain=False))
+
+
+def _program(model: nb.Network | nb.QuantizedNetwork) -> str:
+    """The text of one time step; arrays are in it by their digests."""
+    return hashlib.sha256(program_text(step_program(model))[0].encode()).hexdigest()
 
 
 def _map(mapped: nb.MappedNetwork) -> str:

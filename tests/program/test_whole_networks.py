@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,12 @@ import pytest
 from hypothesis import Phase, given, settings
 
 from nirbridge.arrays import Array
+from nirbridge.errors import ModelError
 from nirbridge.network.apply import apply
 from nirbridge.network.model import Network
 from nirbridge.program.evaluate import ProgramEvaluator
 from nirbridge.program.step import step_program
+from nirbridge.program.text import program_text, read_program
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.reference.array_namespace import array_namespace
@@ -93,3 +96,51 @@ def test_torch() -> None:
     x = (np.random.default_rng(0).random((STEPS, 2, *network.inputs[0].shape)) < 0.4).astype(np.float32)
     expected = simulate(network, {name: x}, record=ALL, backend="reference").recording.arrays
     assert_the_same(dict(expected), in_two_parts(evaluator(network, "torch"), {name: torch.asarray(x)}, 2))
+
+
+def programs() -> list[Any]:
+    """The golden models in reals and in integers, and networks of every part."""
+    import nirbridge as nb
+    from tests.golden.models import MODELS, network_of
+
+    found: list[Any] = [network_of(name) for name in MODELS]
+    found += [nb.quantize(network, "loihi2") for network in found]
+    return [*found, *(whole(random_network(seed)) for seed in range(10))]
+
+
+def test_the_text_reads_back_and_computes_the_same() -> None:
+    for model in programs():
+        text, arrays = program_text(step_program(model))
+        program = read_program(text, arrays)
+        again, same = program_text(program)
+        assert again == text
+        assert set(same) == set(arrays)
+    made = evaluator(model)
+    inputs = random_inputs(model, STEPS)
+    integers = {p.name: np.rint(inputs[p.name] / p.scale).astype(np.int64) for p in model.inputs}
+    other = ProgramEvaluator(program, made.xp, made.types, lambda operator, kind: lambda x: apply(operator, x))
+    assert assert_the_same(in_two_parts(made, integers, 2), in_two_parts(other, integers, 2)) > 4
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda s: s.replace("= add %", "= gt %", 1), "arguments of"),
+        (lambda s: s.replace("= gt %", "= neg %", 1), "arguments"),
+        (lambda s: re.sub(r"(history .*?\]), \d+, ", r"\1, 0, ", s), "time steps, 0 are remembered"),
+        (lambda s: re.sub(r"history .*\n", "", s), "nothing remembers it"),
+        (lambda s: re.sub(r"initial .*\n", "", s), "without a first value"),
+        (lambda s: s.replace('{"@": "', '{"@": "0', 1), "KeyError"),
+        (lambda s: s.replace("= add %", "= add %9", 1), "IndexError|arguments of"),
+        (lambda s: s.replace("= mul", "= os.system", 1), "JSONDecodeError"),
+        (lambda s: s.replace('{"Dense": ', '{"exec": '), "KeyError"),
+        (lambda s: s + "nonsense\n", "line"),
+    ],
+)
+def test_a_broken_text_is_one_clear_error(change: Any, fault: str) -> None:
+    model = whole(random_network(3))
+    text, arrays = program_text(step_program(model))
+    broken = change(text)
+    assert broken != text
+    with pytest.raises(ModelError, match=fault):
+        read_program(broken, arrays)
