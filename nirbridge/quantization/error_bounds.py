@@ -217,7 +217,7 @@ def _carried(
     bound = np.full(v.shape, np.inf)
     starts = [np.abs(np.broadcast_to(x, p.shape).reshape(-1)) for x in (p.neuron.v_init, p.neuron.u_init)]
     hold = np.broadcast_to(p.neuron.refractory_steps, p.shape).reshape(-1)
-    waits = np.zeros(v.shape[1:], np.int64)
+    refractory = np.zeros(v.shape[1:], np.int64)
     for t in range(late, len(v)):
         before_v, before_u = (np.abs(v[t - 1]), np.abs(u[t - 1])) if t else starts
         e_u = lost.keeps_u * e_u + lost.u_decay * before_u + lost.cut_u + added[t] + floats[t]
@@ -225,9 +225,9 @@ def _carried(
         if fired is not None:
             if p.neuron.reset == "subtract":
                 e_v = e_v + fired[t] * lost.amount
-            at_rest = (waits > 0) | ((fired[t] > 0) & (p.neuron.reset == "zero"))
+            at_rest = (refractory > 0) | ((fired[t] > 0) & (p.neuron.reset == "zero"))
             e_v = np.where(at_rest, 0.0, e_v)
-            waits = np.where(fired[t] > 0, hold, np.maximum(waits - 1, 0))
+            refractory = np.where(fired[t] > 0, hold, np.maximum(refractory - 1, 0))
             e_v = np.maximum(e_v, lost.v_min)
         bound[t] = e_v + floats[t]
     return bound

@@ -114,7 +114,7 @@ class _ConstrainedNeurons:
         self.c, self.w = start
         off = initial_offsets(p, folded) if quantized.early else (np.asarray(0.5), np.asarray(0.5))
         self.far_c, self.far_w = (np.broadcast_to(x / self.scale, self.shape) for x in off)
-        self.waits, self.lost = np.zeros(self.shape, np.int64), np.zeros(self.shape, bool)
+        self.refractory, self.lost = np.zeros(self.shape, np.int64), np.zeros(self.shape, bool)
         self.bound = self.seen = 0.0
         self.changed = self.unbounded = 0
         self.broken: tuple[int, ...] | None = None
@@ -138,29 +138,29 @@ class _ConstrainedNeurons:
         w = f.a_mem * self.w + self.c + f.bias
         far = f.a_mem * self.far_w + o.keep_v * np.abs(before_v) + o.cut_v + self.far_c + o.bias
         far = far + _FLOATS * (np.abs(w) + np.abs(self.w) + 1e-3)
-        refractory = self.waits > 0
-        self.w, self.far_w = np.where(refractory, 0.0, w), np.where(refractory, 0.0, far)
+        held = self.refractory > 0
+        self.w, self.far_w = np.where(held, 0.0, w), np.where(held, 0.0, far)
         reached = self.v[step].astype(np.int64)
         if self.s is not None:
-            self._spike(step, refractory)
+            self._spike(step, held)
             reached = reached + (self.s[step] * n.reset_amount if n.reset == "subtract" else 0)
         self.lost |= np.abs(reached) >= signed_max(n.v_bits)
         self._judge(step, np.abs(self.v[step] / self.scale - self.w))
 
-    def _spike(self, step: int, refractory: Array) -> None:
+    def _spike(self, step: int, held: Array) -> None:
         """The reset of the spikes that the integers sent, and whether the real neuron agrees with them."""
         n, f, o = self.n, self.f, self.off
         assert self.s is not None
         sent = self.s[step].astype(np.int64)
-        expected = np.where(refractory, 0, self._count(self.w))
+        expected = np.where(held, 0, self._count(self.w))
         self.changed += int(np.abs(expected - sent).sum())
         margin = self.far_w + o.theta + o.size * np.maximum(sent, expected)
         low, high = self._count(self.w - margin), self._count(self.w + margin)
-        self._break(step, ~refractory & ~self.lost & ((sent < low) | (sent > high)))
-        self.waits = np.where(refractory, self.waits - 1, np.where(sent > 0, n.refractory_steps, self.waits))
+        self._break(step, ~held & ~self.lost & ((sent < low) | (sent > high)))
+        self.refractory = np.where(held, self.refractory - 1, np.where(sent > 0, n.refractory_steps, self.refractory))
         if n.reset == "subtract":
             self.w, self.far_w = self.w - sent * f.amount, self.far_w + sent * o.amount
-        at_rest = refractory | (sent > 0) if n.reset == "zero" else refractory
+        at_rest = held | (sent > 0) if n.reset == "zero" else held
         self.w, self.far_w = np.where(at_rest, 0.0, self.w), np.where(at_rest, 0.0, self.far_w)
         self.lost = self.lost & ~at_rest
         if f.v_min is not None:

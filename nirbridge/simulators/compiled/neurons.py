@@ -78,20 +78,20 @@ class NeuronBuffers:
 
     def opened(self, state: NeuronState) -> tuple[Array, Array, Array]:
         """Own copies of ``v, i, refractory``, flat, ``width`` numbers per sample; refractory only where it is read."""
-        refractory_left = self._own(state["refractory"]) if self.rests else self.no_rest
+        refractory = self._own(state["refractory"]) if self.rests else self.no_rest
         lent = getattr(state["v"], "rows", None), getattr(state["i"], "rows", None)
         size = len(state["v"]) * self.width
         if lent[0] is not None and lent[1] is not None and lent[0].size == lent[1].size == size:
-            return lent[0], lent[1], refractory_left  # of an earlier stretch of the same run
+            return lent[0], lent[1], refractory  # of an earlier stretch of the same run
         initial = self._filled(state)
         copies = aligned_empty(initial.size, self.dtype)
         copies[:] = initial
-        return copies[:size], copies[-size:], refractory_left
+        return copies[:size], copies[-size:], refractory
 
     def closed(self, state: NeuronState, buffers: tuple[Array, Array, Array]) -> dict[str, Array]:
         """The state ``[batch, *shape]`` after the steps, of the arrays that ``opened`` made of ``state``."""
-        v, i, refractory_left = buffers
-        rests = self._lent(refractory_left) if self.rests else state["refractory"]
+        v, i, refractory = buffers
+        rests = self._lent(refractory) if self.rests else state["refractory"]
         return {"v": self._lent(v), "i": self._lent(i), "refractory": rests}
 
     def outputs(

@@ -40,9 +40,9 @@ def _wrapped(x, half):
 
 
 @jitted
-def _fired(y, waits, above, most, size):
+def _fired(y, refractory, above, most, size):
     """Spikes of a neuron; -1 while it is held after its last spike."""
-    if waits > 0:
+    if refractory > 0:
         return np.int64(-1)
     if y <= above:
         return np.int64(0)
@@ -57,7 +57,7 @@ def _after(y, k, reset, amount):
 
 
 @jitted
-def _update(a_in, u, v, waits, numbers, limits, sent, u_trace, v_trace):
+def _update(a_in, u, v, refractory, numbers, limits, sent, u_trace, v_trace):
     """``numbers``: parts of 4096 kept by du and dv, bias, fires_above, amount, size, hold, v_min of each neuron."""
     half, last, reset, most, fires = limits
     keep_u, keep_v, bias, above, amount, size, hold, v_min = numbers
@@ -68,8 +68,8 @@ def _update(a_in, u, v, waits, numbers, limits, sent, u_trace, v_trace):
                 y = min(max(_decayed(v[b, n], keep_v[n]) + x + bias[n], -last), last)
                 k = y
                 if fires:
-                    k = _fired(y, waits[b, n], above[n], most, size[n])
-                    waits[b, n] = hold[n] if k > 0 else max(waits[b, n] - 1, 0)
+                    k = _fired(y, refractory[b, n], above[n], most, size[n])
+                    refractory[b, n] = hold[n] if k > 0 else max(refractory[b, n] - 1, 0)
                     y, k = max(_after(y, k, reset, amount[n]), v_min[n]), max(k, 0)
                 u[b, n], v[b, n], sent[t, b, n] = x, y, k
                 if u_trace.shape[0]:
@@ -101,10 +101,10 @@ def _charge(a_in, u, v, keep_u, keep_v, bias, limits):
 
 
 @jitted
-def _fire(v, waits, above, taken, zero, v_min, holds, hold, sent):
+def _fire(v, refractory, above, taken, zero, v_min, holds, hold, sent):
     """One row: spikes, and v after them: 0 where ``zero`` is 0, else less ``taken``; ``v_min`` at least."""
     for n in range(v.shape[0]):
-        held = holds and waits[n] > 0
+        held = holds and refractory[n] > 0
         k = (not held) and v[n] > above[n]
         left = np.int32(np.int32(v[n] - taken[n]) * zero)
         y = left if k else v[n]
@@ -113,18 +113,18 @@ def _fire(v, waits, above, taken, zero, v_min, holds, hold, sent):
         sent[n] = k
     if holds:
         for n in range(v.shape[0]):
-            waits[n] = hold[n] if sent[n] != 0 else max(waits[n] - 1, 0)
+            refractory[n] = hold[n] if sent[n] != 0 else max(refractory[n] - 1, 0)
 
 
 @jitted
-def _narrow(a_in, u, v, waits, numbers, firing, limits, sent, u_trace, v_trace):
+def _narrow(a_in, u, v, refractory, numbers, firing, limits, sent, u_trace, v_trace):
     """Every step of ``_update`` where 32 bits do."""
     keep_u, keep_v, bias = numbers
     above, taken, zero, v_min, holds, hold = firing
     for t in range(a_in.shape[0]):
         for b in range(a_in.shape[1]):
             _charge(a_in[t, b], u[b], v[b], keep_u, keep_v, bias, limits)
-            _fire(v[b], waits[b], above, taken, zero, v_min, holds, hold, sent[t, b])
+            _fire(v[b], refractory[b], above, taken, zero, v_min, holds, hold, sent[t, b])
             if u_trace.shape[0]:
                 u_trace[t, b] = u[b]
             if v_trace.shape[0]:

@@ -102,7 +102,7 @@ def conv_layer(
     """
     idx, val, acc, x, u = memory
     count, batch = lead
-    v, i_syn, refractory_left = state
+    v, i_syn, refractory = state
     width, n = v.shape[0] // batch, shape[2] * shape[3]
     nothing = np.empty(0, acc.dtype)
     adds = nothing, nothing, nothing
@@ -122,7 +122,7 @@ def conv_layer(
                 continue
             copy_map(acc, shape, x, 0)
             at = r * n if flags[FIRES] else 0
-            step_in_full(x, 0, adds, 0, u, v, i_syn, refractory_left, b * width, sent, at, n, coefficients,
+            step_in_full(x, 0, adds, 0, u, v, i_syn, refractory, b * width, sent, at, n, coefficients,
                          coef_offsets, 0, steps, flags)  # fmt: skip
             store_traces(traces, flags, r * n, n, u, 0, v, i_syn, b * width)
             clear(acc)

@@ -35,12 +35,12 @@ def store_traces(traces, flags, at, n, u, uat, v, i_syn, vat) -> None:
 
 
 @jitted
-def dense_layer(indptr, idx, val, valued, w, shape, bias, v, i_syn, refractory_left, steps, coefficients,
+def dense_layer(indptr, idx, val, valued, w, shape, bias, v, i_syn, refractory, steps, coefficients,
                 coef_offsets, flags, sent, traces) -> None:  # fmt: skip
     """Events ``indptr, idx, val`` of the items ``step * batch + sample`` through packed weights into neurons.
 
     ``w``: flat ``[blocks, pre, block]``; ``shape``: (batch, posts, pre, block in vectors, items that all blocks take
-    before the next ones: whole time steps); ``bias: [posts]`` or empty; ``v, i_syn, refractory_left``: flat ``[batch,
+    before the next ones: whole time steps); ``bias: [posts]`` or empty; ``v, i_syn, refractory``: flat ``[batch,
     posts padded to blocks]``; ``sent`` and ``traces`` flat ``[steps, batch, posts]``. The rest as ``advance`` takes it.
     """
     batch, n, pre, vectors, stretch = shape
@@ -63,7 +63,7 @@ def dense_layer(indptr, idx, val, valued, w, shape, bias, v, i_syn, refractory_l
                     step(x, 0, bias, nothing, nothing, 0, u, v, i_syn, vat, sent, sat, here, coefficients,
                          coef_offsets, first, flags)  # fmt: skip
                 else:
-                    step_in_full(x, 0, adds, 0, u, v, i_syn, refractory_left, vat, sent, sat, here, coefficients,
+                    step_in_full(x, 0, adds, 0, u, v, i_syn, refractory, vat, sent, sat, here, coefficients,
                                  coef_offsets, first, steps, flags)  # fmt: skip
                 if keeps:
                     store_traces(traces, flags, at, here, u, 0, v, i_syn, vat)
@@ -83,7 +83,7 @@ def dense_sums(indptr, idx, val, valued, w, pre, vectors, out) -> None:
 
 
 @jitted
-def run_neurons(drive, v, i_syn, refractory_left, width, coefficients, coef_offsets, steps, flags, sent,
+def run_neurons(drive, v, i_syn, refractory, width, coefficients, coef_offsets, steps, flags, sent,
                 traces) -> None:  # fmt: skip
     """Neurons driven by ``drive: [steps, batch, n]``; ``width``: numbers per sample of the state."""
     n = drive.shape[2]
@@ -104,14 +104,14 @@ def run_neurons(drive, v, i_syn, refractory_left, width, coefficients, coef_offs
                     step(x, 0, nothing, nothing, nothing, 0, u, v, i_syn, vat, sent, sat, here, coefficients,
                          coef_offsets, first, flags)  # fmt: skip
                 else:
-                    step_in_full(x, 0, adds, 0, u, v, i_syn, refractory_left, vat, sent, sat, here, coefficients,
+                    step_in_full(x, 0, adds, 0, u, v, i_syn, refractory, vat, sent, sat, here, coefficients,
                                  coef_offsets, first, steps, flags)  # fmt: skip
                 if keeps:
                     store_traces(traces, flags, at, here, u, 0, v, i_syn, vat)
 
 
 @jitted
-def run_loop(own, shape, past, before, after, bias, v, i_syn, refractory_left, coefficients, coef_offsets, steps,
+def run_loop(own, shape, past, before, after, bias, v, i_syn, refractory, coefficients, coef_offsets, steps,
              flags, sent, traces) -> None:  # fmt: skip
     """Spikes of the step before through the own matrix, and the neurons they drive.
 
@@ -141,7 +141,7 @@ def run_loop(own, shape, past, before, after, bias, v, i_syn, refractory_left, c
                 step(acc, xat, bias, before, after, to, u, v, i_syn, vat, sent, to, here, coefficients, coef_offsets,
                      first, flags)  # fmt: skip
             else:
-                step_in_full(acc, xat, adds, to, u, v, i_syn, refractory_left, vat, sent, to, here, coefficients,
+                step_in_full(acc, xat, adds, to, u, v, i_syn, refractory, vat, sent, to, here, coefficients,
                              coef_offsets, first, steps, flags)  # fmt: skip
             if keeps:
                 store_traces(traces, flags, to, here, u, 0, v, i_syn, vat)

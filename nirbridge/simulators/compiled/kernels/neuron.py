@@ -178,22 +178,22 @@ def _value(coefficients, coef_offsets, row, j):
 
 
 @borrowing
-def fire_in_full(u, v, refractory_left, vat, sent, sat, n, coefficients, coef_offsets, first, steps, flags) -> None:
+def fire_in_full(u, v, refractory, vat, sent, sat, n, coefficients, coef_offsets, first, steps, flags) -> None:
     """Hold, threshold, reset, floor, several spikes per time step and refractory time; readouts."""
     real = u.dtype.type  # whole numbers would turn float32 into float64
     for j in range(n):
         p, at, k = u[j], vat + j, real(0)
-        resting = flags[HOLDS] and refractory_left[at] > 0
-        if resting:
-            refractory_left[at] -= 1
+        held = flags[HOLDS] and refractory[at] > 0
+        if held:
+            refractory[at] -= 1
             p = u[j] = _value(coefficients, coef_offsets, V_RESET, first + j)
         v[at] = p
         if not flags[FIRES]:
             continue
         theta = _value(coefficients, coef_offsets, THETA, first + j)
-        if not resting and (p >= theta if flags[AT_LEAST] else p > theta):
+        if not held and (p >= theta if flags[AT_LEAST] else p > theta):
             if flags[HOLDS]:
-                refractory_left[at] = steps[(first + j) % steps.shape[0]]
+                refractory[at] = steps[(first + j) % steps.shape[0]]
             k = min(real(np.floor(p / theta)), real(flags[MOST])) if flags[MOST] > 1 else real(1)
             if flags[RESET] == 0:
                 v[at] = _value(coefficients, coef_offsets, V_RESET, first + j)
@@ -211,11 +211,11 @@ def is_usual(flags) -> bool:
 
 
 @borrowing
-def step_in_full(x, xat, adds, at, u, v, i_syn, refractory_left, vat, sent, sat, n, coefficients, coef_offsets, first,
+def step_in_full(x, xat, adds, at, u, v, i_syn, refractory, vat, sent, sat, n, coefficients, coef_offsets, first,
                  steps, flags) -> None:  # fmt: skip
-    """As ``step``, for all neurons; ``refractory_left``, ``steps``: steps to rest now, and after a spike."""
+    """As ``step``, for all neurons; ``refractory``, ``steps``: steps to rest now, and after a spike."""
     bias, before, after = adds
     _integrate(
         x, xat, bias, before, after, at, u, v, i_syn, vat, sent, sat, n, coefficients, coef_offsets, first, flags
     )
-    fire_in_full(u, v, refractory_left, vat, sent, sat, n, coefficients, coef_offsets, first, steps, flags)
+    fire_in_full(u, v, refractory, vat, sent, sat, n, coefficients, coef_offsets, first, steps, flags)
