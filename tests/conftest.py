@@ -78,7 +78,7 @@ def searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests of what is said of a map: equal searches are made once in a process, see ``tests/searches.py``."""
     from tests import searches
 
-    monkeypatch.setattr("nirbridge.partitioner.by_name.CP_SAT", searches.searched_once)
+    monkeypatch.setattr("nirbridge.partitioner.partition.CP_SAT", searches.searched_once)
 
 
 @pytest.fixture(scope="session")

@@ -13,10 +13,10 @@ from nirbridge._types import no_progress
 from nirbridge.chips.model import Chip
 from nirbridge.network.model import Network
 from nirbridge.partitioner import Partition, PartitionOptions
-from nirbridge.partitioner import by_name as methods
+from nirbridge.partitioner.partition import CP_SAT
 from nirbridge.testing.faults import fingerprint
 
-_SEARCH = methods.CP_SAT
+_SEARCH = CP_SAT
 _FOUND: dict[str, Partition] = {}
 _NODES_MAX = 2000
 """Networks of more neurons and inputs are searched each time: their arrays would have to be read for a digest."""

@@ -15,7 +15,7 @@ import pytest
 from nirbridge import plugins as registry
 from nirbridge.chips import read_chip
 from nirbridge.errors import Bug, ChipError, UsageError
-from nirbridge.partitioner.by_name import PACKED
+from nirbridge.partitioner.partition import PACKED
 from nirbridge.plugins import LoadedPlugin, Plugin
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "chips" / "my_chip.toml"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 
@@ -12,10 +13,13 @@ import numpy as np
 
 from nirbridge.chips import cores_of
 from nirbridge.chips.model import Chip
-from nirbridge.errors import DoesNotFit, counted
-from nirbridge.network.model import Network
+from nirbridge.errors import DoesNotFit, counted, instance_of
+from nirbridge.network.compose import whole_rows
+from nirbridge.network.model import Network, Projection, with_operators
+from nirbridge.network.operators import Operator, Sparse
 from nirbridge.partitioner import explain
 from nirbridge.partitioner.cost.axons import Blocks
+from nirbridge.partitioner.cost.resources import delay_on_chip_steps, run_words, words_in_order
 from nirbridge.partitioner.cost.sizing import CostModel, cost_model
 from nirbridge.partitioner.cost.usage import resource_use
 from nirbridge.partitioner.model import Block, BlockId, Partition, SolveReport, Status
@@ -28,7 +32,6 @@ from nirbridge.partitioner.search.irregular.blocks import NEURONS_MIN, OrderedBl
 from nirbridge.partitioner.search.methods import SearchResult, is_within, packed, sequential
 from nirbridge.partitioner.search.slicing import NoTiling, Tilings, capacity, shrunk_capacity
 from nirbridge.partitioner.searches import EFFORTS, SEARCHES, Problem, nearer_populations
-from nirbridge.partitioner.whole_rows import with_whole_rows
 
 SEEDS_MORE = 8
 """Seeds that are tried with the effort ``max`` where the cores do not suffice."""
@@ -288,3 +291,66 @@ def _report(
         Block(BlockId(i), slices, own) for i, (slices, own) in enumerate(zip(outcome.blocks, uses, strict=True))
     )
     return Partition(blocks, sizes.weight_bits, report)
+
+
+# -- whole rows ----------------------------------------------------------------------------------------------------
+# Lists that may as well be whole rows: a closed form for the search, whose maps the lists themselves then pay for.
+#
+# Where a source's list takes about the words of a whole row, zeros included, the rows of a projection are all alike,
+# and the search for dense projections is quick. A map that it finds is legal for the lists: a list never takes more
+# than the row, and a source without a target in a core takes no axon there.
+
+SAVED_LEAST = 16
+"""Lists that save at least one word in this number are no rows."""
+THIN = 4
+"""Lists of fewer than one target in this number are no rows either, without a count of their words."""
+
+
+def with_whole_rows(network: Network, chip: Chip, weight_bits: int) -> Network | None:
+    """The network with whole rows for its lists; None: no lists are as long."""
+    if chip.synapses.words is None:
+        return None
+    populations = {p.name for p in network.populations}
+    rows: dict[int, Operator] = {}
+    for k, p in enumerate(network.projections):
+        if p.target in populations and isinstance(p.operator, Sparse) and _as_long(p, p.operator, chip, weight_bits):
+            rows[k] = whole_rows(np.unique(p.operator.indices), p.operator.input_shape, p.operator.output_shape)
+    return with_operators(network, rows) if rows else None
+
+
+def _as_long(p: Projection, lists: Sparse, chip: Chip, weight_bits: int) -> bool:
+    """True if lists in the order of the model save hardly a word."""
+    rows, sources = math.prod(lists.output_shape), len(np.unique(lists.indices))
+    if not sources or THIN * len(lists.indices) < rows * sources:
+        return False
+    fmt, delayed = chip.synapses, delay_on_chip_steps(p) > 0
+    how = {"delayed": delayed, "filled": True}
+    words = words_in_order(lists.indptr, lists.indices, lists.output_shape, fmt, weight_bits, **how)
+    whole = sources * run_words(rows, fmt, weight_bits, delayed=delayed)
+    return (whole - words) * SAVED_LEAST < whole
+
+
+# -- by name -------------------------------------------------------------------------------------------------------
+# Every method of partitioning by its name, in the form that plugins have (``nirbridge.plugins.Partitioner``).
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """``partition`` with one method, regardless of the method in its options."""
+
+    name: str
+
+    def __call__(self, network: Network, chip: Chip, options: PartitionOptions | None = None) -> Partition:
+        """See ``partition``."""
+        subject = f"partitioner '{self.name}'"
+        model = instance_of(network, Network, f"network of {subject}")
+        target = instance_of(chip, Chip, f"chip of {subject}")
+        settings = (
+            PartitionOptions() if options is None else instance_of(options, PartitionOptions, f"options of {subject}")
+        )
+        return partition(model, target, replace(settings, method=self.name))
+
+
+SEQUENTIAL = Method("sequential")
+PACKED = Method("packed")
+CP_SAT = Method("cp-sat")

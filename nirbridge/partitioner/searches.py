@@ -18,12 +18,12 @@ from nirbridge.partitioner.search.bounds import least_cores, least_slots
 from nirbridge.partitioner.search.clusters import clustered
 from nirbridge.partitioner.search.column_generation import SearchBudget
 from nirbridge.partitioner.search.finer import finer_cores
-from nirbridge.partitioner.search.kernels.interleaved import interleaved_cores
+from nirbridge.partitioner.search.interleaved import interleaved_cores
 from nirbridge.partitioner.search.methods import SearchResult, fewest_cores
-from nirbridge.partitioner.search.rectangles.tiling import axons_bind, tiled
 from nirbridge.partitioner.search.regrown import RegrowBudget, regrown
 from nirbridge.partitioner.search.slicing import Tilings
 from nirbridge.partitioner.search.streaming import streamed
+from nirbridge.partitioner.search.tiling import axons_bind, tiled
 
 M = 1_000_000
 

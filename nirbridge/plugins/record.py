@@ -48,7 +48,7 @@ class LoadedPlugin:
 
 _FRAMEWORKS = "nirbridge.importers.frameworks"
 _SIMULATORS = "nirbridge.simulators.by_name"
-_METHODS = "nirbridge.partitioner.by_name"
+_METHODS = "nirbridge.partitioner.partition"
 _MODULES = "nirbridge.emitters.modules.emit"
 BUILTIN = Plugin(
     chips={name: f"nirbridge.chips:data/{name}.toml" for name in builtin_chips()},
@@ -111,7 +111,7 @@ if TYPE_CHECKING:
         from_spyx,
         from_torch,
     )
-    from nirbridge.partitioner import by_name as methods
+    from nirbridge.partitioner.partition import CP_SAT, PACKED, SEQUENTIAL
     from nirbridge.passes import (
         EliminateDead,
         Pass,
@@ -131,7 +131,7 @@ if TYPE_CHECKING:
     _passes: tuple[type[Pass], ...] = (
         *(EliminateDead, RelayPools, RelayProjection, ReplicateSource, Retime, UniformDelays),
     )
-    _partitioners: tuple[Partitioner, ...] = (methods.SEQUENTIAL, methods.PACKED, methods.CP_SAT)
+    _partitioners: tuple[Partitioner, ...] = (SEQUENTIAL, PACKED, CP_SAT)
     _emitters: tuple[Emitter, ...] = (LAVA, C, SANAFE, ONNX, TORCH, SNNTORCH, NORSE, SPIKINGJELLY, JAX, IREE)
     _simulators: tuple[Simulator, ...] = (
         *(simulators.AUTO, simulators.BEST, simulators.REFERENCE, simulators.NUMPY, simulators.FAST, simulators.EVENT),

@@ -144,7 +144,7 @@ def test_an_exact_search_ends() -> None:
         "from nirbridge.cli import main as cli\n"
         "import threading, time\n"
         "from ortools.sat.python import cp_model\n"
-        "from nirbridge.partitioner.search.solver import solve, solver_for\n"
+        "from nirbridge.partitioner.search.interruption import solve, solver_for\n"
         "model = cp_model.CpModel()\n"
         "on = [[model.new_bool_var('') for _ in range(40)] for _ in range(41)]\n"
         "for row in on: model.add_exactly_one(row)\n"

@@ -24,10 +24,10 @@ from nirbridge.partitioner.cost.sizing import cost_model
 from nirbridge.partitioner.cost.usage import resource_use
 from nirbridge.partitioner.model import Block, BlockId, Slice
 from nirbridge.partitioner.search.column_generation import SearchBudget
-from nirbridge.partitioner.search.kernels.copies import least_weights
-from nirbridge.partitioner.search.kernels.interleaved import interleaved_cores, is_offered
+from nirbridge.partitioner.search.interleaved import interleaved_cores, is_offered
 from nirbridge.partitioner.search.methods import is_within
 from nirbridge.partitioner.search.slicing import capacity
+from nirbridge.partitioner.search.windows import least_weights
 from nirbridge.pipeline import place_partition
 from tests.cases import cases
 from tests.partitioner.cases import chip, network, population, random_conv, shared_words, tiles_exactly

@@ -14,7 +14,7 @@ from nirbridge.emitters.artifact import Artifact, make_artifact
 from nirbridge.errors import instance_of
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.network.model import Network
-from nirbridge.partitioner.by_name import CP_SAT, SEQUENTIAL
+from nirbridge.partitioner.partition import CP_SAT, SEQUENTIAL
 from nirbridge.passes import Promise, check_argument
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.simulators.by_name import FIXED, REFERENCE

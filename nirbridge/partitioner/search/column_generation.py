@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from nirbridge.arrays import Array, weighted_sum
+from nirbridge.partitioner.search.interruption import linear_work, solve, solver_for
 from nirbridge.partitioner.search.layouts import Layout
-from nirbridge.partitioner.search.solver import linear_work, solve, solver_for
 
 if TYPE_CHECKING:
     from ortools.sat.python.cp_model import CpModel, IntVar

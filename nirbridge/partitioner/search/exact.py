@@ -24,9 +24,9 @@ from nirbridge.partitioner.cost.resources import axon_list_words, least_list_wor
 from nirbridge.partitioner.cost.sizing import CostModel
 from nirbridge.partitioner.cost.usage import block_words
 from nirbridge.partitioner.model import RESOURCES, Slice
+from nirbridge.partitioner.search.interruption import solve as run_solver
+from nirbridge.partitioner.search.interruption import solver_for
 from nirbridge.partitioner.search.packing import in_core_order
-from nirbridge.partitioner.search.solver import solve as run_solver
-from nirbridge.partitioner.search.solver import solver_for
 
 if TYPE_CHECKING:
     from ortools.sat.python.cp_model import CpModel, IntVar

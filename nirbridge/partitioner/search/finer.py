@@ -23,7 +23,7 @@ from nirbridge.partitioner.search.balance.filling import Part
 from nirbridge.partitioner.search.balance.swaps import core_slots
 from nirbridge.partitioner.search.balance.ways import StretchCosts, Way, way_of
 from nirbridge.partitioner.search.cores import Work
-from nirbridge.partitioner.search.interruption import kept
+from nirbridge.partitioner.search.interruption import kept, solve, solver_for
 from nirbridge.partitioner.search.layouts import Layout
 from nirbridge.partitioner.search.methods import (
     SLACKS,
@@ -34,7 +34,6 @@ from nirbridge.partitioner.search.methods import (
     is_within,
 )
 from nirbridge.partitioner.search.slicing import Tilings
-from nirbridge.partitioner.search.solver import solve, solver_for
 
 NEURONS_MAX = 300_000
 """Networks up to this size are searched: each try looks at all cores."""

@@ -14,7 +14,7 @@ from nirbridge.network.operators import Dense, Sparse
 from nirbridge.partitioner import partition
 from nirbridge.partitioner.cost.neurons import neuron_lists
 from nirbridge.partitioner.cost.sizing import cost_model
-from nirbridge.partitioner.search.conflicts import conflict_bound, profile_bounds
+from nirbridge.partitioner.search.bounds import conflict_bound, profile_bounds
 from nirbridge.partitioner.search.slicing import capacity
 from tests.partitioner.cases import chip, network, population, random_network
 

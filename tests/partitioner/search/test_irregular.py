@@ -21,9 +21,8 @@ from nirbridge.partitioner.search.irregular import blocks as irregular_blocks
 from nirbridge.partitioner.search.irregular import model as irregular_model
 from nirbridge.partitioner.search.irregular import search as irregular_search
 from nirbridge.partitioner.search.irregular.balance import even_out, room_of
-from nirbridge.partitioner.search.irregular.bisect import bisected
 from nirbridge.partitioner.search.irregular.blocks import ordered_blocks
-from nirbridge.partitioner.search.irregular.coarsen import clusters, contracted, graph_of
+from nirbridge.partitioner.search.irregular.coarsen import bisected, clusters, contracted, graph_of
 from nirbridge.partitioner.search.irregular.jit import compiled
 from nirbridge.partitioner.search.irregular.model import model_of, nets_of
 from nirbridge.partitioner.search.irregular.moves import AXONS, OUT, SIZE, WORDS

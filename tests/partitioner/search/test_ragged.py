@@ -8,7 +8,7 @@ import pytest
 from nirbridge.partitioner.cost.sizing import CostModel, cost_model
 from nirbridge.partitioner.cost.usage import block_words
 from nirbridge.partitioner.model import Slice
-from nirbridge.partitioner.search.balance import balancing, ragged
+from nirbridge.partitioner.search.balance import balancing
 from nirbridge.partitioner.search.balance.balancing import BalanceBudget, balanced
 from nirbridge.partitioner.search.balance.ways import StretchCosts, Way, ways_of
 from nirbridge.partitioner.search.column_generation import SearchBudget
@@ -25,7 +25,7 @@ BUDGET = BalanceBudget(100_000_000, 6)
 
 def ragged_ways(sizes: CostModel) -> tuple[StretchCosts, list[Way]]:
     costs = StretchCosts(sizes, capacity(sizes.chip), Work(10**9))
-    return costs, ragged.with_ragged(costs, ways_of(costs, (0.05, 0.95), {}), ragged.ragged_columns(sizes))
+    return costs, balancing.with_ragged(costs, ways_of(costs, (0.05, 0.95), {}), balancing.ragged_columns(sizes))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_words_of_ragged_stretches_are_those_of_their_lists(shapes: str, index_b
             exact = block_words(sizes, pieces)
             charged = costs.cost(way, start, stop)[2]
             assert charged >= exact
-            if index_bits is None and isinstance(way, ragged.LeavingWay):
+            if index_bits is None and isinstance(way, balancing.LeavingWay):
                 assert charged == exact
 
 
@@ -61,12 +61,12 @@ def test_the_words_by_which_columns_are_chosen_are_those_of_all_neurons() -> Non
     sizes = cost_model(network_of(THIRTEEN), chip(core={}, words=10**6), 8)
     costs, ways = ragged_ways(sizes)
     name = ways[0].population
-    left, windows = ragged.left_out(sizes, name), ragged.windows_of(sizes, name)
+    left, windows = balancing.left_out(sizes, name), balancing.windows_of(sizes, name)
     assert left is not None
     assert set(np.diff(np.flatnonzero(left == 1)).tolist()) == {3}
-    words = ragged.whole_words(sizes, windows, 13, left)
+    words = balancing.whole_words(sizes, windows, 13, left)
     assert words == sum(costs.cost(way, 0, way.size)[2] for way in ways)
-    plain = ragged.whole_words(sizes, windows, 13, np.zeros(11, np.int64))
+    plain = balancing.whole_words(sizes, windows, 13, np.zeros(11, np.int64))
     assert plain == sizes.cost(name, ((0, 13), (0, 9), (0, 11))).synapse_words
     assert words < 0.95 * plain
 
@@ -99,12 +99,12 @@ def test_columns_and_what_they_leave_out_are_all_neurons_once() -> None:
 )
 def test_nothing_is_left_out_where_it_saves_nothing(shapes: str) -> None:
     sizes = cost_model(network_of(shapes), LOIHI, 8)
-    assert ragged.ragged_columns(sizes) == {}
+    assert balancing.ragged_columns(sizes) == {}
 
 
 def test_nothing_is_left_out_where_kernels_or_words_do_not_count() -> None:
     for on in (chip(core={}, shared_kernels=True), chip(core={}, words=None)):
-        assert ragged.ragged_columns(cost_model(network_of(THIRTEEN), on, 8)) == {}
+        assert balancing.ragged_columns(cost_model(network_of(THIRTEEN), on, 8)) == {}
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -142,7 +142,7 @@ def test_plain_fillings_where_none_is_legal_with_ragged_columns(monkeypatch: pyt
     tried: list[bool] = []
 
     def first_fails(costs: StretchCosts, ways: list[Way], near: object) -> object:
-        tried.append(any(isinstance(way, ragged.LeavingWay) for way in ways))
+        tried.append(any(isinstance(way, balancing.LeavingWay) for way in ways))
         return None if tried[-1] else filled(costs, ways, None)
 
     monkeypatch.setattr(balancing, "_filled", first_fails)

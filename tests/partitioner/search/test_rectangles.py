@@ -13,12 +13,11 @@ from nirbridge.network.model import Network
 from nirbridge.partitioner import partition
 from nirbridge.partitioner.cost.axons import Blocks
 from nirbridge.partitioner.cost.sizing import cost_model
+from nirbridge.partitioner.search import rectangles
 from nirbridge.partitioner.search.methods import is_within
-from nirbridge.partitioner.search.rectangles import boxes, cuts
-from nirbridge.partitioner.search.rectangles.boxes import Plane, channel_sizes
-from nirbridge.partitioner.search.rectangles.rests import rests_of
-from nirbridge.partitioner.search.rectangles.tiling import axons_bind, tiled
+from nirbridge.partitioner.search.rectangles import Plane, channel_sizes
 from nirbridge.partitioner.search.slicing import UNLIMITED, capacity, vector
+from nirbridge.partitioner.search.tiling import axons_bind, rests_of, tiled
 from tests.partitioner.cases import LOIHI, chip, random_network, tiles_exactly
 from tests.partitioner.nets import network_of
 
@@ -58,7 +57,7 @@ def least_of_nested_cuts(prices: dict[tuple[int, int], np.ndarray], height: int,
 def test_the_cheapest_tiling_is_that_of_brute_force(seed: int) -> None:
     height, width = 2 + seed % 4, 3 + seed % 3
     prices = random_prices(seed, height, width)
-    found = cuts.cheapest(prices, height, width)
+    found = rectangles.cheapest(prices, height, width)
     assert found is not None
     total, tiles = found
     assert total == least_of_nested_cuts(prices, height, width)
@@ -70,8 +69,8 @@ def test_the_cheapest_tiling_is_that_of_brute_force(seed: int) -> None:
 def test_bands_of_large_planes_are_tilings_and_no_cheaper(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     height, width = 5, 3 + seed % 3
     prices = random_prices(seed, height, width)
-    monkeypatch.setattr(cuts, "NESTED_MAX", 0)
-    found = cuts.cheapest(prices, height, width)
+    monkeypatch.setattr(rectangles, "NESTED_MAX", 0)
+    found = rectangles.cheapest(prices, height, width)
     assert found is not None
     total, tiles = found
     assert total >= least_of_nested_cuts(prices, height, width)
@@ -80,22 +79,22 @@ def test_bands_of_large_planes_are_tilings_and_no_cheaper(seed: int, monkeypatch
 
 
 def test_bands_of_columns_are_tried_where_rows_are_dearer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuts, "NESTED_MAX", 0)
+    monkeypatch.setattr(rectangles, "NESTED_MAX", 0)
     ones, twos = np.full((3, 2), 50), np.full((2, 2), 50)
     ones[0, 0] = twos[1, 0] = twos[0, 1] = ones[2, 1] = 1  # left column cut after 1 row, right column after 2
     tiles = [(0, 0, 1, 1), (1, 0, 2, 1), (0, 1, 2, 1), (2, 1, 1, 1)]
-    found = cuts.cheapest({(1, 1): ones, (2, 1): twos}, 3, 2)
+    found = rectangles.cheapest({(1, 1): ones, (2, 1): twos}, 3, 2)
     assert found is not None
     assert (found[0], sorted(found[1])) == (4, sorted(tiles))
-    found = cuts.cheapest({(1, 1): ones.T, (1, 2): twos.T}, 2, 3)
+    found = rectangles.cheapest({(1, 1): ones.T, (1, 2): twos.T}, 2, 3)
     assert found is not None
     assert (found[0], sorted(found[1])) == (4, sorted((c, r, w, h) for r, c, h, w in tiles))
 
 
 @pytest.mark.parametrize("large", [False, True])
 def test_a_plane_without_any_tiling_has_none(large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuts, "NESTED_MAX", 0 if large else 600)
-    assert cuts.cheapest({(2, 2): np.ones((2, 2), np.int64)}, 3, 3) is None
+    monkeypatch.setattr(rectangles, "NESTED_MAX", 0 if large else 600)
+    assert rectangles.cheapest({(2, 2): np.ones((2, 2), np.int64)}, 3, 3) is None
 
 
 def test_numbers_of_channels_get_coarser() -> None:
@@ -212,7 +211,7 @@ def test_populations_of_few_sources_are_cut_for_the_rooms_that_others_leave() ->
 
 
 def test_planes_of_too_many_kinds_are_left_to_other_tilings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(boxes, "COSTS_MAX", 3)
+    monkeypatch.setattr(rectangles, "COSTS_MAX", 3)
     net = network_of("2x9x9 conv4k3p1 lif")
     sizes = cost_model(net, CROSSBAR, 8)
     assert Plane(sizes, "2_lif", (0, 4), {}).vectors(None, capacity(CROSSBAR)) == {}

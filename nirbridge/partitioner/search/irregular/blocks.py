@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
+from scipy.cluster.hierarchy import leaves_list, linkage
+from scipy.spatial.distance import squareform
 
 from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
@@ -19,7 +22,6 @@ from nirbridge.partitioner.cost.usage import resource_use
 from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.ordering import Orders, ordered_network
 from nirbridge.partitioner.search.interruption import finished
-from nirbridge.partitioner.search.irregular.alike import by_likeness
 
 NEURONS_MIN = 500
 """Smaller networks of short lists are searched neuron by neuron (``clusters``), which knows every limit."""
@@ -146,3 +148,28 @@ def _in_order(sizes: CostModel, part: Array, rank: Array) -> tuple[Orders, Block
             slices[int(own[order[a]])].append(Slice(name, ((a, b),)))
         first += size
     return orders, tuple(tuple(core) for core in slices)
+
+
+# -- alike ---------------------------------------------------------------------------------------------------------
+# Neurons of like sources next to each other, so that the lists of a core have few gaps.
+
+NEURONS_MAX = 4096
+"""More neurons stay in their order: each is compared with each."""
+
+
+def by_likeness(start: Array, sources: Array) -> Array:
+    """An order of neurons, the leaves of a tree of average linkage over the Jaccard distances of their sources.
+
+    Neuron ``i`` has the distinct ``sources[start[i]:start[i + 1]]``. Returns a permutation (int64).
+    """
+    neurons = len(start) - 1
+    if not 2 < neurons <= NEURONS_MAX:
+        return np.arange(neurons)
+    ones = np.ones(len(sources), np.float32)
+    rows = sparse.csr_array((ones, sources, start), shape=(neurons, int(sources.max(initial=-1)) + 1))
+    common = np.asarray((rows @ rows.T).todense(), np.float64)
+    degree = np.diff(start)
+    union = degree[:, None] + degree[None, :] - common
+    distance = 1.0 - np.divide(common, union, out=np.ones_like(common), where=union > 0)
+    np.fill_diagonal(distance, 0.0)
+    return np.asarray(leaves_list(linkage(squareform(distance, checks=False), "average")), np.int64)
