@@ -13,8 +13,7 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.mapping.cost import EventCounter, at_end, price
 from nirbridge.mapping.cost.model import StepCosts, StepEvents
-from nirbridge.mapping.cost.price import energy_counts
-from nirbridge.mapping.cost.time import receiving_parts, sending_parts
+from nirbridge.mapping.cost.time import energy_counts, receiving_parts, sending_parts
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.network.model import Network
 

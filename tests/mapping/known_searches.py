@@ -16,9 +16,17 @@ from nirbridge.chips.model import Chip, CoreId, EnergyFigures, TimeFigures
 from nirbridge.mapping.bounds.traffic_bound import traffic_lower_bound
 from nirbridge.mapping.cost import costs
 from nirbridge.mapping.placement.board import PlacementBoard, Sites
-from nirbridge.mapping.placement.exact import exact_cost
-from nirbridge.mapping.placement.place import place
-from nirbridge.mapping.placement.starts import columns_snake, greedy, hilbert, in_order, place_random, row_major, snake
+from nirbridge.mapping.placement.place import (
+    columns_snake,
+    exact_cost,
+    greedy,
+    hilbert,
+    in_order,
+    place,
+    place_random,
+    row_major,
+    snake,
+)
 from nirbridge.mapping.traffic import pairwise_pulls, traffic
 from nirbridge.partitioner.cost.axons import HOST
 from tests.mapping.tables import Group, chip, cores_in_rows, table

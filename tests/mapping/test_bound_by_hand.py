@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from nirbridge.chips.model import Chip
 from nirbridge.mapping.bounds import traffic_bound
-from nirbridge.mapping.bounds.tile_bound import tile_bound
-from nirbridge.mapping.bounds.traffic_bound import ROUNDED_DOWN, SHARES, traffic_lower_bound
+from nirbridge.mapping.bounds.traffic_bound import ROUNDED_DOWN, SHARES, tile_bound, traffic_lower_bound
 from nirbridge.mapping.traffic import gather, pairwise_pulls, traffic
 from nirbridge.partitioner.cost.axons import HOST
 from tests.cases import cases

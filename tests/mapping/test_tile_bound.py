@@ -13,9 +13,9 @@ from scipy.optimize import linprog
 from benchmarks.nets import Conv, feedforward, mixed
 from nirbridge.chips import read_chip
 from nirbridge.chips.model import CoreId
-from nirbridge.mapping.bounds import tile_parting, tile_program
-from nirbridge.mapping.bounds.tile_bound import TIGHT, TileWork, tile_bound
-from nirbridge.mapping.bounds.tile_sets import count_sets
+from nirbridge.mapping.bounds import tile_program
+from nirbridge.mapping.bounds.tile_nets import count_sets
+from nirbridge.mapping.bounds.traffic_bound import TIGHT, TileWork, tile_bound
 from nirbridge.mapping.traffic import traffic
 from nirbridge.network.nir.from_nir import from_nir
 from nirbridge.partitioner import PartitionOptions, partition
@@ -99,7 +99,7 @@ def test_no_tiles_take_fewer_links_and_the_program_has_every_row_that_counts(
     rows_at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tile_program, "ROWS_MORE", rows_at_once)
-    monkeypatch.setattr(tile_parting, "WORK_MAX", 0)
+    monkeypatch.setattr(tile_program, "WORK_MAX", 0)
     rng, tight, higher = np.random.default_rng(5), 0, 0
     for _ in range(60):
         blocks, most = int(rng.integers(2, 9)), int(rng.integers(2, 5))
@@ -140,9 +140,9 @@ def test_few_blocks_are_parted_exactly() -> None:
 
 
 def test_blocks_that_are_parted_exactly() -> None:
-    assert all(tile_parting.is_exact(blocks, 4) for blocks in range(1, 19))
-    assert tile_parting.is_exact(16, 128)
-    assert not any(tile_parting.is_exact(blocks, most) for blocks, most in ((20, 4), (18, 128), (400, 2), (8, 1)))
+    assert all(tile_program.is_exact(blocks, 4) for blocks in range(1, 19))
+    assert tile_program.is_exact(16, 128)
+    assert not any(tile_program.is_exact(blocks, most) for blocks, most in ((20, 4), (18, 128), (400, 2), (8, 1)))
 
 
 @pytest.mark.parametrize("shape", [(2, 2, 2), (3, 1, 2), (3, 2, 2), (2, 1, 3), (1, 3, 3), (2, 2, 4)])

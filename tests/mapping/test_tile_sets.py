@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from nirbridge.mapping.bounds import tile_sets
-from nirbridge.mapping.bounds.tile_sets import Coverage, chunks, count_sets, members, sums
+from nirbridge.mapping.bounds import tile_nets
+from nirbridge.mapping.bounds.tile_nets import Coverage, chunks, count_sets, members, sums
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5])
@@ -29,9 +29,9 @@ def test_rates_of_many_sets_are_rounded_down(monkeypatch: pytest.MonkeyPatch) ->
         nets = [np.sort(rng.permutation(9)[: rng.integers(1, 10)]) for _ in range(12)]
         coverage = Coverage(9, np.cumsum([0, *map(len, nets)]), np.concatenate(nets), 10.0 ** rng.uniform(-6, 6, 12))
         for size in (3, 4, 5):
-            monkeypatch.setattr(tile_sets, "PRECISE_MAX", 10**9)
+            monkeypatch.setattr(tile_nets, "PRECISE_MAX", 10**9)
             exact = coverage.rates(np.arange(12), size, 9)
-            monkeypatch.setattr(tile_sets, "PRECISE_MAX", 0)
+            monkeypatch.setattr(tile_nets, "PRECISE_MAX", 0)
             small = coverage.rates(np.arange(12), size, 9)
             assert (exact.dtype, small.dtype) == (np.float64, np.float32)
             assert ((1 - 1e-6) * exact < small).all()

@@ -7,7 +7,7 @@ whether there are any, and ``check_file`` checks a saved map against a model tha
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from types import MappingProxyType
 from typing import Any
 
@@ -19,14 +19,15 @@ from nirbridge.chips.model import Chip, CoreId
 from nirbridge.errors import Diagnostic, FileError, IllegalMapping, NirbridgeError, counted, quoted
 from nirbridge.mapping.abilities import counted_weight_bits, placement_only_problem, unsupported_features
 from nirbridge.mapping.checker.claims import block_text, claim_problems, slice_label
-from nirbridge.mapping.checker.lost_weights import lost_problems, unfounded_marks
 from nirbridge.mapping.checker.recount import NeuronLayout, RecountedUse, lay_out, recount
+from nirbridge.mapping.integers import integers_of
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.mapping.saved_zeros import stored_of_record
 from nirbridge.mapping.storage.consistency import timing_mismatches
 from nirbridge.mapping.storage.document import describe_operator, map_to_dict
 from nirbridge.mapping.storage.file import core_text, read_map
 from nirbridge.mapping.storage.record import MapRecord, ProjectionRecord, SliceRecord, map_from_dict
+from nirbridge.mapping.zeros import lost_weights
 from nirbridge.network.model import Network, Projection, with_operators
 from nirbridge.partitioner.cost.resources import as_stored, exceeded, limits
 
@@ -292,3 +293,31 @@ def _understated(record: MapRecord, counts: RecountedUse) -> Iterator[Diagnostic
                 found = f"used.{name} says {block.used[name]:,}"
                 ids = {"block": block.id, "resource": name, "found": block.used[name], "counted": recounted}
                 yield _problem(block_text(block), found, f"counted {recounted:,}", _AGAIN, **ids)
+
+
+# -- lost weights --------------------------------------------------------------------------------------------------
+# Weights that a map leaves out as zeros although the integers of its cores are not 0.
+
+
+def lost_problems(mapping: MappedNetwork) -> Iterator[Diagnostic]:
+    """Weights that the cores have to hold and have no synapse for."""
+    if not mapping.stored:
+        return
+    try:
+        integers = None if mapping.placement_only else integers_of(mapping)
+    except NirbridgeError:
+        integers = None  # the chip has none for this network: the real weights count
+    for k, missing in lost_weights(mapping.network, mapping.stored, integers).items():
+        p = mapping.network.projections[k]
+        subject = f"projection {k} ({quoted(p.source)} -> {quoted(p.target)})"
+        found = f"{counted(missing, 'weight')} other than 0 left out as zeros"
+        yield Diagnostic(subject, found, "", "map the model again", MappingProxyType({"projection": k}))
+
+
+def unfounded_marks(record: MapRecord, stored: Container[int]) -> Iterator[Diagnostic]:
+    """Projections marked to have zeros left out that have none; ``stored``: those that have."""
+    for k, p in enumerate(record.projections):
+        if p.zeros is not None and k not in stored:
+            subject = f"projection {k} ({quoted(p.source)} -> {quoted(p.target)})"
+            found = f"says zeros {quoted(p.zeros)}, but its cores hold every weight"
+            yield Diagnostic(subject, found, "", "map the model again", MappingProxyType({"projection": k}))

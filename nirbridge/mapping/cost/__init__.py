@@ -4,12 +4,11 @@
 ``step_costs`` does both in pieces. ``worst_case`` bounds the time of a step.
 """
 
-from nirbridge.mapping.cost.expected import core_events, costs
+from nirbridge.mapping.cost.expected import WorstCase, core_events, costs, worst_case
 from nirbridge.mapping.cost.figures import ENERGY_FIGURES, TIME_FIGURES, at_end, missing_figures
-from nirbridge.mapping.cost.limits import WorstCase, worst_case
 from nirbridge.mapping.cost.model import Messages, StepCosts, StepEvents
-from nirbridge.mapping.cost.price import price
 from nirbridge.mapping.cost.recorded import EventCounter, events_of, step_costs
+from nirbridge.mapping.cost.time import price
 
 __all__ = [
     "ENERGY_FIGURES",

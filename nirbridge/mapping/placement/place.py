@@ -1,6 +1,6 @@
 """Placement of blocks on cores.
 
-Objective (spikes per step): multicast hops, plus ``exact.LINK_WEIGHT`` times the load of the busiest link. The best of
+Objective (spikes per step): multicast hops, plus ``LINK_WEIGHT`` times the load of the busiest link. The best of
 some starts (row-major, snakes, Hilbert, greedy) is annealed on exact trees. The work is counted in nets weighed, never
 in seconds, so a seed and an effort always give the same placement.
 """
@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
 from nirbridge._types import Progress, no_progress
+from nirbridge.arrays import Array, weighted_sum
 from nirbridge.chips.cores import Cores, cores_of
 from nirbridge.chips.model import Chip, CoreId
 from nirbridge.errors import Diagnostic, DoesNotFit, UsageError, counted, did_you_mean
-from nirbridge.mapping.placement import starts
+from nirbridge.mapping.mesh import HOST_TILE
 from nirbridge.mapping.placement.board import PlacementBoard, Sites
-from nirbridge.mapping.placement.exact import ExactCost, exact_cost
 from nirbridge.mapping.placement.tree_moves import NO_TREES, TreeBudget, annealed_trees, runs_and_steps
-from nirbridge.mapping.traffic import PairwisePulls, Traffic, pairwise_pulls, traffic
-from nirbridge.partitioner.cost.axons import AxonTable
+from nirbridge.mapping.route import MulticastTrees, link_loads, multicast_trees, tree_hops
+from nirbridge.mapping.traffic import PairwisePulls, Traffic, gather, pairwise_pulls, traffic
+from nirbridge.partitioner.cost.axons import HOST, AxonTable
 
 EFFORTS: Mapping[str, TreeBudget] = {
     "fast": TreeBudget(1, 2_500, 20_000_000, targets=10**9, small=(50, 15_000)),
@@ -127,9 +129,9 @@ def _value(state: ExactCost) -> float:
 
 
 def _starts(board: PlacementBoard, pull: PairwisePulls) -> Iterable[PlacementBoard]:
-    orders = (starts.row_major, starts.snake, starts.columns_snake, starts.hilbert)
-    yield from (starts.in_order(board, order(board.sites)) for order in orders)
-    yield starts.greedy(board, pull)
+    orders = (row_major, snake, columns_snake, hilbert)
+    yield from (in_order(board, order(board.sites)) for order in orders)
+    yield greedy(board, pull)
 
 
 def _near(usable: Cores, blocks: int, pins: Mapping[int, CoreId]) -> tuple[CoreId, ...]:
@@ -204,3 +206,151 @@ def _pin_problems(
                 subject, f"block {first[core]} is pinned there too", "a core holds one block", "move one of them"
             )
         first.setdefault(core, block)
+
+
+# -- exact ---------------------------------------------------------------------------------------------------------
+# The exact cost of a placement: multicast hops per step and the load of the busiest link, in spikes per step.
+
+LINK_WEIGHT = 1.0
+"""Weight of the busiest link: its spikes count twice, once as hops and once more."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExactCost:
+    """A position with its exact cost: ``hops`` per net, ``loads`` per link (see ``link_loads``)."""
+
+    board: PlacementBoard
+    nets: Traffic
+    hops: Array
+    loads: Array
+
+    @property
+    def value(self) -> float:
+        """The objective."""
+        return float(weighted_sum(self.nets.rate, self.hops)) + LINK_WEIGHT * float(self.loads.max(initial=0.0))
+
+
+def exact_cost(board: PlacementBoard, nets: Traffic) -> ExactCost:
+    """The exact cost of a position, computed anew."""
+    paths = net_trees(board, nets, np.arange(len(nets.source)))
+    return ExactCost(board, nets, tree_hops(paths), link_loads(paths, nets.rate, *board.extent))
+
+
+def net_trees(board: PlacementBoard, nets: Traffic, which: Array) -> MulticastTrees:
+    """Trees of the nets ``which`` as the board stands."""
+    entries, counts = gather(nets.ptr, which)
+    source, targets = nets.source[which], nets.targets[entries]
+    group = np.repeat(np.arange(len(which), dtype=np.int64), counts)
+    x, y = _source_tiles(board, source)
+    return multicast_trees(x, y, group, board.x[targets], board.y[targets])
+
+
+def _source_tiles(board: PlacementBoard, source: Array) -> tuple[Array, Array]:
+    if len(board.x) == 0:
+        return source.copy(), source.copy()
+    is_host = source == HOST
+    return np.where(is_host, HOST_TILE[0], board.x[source]), np.where(is_host, HOST_TILE[1], board.y[source])
+
+
+# -- starts --------------------------------------------------------------------------------------------------------
+# Starting placements, and the two baselines that benchmarks compare with: row-major and random.
+
+
+def place_row_major(cores: Sequence[CoreId], blocks: int) -> tuple[CoreId, ...]:
+    """Baseline: block b on the b-th core, tiles row by row of one chip after the other.
+
+    ``cores`` are the usable cores, at least ``blocks``.
+    """
+    return tuple(sorted(cores, key=lambda c: (c.chip, c.y, c.x, c.core))[:blocks])
+
+
+def place_random(cores: Sequence[CoreId], blocks: int, seed: int) -> tuple[CoreId, ...]:
+    """Baseline: blocks on distinct cores drawn at random."""
+    order = np.random.default_rng(seed).permutation(len(cores))[:blocks]
+    return tuple(cores[i] for i in order)
+
+
+def row_major(sites: Sites) -> Array:
+    """Order of the sites: row by row (of each chip, as ``cores`` come)."""
+    return np.lexsort((sites.x, sites.y, _chip(sites)))
+
+
+def snake(sites: Sites) -> Array:
+    """Order of the sites: rows in turn from left to right and from right to left."""
+    return np.lexsort((np.where(sites.y % 2 == 0, sites.x, -sites.x), sites.y, _chip(sites)))
+
+
+def columns_snake(sites: Sites) -> Array:
+    """Order of the sites: columns in turn downwards and upwards, over all chips."""
+    return np.lexsort((np.where(sites.x % 2 == 0, sites.y, -sites.y), sites.x))
+
+
+def hilbert(sites: Sites) -> Array:
+    """Order of the sites along a Hilbert curve over each square of the chips' chain."""
+    side = 1 << int(sites.y.max(initial=0)).bit_length()
+    distance = _hilbert_distance(sites.x % side, sites.y, side)
+    return np.lexsort((distance, sites.x // side))
+
+
+def _hilbert_distance(x: Array, y: Array, side: int) -> Array:
+    """Position of (x, y) on the Hilbert curve over a side x side square (side a power of two)."""
+    x, y, distance = x.copy(), y.copy(), np.zeros(len(x), np.int64)
+    step = side // 2
+    while step > 0:
+        right, down = (x & step) > 0, (y & step) > 0
+        distance += step * step * ((3 * right) ^ down)
+        mirror = ~down & right
+        x, y = np.where(mirror, side - 1 - x, x), np.where(mirror, side - 1 - y, y)
+        x, y = np.where(down, x, y), np.where(down, y, x)
+        step //= 2
+    return distance
+
+
+def _chip(sites: Sites) -> Array:
+    return np.array([core.chip for core in sites.cores], dtype=np.int64)
+
+
+def in_order(board: PlacementBoard, order: Array) -> PlacementBoard:
+    """The movable blocks, in their own order, on the sites of ``order``."""
+    started = board.copy()
+    started.put(board.movable, order[: len(board.movable)])
+    return started
+
+
+def greedy(board: PlacementBoard, pull: PairwisePulls) -> PlacementBoard:
+    """One block after the other, the one most pulled to those that are placed, where its pulls are shortest."""
+    started = board.copy()
+    sites = board.sites
+    is_open = np.zeros(len(board.x), bool)
+    is_open[board.movable] = True
+    attraction = pull.host.copy()
+    for block in np.flatnonzero(~is_open).tolist():
+        others, weights = pull.row(block)
+        attraction[others] += weights
+    for _ in range(len(board.movable)):
+        block = int(np.argmax(np.where(is_open, attraction, -1.0)))
+        others, weights = pull.row(block)
+        placed = ~is_open[others]
+        length = span_costs(started, others[placed], weights[placed]) + pull.host[block] * sites.host_hops
+        length = np.where(started.block < 0, length, np.inf)
+        started.put(np.array([block]), np.array([int(np.argmin(length))]))
+        is_open[block] = False
+        attraction[others] += weights
+    return started
+
+
+def span_costs(board: PlacementBoard, others: Array, weights: Array) -> Array:
+    """Weighted hops from every site to the blocks ``others``: float64 [sites]."""
+    sites = board.sites
+    return _along(sites.x, board.x[others], weights) + _along(sites.y, board.y[others], weights)
+
+
+def _along(of_site: Array, of_block: Array, weights: Array) -> Array:
+    length = int(max(of_site.max(initial=0), of_block.max(initial=0))) + 1
+    mass = np.bincount(of_block, weights, length)
+    moment = np.bincount(of_block, weights * of_block, length)
+    below, below_moment = np.cumsum(mass), np.cumsum(moment)
+    at = np.arange(length)
+    # sum of w |p - at| = (at * mass below - moment below) + (moment above - at * mass above)
+    cost = 2 * (at * below - below_moment) + below_moment[-1] - at * below[-1]
+    return cost[of_site]

@@ -440,7 +440,6 @@ def test_any_network_on_one_core(network: Network) -> None:
         "checker/claims",
         "checker/recount",
         "checker/incoming",
-        "checker/alike",
         "synapses",
         "neuron_cores",
         "storage/form",
@@ -448,7 +447,6 @@ def test_any_network_on_one_core(network: Network) -> None:
         "storage/consistency",
         "saved_zeros",
         "zeros",
-        "checker/lost_weights",
     ],
 )
 def test_the_checker_uses_no_code_of_the_search(name: str) -> None:
@@ -461,8 +459,7 @@ def test_the_checker_uses_no_code_of_the_search(name: str) -> None:
     of_mapping = {module.rpartition(".")[2] for module in imported if module.startswith("nirbridge.mapping")}
     # check.py knows how a map is written and read; what it counts with does not
     readers = {"document", "file", "model"} if name == "checker/check" else set()
-    counting = {"claims", "recount", "incoming", "alike", "synapses"}
-    zeros = {"integers", "lost_weights", "saved_zeros", "zeros"}
+    counting = {"claims", "recount", "incoming", "synapses"}
+    zeros = {"integers", "saved_zeros", "zeros"}
     shared = {"abilities", "neuron_cores", "form", "record", "consistency"} | counting | zeros
-    readers |= {"model"} if name == "checker/lost_weights" else set()
     assert of_mapping <= shared | readers

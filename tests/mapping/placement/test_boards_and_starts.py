@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nirbridge.chips.model import CoreId
-from nirbridge.mapping.placement import starts
+from nirbridge.mapping.placement import place as placing
 from nirbridge.mapping.placement.board import PlacementBoard, Sites
 from nirbridge.mapping.traffic import PairwisePulls
 from tests.mapping.tables import chip, cores_in_rows
@@ -30,7 +30,7 @@ def board_of(
     on, pins = chip(width, height, per_tile), pins or {}
     free = [core for core in cores_in_rows(on, chips) if core not in pins.values()]
     board = PlacementBoard.empty(Sites.of(free, on), blocks, pins, on)
-    return starts.in_order(board, np.random.default_rng(seed).permutation(len(free)))
+    return placing.in_order(board, np.random.default_rng(seed).permutation(len(free)))
 
 
 def pulls_of(blocks: int, seed: int) -> PairwisePulls:
@@ -104,10 +104,10 @@ def along_the_curve(height: int) -> Callable[[int, int, int], Any]:
 def test_orders_of_sites(shape: tuple[int, ...]) -> None:
     sites = sites_of(*shape)
     keys: dict[Callable[[Sites], Any], Callable[[int, int, int], Any]] = {
-        starts.row_major: lambda c, x, y: (c, y, x),
-        starts.snake: lambda c, x, y: (c, y, -x if y % 2 else x),
-        starts.columns_snake: lambda _, x, y: (x, -y if x % 2 else y),
-        starts.hilbert: along_the_curve(shape[1]),
+        placing.row_major: lambda c, x, y: (c, y, x),
+        placing.snake: lambda c, x, y: (c, y, -x if y % 2 else x),
+        placing.columns_snake: lambda _, x, y: (x, -y if x % 2 else y),
+        placing.hilbert: along_the_curve(shape[1]),
     }
     mixed = np.random.default_rng(0).permutation(len(sites.cores))
     other = Sites.of([sites.cores[i] for i in mixed], chip(*shape[:3]))
@@ -120,11 +120,11 @@ def test_orders_of_sites(shape: tuple[int, ...]) -> None:
 
 def test_the_baselines() -> None:
     cores = [CoreId(c, x, y, k) for k in (1, 0) for x in (1, 0) for y in (1, 0) for c in (1, 0)]
-    assert starts.place_row_major(cores, 5) == (
+    assert placing.place_row_major(cores, 5) == (
         CoreId(0, 0, 0, 0), CoreId(0, 0, 0, 1), CoreId(0, 1, 0, 0), CoreId(0, 1, 0, 1), CoreId(0, 0, 1, 0),
     )  # fmt: skip
     order = np.random.default_rng(3).permutation(16)[:5]
-    assert starts.place_random(cores, 5, 3) == tuple(cores[i] for i in order)
+    assert placing.place_random(cores, 5, 3) == tuple(cores[i] for i in order)
 
 
 def lengths_by_hand(board: PlacementBoard, pull: PairwisePulls, block: int, others: list[int]) -> list[float]:
@@ -158,5 +158,5 @@ def test_the_greedy_start(shape: tuple[int, ...], pinned: str) -> None:
             site = min(np.flatnonzero(board.block < 0).tolist(), key=lambda s: (length[s], s))
             board.put(np.array([block]), np.array([site]))
             placed.append(block)
-        assert starts.greedy(empty, pull).site.tolist() == board.site.tolist()
+        assert placing.greedy(empty, pull).site.tolist() == board.site.tolist()
         assert empty.site.tolist() == [-1] * 5

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nirbridge.chips.model import CoreId
 from nirbridge.errors import DoesNotFit, UsageError
-from nirbridge.mapping.placement import starts
+from nirbridge.mapping.placement import place as placing
 from nirbridge.mapping.placement.board import Sites
 from nirbridge.mapping.placement.place import EFFORTS, place
 from nirbridge.partitioner.cost.axons import HOST
@@ -40,8 +40,8 @@ def test_beats_the_baselines_on_a_layered_network() -> None:
     on, groups, blocks = chip(8, 8), layers([8] * 5), 40
     cores = cores_in_rows(on)
     found = hops_by_hand(groups, place(table(groups), blocks, on, effort="fast"), on)
-    assert found < hops_by_hand(groups, starts.place_row_major(cores, blocks), on)
-    assert found < 0.5 * hops_by_hand(groups, starts.place_random(cores, blocks, 0), on)
+    assert found < hops_by_hand(groups, placing.place_row_major(cores, blocks), on)
+    assert found < 0.5 * hops_by_hand(groups, placing.place_random(cores, blocks, 0), on)
 
 
 def test_neighbours_in_a_shuffled_chain_end_up_together() -> None:
@@ -137,14 +137,14 @@ def test_efforts_grow_and_progress_is_told() -> None:
     assert told == [("place", None), ("anneal trees", 1.0)]
 
 
-@pytest.mark.parametrize("order", [starts.row_major, starts.snake, starts.columns_snake, starts.hilbert])
+@pytest.mark.parametrize("order", [placing.row_major, placing.snake, placing.columns_snake, placing.hilbert])
 @pytest.mark.parametrize("chips", [1, 3])
 def test_orders_visit_every_site_once(order, chips: int) -> None:
     sites = Sites.of(cores_in_rows(chip(4, 4, 2), chips), chip(4, 4, 2))
     assert sorted(order(sites).tolist()) == list(range(len(sites.cores)))
 
 
-@pytest.mark.parametrize("order", [starts.snake, starts.columns_snake, starts.hilbert])
+@pytest.mark.parametrize("order", [placing.snake, placing.columns_snake, placing.hilbert])
 def test_orders_walk_from_tile_to_neighbouring_tile(order) -> None:
     sites = Sites.of(cores_in_rows(chip(4, 4)), chip(4, 4))
     steps = [sites.x[order(sites)], sites.y[order(sites)]]

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from nirbridge.chips import cores_of
 from nirbridge.chips.model import Chip
 from nirbridge.mapping.cost import costs
-from nirbridge.mapping.placement import part_kernels, slice_cuts, tree_kernels
+from nirbridge.mapping.placement import part_kernels, tree_kernels
 from nirbridge.mapping.placement import slice_moves as moves
 from nirbridge.mapping.placement.board import Sites
 from nirbridge.mapping.placement.neuron_moves import Moved
-from nirbridge.mapping.placement.slice_cuts import CutSlices, SliceTree, cut_slices
+from nirbridge.mapping.placement.slice_moves import CutSlices, SliceTree, cut_slices
 from nirbridge.mapping.placement.tree_moves import Runs
 from nirbridge.network.model import Network
 from nirbridge.partitioner import PartitionOptions, partition
@@ -187,7 +187,7 @@ def may_return(board: Any, part: int, here: int, there: int, back: tuple[int, ..
 def test_lone_slices_are_cut_and_halves_that_stay_together_are_whole_again(
     which: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slice_cuts, "PARTS_OF_BLOCK", 1)
+    monkeypatch.setattr(moves, "PARTS_OF_BLOCK", 1)
     sizes = cost_model(recurrent(which), CHIPS[which], 8)
     pieces = [Slice("p", ((k, min(k + 4, 30)),)) for k in range(0, 30, 4)] + [
         Slice("q", ((0, 5),)),
@@ -215,7 +215,7 @@ def test_parts_are_the_slices_and_take_the_words_of_a_core_at_most_as_counted(
     sizes, blocks = cut(recurrent(seed), CHIPS[which], seed)
     fixed = {0} if has_fixed else set[int]()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(slice_cuts, "PARTS_OF_BLOCK", parts)
+        patched.setattr(moves, "PARTS_OF_BLOCK", parts)
         found = cut_slices(sizes, blocks, fixed, 1_000)
         assert found.slices == cut_slices(sizes, blocks, fixed, 1_000).slices
     assert [tree.whole for tree in found.trees] == [s for own in blocks for s in own]

@@ -14,10 +14,17 @@ from hypothesis import strategies as st
 
 from nirbridge._types import Progress
 from nirbridge.chips.model import Chip, CoreId
-from nirbridge.mapping.placement import part_kernels, starts, tree_kernels, tree_moves
+from nirbridge.mapping.placement import part_kernels, tree_kernels, tree_moves
 from nirbridge.mapping.placement.board import PlacementBoard, Sites
-from nirbridge.mapping.placement.exact import exact_cost
-from nirbridge.mapping.placement.place import EFFORTS, annealed_on_trees, place, search_placement
+from nirbridge.mapping.placement.place import (
+    EFFORTS,
+    annealed_on_trees,
+    exact_cost,
+    in_order,
+    place,
+    place_random,
+    search_placement,
+)
 from nirbridge.mapping.placement.tree_moves import (
     NO_TREES,
     Runs,
@@ -50,7 +57,7 @@ def positions(draw: st.DrawFn) -> tuple[PlacementBoard, Traffic]:
     free = [core for core in cores_in_rows(on, chips) if core not in pins.values() and core not in on.dead_cores]
     board = PlacementBoard.empty(Sites.of(free, on), blocks, pins, on)
     order = np.random.default_rng(draw(st.integers(0, 99))).permutation(len(free))
-    return starts.in_order(board, order), traffic(table(draw(group_lists(blocks))), blocks)
+    return in_order(board, order), traffic(table(draw(group_lists(blocks))), blocks)
 
 
 def as_board(start: PlacementBoard, trees: Any) -> PlacementBoard:
@@ -232,7 +239,7 @@ def test_stages_and_runs_are_told() -> None:
 def test_a_placed_map_is_annealed_from_where_it_is(seed: int, chips: int) -> None:
     """No dearer than before, pins where they were, and every block on a core of its own."""
     on, nets = chip(4, 3, 2), random_board(seed)[1]
-    cores = starts.place_random(cores_in_rows(on, chips), 24, seed)
+    cores = place_random(cores_in_rows(on, chips), 24, seed)
     pins = {0: cores[0], 7: cores[7]}
     found = annealed_on_trees(nets, cores, on, chips=chips, seed=seed, effort="fast", pins=pins)
     assert len(set(found)) == 24
