@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nirbridge.cli.quiet import is_quiet, noted
+from nirbridge.cli.output import is_quiet, noted
 from nirbridge.cli.streams import write_to_stderr
 from nirbridge.errors import Diagnostic, UsageError, counted, quoted
 

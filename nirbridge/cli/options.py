@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from nirbridge.cli.common import refuse_given, refuse_options
 from nirbridge.cli.model_target import target_options
 from nirbridge.cli.names import Choice
-from nirbridge.cli.output import faults_on_stderr
-from nirbridge.cli.pass_options import pass_options
-from nirbridge.errors import UsageError, quoted
+from nirbridge.cli.output import faults_on_stderr, print_details
+from nirbridge.errors import UsageError, did_you_mean, quoted
+
+if TYPE_CHECKING:
+    from nirbridge.network.model import Network
+    from nirbridge.passes.base import Pass
+
 
 early_option = click.option(
     "--keep-early-spikes",
@@ -267,3 +271,56 @@ def max_bytes_option(function: Callable[..., Any]) -> Callable[..., Any]:
         show_default=True,
         help="Refuse files that hold or declare more bytes.",
     )(function)
+
+
+# -- pass options --------------------------------------------------------------------------------------------------
+
+ALL = "all"
+
+
+def pass_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds ``--passes`` and ``--print-after``; the command gets one ``rewrite``: ``Network -> Network``, or None."""
+
+    @click.option(
+        "--passes",
+        metavar="TEXT",
+        help="Rewrite the network first, as in 'eliminate-dead,replicate-source{name=fc1,ways=2}'.",
+    )
+    @click.option(
+        "--print-after",
+        "printed",
+        multiple=True,
+        metavar="PASS|all",
+        help="Print the network to stderr after this pass. Repeatable.",
+    )
+    @functools.wraps(function)
+    def wrapped(*args: Any, passes: str | None, printed: tuple[str, ...], **kwargs: Any) -> Any:
+        return function(*args, rewrite=rewriter(passes, printed), **kwargs)
+
+    return wrapped
+
+
+def rewriter(passes: str | None, printed: tuple[str, ...] = ()) -> Callable[[Network], Network] | None:
+    """The rewrite that the options describe, None without ``--passes``. Raises UsageError before any file is read."""
+    from nirbridge.pipeline import apply_passes, format_passes, parse_passes
+
+    if passes is None:
+        if printed:
+            raise UsageError.of("--print-after", "given without --passes", "it names one of them", "add --passes TEXT")
+        return None
+    pipeline = parse_passes(passes)
+    _check_printed(printed, [p.pass_name for p in pipeline])
+
+    def print_some(rewrite: Pass, network: Network) -> None:
+        if ALL in printed or rewrite.pass_name in printed:
+            print_details([f"network after {format_passes([rewrite])}:", network.summary()])
+
+    return lambda network: apply_passes(network, pipeline, after=print_some)
+
+
+def _check_printed(printed: tuple[str, ...], names: list[str]) -> None:
+    for name in printed:
+        if name != ALL and name not in names:
+            limit = f"the passes are {', '.join(dict.fromkeys(names)) or 'none'}"
+            hint = did_you_mean(name, [*names, ALL]) or f"name one of them, or {ALL}"
+            raise UsageError.of(f"--print-after {quoted(name)}", "none of the passes", limit, hint)

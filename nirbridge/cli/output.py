@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nirbridge.cli.ascii import encodable
-from nirbridge.cli.quiet import is_quiet
+from nirbridge._types import Progress, no_progress
 from nirbridge.errors import ExporterFaultWarning, FileError, NirbridgeError, printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
 
 WIDTH_NO_TERMINAL, WIDTH_MIN = 120, 20
 _SAID: ContextVar[Mapping[str, None]] = ContextVar("_SAID", default=MappingProxyType({}))
@@ -160,3 +160,114 @@ def _jsonable(ids: Mapping[str, Any]) -> dict[str, Any]:
         except (TypeError, ValueError):
             plain[str(key)] = str(value)
     return plain
+
+
+# -- quiet ---------------------------------------------------------------------------------------------------------
+# ``--quiet`` of every command: results and errors alone, no progress, no warnings, no notes.
+
+_KEY = "nirbridge.quiet"
+
+
+def quiet_option() -> click.Option:
+    """The option itself; ``is_quiet`` reads its value."""
+    text = "No progress, warnings or notes: results and errors alone."
+    return click.Option(["--quiet"], is_flag=True, expose_value=False, callback=_remember, help=text)
+
+
+def is_quiet() -> bool:
+    """True while a command runs that was given ``--quiet``."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(_KEY))
+
+
+def noted(prefix: str, notes: Iterable[str]) -> list[str]:
+    """Lines ``prefix: note``; none with ``--quiet``."""
+    return [] if is_quiet() else [f"{prefix}: {note}" for note in notes]
+
+
+def _remember(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    del parameter
+    context.meta[_KEY] = value
+
+
+# -- ascii ---------------------------------------------------------------------------------------------------------
+
+_ASCII = str.maketrans(
+    {
+        **{"░": "-", "▒": "+", "▓": "*", "█": "#", "·": "."},
+        **{
+            "…": "...",
+            "×": "x",
+            "−": "-",
+            "\u2013": "-",
+            "—": "-",
+            "’": "'",
+            "→": "->",
+            "≤": "<=",
+            "≥": ">=",
+            "µ": "u",
+        },
+    }
+)
+"""Characters of nirbridge's own texts and their replacements in ASCII."""
+_PLAIN_LOCALES = ("C", "POSIX")
+_COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
+"""Values of LC_CTYPE that Python sets in the C locale."""
+
+
+def is_ascii_locale(environment: Mapping[str, str] = os.environ) -> bool:
+    """True if the user has chosen the C locale: there Python writes UTF-8, which such terminals do not show."""
+    if "PYTHONIOENCODING" in environment or environment.get("PYTHONUTF8") == "1":
+        return False
+    everything = environment.get("LC_ALL")
+    if everything:
+        return everything in _PLAIN_LOCALES
+    characters, language = environment.get("LC_CTYPE"), environment.get("LANG")
+    if characters and not (characters in _COERCED and language in _PLAIN_LOCALES):
+        return characters in _PLAIN_LOCALES
+    return language in _PLAIN_LOCALES
+
+
+def encodable(text: str, encoding: str | None) -> str:
+    """``text`` in characters of the encoding: in ASCII where the locale is C, other characters escaped."""
+    name = "ascii" if is_ascii_locale() else encoding or "utf-8"
+    try:
+        text.encode(name)
+    except UnicodeEncodeError:
+        return text.translate(_ASCII).encode(name, "backslashreplace").decode(name)
+    return text
+
+
+# -- progress ------------------------------------------------------------------------------------------------------
+# Progress of long work on stderr, where that is a terminal.
+
+
+@contextmanager
+def progress_on_stderr(enabled: bool = True) -> Iterator[Progress]:
+    """Gives a callback ``progress(stage, done)``; it shows one line that vanishes, or nothing without a terminal."""
+    if not enabled or is_quiet() or not sys.stderr.isatty():
+        yield no_progress
+        return
+    from rich import progress as rich_progress
+    from rich.console import Console
+
+    class Terminal(Console):
+        """Draws in ASCII where the locale is C."""
+
+        @property
+        def encoding(self) -> str:
+            return "ascii" if is_ascii_locale() else super().encoding
+
+    columns = (
+        rich_progress.SpinnerColumn("line" if is_ascii_locale() else "dots"),
+        rich_progress.TextColumn("{task.description}", markup=False),
+        rich_progress.BarColumn(),
+        rich_progress.TimeElapsedColumn(),
+    )
+    with rich_progress.Progress(*columns, console=Terminal(file=sys.stderr), transient=True) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def show(stage: str, done: float | None) -> None:
+            bar.update(task, description=stage, total=None if done is None else 1.0, completed=done or 0.0)
+
+        yield show

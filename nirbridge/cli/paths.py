@@ -15,12 +15,13 @@ import click
 
 from nirbridge.cli.memory import check_address_space
 from nirbridge.cli.names import beginning_with
-from nirbridge.cli.quiet import quiet_option
+from nirbridge.cli.output import quiet_option
 from nirbridge.errors import UsageError
 from nirbridge.files.gate import CommandInput, CommandOutput, check_outputs
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
 
 STDOUT = 1
 REPORT_FILES = ("map.txt", "map.html")

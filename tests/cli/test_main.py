@@ -15,8 +15,7 @@ import pytest
 
 from nirbridge import __version__
 from nirbridge.cli import main as cli
-from nirbridge.cli.output import error_document, to_json
-from nirbridge.cli.progress import progress_on_stderr
+from nirbridge.cli.output import error_document, progress_on_stderr, to_json
 from nirbridge.errors import Diagnostic, DoesNotFit, NirbridgeError
 
 NAMES = ", ".join(name for name, _, _ in cli.COMMANDS)
@@ -216,7 +215,7 @@ def test_progress_without_a_terminal_is_silent(capsys: pytest.CaptureFixture[str
 
 def test_progress_on_a_terminal() -> None:
     code = (
-        "from nirbridge.cli.progress import progress_on_stderr\n"
+        "from nirbridge.cli.output import progress_on_stderr\n"
         "with progress_on_stderr() as progress:\n"
         "    progress('solving', None); progress('solving [b]x', 0.5)\n"
     )

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from nirbridge.cli.import_target import module_of
 from nirbridge.cli.main import run
+from nirbridge.cli.model_target import module_of
 from nirbridge.cli.paths import names_module
 from nirbridge.errors import ExportWarning, FileError
 from nirbridge.importers.weights import load_weights

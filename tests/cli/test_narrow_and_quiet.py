@@ -18,11 +18,9 @@ from rich.table import Table
 
 from nirbridge import map as map_network
 from nirbridge import pipeline
-from nirbridge.cli.ascii import encodable, is_ascii_locale
 from nirbridge.cli.main import COMMANDS, run
-from nirbridge.cli.output import print_warning
+from nirbridge.cli.output import encodable, is_ascii_locale, print_warning, progress_on_stderr
 from nirbridge.cli.paths import Command
-from nirbridge.cli.progress import progress_on_stderr
 from nirbridge.network import to_nir
 from nirbridge.report.layout import fitted
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nirbridge.cli.import_target import module_of
+from nirbridge.cli.model_target import module_of
 from nirbridge.cli.paths import _sources
 from nirbridge.errors import NirbridgeError
 

@@ -13,7 +13,7 @@ import pytest
 
 from nirbridge import pipeline
 from nirbridge import plugins as registry
-from nirbridge.cli import common, main, model_target, sample_options
+from nirbridge.cli import common, main, model_target
 from nirbridge.cli import options as conversion_options
 from nirbridge.cli.commands import compare, import_, simulate
 from nirbridge.cli.commands import emit as emit_command
@@ -77,7 +77,7 @@ def test_options_of_a_sample_that_the_importer_has(monkeypatch: pytest.MonkeyPat
     def importer(module: Any, sample: Any, *, batched: Any = None, time_axis: Any = None) -> None: ...
 
     monkeypatch.setattr(registry, "get", lambda kind, name: {"importers": importer}[kind])
-    fitting = sample_options.sample_arguments
+    fitting = import_.sample_arguments
     assert fitting("x", {}) == {}
     assert fitting("x", {"time_axis": "1", "batched": False}) == {"time_axis": 1, "batched": False}
     assert fitting("x", {"time_axis": "none"}) == {"time_axis": "none"}
@@ -94,7 +94,7 @@ def test_options_of_a_sample_that_the_importer_has(monkeypatch: pytest.MonkeyPat
 def test_options_of_a_sample_that_were_given() -> None:
     seen: list[dict[str, Any]] = []
 
-    @sample_options.sample_options
+    @import_.sample_options
     def wrapped(reading: dict[str, Any]) -> None:
         seen.append(reading)
 
@@ -113,13 +113,13 @@ def test_options_of_a_sample_that_were_given() -> None:
 def test_labelled_data_of_a_file(tmp_path: Path) -> None:
     path, step = tmp_path / "d.npz", "save them with numpy.savez('data.npz', inputs=x, labels=y)"
     np.savez(path, x=np.zeros((2, 3)), labels=np.arange(2))
-    found = sample_options._labelled(str(path))
+    found = import_._labelled(str(path))
     assert (sorted(found), found["labels"].tolist()) == (["labels", "x"], [0, 1])
     np.savez(path, x=np.zeros((2, 3)), y=np.arange(2))
     needed = f"it needs the inputs and 'labels'; {step}"
-    assert refused(sample_options._labelled, str(path)) == f"--measure '{path}': arrays 'x', 'y', {needed}"
+    assert refused(import_._labelled, str(path)) == f"--measure '{path}': arrays 'x', 'y', {needed}"
     np.save(tmp_path / "d.npy", np.zeros(3))
-    assert refused(sample_options._labelled, str(tmp_path / "d.npy")).endswith(f": one array, {needed}")
+    assert refused(import_._labelled, str(tmp_path / "d.npy")).endswith(f": one array, {needed}")
 
 
 def test_options_of_a_conversion_that_were_given() -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from nirbridge.cli import _begins_the_program, memory
+from nirbridge.cli.commands.import_ import _axis
 from nirbridge.cli.mapping_options import _pin, _split
 from nirbridge.cli.options import _percentile, importer_arguments, report_lines, report_of
 from nirbridge.cli.paths import _sources
-from nirbridge.cli.sample_options import _axis
 from nirbridge.errors import UsageError
 
 MIB = 2**20

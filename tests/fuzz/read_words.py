@@ -127,7 +127,7 @@ def _latency(texts: tuple[str, ...]) -> object:
 
 
 def _target(texts: tuple[str, ...]) -> object:
-    from nirbridge.cli.import_target import module_of
+    from nirbridge.cli.model_target import module_of
 
     return [module_of(f"{text}.nothing-of-this-name:x" if ":" in text else text, of_torch=False) for text in texts]
 

@@ -9,10 +9,8 @@ import click
 
 from nirbridge.cli.common import refuse_given
 from nirbridge.cli.options import early_option, model_options
-from nirbridge.cli.output import print_result, reported_faults
+from nirbridge.cli.output import noted, print_result, progress_on_stderr, reported_faults
 from nirbridge.cli.paths import ChipFile, Command, ModelFile
-from nirbridge.cli.progress import progress_on_stderr
-from nirbridge.cli.quiet import noted
 from nirbridge.errors import IllegalMapping, UsageError, quoted
 from nirbridge.files.places import file_name
 

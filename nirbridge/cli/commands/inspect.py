@@ -8,9 +8,8 @@ import click
 
 from nirbridge.cli.common import check_plot
 from nirbridge.cli.options import model_options
-from nirbridge.cli.output import print_result
+from nirbridge.cli.output import is_quiet, print_result
 from nirbridge.cli.paths import Command, ModelFile, OutputFile
-from nirbridge.cli.quiet import is_quiet
 
 if TYPE_CHECKING:
     from nirbridge.network.model import Timing

@@ -12,10 +12,8 @@ from nirbridge.cli.interrupts import EXIT_CODE, MESSAGE
 from nirbridge.cli.mapping_options import OBJECTIVES, core_numbers, map_options, mapping_options
 from nirbridge.cli.names import Choice
 from nirbridge.cli.options import early_option, model_options
-from nirbridge.cli.output import output_width, print_json, print_rich, print_text
+from nirbridge.cli.output import is_quiet, output_width, print_json, print_rich, print_text, progress_on_stderr
 from nirbridge.cli.paths import REPORT_FILES, ChipFile, Command, ModelFile, OutputFile, ReportFolder
-from nirbridge.cli.progress import progress_on_stderr
-from nirbridge.cli.quiet import is_quiet
 from nirbridge.cli.streams import write_to_stderr
 from nirbridge.errors import FileError, UsageError, quoted
 from nirbridge.files.atomic import atomic_write_bytes

@@ -8,10 +8,8 @@ import click
 
 from nirbridge.cli.common import axes_option, graded_inputs, read_data_file, widths
 from nirbridge.cli.options import clipping_options, early_option, model_options
-from nirbridge.cli.output import print_result, reported_faults
+from nirbridge.cli.output import is_quiet, print_result, progress_on_stderr, reported_faults
 from nirbridge.cli.paths import ChipFile, Command, ModelFile, OutputFile
-from nirbridge.cli.progress import progress_on_stderr
-from nirbridge.cli.quiet import is_quiet
 
 if TYPE_CHECKING:
     from nirbridge.network.model import Timing

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nirbridge.cli.options import model_options
-from nirbridge.cli.output import print_result, print_warning, reported_faults
+from nirbridge.cli.output import print_result, print_warning, progress_on_stderr, reported_faults
 from nirbridge.cli.paths import Command, ModelFile, OutputFile
-from nirbridge.cli.progress import progress_on_stderr
 from nirbridge.errors import quoted
 from nirbridge.files.places import file_name
 

@@ -1,19 +1,22 @@
-"""``nirbridge show``: a saved file of any kind."""
+"""``nirbridge show`` and ``nirbridge diff``: a saved file of any kind, and differences in meaning between two."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from nirbridge.cli.common import summary, summary_lines
-from nirbridge.cli.output import print_result
+from nirbridge.cli.output import is_quiet, print_result
 from nirbridge.cli.paths import Command
-from nirbridge.cli.quiet import is_quiet
+from nirbridge.errors import counted, quoted
 
 if TYPE_CHECKING:
+    from nirbridge.files.differences import Difference
     from nirbridge.pipeline.saved_files import SavedFile
+
 
 EXAMPLE = """\b
 Example:
@@ -78,3 +81,52 @@ def text_of(saved: SavedFile) -> Any:
 
         return verify_text(value, notes=not is_quiet())
     return summary_lines(value)
+
+
+# -- diff ----------------------------------------------------------------------------------------------------------
+
+SHOWN = 200
+DIFF_EXAMPLE = """\b
+Example:
+  nirbridge diff before.map.json after.map.json
+  nirbridge diff a.q.npz b.q.npz --json"""
+
+
+@click.command(name="diff", cls=Command, epilog=DIFF_EXAMPLE)
+@click.argument("a", metavar="A.map.json", type=click.Path())
+@click.argument("b", metavar="B.map.json", type=click.Path())
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
+def diff(a: str, b: str, as_json: bool) -> int:
+    """List differences in meaning between two files of one kind; exit code 1 if there are any.
+
+    Maps, networks, quantized networks, recordings and verifications are compared.
+
+    Of maps: model, chip, settings, slices, cores of neurons, costs, bounds. The numbering of blocks, the version of
+    nirbridge and the course of the search are ignored. Use nirbridge compare for details of recordings.
+    """
+    from nirbridge.pipeline import differences, load_saved
+
+    first = load_saved(a)
+    differing = differences(first, load_saved(b))
+    rows = [{"name": each.name, "a": each.a, "b": each.b} for each in differing]
+    document = {"a": Path(a).name, "b": Path(b).name, "kind": first.kind, "same": not differing, "differences": rows}
+    names = f"{quoted(Path(a).name)} and {quoted(Path(b).name)}"
+    lines = (
+        [f"{counted(len(differing), 'difference')} between {names}"]
+        if differing
+        else [f"no difference between {names}"]
+    )
+    shown = _without_parts_of_another_chip(differing)
+    lines += [f"  {each}" for each in shown[:SHOWN]]
+    lines += [f"  and {len(shown) - SHOWN:,} more; --json lists all"] if len(shown) > SHOWN else []
+    print_result(document if as_json else lines)
+    return int(bool(differing))
+
+
+def _without_parts_of_another_chip(differing: Sequence[Difference]) -> list[str]:
+    """One line each; where the chips have different names, one line for all that differs between the chips."""
+    if not any(each.name == "chip.name" for each in differing):
+        return [str(each) for each in differing]
+    parts = sum(each.name.startswith("chip.") for each in differing) - 1
+    lines = [str(each) for each in differing if each.name == "chip.name" or not each.name.startswith("chip.")]
+    return [*lines, f"{parts:,} more of the chips; --json lists all"] if parts else lines

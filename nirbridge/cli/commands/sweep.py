@@ -8,9 +8,8 @@ import click
 
 from nirbridge.cli.common import check_plot, refuse_given
 from nirbridge.cli.interrupts import EXIT_CODE, MESSAGE
-from nirbridge.cli.output import print_json, print_result, print_text
+from nirbridge.cli.output import print_json, print_result, print_text, progress_on_stderr
 from nirbridge.cli.paths import Command, OutputFile
-from nirbridge.cli.progress import progress_on_stderr
 from nirbridge.cli.streams import write_to_stderr
 from nirbridge.errors import UsageError, counted, quoted
 

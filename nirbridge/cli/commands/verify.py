@@ -17,10 +17,8 @@ from nirbridge.cli.common import (
 )
 from nirbridge.cli.names import RegisteredName
 from nirbridge.cli.options import clipping_options, early_option, model_options
-from nirbridge.cli.output import print_error, print_result, reported_faults
+from nirbridge.cli.output import is_quiet, print_error, print_result, progress_on_stderr, reported_faults
 from nirbridge.cli.paths import ChipFile, ModelFile, OutputFile
-from nirbridge.cli.progress import progress_on_stderr
-from nirbridge.cli.quiet import is_quiet
 from nirbridge.cli.target_options import TargetCommand
 from nirbridge.errors import NirbridgeError, UsageError, quoted
 from nirbridge.files.places import file_name

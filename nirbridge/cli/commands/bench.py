@@ -9,10 +9,16 @@ import click
 from nirbridge.cli.common import RANDOM_ONLY, axes_option, check_plot, read_data_file, refuse_given
 from nirbridge.cli.names import BackEndName
 from nirbridge.cli.options import model_options
-from nirbridge.cli.output import print_error, print_json, print_result, print_text, reported_faults
+from nirbridge.cli.output import (
+    is_quiet,
+    print_error,
+    print_json,
+    print_result,
+    print_text,
+    progress_on_stderr,
+    reported_faults,
+)
 from nirbridge.cli.paths import ChipFile, Command, ModelFile, OutputFile
-from nirbridge.cli.progress import progress_on_stderr
-from nirbridge.cli.quiet import is_quiet
 from nirbridge.errors import Diagnostic, NirbridgeError, quoted
 from nirbridge.files.places import file_name
 

@@ -1,1 +1,0 @@
-"""Commands that show a model in an intermediate representation."""

@@ -1,1 +1,0 @@
-"""Commands that measure how fast a model runs here."""
