@@ -28,7 +28,7 @@ class Value:
 
     def to_frame(self) -> DataFrame:
         """The value as a ``pandas.DataFrame`` with a row per part. Raises UsageError: pandas is not installed."""
-        return load_attribute("nirbridge.report.frames:to_frame")(self)
+        return load_attribute("nirbridge.report.summaries:to_frame")(self)
 
     def _repr_html_(self) -> str:
         return load_attribute("nirbridge.report.notebook:value_html")(self)

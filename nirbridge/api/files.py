@@ -155,7 +155,7 @@ def save(value: object, path: FilePath) -> None:
 
 def _save_figures(value: Profile | Bench, path: FilePath) -> None:
     from nirbridge.report.bench import write_bench
-    from nirbridge.report.profile.document import write_profile
+    from nirbridge.report.profile_document import write_profile
 
     if isinstance(value, Bench):
         write_bench(value, path)

@@ -35,7 +35,7 @@ def print_rich(*parts: RenderableType) -> None:
     """Writes tables and other parts made with rich to stdout, ``output_width`` columns wide; no number is cut."""
     from rich.console import Console
 
-    from nirbridge.report.layout import fitted
+    from nirbridge.report.tables import fitted
 
     console = Console(file=sys.stdout, width=output_width(), highlight=False, markup=False, emoji=False)
     with console.capture() as captured:  # rich would exit by itself where the reader goes away

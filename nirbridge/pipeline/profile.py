@@ -166,7 +166,7 @@ def _witness(runs: PointRuns, target: str | None, progress: Progress) -> Witness
     if target is None:
         return None
     from nirbridge import plugins as registry
-    from nirbridge.report.profile.causes import differs, time_causes
+    from nirbridge.report.profile_document import differs, time_causes
 
     emitter: Any = registry.get("emitters", target)
     subject = f"emitter {quoted(target)}"

@@ -160,7 +160,7 @@ class Profile(SavedValue):
 
     def document(self) -> dict[str, Any]:
         """Everything as plain JSON."""
-        return load_attribute("nirbridge.report.profile.document:profile_document")(self)
+        return load_attribute("nirbridge.report.profile_document:profile_document")(self)
 
     def plot(self, *, ax: Axes | None = None) -> Axes:
         """Draw energy by layer and kind of event, as ``nirbridge.plot_profile``. Raises UsageError."""

@@ -1,8 +1,10 @@
-"""Chips as tables for a terminal: all of them with their main limits, or one with every number and its source."""
+"""Chips as tables for a terminal, or one with every number and its source; and the optional tools as one table."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -125,3 +127,25 @@ def _legend(chips: Sequence[Chip]) -> str:
     if any(chip.approximate for chip in chips):
         legend += f" {APPROXIMATE}: not public or not certain; maps that rest on such a number say so."
     return legend
+
+
+# -- doctor --------------------------------------------------------------------------------------------------------
+
+ABSENT = "-"
+
+
+def doctor_document(facts: Mapping[str, str], states: Sequence[Any]) -> dict[str, Any]:
+    """As JSON."""
+    return {**facts, "tools": [asdict(state) for state in states]}
+
+
+def doctor_table(facts: Mapping[str, str], states: Sequence[Any]) -> RenderableType:
+    """One row per tool: its version, what it is for, and, where it is not there, how to get it."""
+    rows = [
+        (s.name, ABSENT if s.version is None else s.version, s.purpose, s.hint if s.version is None else "")
+        for s in states
+    ]
+    missing = sum(s.version is None for s in states)
+    head = f"nirbridge {facts['nirbridge']}, Python {facts['python']}, {facts['machine']}"
+    foot = f"{counted(len(states) - missing, 'tool')} of {len(states)} are there; all are optional"
+    return Group(Text(head), Text(), table(("tool", "version", "for", "to get it"), "LLll", rows), Text(), Text(foot))

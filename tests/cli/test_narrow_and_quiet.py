@@ -22,7 +22,7 @@ from nirbridge.cli.main import COMMANDS, run
 from nirbridge.cli.output import encodable, is_ascii_locale, print_warning, progress_on_stderr
 from nirbridge.cli.paths import Command
 from nirbridge.network import to_nir
-from nirbridge.report.layout import fitted
+from nirbridge.report.tables import fitted
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = str(ROOT / "examples/models/digits_cnn.nir")
@@ -183,7 +183,7 @@ def test_quiet_keeps_results_and_errors(
         ("verify", "verify.verify_text"),
         ("inspect", "inspect.inspect_text"),
         ("compare", "compare.compare_text"),
-        ("show-map", "saved_map.saved_map_text"),
+        ("show-map", "map_text.saved_map_text"),
         ("show-quantized", "quantize.quantize_text"),
     ],
 )

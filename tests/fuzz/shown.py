@@ -12,12 +12,11 @@ from nirbridge.cli.commands import show
 from nirbridge.cli.output import to_json
 from nirbridge.errors import NirbridgeError
 from nirbridge.pipeline import SavedFile, differences
-from nirbridge.report.frames import rows_of
 from nirbridge.report.html.document import report_html, value_html
 from nirbridge.report.html.sources import ReportSources
-from nirbridge.report.layout import fitted
 from nirbridge.report.notebook import value_html as notebook_html
-from nirbridge.report.summaries import plain_text, summary
+from nirbridge.report.summaries import plain_text, rows_of, summary
+from nirbridge.report.tables import fitted
 from tests.fuzz import models
 
 WIDTHS = (120, 40)

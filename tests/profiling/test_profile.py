@@ -13,7 +13,7 @@ import nirbridge as nb
 from nirbridge.cli.main import run
 from nirbridge.errors import DoesNotFit, UsageError
 from nirbridge.profiling.columns import COLUMNS, FIGURES, RANGES
-from nirbridge.report.profile.text import source_lines
+from nirbridge.report.profile_text import source_lines
 from tests.profiling.nets import readout_only, spikes, two_layers
 
 MODEL = str(Path(__file__).resolve().parents[2] / "examples/models/digits_cnn.nir")

@@ -23,10 +23,10 @@ from nirbridge.pipeline import network_of_shapes
 from nirbridge.report import notebook
 from nirbridge.report.html.page import asset
 from nirbridge.report.html.sections.quantization import weight_errors
-from nirbridge.report.html.svg import DEAD, paint
+from nirbridge.report.html.tags import DEAD, paint
+from nirbridge.report.pictures.bar_pictures import proof_picture
 from nirbridge.report.pictures.floorplan_picture import floorplan_picture
 from nirbridge.report.pictures.network_picture import network_picture
-from nirbridge.report.pictures.proof_picture import proof_picture
 from nirbridge.verification.verify import Verification
 from tests.report.pictures.drawn_networks import NETWORKS
 

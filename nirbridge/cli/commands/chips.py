@@ -49,7 +49,7 @@ def doctor(as_json: bool) -> None:
     for their version.
     """
     from nirbridge import pipeline
-    from nirbridge.report.doctor import doctor_document, doctor_table
+    from nirbridge.report.chips import doctor_document, doctor_table
 
     facts, states = pipeline.host_facts(), pipeline.tool_states()
     print_result(doctor_document(facts, states) if as_json else doctor_table(facts, states))

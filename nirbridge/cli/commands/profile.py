@@ -102,14 +102,14 @@ def command(model: str, output: str | None, plot: str | None, as_json: bool, **o
     """
     check_plot(plot)
     if output is not None:
-        from nirbridge.report.profile.document import check_profile_path
+        from nirbridge.report.profile_document import check_profile_path
 
         check_profile_path(output)
     profile = run(model, **options)
     if plot is not None:
         _draw(profile, plot)
     if output is not None:
-        from nirbridge.report.profile.document import write_profile
+        from nirbridge.report.profile_document import write_profile
 
         write_profile(profile, output)
     _show(profile, output, as_json=as_json)
@@ -173,7 +173,7 @@ def _show(profile: Profile, output: str | None, *, as_json: bool) -> None:
     if as_json:
         print_json(profile.document())
         return
-    from nirbridge.report.profile.text import profile_text
+    from nirbridge.report.profile_text import profile_text
 
     print_result(profile_text(profile, notes=not is_quiet()))
     if output is not None:

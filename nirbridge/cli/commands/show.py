@@ -43,7 +43,7 @@ def document(saved: SavedFile) -> dict[str, Any]:
     """Content of the file as JSON."""
     value: Any = saved.value
     if saved.kind == "map":
-        from nirbridge.report.saved_map import saved_map_document
+        from nirbridge.report.map_text import saved_map_document
 
         return saved_map_document(value)
     if saved.kind == "network":
@@ -65,7 +65,7 @@ def text_of(saved: SavedFile) -> Any:
     """Content of the file as text: lines, or tables made with rich."""
     value: Any = saved.value
     if saved.kind == "map":
-        from nirbridge.report.saved_map import saved_map_text
+        from nirbridge.report.map_text import saved_map_text
 
         return saved_map_text(value, notes=not is_quiet())
     if saved.kind == "network":

@@ -15,18 +15,16 @@ from nirbridge.files.atomic import atomic_write_bytes
 from nirbridge.files.attributes import load_attribute
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.report.html.page import Section, page
-from nirbridge.report.html.sections.costs import costs_section
 from nirbridge.report.html.sections.floorplan import Plan, floorplan_section, plan_data
 from nirbridge.report.html.sections.network import network_data, network_section
-from nirbridge.report.html.sections.overview import facts_section, overview_section
+from nirbridge.report.html.sections.overview import costs_section, facts_section, overview_section
 from nirbridge.report.html.sections.proof import proof_section, resources_section
 from nirbridge.report.html.sections.quantization import quantization_section
 from nirbridge.report.html.sections.recordings import recordings_section
 from nirbridge.report.html.sections.traffic import map_matrix, matrix_data, traffic_section
 from nirbridge.report.html.sections.verification import compared_parts, verification_section
 from nirbridge.report.html.sources import ReportSources
-from nirbridge.report.html.svg import paints, pattern_definitions
-from nirbridge.report.html.tags import Markup, folded, joined, remark, short, table, tag
+from nirbridge.report.html.tags import Markup, folded, joined, paints, pattern_definitions, remark, short, table, tag
 from nirbridge.report.map_facts import figure_with_prefix
 from nirbridge.report.summaries import summary
 
@@ -214,7 +212,7 @@ def _card(value: Any) -> str:
 
 
 def _rows(value: Any) -> Markup | None:
-    rows = load_attribute("nirbridge.report.frames:rows_of")(value)
+    rows = load_attribute("nirbridge.report.summaries:rows_of")(value)
     if not rows:
         return None
     headings = list(rows[0])

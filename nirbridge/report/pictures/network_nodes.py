@@ -13,11 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from nirbridge.network.compose import parts_of
 from nirbridge.network.graph import DelayArc, back_arcs, grouped, topological_order
-from nirbridge.network.model import Network, Port
+from nirbridge.network.model import Network, Population, Port, Projection
 from nirbridge.network.naming import natural_key
+from nirbridge.network.operators import Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
+from nirbridge.report.map_facts import one_line
 from nirbridge.report.pictures.labels import times_text
-from nirbridge.report.pictures.operator_texts import neuron_text, projection_text
 
 Role = Literal["input", "population", "output", "folded"]
 CHAIN_MIN = 3
@@ -204,3 +206,54 @@ def _fold(nodes: Sequence[Node], *, recurrent: bool) -> Node:
     if len(alike) == 1 and kinds == {"population"}:
         detail = f"{len(members):,} populations, each {alike.pop()}"
     return Node(nodes[0].name, "folded", detail + ", recurrent" * recurrent, neurons, members)
+
+
+# -- operator texts ------------------------------------------------------------------------------------------------
+# Operators, delays and neurons as the short texts that stand in the picture of a network.
+
+
+def operator_text(operator: Operator) -> str:
+    """``conv 3×3, stride 2 · sum pool 2×2``; empty where values are passed on as they are (in another shape)."""
+    return " · ".join(filter(None, map(_part_text, parts_of(operator))))
+
+
+def _part_text(part: Operator) -> str:
+    if isinstance(part, Identity | Reshape):
+        return ""
+    if isinstance(part, Conv):
+        strides = "" if set(part.stride) == {1} else f", stride {_sizes(part.stride)}"
+        groups = "" if part.groups == 1 else f", {part.groups:,} groups"
+        return f"conv {times_text(part.kernel)}{strides}{groups}"
+    if isinstance(part, SumPool):
+        strides = "" if part.stride == part.kernel else f", stride {_sizes(part.stride)}"
+        return f"{'sum' if part.factor == 1 else 'average'} pool {times_text(part.kernel)}{strides}"
+    if isinstance(part, Dense):
+        post, pre = part.weight.shape
+        return f"dense {pre:,}→{post:,}"
+    if isinstance(part, Sparse):
+        return f"sparse, {part.data.size:,} weights"
+    return "scale" if isinstance(part, Scale) else one_line(type(part).__name__.lower())
+
+
+def _sizes(sizes: tuple[int, ...]) -> str:
+    return str(sizes[0]) if len(set(sizes)) == 1 else times_text(sizes)
+
+
+def delay_text(projection: Projection) -> str:
+    """``delay 2`` or ``delay 1 to 5``, in time steps; empty for none."""
+    least, most = projection.min_delay_steps, projection.max_delay_steps
+    if not most:
+        return ""
+    return f"delay {least:,}" if least == most else f"delay {least:,} to {most:,}"
+
+
+def projection_text(projection: Projection) -> str:
+    """Operator and delay of a projection."""
+    return ", ".join(filter(None, (operator_text(projection.operator), delay_text(projection))))
+
+
+def neuron_text(population: Population) -> str:
+    """``LIF 8×13×13, 1,352 neurons``."""
+    kind = one_line(population.neuron.kind)[:24]
+    count = f"{population.size:,} neuron{'' if population.size == 1 else 's'}"
+    return f"{kind}, {count}" if len(population.shape) < 2 else f"{kind} {times_text(population.shape)}, {count}"

@@ -13,8 +13,14 @@ from nirbridge.partitioner.model import Partition
 from nirbridge.profiling.model import Profile, ProfilePoint
 from nirbridge.report.bench import microseconds
 from nirbridge.report.map_facts import figure_with_prefix
-from nirbridge.report.pictures.energy_picture import CostBar, CostPart, energy_picture
-from nirbridge.report.pictures.proof_picture import ProofBar, ProofPicture, proof_picture
+from nirbridge.report.pictures.bar_pictures import (
+    CostBar,
+    CostPart,
+    ProofBar,
+    ProofPicture,
+    energy_picture,
+    proof_picture,
+)
 from nirbridge.report.plots.style import (
     BLUE,
     HATCHES,

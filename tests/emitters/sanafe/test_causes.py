@@ -13,7 +13,7 @@ from nirbridge.emitters.sanafe import run as sanafe_runs
 from nirbridge.emitters.witness import StageTimes, Witness
 from nirbridge.network import Network
 from nirbridge.pipeline import network_of_shapes
-from nirbridge.report.profile.causes import differs, time_causes
+from nirbridge.report.profile_document import differs, time_causes
 from tests.emitters.sanafe.networks import needs_sanafe
 
 

@@ -18,10 +18,9 @@ from nirbridge.partitioner.cost.axons import HOST
 from nirbridge.partitioner.model import SolveReport
 from nirbridge.pipeline import network_of_shapes
 from nirbridge.report.map_facts import core_rows
+from nirbridge.report.pictures.bar_pictures import energy_picture, proof_picture
 from nirbridge.report.pictures.chip_layout import CARD, COLUMN, SCREEN, Page, chip_layout
-from nirbridge.report.pictures.energy_picture import energy_picture
 from nirbridge.report.pictures.floorplan_picture import FloorplanPicture, floorplan_picture
-from nirbridge.report.pictures.proof_picture import proof_picture
 from nirbridge.report.pictures.traffic_picture import core_routes, traffic_matrix, traffic_picture
 
 CHIP = nb.chip("loihi1")

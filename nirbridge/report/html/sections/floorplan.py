@@ -10,11 +10,26 @@ from nirbridge.errors import counted, quoted
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.partitioner.cost.resources import limits
 from nirbridge.partitioner.model import RESOURCES
-from nirbridge.report.html.fullest import as_full, core_text, fullest_of, percent
 from nirbridge.report.html.page import Section
-from nirbridge.report.html.svg import DEAD, Picture, explored, paint, rectangles, sample, svg, swatch, text
-from nirbridge.report.html.tags import Markup, folded, number, remark, short, table, tag
-from nirbridge.report.map_facts import cores_available, one_line, rate_text
+from nirbridge.report.html.tags import (
+    DEAD,
+    Markup,
+    Picture,
+    explored,
+    folded,
+    number,
+    paint,
+    rectangles,
+    remark,
+    sample,
+    short,
+    svg,
+    swatch,
+    table,
+    tag,
+    text,
+)
+from nirbridge.report.map_facts import as_full, core_text, cores_available, fullest_of, one_line, percent, rate_text
 from nirbridge.report.pictures.chip_layout import SCREEN, ChipFrame, ChipLayout, chip_layout
 from nirbridge.report.pictures.floorplan_picture import CoreCell, FloorplanPicture, floorplan_picture
 from nirbridge.report.pictures.traffic_picture import DrawnLink, TrafficPicture, core_routes, traffic_picture

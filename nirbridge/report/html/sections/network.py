@@ -12,13 +12,26 @@ from nirbridge.errors import counted, quoted
 from nirbridge.network.model import Network, Population, Projection
 from nirbridge.report.html.page import Section
 from nirbridge.report.html.sources import ReportSources
-from nirbridge.report.html.svg import Picture, paint, scrolled, svg, text
-from nirbridge.report.html.tags import Markup, folded, joined, number, remark, short, table, tag
+from nirbridge.report.html.tags import (
+    Markup,
+    Picture,
+    folded,
+    joined,
+    number,
+    paint,
+    remark,
+    scrolled,
+    short,
+    svg,
+    table,
+    tag,
+    text,
+)
 from nirbridge.report.map_facts import figure_with_prefix, one_line, rate_text
 from nirbridge.report.network_facts import population_facts, projection_facts
 from nirbridge.report.pictures.labels import times_text
+from nirbridge.report.pictures.network_nodes import delay_text, projection_text
 from nirbridge.report.pictures.network_picture import NetworkArrow, NetworkBox, NetworkPicture, network_picture
-from nirbridge.report.pictures.operator_texts import delay_text, projection_text
 from nirbridge.simulators.types import Recording
 
 SCALE = 1.8

@@ -7,12 +7,34 @@ from collections.abc import Iterator
 from nirbridge.errors import counted
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.partitioner.model import Partition
-from nirbridge.report.html.fullest import as_full, core_text, fullest_of, percent
 from nirbridge.report.html.page import Section
-from nirbridge.report.html.svg import Picture, bar, picture, scrolled, text
-from nirbridge.report.html.tags import Child, Markup, folded, joined, listed, remark, table, tag
-from nirbridge.report.map_facts import core_name, core_rows, cores_with_most, proof_text, resource_rows
-from nirbridge.report.pictures.proof_picture import ProofBar, ProofPicture, proof_picture
+from nirbridge.report.html.tags import (
+    Child,
+    Markup,
+    Picture,
+    bar,
+    folded,
+    joined,
+    listed,
+    picture,
+    remark,
+    scrolled,
+    table,
+    tag,
+    text,
+)
+from nirbridge.report.map_facts import (
+    as_full,
+    core_name,
+    core_rows,
+    core_text,
+    cores_with_most,
+    fullest_of,
+    percent,
+    proof_text,
+    resource_rows,
+)
+from nirbridge.report.pictures.bar_pictures import ProofBar, ProofPicture, proof_picture
 
 _LABEL, _BAR, _LINE = 250.0, 620.0, 26.0
 

@@ -14,8 +14,21 @@ from nirbridge.quantization.formats import grid_of, signed_max
 from nirbridge.quantization.model import FixedProjection, LayerReport, QuantizedNetwork
 from nirbridge.quantization.operators import gained_operator, weights_of
 from nirbridge.report.html.page import Section
-from nirbridge.report.html.svg import Picture, bar, picture, rectangles, text
-from nirbridge.report.html.tags import Child, Markup, folded, listed, remark, short, table, tag
+from nirbridge.report.html.tags import (
+    Child,
+    Markup,
+    Picture,
+    bar,
+    folded,
+    listed,
+    picture,
+    rectangles,
+    remark,
+    short,
+    table,
+    tag,
+    text,
+)
 
 LAYERS_MAX, HISTOGRAMS_MAX, BINS = 200, 24, 20
 """Layers in the tables, projections with a histogram, bins from -1 to 1 steps of the grid."""

@@ -27,8 +27,20 @@ from nirbridge.report.html.events import (
 )
 from nirbridge.report.html.page import Section
 from nirbridge.report.html.sources import ReportSources
-from nirbridge.report.html.svg import picture, sample, scrolled, text
-from nirbridge.report.html.tags import Child, Markup, folded, number, remark, short, table, tag
+from nirbridge.report.html.tags import (
+    Child,
+    Markup,
+    folded,
+    number,
+    picture,
+    remark,
+    sample,
+    scrolled,
+    short,
+    table,
+    tag,
+    text,
+)
 from nirbridge.report.pictures.raster_picture import NodeEvents, raster_picture
 from nirbridge.simulators.types import Recording
 

@@ -12,8 +12,21 @@ from nirbridge.mapping.model import MappedNetwork
 from nirbridge.network.naming import natural_key
 from nirbridge.report.html.page import Section
 from nirbridge.report.html.sections.floorplan import Plan, link_name, rounded
-from nirbridge.report.html.svg import bar, explored, rectangles, sample, text
-from nirbridge.report.html.tags import Child, Markup, folded, number, remark, short, table, tag
+from nirbridge.report.html.tags import (
+    Child,
+    Markup,
+    bar,
+    explored,
+    folded,
+    number,
+    rectangles,
+    remark,
+    sample,
+    short,
+    table,
+    tag,
+    text,
+)
 from nirbridge.report.map_facts import one_line, rate_text, traffic_lines
 from nirbridge.report.pictures.traffic_picture import TrafficMatrix, traffic_matrix
 

@@ -13,8 +13,23 @@ from nirbridge.errors import NirbridgeError, counted, quoted
 from nirbridge.report.compare import place_text
 from nirbridge.report.html.events import LEFT, WIDTH, difference, is_drawable, place_of, steps_by_neurons, time_axis
 from nirbridge.report.html.page import Section
-from nirbridge.report.html.svg import Picture, bar, picture, scrolled, text, track
-from nirbridge.report.html.tags import Child, Markup, folded, listed, number, remark, short, table, tag
+from nirbridge.report.html.tags import (
+    Child,
+    Markup,
+    Picture,
+    bar,
+    folded,
+    listed,
+    number,
+    picture,
+    remark,
+    scrolled,
+    short,
+    table,
+    tag,
+    text,
+    track,
+)
 from nirbridge.report.pictures.raster_picture import NodeEvents, RasterPicture, differing_events, raster_picture
 from nirbridge.simulators.types import Recording
 from nirbridge.verification.bounds import LayerBound

@@ -1,1 +1,0 @@
-"""Profiles as text, as one JSON document, and as tables in files."""
