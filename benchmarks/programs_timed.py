@@ -22,7 +22,7 @@ from benchmarks.programs_snn_mlir import LOOP, TURN_S, SnnMlirProgram
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import write_artifact
 from nirbridge.emitters.c.emit import emit as emit_c
-from nirbridge.emitters.c.planning import c_plan
+from nirbridge.emitters.c.plan import c_plan
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.simulators.fixed.simulate import FixedSimulator
 from nirbridge.simulators.simulate import prepare_simulator, simulate

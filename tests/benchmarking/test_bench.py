@@ -16,7 +16,7 @@ import nirbridge as nb
 from nirbridge import pipeline
 from nirbridge.benchmarking.model import Bench, BenchRow
 from nirbridge.cli.main import run
-from nirbridge.emitters.c.runtime.toolchain import find_compiler
+from nirbridge.emitters.c.run import find_compiler
 from nirbridge.errors import ModelError, UsageError
 from nirbridge.network.model import Network, Population, Port, Projection
 from nirbridge.network.neurons import neuron

@@ -177,14 +177,14 @@ def test_integers_of_random_networks(first: int) -> None:
 @pytest.mark.parametrize("computed", ["float64", "int64"])
 def test_integers_beyond_32_bits(computed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums of 2^24 and more are made in float64, of 2^53 and more in int64; neurons then are int64."""
-    from nirbridge.emitters.jax import integers
+    from nirbridge.emitters.jax import build
     from nirbridge.quantization.model import FixedInput
     from tests.emitters.c.programs import whole as complete
     from tests.emitters.hand_made import conv, population, projection, quantized
     from tests.emitters.hand_made import neuron as fixed_neuron
 
     if computed == "int64":  # an input has at most 31 bits: only huge layers get there
-        monkeypatch.setattr(integers, "EXACT", {})
+        monkeypatch.setattr(build, "EXACT", {})
     rng = np.random.default_rng(0)
     p = population("p", (4, 5, 6), replace(fixed_neuron(fires_above=1 << 30, dv=10), u_bits=40, v_bits=40))
     image = FixedInput("image", (2, 5, 6), value_max=1 << 20)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, get_args
 
 from nirbridge.emitters.artifact import Artifact, make_artifact, npz_bytes
+from nirbridge.emitters.jax.module import INDENT, TEMPLATES, ModuleWriter, axes, used_helpers
 from nirbridge.emitters.jax.process import exported_bytes, is_installed
-from nirbridge.emitters.jax.render import export_text, module_text, readme_text, run_text
 from nirbridge.emitters.ports import NETWORK, PROGRAM, ProgramNames
 from nirbridge.emitters.target import Target, later
-from nirbridge.errors import ModelError
+from nirbridge.errors import ModelError, counted
+from nirbridge.files.regular import template_text
 from nirbridge.network.model import Network
 from nirbridge.quantization.model import QuantizedNetwork
 
@@ -60,8 +61,7 @@ def emit(model: Network | QuantizedNetwork, options: JaxOptions | None = None) -
 
 def _files(model: Network | QuantizedNetwork, options: JaxOptions) -> tuple[dict[str, bytes], ProgramNames]:
     """The files that need no jax, and the names of the program."""
-    from nirbridge.emitters.jax.integers import integer_module
-    from nirbridge.emitters.jax.real import real_module
+    from nirbridge.emitters.jax.build import integer_module, real_module
 
     if isinstance(model, QuantizedNetwork):
         module, names = integer_module(model)
@@ -105,3 +105,138 @@ JAX = Target(
     make=emit,
     start=later("nirbridge.emitters.jax.process:run_program"),
 )
+
+
+# -- render --------------------------------------------------------------------------------------------------------
+# The files of a JAX program from the lines of its module.
+
+NEEDS_X64 = "Without 64 bits (`jax_enable_x64`) JAX would compute in fewer: the module refuses that."
+X64 = 'jax.config.update("jax_enable_x64", True)\n'
+CHECKED = """def _check_numbers():
+    if jax.dtypes.canonicalize_dtype(jnp.float64) != jnp.float64:
+        raise RuntimeError("this network needs 64 bits: jax.config.update('jax_enable_x64', True) first")"""
+MORE_ARGS = """
+        steps: number of time steps, which no input gives here; a static argument.
+        batch: the shape of the batch; a static argument."""
+
+
+def template(name: str) -> str:
+    """The text of a template."""
+    return template_text(TEMPLATES / f"{name}.txt")
+
+
+def numbers_text(names: ProgramNames) -> str:
+    """The numbers that the module computes in."""
+    numbers = names.facts["numbers"]
+    return numbers if numbers != "integers" else "the integers of a chip"
+
+
+def needs_x64(names: ProgramNames) -> bool:
+    """True where JAX has to have 64 bits."""
+    return names.facts["numbers"] != "float32"
+
+
+def module_text(m: ModuleWriter, names: ProgramNames) -> str:
+    """``network.py``."""
+    neurons = sum(_size(n.shape) for n in names.nodes)
+    more = "" if names.inputs else ", steps=1, batch=()"
+    extent = ["time, batch = steps, tuple(batch)"]
+    if names.inputs:
+        first = names.inputs[0]
+        extent = [f'first = inputs["{first.id}"]', f"batch = first.shape[1 : first.ndim - {len(first.shape)}]"]
+    marks = {
+        "COUNTS": f"{counted(len(names.nodes), 'population')}, {counted(neurons, 'neuron')}",
+        "NUMBERS": numbers_text(names),
+        "INPUTS": "{" + ", ".join(f'"{p.id}": spikes' for p in names.inputs) + "}",
+        "OUTPUTS": axes([f'"{p.id}"' for p in names.outputs]),
+        "STATES": _indented((f'"{key}": {value},' for key, value in m.states.items()), 2),
+        "MORE": more,
+        "MORE_ARGS": MORE_ARGS if more else "",
+        "EXTENT": _indented(extent),
+        "BEFORE": _indented(m.before if _gives_time(m, names) else [*m.before, f'now["time"] = {names.inputs[0].id}']),
+        "LENGTH": "" if names.inputs else ", length=time",
+        "STEP": _indented(m.step),
+        "CHECK_CALL": f"{INDENT}_check_numbers()\n" if needs_x64(names) else "",
+        "HELPERS": "\n\n\n".join(
+            [*([CHECKED] if needs_x64(names) else []), *used_helpers(m.helpers), *m.functions.values()]
+        ),
+    }
+    return _filled(template("network.py"), marks).rstrip("\n") + "\n"
+
+
+def _compiled(text: str) -> list[str]:
+    """Lines that compile, and print how long that took."""
+    return [
+        "start = perf_counter()",
+        f"compiled = {text}.compile()",
+        'print(f"compilation took {perf_counter() - start:.9f} s", file=sys.stderr)',
+    ]
+
+
+def _timed(arrays: str) -> list[str]:
+    """Lines that run all time steps, and print how long they took without their compilation."""
+    return [
+        "start = perf_counter()",
+        f"outputs, _ = jax.block_until_ready(compiled(weights, {arrays}, state))",
+        'print(f"time steps took {perf_counter() - start:.9f} s", file=sys.stderr)',
+    ]
+
+
+def run_text(names: ProgramNames) -> str:
+    """``run.py``."""
+    jitted = 'jax.jit(network.run, static_argnames=("record", "steps", "batch"))'
+    if names.inputs:
+        first = names.inputs[0]
+        jitted = jitted.replace(', "steps", "batch"', "").replace('("record")', '"record"')
+        run = [
+            f'batch = arrays["{first.id}"].shape[1 : arrays["{first.id}"].ndim - {len(first.shape)}]',
+            "state = network.initial_state(weights, batch)",
+            *_compiled(f"{jitted}.lower(weights, arrays, state, record=tuple(record))"),
+            *_timed("arrays"),
+        ]
+    else:
+        run = [
+            "state, time = network.initial_state(weights, (1,)), int(sys.argv[4])",
+            'static = {"record": tuple(record), "steps": time, "batch": (1,)}',
+            *_compiled(f"{jitted}.lower(weights, {{}}, state, **static)"),
+            *_timed("{}"),
+        ]
+    first = f'"{names.inputs[0].id}"' if names.inputs else '""'
+    marks = {"HAS_INPUTS": str(bool(names.inputs)), "FIRST": first, "RUN": _indented(run)}
+    return _filled(template("run.py"), {**marks, "X64": X64 if needs_x64(names) else ""})
+
+
+def export_text(names: ProgramNames, platforms: Iterable[str]) -> str:
+    """``export.py``."""
+    shapes = ", ".join(f'"{p.id}": ({axes(p.shape)}, "{p.dtype}")' for p in names.inputs)
+    marks = {"SHAPES": f"{{{shapes}}}", "PLATFORMS": ",".join(platforms)}
+    return _filled(template("export.py"), {**marks, "X64": X64 if needs_x64(names) else ""})
+
+
+def readme_text(names: ProgramNames, files: Iterable[tuple[str, str]], about_export: str) -> str:
+    """``README.md``; ``files``: further files with a phrase each."""
+    rows = "".join(f"| `{name}` | {phrase} |\n" for name, phrase in files)
+    marks = {"NUMBERS": numbers_text(names), "PORTS": names.table(), "FILES": rows, "STABLEHLO": about_export}
+    return _filled(template("README.md"), {**marks, "X64": f"{NEEDS_X64}\n\n" if needs_x64(names) else ""})
+
+
+def _gives_time(m: ModuleWriter, names: ProgramNames) -> bool:
+    """True where the scan has an array with a time axis, or a number of time steps is given."""
+    return not names.inputs or any(line.startswith("now[") for line in m.before)
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    total = 1
+    for n in shape:
+        total *= n
+    return total
+
+
+def _indented(lines: Iterable[str], depth: int = 1) -> str:
+    return "\n".join(INDENT * depth + line for line in lines)
+
+
+def _filled(text: str, marks: dict[str, str]) -> str:
+    """The template with its marks replaced in one go: no name of a model can be taken for a mark."""
+    parts = text.split("@")
+    return "".join(part if k % 2 == 0 else marks[part] for k, part in enumerate(parts))

@@ -26,8 +26,7 @@ def emit(model: Network | QuantizedNetwork) -> Artifact:
         ModelError: no input, or what ONNX Runtime cannot compute; more than 2 GB.
     """
     needed("onnx")
-    from nirbridge.emitters.onnx.integers import integer_model
-    from nirbridge.emitters.onnx.real import real_model
+    from nirbridge.emitters.onnx.scan import integer_model, real_model
 
     if not model.inputs:
         raise ModelError.of("network", "has no input", "an ONNX model takes time and batch from one", "add an input")

@@ -1,8 +1,9 @@
-"""A model as one Scan over time: states, histories, and one time step as its body."""
+"""A network in float32, or in integers, as one Scan over time: states, histories, and one time step as its body."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,8 +11,19 @@ import numpy as np
 from onnx import helper
 
 from nirbridge.arrays import Array
-from nirbridge.emitters.onnx.graph import BATCH, TIME, GraphBuilder, described, model_of
-from nirbridge.emitters.onnx.linear import delayed, moved_on
+from nirbridge.emitters.onnx.linear import BATCH, TIME, GraphBuilder, delayed, described, linear, model_of, moved_on
+from nirbridge.emitters.onnx.plan import OnnxPlan
+from nirbridge.emitters.ports import identifiers, integer_names, real_names
+from nirbridge.emitters.timesteps import integer_states, late_depths, longest_delays, real_states, sent_ranges
+from nirbridge.network.graph import in_causal_order, population_groups
+from nirbridge.network.model import Network, Population, Projection
+from nirbridge.program.interval import first_values, fits, intervals
+from nirbridge.program.rewrites import in_halves, inlined
+from nirbridge.program.rules import traced_step
+from nirbridge.program.terms import Stepped, Term, fold, is_truth
+from nirbridge.quantization.model import FixedPopulation, FixedProjection, QuantizedNetwork
+from nirbridge.quantization.operators import weights_of
+from nirbridge.quantization.overflow import operator_bounds, prove
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +117,281 @@ class ScanBuilder:
 def size_of(shape: tuple[int, ...]) -> int:
     """Elements of a shape."""
     return math.prod(shape)
+
+
+# -- neurons -------------------------------------------------------------------------------------------------------
+
+NODES = {
+    "add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "neg": "Neg", "abs": "Abs", "floor": "Floor", "min": "Min",
+    "max": "Max", "not": "Not", "where": "Where", "lt": "Less", "le": "LessOrEqual", "gt": "Greater",
+    "ge": "GreaterOrEqual", "and": "And",
+}  # fmt: skip
+"""Operations that ONNX has; its ``Div`` of integers cuts towards zero."""
+WIDTH = 64
+
+
+@dataclass(frozen=True, slots=True)
+class SteppedTensors:
+    """Tensors of one time step of a population: what it sends, its variables, and its next state by name."""
+
+    sent: str
+    variables: dict[str, str]
+    state: dict[str, str]
+
+
+def real_step(g: GraphBuilder, p: Population, drive: str, state: Mapping[str, str]) -> SteppedTensors:
+    """One time step of a population in float32; ``drive``: ``[batch, neurons]``."""
+    return _written(g, p, inlined(traced_step(p.neuron)), {"drive": drive, **_args(state)}, lambda term: False)
+
+
+def integer_step(
+    g: GraphBuilder, p: FixedPopulation, drive: str, state: Mapping[str, str], a_in: tuple[int, int]
+) -> SteppedTensors:
+    """The same in int64; ``a_in``: the least and the greatest drive of any time step."""
+    step, first = inlined(traced_step(p.neuron)), first_values(p.neuron, a_in)
+    known = intervals(step, first)
+    if not fits(known, WIDTH):
+        known = intervals(step := in_halves(step), first)
+    return _written(g, p, step, {"drive": drive, **_args(state)}, lambda term: known.get(id(term), (0, 0))[0] >= 0)
+
+
+def _args(state: Mapping[str, str]) -> dict[str, str]:
+    return {f"state.{name}": tensor for name, tensor in state.items()}
+
+
+def _written(
+    g: GraphBuilder,
+    p: Population | FixedPopulation,
+    step: Stepped,
+    args: Mapping[str, str],
+    is_positive: Callable[[Term], bool],
+) -> SteppedTensors:
+    types = {"real": "float32", "int": "int64", "count": "int64", "bool": "bool"}
+
+    def make(term: Term, given: list[str]) -> str:
+        if term.op == "arg":
+            return args[term.name]
+        if term.op in ("const", "param"):
+            return g.flat(np.asarray(term.value), p.shape, types[term.kind])
+        if is_truth(term):
+            return g.cast(given[0], types[term.kind])
+        return _of_integers(g, term, given, is_positive) or g.op(NODES[term.op], *given)
+
+    variables = {name: term for name, term in step.variables.items() if name != "s" or p.neuron.fires}
+    following = {name: term for name, term in step.state.items() if f"state.{name}" in args}
+    sent, *tensors = fold([step.sent, *variables.values(), *following.values()], make)
+    named = dict(zip(variables, tensors, strict=False))
+    return SteppedTensors(sent, named, dict(zip(following, tensors[len(named) :], strict=True)))
+
+
+def _of_integers(g: GraphBuilder, term: Term, given: list[str], is_positive: Callable[[Term], bool]) -> str | None:
+    """Operations that ONNX has not: shifts, masks, and quotients that are rounded down."""
+    if term.op in ("shl", "shr"):
+        unit = g.constant(1 << int(term.args[1].value), "int64")
+        if term.op == "shl":
+            return g.op("Mul", given[0], unit)
+        return g.op("Div", given[0] if is_positive(term.args[0]) else _multiple(g, given[0], unit), unit)
+    if term.op == "floordiv":
+        return g.op("Div", _multiple(g, *given), given[1])
+    if term.op == "and" and term.kind != "bool":
+        return g.op("Mod", given[0], g.constant(int(term.args[1].value) + 1, "int64"))
+    return None
+
+
+def _multiple(g: GraphBuilder, x: str, unit: str) -> str:
+    """The next multiple of a unit below."""
+    return g.op("Sub", x, g.op("Mod", x, unit))
+
+
+# -- integers ------------------------------------------------------------------------------------------------------
+# A quantized network as an ONNX model: sums in float32 where these are exact, neurons in int64.
+
+EXACT = 1 << 24
+"""Sums of whole numbers below this are exact in float32, in any order."""
+
+
+def integer_model(quantized: QuantizedNetwork) -> OnnxPlan:
+    """The model of a quantized network, bit-equal to the fixed-point simulator.
+
+    Raises:
+        ModelError: a convolution whose sums float32 cannot hold and whose synapses are too many to list.
+    """
+    return _IntegerBuilder(quantized).plan()
+
+
+class _IntegerBuilder:
+    def __init__(self, quantized: QuantizedNetwork) -> None:
+        self.q, self.scan = quantized, ScanBuilder()
+        self.g = self.scan.g
+        self.ids, self.ranges = identifiers(quantized), sent_ranges(quantized)
+        self.reals: dict[str, str] = {}
+
+    def plan(self) -> OnnxPlan:
+        q, scan = self.q, self.scan
+        states = {p.name: self._states(p) for p in q.populations}
+        sources = (*q.inputs, *q.populations)
+        for name, depth in longest_delays(sources, (*q.projections, *q.reads)).items():
+            size = next(size_of(x.shape) for x in sources if x.name == name)
+            scan.begin_history(name, self.ids[name], depth, size, "int64")
+        for port in q.inputs:
+            scan.inputs.append((self.ids[port.name], "int64", size_of(port.shape), port.shape))
+            scan.now[port.name] = f"{self.ids[port.name]}_now"
+        bounds = prove(q)
+        stepped: dict[str, SteppedTensors] = {}
+        for p in q.populations:
+            stepped[p.name] = integer_step(self.g, p, self._drive(p), states[p.name], bounds[p.name].a_in)
+        scan.now |= {name: step.sent for name, step in stepped.items()}
+        for k, port in enumerate(q.outputs):
+            scan.outputs.append((f"out{k}", self._output(port.name), "float64", port.size, port.shape))
+        for p in q.populations:
+            for name in states[p.name]:
+                scan.follow(stepped[p.name].state[name])
+        scan.end_histories()
+        return self._plan(stepped)
+
+    def _states(self, p: FixedPopulation) -> dict[str, str]:
+        return {
+            key: self.scan.state(f"{self.ids[p.name]}_{key}", "int64", start.reshape(-1))
+            for key, start in integer_states(p).items()
+        }
+
+    def _drive(self, target: FixedPopulation) -> str:
+        total = None
+        for p in self.q.projections:
+            if p.target == target.name:
+                current = self._current(p)
+                total = current if total is None else self.g.op("Add", total, current)
+        if total is not None:
+            return total
+        batch = self.g.op("Shape", f"{self.ids[self.q.inputs[0].name]}_now", start=0, end=1)
+        shape = self.g.op("Concat", batch, self.g.constant([target.size], "int64"), axis=0)
+        return self.g.op("Expand", self.g.constant(0, "int64"), shape)
+
+    def _current(self, p: FixedProjection) -> str:
+        """``operator(sent) << weight_exp``, in float32 where no sum and no value leaves its whole numbers."""
+        low, high = operator_bounds(p.operator, self.ranges[p.source])
+        sent = self.ranges[p.source]
+        largest = max(-int(low.min(initial=0)), int(high.max(initial=0)), -sent.low, sent.high)
+        largest = max(largest, int(np.abs(weights_of(p.operator)).max(initial=0)))
+        dtype = "float32" if largest < EXACT else "int64"
+        arriving = self.scan.sent(p.source, p.delay_steps)
+        summed = linear(self.g, p.operator, arriving if dtype == "int64" else self.g.cast(arriving, dtype), dtype)
+        summed = summed if dtype == "int64" else self.g.cast(summed, "int64")
+        if p.weight_exp >= 0:
+            return self.g.op("Mul", summed, self.g.constant(1 << p.weight_exp, "int64")) if p.weight_exp else summed
+        unit = self.g.constant(1 << -p.weight_exp, "int64")
+        return self.g.op("Div", self.g.op("Sub", summed, self.g.op("Mod", summed, unit)), unit)
+
+    def _output(self, name: str) -> str:
+        """The values of an output in reals, from what its sources send."""
+        total = None
+        for read in (r for r in self.q.reads if r.target == name):
+            values = linear(self.g, read.operator, self._real(read), "float64")
+            if read.bias is not None:
+                values = self.g.op("Add", values, self.g.flat(read.bias, read.operator.output_shape, "float64"))
+            total = values if total is None else self.g.op("Add", total, values)
+        assert total is not None, "the checker lets no output without a source through"
+        return total
+
+    def _real(self, read: Projection) -> str:
+        sent = self.g.cast(self.scan.sent(read.source, read.delay_steps), "float64")
+        for port in self.q.inputs:
+            if port.name == read.source:
+                return self.g.op("Mul", sent, self.g.constant(port.scale, "float64")) if port.graded else sent
+        p = self.q.population(read.source)
+        if p.neuron.fires:
+            return sent
+        scaled = self.g.op("Div", sent, self.g.flat(p.neuron.scale, p.shape, "float64"))
+        return self.g.op("Add", scaled, self.g.flat(p.neuron.v_offset, p.shape, "float64"))
+
+    def _plan(self, stepped: dict[str, SteppedTensors]) -> OnnxPlan:
+        names = integer_names(self.q, {name: step.variables for name, step in stepped.items()})
+        return OnnxPlan(self.scan.model(), names)
+
+
+# -- real ----------------------------------------------------------------------------------------------------------
+# A network in float32 as an ONNX model.
+
+FLOAT = "float32"
+
+
+def real_model(network: Network) -> OnnxPlan:
+    """The model of a network with an input."""
+    return _RealBuilder(in_causal_order(network)).plan()
+
+
+class _RealBuilder:
+    """One time step of a network, projection by projection."""
+
+    def __init__(self, network: Network) -> None:
+        self.network, self.scan = network, ScanBuilder()
+        self.g = self.scan.g
+        self.ids = identifiers(network)
+        self.late: dict[int, tuple[str, int]] = {}
+        self.late_now: dict[int, str] = {}
+
+    def plan(self) -> OnnxPlan:
+        network, scan = self.network, self.scan
+        populations = [p for group in population_groups(network) for p in group.populations]
+        states = {p.name: self._states(p) for p in populations}
+        for k, depth in late_depths(network).items():
+            size = size_of(network.projections[k].operator.output_shape)
+            self.late[k] = scan.state(f"late{k}", FLOAT, np.zeros((depth, size))), depth
+        sources = (*network.inputs, *network.populations)
+        for name, depth in longest_delays(sources, network.projections).items():
+            size = next(size_of(x.shape) for x in sources if x.name == name)
+            scan.begin_history(name, self.ids[name], depth, size, FLOAT)
+        for port in network.inputs:
+            scan.inputs.append((self.ids[port.name], FLOAT, port.size, port.shape))
+            scan.now[port.name] = f"{self.ids[port.name]}_now"
+        stepped: dict[str, SteppedTensors] = {}
+        for p in populations:
+            stepped[p.name] = step = real_step(self.g, p, self._drive(p.name, p.size), states[p.name])
+            scan.now[p.name] = step.sent
+        for k, port in enumerate(network.outputs):
+            scan.outputs.append((f"out{k}", self._drive(port.name, port.size), FLOAT, port.size, port.shape))
+        for p in populations:
+            for name in states[p.name]:
+                scan.follow(stepped[p.name].state[name])
+        for k, (past, depth) in self.late.items():
+            scan.following.append(moved_on(self.g, past, self.late_now[k], depth, f"{past}_next"))
+        scan.end_histories()
+        return self._plan(stepped)
+
+    def _states(self, p: Population) -> dict[str, str]:
+        return {
+            key: self.scan.state(
+                f"{self.ids[p.name]}_{key}", "int64" if key == "refractory" else FLOAT, start.reshape(-1)
+            )
+            for key, start in real_states(p).items()
+        }
+
+    def _drive(self, target: str, size: int) -> str:
+        """The currents of a target, added in the order of the network's projections."""
+        total = None
+        for k, p in enumerate(self.network.projections):
+            if p.target == target:
+                current = self._current(k, p)
+                total = current if total is None else self.g.op("Add", total, current)
+        return total or self._silence(size)
+
+    def _current(self, k: int, p: Projection) -> str:
+        current = linear(self.g, p.operator, self.scan.sent(p.source, p.delay_steps), FLOAT)
+        if k in self.late:
+            past, depth = self.late[k]
+            self.late_now[k] = current
+            delays = np.broadcast_to(p.target_delay_steps, p.operator.output_shape).reshape(-1)
+            current = delayed(self.g, past, current, depth, delays, len(delays))
+        if p.bias is None:
+            return current
+        return self.g.op("Add", current, self.g.flat(p.bias, p.operator.output_shape, FLOAT))
+
+    def _silence(self, size: int) -> str:
+        """No input: zeros for every sample."""
+        batch = self.g.op("Shape", f"{self.ids[self.network.inputs[0].name]}_now", start=0, end=1)
+        shape = self.g.op("Concat", batch, self.g.constant([size], "int64"), axis=0)
+        return self.g.op("Expand", self.g.constant(0, FLOAT), shape)
+
+    def _plan(self, stepped: dict[str, SteppedTensors]) -> OnnxPlan:
+        names = real_names(self.network, {name: step.variables for name, step in stepped.items()}, FLOAT)
+        return OnnxPlan(self.scan.model(), names)

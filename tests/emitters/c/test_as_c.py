@@ -15,8 +15,8 @@ import nirbridge as nb
 from nirbridge.arrays import freeze
 from nirbridge.emitters.artifact import read_artifact, write_artifact
 from nirbridge.emitters.c.emit import C, emit
-from nirbridge.emitters.c.planning import WEIGHTS_MAX
-from nirbridge.emitters.c.runtime.toolchain import compile_program, find_compiler
+from nirbridge.emitters.c.plan import WEIGHTS_MAX
+from nirbridge.emitters.c.run import compile_program, find_compiler
 from nirbridge.errors import ModelError, UsageError
 from nirbridge.network.operators import Dense
 from nirbridge.quantization.model import FixedInput, QuantizedNetwork

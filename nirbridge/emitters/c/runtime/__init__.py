@@ -1,1 +1,0 @@
-"""The compiler of this machine, and supervised runs of compiled programs."""
