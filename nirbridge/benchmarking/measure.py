@@ -5,15 +5,18 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from nirbridge.arrays import Array
-from nirbridge.benchmarking.agreement import agreement
-from nirbridge.benchmarking.inputs import first_samples
 from nirbridge.emitters.own_time import listen_to_times
+from nirbridge.errors import UsageError, counted, quoted
 from nirbridge.files.regular import read_own
+from nirbridge.network.model import Network
+from nirbridge.simulators.inputs import open_inputs
 from nirbridge.simulators.types import Key, Probe, Recording
 
 ENOUGH_S = 2.0
@@ -162,3 +165,140 @@ def _high_water() -> int:
     except OSError:
         return 0
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)
+
+
+# -- agreement -----------------------------------------------------------------------------------------------------
+
+READOUT_SHARE = 1e-4
+"""Share of the largest value by which sums of reals, which depend on the order of their terms, may differ."""
+
+
+class Agreement(NamedTuple):
+    """``difference``: the first one, in words; empty where there is none. ``remark``: sums that differ a little."""
+
+    difference: str = ""
+    remark: str = ""
+
+
+def agreement(
+    expected: Mapping[Key, Array], found: Mapping[Key, Array], needed: Iterable[str], *, name: str, base: str
+) -> Agreement:
+    """Compare what both recordings hold: spikes in every value, sums of reals within ``READOUT_SHARE``.
+
+    Args:
+        expected: arrays of the reference, ``[steps, samples, *shape]``.
+        found: arrays of the back end; of populations as far as it records them.
+        needed: outputs that it has to record.
+        name: of the back end, and
+        base: of the reference, in the message.
+    """
+    recorded = {node for node, _ in found}
+    missing = [quoted(node) for node in needed if node not in recorded]
+    if missing:
+        return Agreement(f"records nothing of {', '.join(missing)}")
+    told = [_difference(key, expected[key], found[key], name, base) for key in expected if key in found]
+    first = min((each for each in told if not each.is_small), key=lambda each: each.step, default=_NONE)
+    remark = next((each.text for each in told if each.is_small and each.text), "")
+    return Agreement(first.text, remark)
+
+
+class _Difference(NamedTuple):
+    """``is_small``: none, or sums of reals in another order."""
+
+    step: int
+    text: str
+    is_small: bool
+
+
+_NONE = _Difference(0, "", is_small=True)
+
+
+def _difference(key: Key, a: Array, b: Array, name: str, base: str) -> _Difference:
+    label = quoted(key[0])
+    if a.shape != b.shape:
+        return _Difference(-1, f"{label}: {name} has shape {_shape(b)}, {base} {_shape(a)}", is_small=False)
+    if np.array_equal(a, b, equal_nan=a.dtype.kind == "f" and b.dtype.kind == "f"):
+        return _NONE
+    if a.dtype.kind == "f":
+        size = float(np.abs(a).max(initial=0.0))
+        largest = float(np.abs(a.astype(float) - b.astype(float)).max(initial=0.0))
+        if size > 0 and largest <= READOUT_SHARE * size:
+            text = f"values of {label} within {largest / size:.1g} of the largest"
+            return _Difference(0, text, is_small=True)
+    place = tuple(int(i) for i in next(_places(a, b)))
+    step, sample, *neuron = place
+    counts = "" if a.dtype.kind == "f" else f" ({_total(a)} against {_total(b)} spikes)"
+    where = f"time step {step:,}, sample {sample:,}, neuron ({', '.join(map(str, neuron))})"
+    text = f"{label}: spikes first differ at {where}: {base} {a[place]:.9g}, {name} {b[place]:.9g}{counts}"
+    return _Difference(step, text.replace("spikes first", "values first") if not counts else text, is_small=False)
+
+
+def _places(a: Array, b: Array) -> Iterator[Array]:
+    """Indices of elements that differ, in the order of time."""
+    for step in range(len(a)):
+        places = np.argwhere(a[step] != b[step])
+        if len(places):
+            yield np.concatenate([[step], places[0]])
+
+
+def _shape(array: Array) -> str:
+    return " x ".join(f"{n:,}" for n in array.shape)
+
+
+def _total(array: Array) -> str:
+    return f"{int(np.sum(array, dtype=np.int64)):,}"
+
+
+# -- inputs --------------------------------------------------------------------------------------------------------
+# Inputs of a benchmark: one array for each input, with as many samples as the largest batch.
+
+
+def random_inputs(network: Network, steps: int, samples: int, rate: float, seed: int) -> tuple[dict[str, Array], str]:
+    """Random spikes ``[steps, samples, *shape]`` by input, the same for the same seed, and their description.
+
+    Raises:
+        UsageError: a rate outside 0 to 1.
+    """
+    if not 0.0 <= rate <= 1.0:
+        raise UsageError.of("rate", f"{rate:g}", "spikes per time step and element, from 0 to 1", "0.1 is a usual one")
+    if not network.inputs:
+        return {}, "the network has no input"
+    rng = np.random.default_rng(seed)
+    arrays = {p.name: (rng.random((steps, samples, *p.shape)) < rate).astype(np.uint8) for p in network.inputs}
+    return arrays, f"random spikes, {rate:g} per time step and element, seed {seed}"
+
+
+def given_inputs(network: Network, inputs: Any, steps: int | None, samples: int) -> tuple[dict[str, Array], int, str]:
+    """Arrays ``[steps, samples, *shape]`` of the data, their time steps, and their description.
+
+    Samples are repeated in turn where there are fewer than requested; time steps beyond the data are zero.
+
+    Raises:
+        UsageError: data that the network does not take; a function.
+    """
+    opened = open_inputs(network, inputs, steps, 0, "float32")
+    streams = [name for name, value in opened.values.items() if callable(value)]
+    if streams:
+        found = "is a function, and every back end needs the same input"
+        raise UsageError.of(f"input {quoted(streams[0])}", found, "", "give an array")
+    given = 1 if opened.batch is None else opened.batch
+    taken = np.arange(samples) % given
+    arrays = {}
+    for name, value in opened.values.items():
+        array = np.asarray(value)[: opened.steps]
+        array = array[:, None] if opened.batch is None else array
+        arrays[name] = padded(np.ascontiguousarray(array[:, taken]), opened.steps)
+    used = min(given, samples)
+    repeated = ", repeated in turn" if given < samples else ""
+    return arrays, opened.steps, f"data as given, {counted(used, 'sample')}{repeated}"
+
+
+def padded(array: Array, steps: int) -> Array:
+    """The array with zeros after its end, ``steps`` long."""
+    missing = steps - len(array)
+    return np.concatenate([array, np.zeros((missing, *array.shape[1:]), array.dtype)]) if missing > 0 else array
+
+
+def first_samples(arrays: Mapping[str, Array], batch: int) -> dict[str, Array]:
+    """The first samples of a batch, in arrays of their own."""
+    return {name: np.ascontiguousarray(array[:, :batch]) for name, array in arrays.items()}

@@ -11,9 +11,7 @@ import pytest
 
 from nirbridge.arrays import Array
 from nirbridge.benchmarking import measure as measuring
-from nirbridge.benchmarking.agreement import READOUT_SHARE, agreement
-from nirbridge.benchmarking.inputs import given_inputs, random_inputs
-from nirbridge.benchmarking.measure import BenchPlan, measure
+from nirbridge.benchmarking.measure import READOUT_SHARE, BenchPlan, agreement, given_inputs, measure, random_inputs
 from nirbridge.emitters.own_time import (
     add_compile_time,
     add_own_time,

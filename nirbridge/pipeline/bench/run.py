@@ -109,7 +109,7 @@ def _check(settings: BenchOptions, inputs: Any) -> None:
 
 
 def _inputs(network: Network, inputs: Any, settings: BenchOptions, samples: int) -> tuple[dict[str, Array], int, str]:
-    from nirbridge.benchmarking.inputs import given_inputs, random_inputs
+    from nirbridge.benchmarking.measure import given_inputs, random_inputs
     from nirbridge.benchmarking.model import RATE, STEPS
 
     if inputs is not None:
@@ -166,7 +166,7 @@ class _Setting:
 
 def _group(group: Sequence[Contender], models: Models, refusals: Refusals, setting: _Setting) -> list[BenchRow]:
     """The rows of the back ends of one kind of numbers, the first of which is what the others are compared with."""
-    from nirbridge.benchmarking.inputs import padded
+    from nirbridge.benchmarking.measure import padded
     from nirbridge.emitters.lava.runtime.supervision import start_guard
     from nirbridge.pipeline.bench.worker import write_shared
 
