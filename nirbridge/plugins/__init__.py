@@ -15,10 +15,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nirbridge.errors import did_you_mean
-from nirbridge.plugins.guard import guarded
 from nirbridge.plugins.protocols import Emitter, Importer, Partitioner, Simulator
 from nirbridge.plugins.record import BUILTIN, KINDS, LoadedPlugin, Plugin
-from nirbridge.plugins.registry import GROUP, chip_names, find_chip, get, installed_plugins, names, unknown
+from nirbridge.plugins.registry import GROUP, chip_names, find_chip, get, guarded, installed_plugins, names, unknown
 
 if TYPE_CHECKING:
     from nirbridge.passes.base import Pass
