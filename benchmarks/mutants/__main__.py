@@ -22,7 +22,7 @@ from benchmarks.mutants.work import Copy, Outcome, preload
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "mutants"
-LEFT_OUT = {"nirbridge/testing/strategies.py", "nirbridge/testing/connections.py"}
+LEFT_OUT = {"nirbridge/testing/strategies.py"}
 """Helpers of tests."""
 
 

@@ -7,7 +7,7 @@ from itertools import chain, combinations, permutations, product
 import pytest
 
 from nirbridge.errors import ModelError
-from nirbridge.files.archive_names import decode_name, encode_name
+from nirbridge.files.npy import decode_name, encode_name
 from nirbridge.network.graph import DelayArc, back_arcs, causal_order, closure
 from nirbridge.network.naming import fresh_name, natural_key
 from nirbridge.network.nir.from_nir import build_wiring, check_count, paths_into
