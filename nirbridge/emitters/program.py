@@ -17,7 +17,7 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError, quoted
-from nirbridge.files.archive_names import encode_name
+from nirbridge.files.npy import encode_name
 from nirbridge.files.regular import template_text
 from nirbridge.network.apply import matrix
 from nirbridge.network.model import Projection

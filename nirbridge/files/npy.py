@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+from urllib.parse import unquote_to_bytes
 
 import numpy as np
 
@@ -186,3 +187,32 @@ def _unreadable(subject: str, error: Exception) -> NirbridgeError:
         return FileError.of(subject, "does not exist", "", "check the path")
     reason = quoted(getattr(error, "strerror", None) or str(error) or type(error).__name__)
     return FileError.of(subject, f"cannot be read ({reason})", "", "write it with numpy.save or numpy.savez")
+
+
+# -- archive names -------------------------------------------------------------------------------------------------
+# Names of nodes as names of arrays in an archive: readable, and safe to unpack.
+#
+# ``%``, ``:``, backslashes, characters that cannot be printed, and path segments ``.`` and ``..`` are written as
+# ``%XX`` per UTF-8 byte, empty segments as ``%``.
+
+
+def encode_name(name: str) -> str:
+    """A node's name as a part of a file's name, readable and harmless."""
+    segments = name.split("/")
+    return "/".join(_hex(s) if s in ("", ".", "..") else "".join(map(_safe, s)) for s in segments)
+
+
+def decode_name(name: str) -> str:
+    """The node's name again."""
+    encoded = "/".join("" if s == "%" else s for s in name.split("/"))
+    return unquote_to_bytes(encoded).decode("utf-8", "surrogatepass")
+
+
+def _safe(character: str) -> str:
+    return character if character.isprintable() and character not in "%\\:" else _hex(character)
+
+
+def _hex(text: str) -> str:
+    if not text:
+        return "%"  # an empty segment; '%' never stands alone else
+    return "".join(f"%{byte:02X}" for byte in text.encode("utf-8", "surrogatepass"))

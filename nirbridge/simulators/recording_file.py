@@ -18,10 +18,9 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.errors import FileError, ModelError, quoted
-from nirbridge.files.archive_names import decode_name, encode_name
 from nirbridge.files.atomic import atomic_write
 from nirbridge.files.json_text import parse_json
-from nirbridge.files.npy import MAX_BYTES, load_npz, write_npz
+from nirbridge.files.npy import MAX_BYTES, decode_name, encode_name, load_npz, write_npz
 from nirbridge.network.storage.codec import check_fields
 from nirbridge.simulators.recording import VARIABLES
 from nirbridge.simulators.types import Recording

@@ -137,12 +137,7 @@ def _table() -> tuple[Target, ...]:
             arrays.make_recording,
             arrays.read_recording,
             ("nirbridge.files.npy:_data",),
-            (
-                "simulators/recording_file.py",
-                "files/npy.py",
-                "files/archive_names.py",
-                "comparison/alignment.py",
-            ),
+            ("simulators/recording_file.py", "files/npy.py", "comparison/alignment.py"),
             14,
             "r.npz",
         ),
