@@ -1,4 +1,4 @@
-"""Output of a command: results to stdout as text or as one JSON document, messages to stderr."""
+"""Output of a command: results to stdout as text or as one JSON document, messages and progress to stderr."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Look-up of names: the distribution that defines a name, and its object."""
+"""Look-up of names: the distribution that defines a name, and its object, held to the attributes of its kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A profile as plain JSON, and as a file: JSON, CSV or parquet by the ending of its name."""
+"""A profile as plain JSON, as a file by the ending of its name (JSON, CSV, parquet), and why its times differ."""
 
 from __future__ import annotations
 

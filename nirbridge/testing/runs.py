@@ -1,4 +1,4 @@
-"""Runs of a model, by a simulator or as an emitted program, held to the reference."""
+"""Runs of a model, by a simulator or as an emitted program, held to the reference; programs held to their protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linear operators and delays in ONNX, on flat tensors ``[batch, elements]``."""
+"""Linear operators and delays in ONNX, on flat tensors ``[batch, elements]``, and the nodes that they are made of."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The synapses of one projection into one block: their sources, how many each has, and the words they take.
 
-They are listed one by one, once for all blocks whose synapses are the same up to a translation (``alike`` has the
-proof of that): a block further on in the middle of a feature map takes the sources of the first one, shifted.
+They are listed one by one, once for all blocks whose synapses are the same up to a translation (see *alike*
+below for the proof): a block further on in the middle of a feature map takes the sources of the first one, shifted.
 """
 
 from __future__ import annotations

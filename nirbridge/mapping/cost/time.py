@@ -1,4 +1,4 @@
-"""Time of a time step: a core's neurons, its messages, and its incoming spikes as stages that work at the same time.
+"""Time of a time step: a core's neurons, messages and incoming spikes as stages that work at once; the price of events.
 
 The rules, with their sources:
 

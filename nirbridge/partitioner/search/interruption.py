@@ -1,4 +1,4 @@
-"""Ctrl-C during a search: the blocks that it had found so far travel with the exception."""
+"""Ctrl-C during a search: the blocks found so far travel with the exception; CP-SAT is run so that it ends."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def balanced(
 ) -> Blocks | None:
     """Cores by balanced fillings; stops at ``enough`` cores. None: no filling is legal, or the work was spent.
 
-    With columns that leave channels out where that saves words (``ragged``), without them where none is legal then.
+    With columns that leave channels out where that saves words (*ragged*), without them where none is legal then.
     """
     forms = [edge.form for edges in sizes.incoming.values() for edge in edges]
     if sum(synapses(form) for form in forms if isinstance(form, Explicit)) > LISTED_MAX:

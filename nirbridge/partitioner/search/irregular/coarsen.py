@@ -1,4 +1,4 @@
-"""Graphs of neurons made smaller: neurons that share many synapses become one node."""
+"""Graphs of neurons made smaller, by one node for neurons that share many synapses, and then cut in halves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first section of a report: what a reader asks first, one answer in each tile."""
+"""What a reader asks first, one answer in each tile; energy and time of a step as bars."""
 
 from __future__ import annotations
 
