@@ -92,8 +92,8 @@ def compared(plan: BenchPlan, arrays: Mapping[Key, Array], samples: range) -> di
     else:  # without an input there is no axis of samples
         expected = {key: array[:, None] for key, array in plan.expected().items()}
         arrays = {key: array[:, None] for key, array in arrays.items()}
-    told = agreement(expected, arrays, plan.outputs, name=plan.name, base=plan.base)
-    return {"status": "differs" if told.difference else "equal", "reason": told.difference or told.remark}
+    outcome = agreement(expected, arrays, plan.outputs, name=plan.name, base=plan.base)
+    return {"status": "differs" if outcome.difference else "equal", "reason": outcome.difference or outcome.remark}
 
 
 def _spikes(recording: Recording, outputs: Sequence[str]) -> int:
@@ -128,11 +128,11 @@ class _Run(NamedTuple):
 
 
 def _seconds(run: Runnable, inputs: Mapping[str, Array], plan: BenchPlan) -> _Run:
-    with listen_to_times() as told:
+    with listen_to_times() as reported:
         start = time.perf_counter()
         recording = run(inputs, steps=plan.steps, record=[Probe(name, ("s",)) for name in plan.outputs])
         seconds = time.perf_counter() - start
-    own, compilation = (sum(times) if times else None for times in (told.own, told.compilation))
+    own, compilation = (sum(times) if times else None for times in (reported.own, reported.compilation))
     return _Run(seconds, own, compilation, recording.arrays)
 
 

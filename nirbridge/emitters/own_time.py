@@ -1,10 +1,10 @@
-"""The times that a program states: of its time steps alone, and of its compilation, told beside its recording.
+"""Side channel for run and compile times of emitted programs.
 
-A recording depends on the inputs alone, so that no time can be part of it. A target that knows how long its time steps
-took, without compilation, the start of a process and the transfer of arrays, says so with ``own_time`` or
-``add_own_time``, and with ``compile_time`` or ``add_compile_time`` how long a compiler or a tool worked on the program
-before that; ``nirbridge.bench`` listens. A program in a process of its own prints lines, ``compilation took 1.5 s`` and
-``time steps took 0.25 s``, which ``hear_own_time`` finds in its log.
+A recording depends on the inputs alone, so it contains no times. A target reports the run time of its time steps
+(without compilation, process start and array transfer) by ``own_time`` or ``add_own_time``, and the time spent in a
+compiler or tool by ``compile_time`` or ``add_compile_time``; ``nirbridge.bench`` collects both with
+``listen_to_times``. A program in a separate process prints the lines ``compilation took 1.5 s`` and ``time steps took
+0.25 s``, which ``hear_own_time`` parses from its log.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ _LINE = re.compile(r"^(time steps|compilation) took (\d+\.\d+) s$", re.MULTILINE
 
 
 @dataclass(frozen=True, slots=True)
-class ToldTimes:
-    """Seconds that programs state, one entry for each that says something: of time steps, and of compilation."""
+class ReportedTimes:
+    """Reported seconds, one entry per report: ``own`` for time steps, ``compilation`` for compilers and tools."""
 
     own: list[float] = field(default_factory=list)
     compilation: list[float] = field(default_factory=list)
 
 
-_TOLD: ContextVar[ToldTimes | None] = ContextVar("_TOLD", default=None)
+_LISTENER: ContextVar[ReportedTimes | None] = ContextVar("_LISTENER", default=None)
 
 
 def add_own_time(seconds: float) -> None:
-    """Report the seconds that the time steps of a program took; without a listener nothing happens."""
-    told = _TOLD.get()
-    if told is not None:
-        told.own.append(seconds)
+    """Report the run time of a program's time steps in seconds; ignored without a listener."""
+    reported = _LISTENER.get()
+    if reported is not None:
+        reported.own.append(seconds)
 
 
 def add_compile_time(seconds: float) -> None:
-    """Report the seconds that compiling a program took; without a listener nothing happens."""
-    told = _TOLD.get()
-    if told is not None:
-        told.compilation.append(seconds)
+    """Report the compile time of a program in seconds; ignored without a listener."""
+    reported = _LISTENER.get()
+    if reported is not None:
+        reported.compilation.append(seconds)
 
 
 @contextmanager
 def own_time() -> Iterator[None]:
-    """Say how long the block takes: the time steps of a program in this process, and nothing else."""
+    """Report the duration of the block as run time: the time steps of a program in this process alone."""
     start = time.perf_counter()
     yield
     add_own_time(time.perf_counter() - start)
@@ -57,16 +57,16 @@ def own_time() -> Iterator[None]:
 
 @contextmanager
 def compile_time() -> Iterator[None]:
-    """Say how long the block takes: a compiler, or a tool that prepares a program."""
+    """Report the duration of the block as compile time: a compiler, or a tool that prepares a program."""
     start = time.perf_counter()
     yield
     add_compile_time(time.perf_counter() - start)
 
 
 def hear_own_time(log: str) -> None:
-    """Say what a program has printed as ``time steps took 0.25 s``, the last such line of its log; else nothing.
+    """Report the times that a program printed: the last line ``time steps took 0.25 s`` of its log, if there is one.
 
-    The same with ``compilation took 1.5 s``.
+    Likewise for ``compilation took 1.5 s``.
     """
     last = dict(_LINE.findall(log))
     if "time steps" in last:
@@ -76,24 +76,24 @@ def hear_own_time(log: str) -> None:
 
 
 def hear_log(log: Path) -> None:
-    """The same of a log in a file, where there is one."""
+    """Report the times in a log file, if it exists; see ``hear_own_time``."""
     with suppress(FileNotFoundError):
         hear_own_time(read_own(log).decode("utf-8", "replace"))
 
 
 @contextmanager
-def listen_to_times() -> Iterator[ToldTimes]:
-    """The times that are said within the block; empty where a program says nothing."""
-    told = ToldTimes()
-    token = _TOLD.set(told)
+def listen_to_times() -> Iterator[ReportedTimes]:
+    """Collect the times reported within the block; empty if no program reports any."""
+    reported = ReportedTimes()
+    token = _LISTENER.set(reported)
     try:
-        yield told
+        yield reported
     finally:
-        _TOLD.reset(token)
+        _LISTENER.reset(token)
 
 
 @contextmanager
 def listen_to_own_time() -> Iterator[list[float]]:
-    """The seconds of time steps that are said within the block."""
-    with listen_to_times() as told:
-        yield told.own
+    """Collect the run times of time steps, in seconds, reported within the block."""
+    with listen_to_times() as reported:
+        yield reported.own

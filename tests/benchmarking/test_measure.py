@@ -43,9 +43,9 @@ def test_the_earliest_difference_of_all_nodes_is_named() -> None:
     found["a", "s"][5, 0, 0, 0] = 1
     found["b", "s"][2, 1, 1, 0] = 1
     found["b", "s"][2, 2, 0, 0] = 1
-    told = agreement(spikes(), found, ["output"], **NAMES).difference
+    outcome = agreement(spikes(), found, ["output"], **NAMES).difference
     where = "time step 2, sample 1, neuron (1, 0): reference 0, fake 1"
-    assert told == f"'b': spikes first differ at {where} (0 against 2 spikes)"
+    assert outcome == f"'b': spikes first differ at {where} (0 against 2 spikes)"
 
 
 def test_spikes_of_another_type_are_the_same_spikes() -> None:
@@ -61,25 +61,27 @@ def test_populations_may_be_missing_and_outputs_may_not() -> None:
 
 def test_another_shape_is_a_difference() -> None:
     found = spikes() | {("output", "s"): np.zeros((6, 3, 4), np.uint8)}
-    told = agreement(spikes(), found, ["output"], **NAMES).difference
-    assert told == "'output': fake has shape 6 x 3 x 4, reference 6 x 3 x 2 x 2"
+    outcome = agreement(spikes(), found, ["output"], **NAMES).difference
+    assert outcome == "'output': fake has shape 6 x 3 x 4, reference 6 x 3 x 2 x 2"
 
 
 @pytest.mark.parametrize(("share", "agrees"), [(READOUT_SHARE / 2, True), (READOUT_SHARE * 2, False)])
 def test_sums_of_reals_may_differ_a_little(share: float, agrees: bool) -> None:
     expected = {("output", "s"): np.array([[[1.0, -8.0]]])}
     found = {("output", "s"): np.array([[[1.0 + 8 * share, -8.0]]])}
-    told = agreement(expected, found, ["output"], **NAMES)
-    assert bool(told.remark) is agrees
-    assert bool(told.difference) is not agrees
-    assert not told.difference or told.difference.startswith("'output': values first differ at time step 0, sample 0")
+    outcome = agreement(expected, found, ["output"], **NAMES)
+    assert bool(outcome.remark) is agrees
+    assert bool(outcome.difference) is not agrees
+    assert not outcome.difference or outcome.difference.startswith(
+        "'output': values first differ at time step 0, sample 0"
+    )
 
 
 def test_random_inputs_depend_on_the_seed_alone() -> None:
     network = network_of_shapes("50 dense3 lif")
     (name,) = (port.name for port in network.inputs)
-    first, told = random_inputs(network, 40, 8, 0.25, 3)
-    assert told == "random spikes, 0.25 per time step and element, seed 3"
+    first, remark = random_inputs(network, 40, 8, 0.25, 3)
+    assert remark == "random spikes, 0.25 per time step and element, seed 3"
     assert np.array_equal(first[name], random_inputs(network, 40, 8, 0.25, 3)[0][name])
     assert not np.array_equal(first[name], random_inputs(network, 40, 8, 0.25, 4)[0][name])
     assert abs(first[name].mean() - 0.25) < 0.02
@@ -90,8 +92,8 @@ def test_given_samples_are_repeated_in_turn() -> None:
     network = network_of_shapes("2 dense3 lif")
     (name,) = (port.name for port in network.inputs)
     data = np.arange(12).reshape(3, 2, 2)
-    arrays, steps, told = given_inputs(network, data, 5, 3)
-    assert (steps, told) == (5, "data as given, 2 samples, repeated in turn")
+    arrays, steps, remark = given_inputs(network, data, 5, 3)
+    assert (steps, remark) == (5, "data as given, 2 samples, repeated in turn")
     assert np.array_equal(arrays[name][:3], data[:, [0, 1, 0]])
     assert len(arrays[name]) == 5
     assert not arrays[name][3:].any()
@@ -208,11 +210,11 @@ def test_the_timed_runs_are_compared_too(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_program_in_a_process_says_its_time_in_its_log() -> None:
-    with listen_to_times() as told:
+    with listen_to_times() as reported:
         hear_own_time("warning: time steps took 9 s\ntime steps took 8.0 s\ntime steps took 0.25 s\nbye\n")
         hear_own_time("no such line")
         hear_own_time("compilation took 1.50 s\ncompilation took 2 s\n")
-    assert (told.own, told.compilation) == ([0.25], [1.5])
+    assert (reported.own, reported.compilation) == ([0.25], [1.5])
 
 
 def test_own_time_is_heard_by_who_listens_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,6 +225,6 @@ def test_own_time_is_heard_by_who_listens_alone(monkeypatch: pytest.MonkeyPatch)
             pass
     assert heard == [2.0]
     assert len(inner) == 1
-    with listen_to_times() as told, compile_time():
+    with listen_to_times() as reported, compile_time():
         pass
-    assert (len(told.compilation), told.own) == (1, [])
+    assert (len(reported.compilation), reported.own) == (1, [])

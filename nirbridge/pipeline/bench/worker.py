@@ -37,7 +37,7 @@ COMMAND = (
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a process is told; ``shared``: the folder of model, inputs and reference, ``result``: its own file."""
+    """Arguments of a benchmark process; ``shared``: folder of model, inputs and reference, ``result``: its own file."""
 
     contender: dict[str, Any]
     shared: str
@@ -141,13 +141,13 @@ def _in_library(library: str, network: Network, inputs: Mapping[str, Array], **o
 
 def _program(contender: Contender, model: Any, save: Any) -> tuple[Runnable, Sequence[str]]:
     emitter: Any = registry.get("emitters", contender.target)
-    with listen_to_times() as told:
+    with listen_to_times() as reported:
         start = time.perf_counter()
         artifact = emitter.emit(model)
         seconds = time.perf_counter() - start
-    if told.compilation:
-        save({"compile_s": sum(told.compilation)})
-        seconds -= sum(told.compilation)
+    if reported.compilation:
+        save({"compile_s": sum(reported.compilation)})
+        seconds -= sum(reported.compilation)
     size = sum(map(len, artifact.files.values()))
     alone = bool(getattr(emitter, "one_sample_at_a_time", False))
     save({"build_s": seconds, "artifact_bytes": size, "one_sample_at_a_time": alone, "is_running": True})
