@@ -1,4 +1,4 @@
-"""``best``: the fastest of the back ends that have the reference's bits, found by a short trial on the run's own input.
+"""Backend ``best``: the fastest bit-identical backend, chosen by a short trial on the head of the input.
 
 Which one is the fastest depends on the machine and the moment; the result must not. Candidates are therefore the back
 ends that add in the reference's order (``EXACT``) alone, and the trial holds each of them to the reference's bits, too.
@@ -30,11 +30,14 @@ _RUNS, ENOUGH_S = 3, 0.5
 
 
 class _Trial(NamedTuple):
-    """A candidate: its simulator and the seconds of its fastest run; None and why where it is no candidate."""
+    """Trial of one backend: its simulator, the seconds of its fastest run, and the outcome as text.
+
+    ``simulator`` is None, and ``reason`` says why, if the backend is no candidate.
+    """
 
     simulator: Simulator | None
     seconds: float
-    told: str
+    reason: str
 
 
 def simulate_best(
@@ -74,8 +77,8 @@ def simulate_best(
     chosen = min((name for name in trials if trials[name].simulator is not None), key=lambda n: trials[n].seconds)
     simulator: Any = trials[chosen].simulator
     recording = simulator.run(inputs, steps=steps, record=record, threads=threads, progress=progress).recording
-    told = {"requested_backend": "best", "candidates": {name: trial.told for name, trial in trials.items()}}
-    return Recording(recording.arrays, MappingProxyType({**recording.meta, **told}))
+    choice = {"requested_backend": "best", "candidates": {name: trial.reason for name, trial in trials.items()}}
+    return Recording(recording.arrays, MappingProxyType({**recording.meta, **choice}))
 
 
 def _head(network: Network, inputs: Any, steps: int | None, dtype: str) -> tuple[dict[str, Array], int]:
@@ -90,7 +93,7 @@ def _head(network: Network, inputs: Any, steps: int | None, dtype: str) -> tuple
 
 
 def _guarded(trial: Callable[[], _Trial]) -> _Trial:
-    """A trial of another back end than the reference: one that fails is no candidate."""
+    """Run the trial of a backend other than the reference; a failure only excludes the backend."""
     try:
         return trial()
     except ToolMissing as error:
@@ -131,6 +134,6 @@ def _everything(trial: _Trial, head: Mapping[str, Array], run: Mapping[str, Any]
 
 
 def _first_difference(a: Mapping[Key, Array], b: Mapping[Key, Array]) -> str:
-    """The first node and variable whose bits differ; empty where none does."""
+    """The first node and variable whose bits differ; empty if none does."""
     keys = [key for key in a if key not in b or not np.array_equal(a[key], b[key], equal_nan=a[key].dtype.kind == "f")]
     return f"{quoted(keys[0][0])} {keys[0][1]}" if keys else ""
