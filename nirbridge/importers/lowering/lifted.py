@@ -49,13 +49,16 @@ class Lifted:
 
 
 class Splits:
-    """The flat populations and inputs that forward reshapes to images, with the problems if that stays as it is."""
+    """Flat populations and inputs that forward reshapes to images, each with its deferred problems."""
 
     def __init__(self) -> None:
         self.problems: dict[str, list[Diagnostic]] = {}
 
     def without(self, term: Term, operator: Operator, problems: Iterable[Diagnostic]) -> list[Diagnostic]:
-        """The problems of a path, none where its source is flat and is reshaped to an image."""
+        """Defer the problems of a path whose flat source is reshaped to an image; return those of any other path.
+
+        ``lifted`` raises the deferred ones again if it cannot give the source the shape of an image.
+        """
         found = list(problems)
         if len(term.shape) != 1 or not any(map(_splits, parts_of(operator))):
             return found
@@ -65,7 +68,7 @@ class Splits:
     def lifted(
         self, projections: Sequence[Projection], shapes: Mapping[str, Shape], problems: list[Diagnostic]
     ) -> Lifted:
-        """The projections of the whole network without such reshapes; adds to ``problems`` where that fails."""
+        """The projections of the network without such reshapes; if that fails, add the deferred ``problems``."""
         found = _lifted(projections, shapes, self.problems) if self.problems else None
         if self.problems and found is None:
             problems += [problem for of_source in self.problems.values() for problem in of_source]
