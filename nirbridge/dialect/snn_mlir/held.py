@@ -1,4 +1,4 @@
-"""Which networks snn-mlir holds, and the form of a network that it holds: gains of 1."""
+"""Legality check for snn-mlir, and the rewrite that moves gains into weights."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _CONSTANTS = {
 
 
 def held_form(network: Network, dtype: str) -> Network:
-    """The network with gains of 1 and weights in ``dtype``, as snn-mlir holds it; spikes and potentials are the same.
+    """Rewrite a network to gains of 1 and weights in ``dtype``, as snn-mlir requires.
 
-    Gains that are powers of two are moved into the weights and biases, where no value is rounded.
+    Gains that are powers of two move into weights and biases. No value is rounded: spikes and potentials are unchanged.
 
     Raises:
-        ModelError: a network that snn-mlir does not hold; every reason.
+        ModelError: snn-mlir cannot represent the network; lists every reason.
     """
     check_network(network)
     ModelError.raise_all(_structure(network))
@@ -193,7 +193,7 @@ def _with_gains_of_one(network: Network, dtype: str) -> Network:
 
 
 def _scaled(p: Projection, gain: float) -> Projection:
-    """With the gain in its weights; without a bias of zeros, which a NIR file does not have either."""
+    """Multiply weights and bias by the gain; drop a bias of zeros, which NIR files leave out, too."""
     p = replace(p, bias=None) if p.bias is not None and not p.bias.any() else p
     if gain == 1:
         return p
@@ -201,7 +201,7 @@ def _scaled(p: Projection, gain: float) -> Projection:
     last = max((k for k, part in enumerate(parts) if isinstance(part, Dense | Conv)), default=None)
     subject = f"population {quoted(p.target)}"
     if last is None:
-        found = f"an input gain of {gain:g}, and no weights that take it"
+        found = f"an input gain of {gain:g}, and no weights to multiply by it"
         raise ModelError.of(subject, found, "snn-mlir has no gain", OTHER_FORMATS)
     parts[last] = _times(parts[last], gain, subject)
     operator: Operator = parts[0] if len(parts) == 1 else Chain(tuple(parts))
@@ -214,13 +214,13 @@ def _times(part: Any, gain: float, subject: str) -> Any:
     core = stored_part(values).astype(np.float64)
     scaled = (core * gain).astype(values.dtype if values.dtype.kind == "f" else np.float64)
     if not np.array_equal(scaled.astype(np.float64) / gain, core):
-        found = f"weights that an input gain of {gain:g} takes out of their number format"
+        found = f"weights that an input gain of {gain:g} rounds in their number format"
         raise ModelError.of(subject, found, "snn-mlir has no gain", OTHER_FORMATS)
     return replace(part, **{field: freeze(np.broadcast_to(scaled, values.shape))})
 
 
 def _in_format(p: Projection, dtype: str) -> Projection:
-    """The weights in the number format of the text, which holds each of them."""
+    """Cast the weights to the number format of the text; ``_values`` has checked that this rounds none."""
     parts = [_cast(part, dtype) for part in parts_of(p.operator)]
     return replace(p, operator=parts[0] if len(parts) == 1 else Chain(tuple(parts)))
 
@@ -235,7 +235,7 @@ def _cast(part: Any, dtype: str) -> Any:
 
 
 def _values(p: Projection, dtype: str) -> Iterator[Diagnostic]:
-    """Weights and biases that the number format of the text does not hold."""
+    """Weights and biases that the number format of the text cannot represent."""
     arrays = [p.bias, *(part_weights(part) for part in parts_of(p.operator))]
     for array in (stored_part(a) for a in arrays if a is not None):
         with np.errstate(over="ignore", under="ignore"):
