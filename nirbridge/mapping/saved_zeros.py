@@ -1,4 +1,4 @@
-"""Zeros that a saved map leaves out: its synapses, and integers that do not go with it."""
+"""Zeros left out of a saved map: the synapses that remain, and a check that integers match them."""
 
 from __future__ import annotations
 

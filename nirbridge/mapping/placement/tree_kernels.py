@@ -1,6 +1,6 @@
-"""Parts of a network on cores, their exact multicast trees and link loads, compiled (numba).
+"""Exact multicast trees and link loads of parts on cores, kept up to date (compiled, numba).
 
-Parts are whole blocks, or the slices of blocks; all parts on one core are its block. ``part_kernels`` moves them.
+A part is a whole block or one slice of it; the parts on one core form its block. ``part_kernels`` moves them.
 """
 
 from __future__ import annotations
