@@ -1,10 +1,10 @@
-"""Feature maps by channels, in cores that hold every row, or every second or third one, of few or many channels.
+"""Interleaved tilings of feature maps: cores that hold all rows, or every m-th row, of a group of channels.
 
-Where a chip stores like kernels once, a core that holds whole maps of a few channels stores the fewest truncated
-kernels, but its lists may be too short to fill their words. With every m-th row it holds more channels of a part of
-the rows, in longer lists that are hardly more truncated (``cost.interleaved``). A population is divided into groups of
-channels, each with its own m; which of them share a core is decided by patterns (``column_generation``), in which
-a population may appear once: two parts of it would break up the lists that the sources of both have.
+On a chip that stores equal kernels once, a core with the whole maps of a few channels stores the fewest truncated
+kernels, but its lists may be too short to fill their words. With every m-th row it holds more channels, in longer lists
+that are hardly more truncated (``cost.interleaved``). A population is divided into groups of channels, each with its
+own m. Patterns (``column_generation``) decide which groups share a core; a population appears at most once in a
+pattern, because two of its groups would interrupt the lists of their common sources.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Few cores by balanced fillings: fillings with the output axons of those before, repair, then few cores at a time."""
+"""Search by balanced fillings: fill with output axons of the previous result, repair, refill a few cores at a time."""
 
 from __future__ import annotations
 

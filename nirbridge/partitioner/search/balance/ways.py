@@ -1,4 +1,4 @@
-"""Ways in which the neurons of a population follow each other in a filling, and the costs of stretches of them."""
+"""Orders in which a filling takes the neurons of a population (axes, channel groups), and the costs of stretches."""
 
 from __future__ import annotations
 
