@@ -1,4 +1,4 @@
-"""Cores brought within their limits: chains of moves between neighbouring cores, then moves out of what is too full."""
+"""Repair of overfull cores: chains of moves between neighbouring cores, then moves to any core."""
 
 from __future__ import annotations
 

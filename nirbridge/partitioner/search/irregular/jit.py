@@ -1,8 +1,8 @@
-"""Inner loops of the searches, of cores and of placements: plain functions, compiled (numba) where the work is large.
+"""Compilation on demand (numba) of the inner loops of partitioning and placement: plain Python for little work.
 
-The decorators only say how. The loops of placement give the same result to the last bit in plain Python (``plain``),
-so a little work need not wait for the compiler, which takes some 20 s for the annealing of trees, once; those of this
-folder subtract booleans, which numpy refuses, and are always ``compiled``.
+The decorators only mark a loop. The loops of placement give bit-identical results in plain Python (``plain``), so small
+searches need not wait for the compiler, which takes some 20 s once for the annealing of trees. The loops of this folder
+subtract booleans, which numpy refuses, and are always ``compiled``.
 """
 
 from __future__ import annotations
