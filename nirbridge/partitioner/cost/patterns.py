@@ -1,7 +1,7 @@
-"""Which lists of targets the inputs of an axis have in a range of outputs, and how many inputs have each.
+"""Distinct target lists of the inputs along one axis, and how many inputs have each in a range of outputs.
 
-Most inputs of a convolution have the same list, shifted. So lists are told apart once for the whole axis; a range then
-counts those that lie inside it and looks at the few that its ends cut.
+Most inputs of a convolution have the same list, shifted. Lists are therefore classified once for the whole axis; for a
+range, those inside it are counted, and only the few that its ends truncate are examined.
 """
 
 from __future__ import annotations

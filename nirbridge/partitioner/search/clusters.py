@@ -1,8 +1,8 @@
-"""Clusters of arbitrary neurons, for networks whose neurons no order of a population brings together.
+"""Greedy clusters of arbitrary neurons, for irregular networks.
 
-A core grows by the neuron that brings the fewest new input axons (then by one of like profiles); afterwards the
-neurons of a light core are moved to others as long as a core becomes free. Every use is exact, but for the words where
-a chip stores like kernels once (an upper bound).
+A core grows by the neuron that adds the fewest new input axons, then by one of equal profiles. Afterwards the neurons
+of light cores are moved to other cores as long as a core becomes free. Every use is exact, except for words where a
+chip stores equal kernels once (an upper bound).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Fewest cores by column generation over slice classes, with a certificate and an integer finish.
 
-A pattern is what one core holds, as a count per piece class. The linear master chooses patterns and layouts so that
-pieces supplied cover pieces cut; a knapsack prices new patterns. With integer weights per class, T the least weight
-of any layout and Z a proved upper bound on the weight of one core, at least T/Z cores are needed: a bound
-that is exact integers and can be checked again in one solve (the partitioning text, section 3).
+A pattern is the content of one core, as a count per piece class. The linear master problem chooses patterns and layouts
+so that the pieces supplied cover the pieces cut; a knapsack prices new patterns. With integer weights per class, T the
+least weight of any layout and Z a proved upper bound on the weight of one core, at least T/Z cores are needed: a bound
+in exact integers, which one solve can check again (docs/partitioning.md, Proofs).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Fewer cores by finer pieces: cores that the linear master settles, and the rest filled to the neuron.
+"""Finer slice patterns: column generation fixes most cores, and balanced fillings complete the rest.
 
-Patterns hold whole pieces: their last cores are hard to fill with the pieces that are left. Here the pieces left are
-joined to stretches again, which fillings cut anywhere. Pieces are charged with output axons as the neurons of a map
-have them on average; cores that then have too many are filled anew.
+Patterns consist of whole pieces, and the remaining pieces rarely fill the last cores. They are therefore joined to
+stretches again, which fillings cut between any two neurons. Pieces are charged with the average output axons of their
+neurons in an existing map; cores that then exceed their output axons are filled again.
 """
 
 from __future__ import annotations

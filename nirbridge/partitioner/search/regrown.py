@@ -1,8 +1,8 @@
-"""A few cores at a time: their neurons are taken out and the cores grown again, in another random order each time.
+"""Large-neighbourhood search: take the neurons out of a few cores of the best map and grow these cores again.
 
-A try is kept where fewer cores are in use, or the same number less evenly filled: what is left over then collects in
-one core, until that is empty. It begins with the best map so far, whichever search that is from, and so finds what no
-single greedy rule does. Every use is exact, as in ``clusters``.
+The order is random and differs in each try. A try is kept if it uses fewer cores, or as many cores filled less evenly:
+free capacity then collects in one core until it is empty. The start is the best map so far, from any search. Every use
+is exact, as in ``clusters``.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""How far populations, axons and words must spread over cores in any map, from the least use of one core.
+"""Lower bounds on the spread of populations, axons and words over cores, from the least use of one core.
 
-``held``: the most neurons of a population that one core can hold. A source with d targets in a population then sends to
-at least ``d / held`` cores; and n neurons in a core have at least A(n) sources, so a population of N neurons has at
-least ``N * min A(n) / n`` pairs of a source and a core. Every pair takes one input axon in that core and, where the
-source is a neuron, one output axon in the core of the source. Words are added up in the same way.
+``held``: the most neurons of a population that one core can hold. A source with d targets in a population sends to at
+least ``d / held`` cores; and n neurons in a core have at least A(n) sources, so a population of N neurons has at least
+``N * min A(n) / n`` pairs of a source and a core. Each pair takes one input axon in that core and, if the source is a
+neuron, one output axon in the core of the source. Words are added up in the same way.
 """
 
 from __future__ import annotations
