@@ -1,7 +1,7 @@
-"""The searches for few cores, in order, behind one signature; what each may spend for an effort.
+"""Search pipeline for few cores: the order of the searches, behind one signature, and their work budgets per effort.
 
-``python -m benchmarks.mapping --ablate`` leaves each out in turn: the table that it prints says which classes of
-networks it decides.
+``python -m benchmarks.mapping --ablate`` omits each search in turn and prints a table of the classes of networks that
+it decides.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ M = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """What the searches may spend, counted in what each looks at, never in seconds.
+    """Work budgets of the searches, counted in the items that each examines, never in seconds.
 
     ``streams``, ``clusters``: synapses listed (``cores.Work``); ``filled``, ``near``: of balanced fillings, the second
     for populations near each other; ``patterns``: None leaves them out; ``interleaved``: of its patterns.
@@ -131,7 +131,10 @@ SEARCHES: dict[str, Search] = {
 
 
 def nearer_populations(p: Problem, blocks: Blocks, by: str) -> Blocks | None:
-    """As many cores as the filling ``by`` has, shared by populations near each other. None: not found, no filling."""
+    """A filling with as many cores as ``blocks``, shared by populations near each other.
+
+    None if ``by`` is another search, or no such filling was found.
+    """
     if by != "filled" or p.effort.near is None:
         return None
     return nearer(p.sizes, p.cap, p.groups, blocks, p.effort.near, p.seed)
