@@ -107,4 +107,4 @@ class MappedNetwork(SavedValue, ReportedValue):
 
 
 Model = Network | QuantizedNetwork | MappedNetwork
-"""What simulators run and emitters emit: in real numbers, in the integers of a chip, or these on its cores."""
+"""Input of simulators and emitters: a network in real numbers, in the integers of a chip, or mapped to its cores."""

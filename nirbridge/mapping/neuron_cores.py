@@ -53,7 +53,7 @@ def neuron_cores(
 
 
 def _place(neuron: tuple[int, ...], shape: Shape, order: Sequence[int] | None) -> tuple[int, ...]:
-    """Where slices count a neuron: its index for each axis, or that of its place in the order."""
+    """Coordinates of a neuron in slices: its index on each axis, or that of its place in the order."""
     if order is None:
         return neuron
     flat = np.flatnonzero(np.asarray(order) == np.ravel_multi_index(neuron, shape))[0]

@@ -181,9 +181,9 @@ class _Tiles:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Over:
-    """How far prices of sets exceed their limits: ``most``, the places of the ``worst``, and the ``scale``.
+    """Violations of the limits on prices of sets: the largest (``most``) and the sets of the ``worst``.
 
-    At the scale, no price is above.
+    Multiplied by ``scale``, no price exceeds its limit.
     """
 
     most: float

@@ -38,9 +38,9 @@ HOPE = 0.1
 OF_PARTS, OF_ALIKE = 7, 4
 """Of ten proposals so many take single parts, where these may move; of ten of these so many swap two of one kind."""
 BLOCKS, SLICES, NEW_CORES = range(3)
-"""What may move: blocks alone; single parts between cores in use as well; these to free cores, too."""
+"""Kinds of annealing: blocks alone; also single parts between cores in use; also single parts to free cores."""
 PARTS, BLOCK, TILE = range(3)
-"""What a proposal moves."""
+"""Kinds of proposals, by the unit that moves."""
 
 
 @inlined

@@ -50,7 +50,7 @@ class TreeBudget:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """How many runs, the steps of each, and whether they are few enough to need no compiled code."""
+    """Number of annealing runs, steps of each, and whether they are few enough for plain Python."""
 
     count: int
     steps: int
@@ -128,7 +128,7 @@ def tree_board(board: PlacementBoard, nets: Traffic, runs: Runs) -> Any:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartNeeds:
-    """What single parts take of a core.
+    """Resource use of single parts in a core.
 
     ``size`` [nets]: neurons of each net; ``needs`` [2, parts]: neurons and, at most, words; ``kind`` [parts]: equal
     numbers for slices that fill a core alike; ``profile`` [parts]: for those of the same profiles; ``most`` [4]:
@@ -143,7 +143,7 @@ class PartNeeds:
 
     @classmethod
     def none(cls, parts: int, nets: int) -> PartNeeds:
-        """Of whole blocks, which are within all limits wherever they are."""
+        """Needs of whole blocks, which keep every limit on any core."""
         nothing = np.zeros(parts, np.int64)
         nothing_of_core = np.zeros((2, parts), np.int64), nothing, nothing, np.zeros(4, np.int64)
         return cls(np.zeros(nets, np.int64), *nothing_of_core)
@@ -151,7 +151,7 @@ class PartNeeds:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parts:
-    """What moves, and where it is: ``site`` [parts], ``movable`` parts, and the nets between parts as of blocks."""
+    """Parts of the network and their sites: ``site`` [parts], the ``movable`` parts, and the nets between parts."""
 
     nets: Traffic
     movable: Array
@@ -196,7 +196,7 @@ def _tiles(sites: Sites, extent: tuple[int, int]) -> tuple[Array, Array, Array]:
 
 
 def rows_of(row: Array, value: Array, rows: int) -> tuple[Array, Array]:
-    """Where the values of each row begin, and the values, row by row."""
+    """Compressed rows: the start of each row [rows + 1], and the values row by row."""
     starts = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=rows)))).astype(np.int64)
     return starts, value[np.argsort(row, kind="stable")].astype(np.int64)
 

@@ -192,7 +192,7 @@ def requested_timing(record: MapRecord, network: Network, asked: Timing) -> Timi
 
 
 def timing_mismatches(record: MapRecord, network: Network) -> Iterator[Diagnostic]:
-    """Where the map was made with another timing than ``network``."""
+    """Differences between the timing of the map and that of ``network``."""
     mapped = timing_of(record)
     for key in FIELDS:
         stored, read = getattr(mapped, key), getattr(network.timing, key)
