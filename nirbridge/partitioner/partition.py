@@ -180,7 +180,7 @@ def _searched(
 def _first(
     sizes: CostModel, cap: np.ndarray, lower: int, available: int, options: PartitionOptions
 ) -> tuple[SearchResult | None, Problem, str]:
-    """What the quick methods find, by which one, and the problem that is left to the searches."""
+    """The best map of the quick methods, the problem that the searches continue, and the method's name."""
     blocks: Blocks | None = None
     tilings: Tilings = {}
     with suppress(NoTiling):

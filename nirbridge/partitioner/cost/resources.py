@@ -237,7 +237,7 @@ def exceeded(used: Mapping[str, int], limit: Mapping[str, int | None]) -> tuple[
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Profiles:
-    """Which profile each neuron of a population needs.
+    """Profile required by each neuron of a population.
 
     ``decay`` and ``threshold`` (int64) have the population's shape and index ``decay_values`` (synaptic decay, membrane
     decay, refractory steps) and ``threshold_values``; a population that never fires has no thresholds and

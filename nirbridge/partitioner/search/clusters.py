@@ -28,11 +28,11 @@ REPAIRS = 4
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How a core grows.
+    """Rule by which a core grows.
 
-    ``start``: with the first, the last, the widest neuron (of most sources) that is left, or the one of fewest;
-    ``widest``: of equals the widest is taken, else the one that comes first from there; ``shared``: axons that are
-    there count for a neuron.
+    ``start``: the first, the last, the widest (most sources) or the least wide of the remaining neurons; ``widest``:
+    among equals, take the widest, else the next in order from the start; ``shared``: axons already in the core count in
+    favour of a neuron.
     """
 
     start: str = "first"

@@ -18,7 +18,7 @@ FIT_WORK = 500
 
 @dataclass(slots=True)
 class Work:
-    """What is left to spend, in synapses looked at for exact words."""
+    """Remaining work budget, in synapses listed for exact words."""
 
     left: int
 

@@ -38,12 +38,12 @@ STEP_MAX = 8
 WAYS = 2
 """Steps between rows that are offered per population: those with the least share of a core per neuron."""
 HALVES = 6
-"""How often the most channels of a piece are halved to be offered too."""
+"""Number of group sizes offered: the most channels of a piece, and its halves, quarters, ..."""
 CLASSES_MAX = 500
 POPULATIONS_MAX = 60
 """Larger problems are not tried: they would take minutes."""
 STEPS = (0, 1, 2, 4, 8)
-"""How many more cores than the linear master has are tried, one after the other."""
+"""Numbers of cores beyond that of the linear master problem, tried in turn."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

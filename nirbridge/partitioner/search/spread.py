@@ -33,10 +33,10 @@ SOURCES_MAX = 2**21
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spread:
-    """What holds for any map.
+    """Lower bounds for any map.
 
-    By population the most neurons ``held`` by one core, and the fewest ``cores``; by source the fewest ``pairs`` of one
-    of its neurons and a core with targets of it; the fewest ``words`` of all cores.
+    Per population: the most neurons ``held`` by one core, and the fewest ``cores``. Per source: the fewest ``pairs`` of
+    one of its neurons and a core with targets of it. The fewest ``words`` of all cores together.
     """
 
     held: dict[str, int]

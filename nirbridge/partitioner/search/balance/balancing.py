@@ -39,7 +39,7 @@ REPAIRS = 8
 FREED = (4, 16)
 """Cores that are filled anew at a time, beside the two that are least full: from, to before."""
 NEAR_SHARE = 0.7
-"""How much less a stretch is worth to a core of a far population (``filling.Near``)."""
+"""Largest discount on a stretch far from the first population of a core (``filling.Near``)."""
 NOISE = 0.5
 """Spread of the order of stretches in these fillings (of the logarithm of words per neuron)."""
 

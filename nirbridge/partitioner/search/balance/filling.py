@@ -41,17 +41,17 @@ Content = tuple[Part, ...]
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """How much less a stretch is worth to a core that begins with one of a population far away.
+    """Discount on a stretch by its distance from the first population of the core, in the order of the network.
 
-    ``places``: of populations in the network's order. Beside the first or of it, a stretch is worth all that it uses,
-    ``FAR`` places further ``share`` less, and proportionally less between.
+    ``places``: positions of populations in that order. Within one place of the first population the discount is 0, from
+    ``FAR`` places further on it is ``share``, and it is linear in between.
     """
 
     places: Mapping[str, int]
     share: float
 
     def worth(self, first: Stretch, stretch: Stretch) -> float:
-        """What a stretch is worth, 1 at most."""
+        """The weight of a stretch, at most 1."""
         between = abs(self.places[first.way.population] - self.places[stretch.way.population]) - 1
         return 1.0 - self.share * min(max(between, 0), FAR) / FAR
 
@@ -65,14 +65,14 @@ class _Choice:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Rating:
-    """What stretches are worth. ``weights``: of neurons and words, by how scarce they are."""
+    """Rating of stretches. ``weights``: of neurons and words, by their scarcity."""
 
     costs: StretchCosts
     weights: Array
     near: Near | None
 
     def gain(self, choice: _Choice, stretch: Stretch, stop: int, cost: Cost) -> float:
-        """What a core with this choice gains by a stretch up to ``stop`` of this cost."""
+        """The gain of adding a stretch up to ``stop``, of this cost, to a core with this choice."""
         n, cap = stop - stretch.start, self.costs.cap
         words = n * stretch.way.words
         waste = cost[2] / cap[2] - words
@@ -169,7 +169,7 @@ def _extended(rating: _Rating, choice: _Choice, rest: Sequence[Stretch], *, whol
 
 
 def _stops(costs: StretchCosts, stretch: Stretch, room: Cost, *, many: bool, whole: bool) -> list[int]:
-    """Where a stretch may end in a core with ``room``: with whole rows and whole pixels, or anywhere."""
+    """Candidate ends of a stretch in a core with ``room``: at whole rows and whole pixels, or anywhere."""
     stops: set[int] = set()
     grains = stretch.way.grains()
     for grain in grains[: max(len(grains) - 1, 1)] if whole else grains[-1:]:

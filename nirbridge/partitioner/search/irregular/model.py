@@ -106,7 +106,7 @@ def _listed(
 
 
 def _merged(lists: list[tuple[int, Explicit]], neurons: int) -> tuple[Array, Array]:
-    """Where the nets of each neuron begin, and these: those of one projection after those of the one before.
+    """Compressed rows: the start of each neuron's nets, and the nets, projection by projection.
 
     ``lists``: of each projection the first of its targets, and its pairs.
     """
