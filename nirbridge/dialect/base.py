@@ -1,4 +1,4 @@
-"""What every operation of the dialect is: an xDSL operation whose verifier speaks in diagnostics. Needs xDSL."""
+"""Base class of the dialect's operations: an xDSL operation whose verifier yields diagnostics. Needs xDSL."""
 
 from __future__ import annotations
 

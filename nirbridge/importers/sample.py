@@ -1,4 +1,4 @@
-"""Which axes of a sample are batch, time and values: every reading that forward could mean, the likeliest first.
+"""Candidate assignments of a sample's axes to batch, time and values, the likeliest first.
 
 A reading is only a proposal. The tracer runs forward on it and accepts it if every slice that moves with a loop is one
 of the time axis, every layer leaves batch and time alone, and no axis merely copies the network (see ``copies``).

@@ -1,7 +1,7 @@
-"""Which backend runs a network: on numpy the compiled one where numba is installed, else plain NumPy.
+"""Choice of the backend of a network: on NumPy the compiled one if numba is installed, else plain NumPy.
 
-On other array libraries the reference runs. All give the same bits. In the compiled backend each projection chooses its
-kernel (compiled/sums.py, compiled/cost_model.py); the choices are in ``Recording.meta["choices"]``.
+Other array libraries use the reference. All of these are bit-identical. In the compiled backend each projection chooses
+its kernel (compiled/sums.py, compiled/cost_model.py); the choices are in ``Recording.meta["choices"]``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How modules of Spyx and SNNAX are run by their own frameworks, for the self-check of their import.
+"""Runs of Spyx and SNNAX modules in their own frameworks, for the self-check of their import.
 
 JAX is imported here alone, and only for a check: a module of these frameworks cannot exist without it. Modules are
 copied with their parameters in the precision of the run, and are not changed.

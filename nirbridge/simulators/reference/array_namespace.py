@@ -1,4 +1,4 @@
-"""Where arrays live: one array library, float type and device, through the Python array API."""
+"""Array library, float type and device of a simulation, through the Python array API."""
 
 from __future__ import annotations
 
