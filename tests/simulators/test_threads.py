@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import threading
 from typing import Any
 
@@ -289,26 +288,38 @@ def test_few_events_at_a_time() -> None:
 
 def test_a_crew_starts_its_threads_once_and_ends_them(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[int] = []
+    alive: list[int] = []
     start = of_crew.start_new_thread
-    monkeypatch.setattr(of_crew, "start_new_thread", lambda *args: (started.append(args[1][0]), start(*args))[1])
+
+    def counted(function: Any, args: tuple[Any, ...]) -> int:
+        def body(*own: Any) -> None:
+            alive.append(args[0])
+            try:
+                function(*own)
+            finally:
+                alive.remove(args[0])
+
+        started.append(args[0])
+        return start(body, args)
+
+    monkeypatch.setattr(of_crew, "start_new_thread", counted)
     seen: dict[int, set[int]] = {k: set() for k in range(3)}
     errors: dict[int, BaseException] = {}
-    before = _thread._count()
     with Crew(3) as crew:
         assert started == []
         for count in (1, 2, 3, 3, 2):
             crew.run(lambda part: seen[part].add(threading.get_ident()), count, errors)
         assert started == [1, 2]
-        assert _thread._count() == before + 2
+        assert sorted(alive) == [1, 2]
     assert [len(idents) for idents in seen.values()] == [1, 1, 1]
     assert len(set.union(*seen.values())) == 3
     assert seen[0] == {threading.get_ident()}
     assert not errors
     for _ in range(1000):
-        if _thread._count() == before:
+        if not alive:
             break
         threading.Event().wait(0.01)
-    assert _thread._count() == before
+    assert not alive
 
 
 def test_a_system_that_starts_no_more_threads(monkeypatch: pytest.MonkeyPatch) -> None:
