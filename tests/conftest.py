@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import signal
 import sys
@@ -78,7 +79,8 @@ def searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests of what is said of a map: equal searches are made once in a process, see ``tests/searches.py``."""
     from tests import searches
 
-    monkeypatch.setattr("nirbridge.partitioner.partition.CP_SAT", searches.searched_once)
+    module = importlib.import_module("nirbridge.partitioner.partition")  # the package has a function of that name
+    monkeypatch.setattr(module, "CP_SAT", searches.searched_once)
 
 
 @pytest.fixture(scope="session")

@@ -214,10 +214,7 @@ def _table() -> tuple[Target, ...]:
             words.read_option,
             words.PAST_OPTIONS,
             (
-                *(
-                    f"cli/{name}.py"
-                    for name in ("common", "import_target", "mapping_options", "model_target", "options")
-                ),
+                *(f"cli/{name}.py" for name in ("common", "mapping_options", "model_target", "options")),
                 *(f"cli/commands/{name}.py" for name in ("simulate", "compare")),
             ),
             14,
