@@ -168,33 +168,46 @@ def _written(
 ) -> SteppedTensors:
     types = {"real": "float32", "int": "int64", "count": "int64", "bool": "bool"}
 
-    def make(term: Term, given: list[str]) -> str:
+    def tensor(value: Term | str) -> str:
+        if isinstance(value, str):
+            return value
+        return g.flat(np.asarray(value.value), p.shape, types[value.kind])
+
+    def make(term: Term, given: list[Term | str]) -> Term | str:
+        """A tensor; a number or a coefficient stays a term until a node reads it."""
+        if term.op in ("const", "param"):
+            return term
         if term.op == "arg":
             return args[term.name]
-        if term.op in ("const", "param"):
-            return g.flat(np.asarray(term.value), p.shape, types[term.kind])
         if is_truth(term):
-            return g.cast(given[0], types[term.kind])
-        return _of_integers(g, term, given, is_positive) or g.op(NODES[term.op], *given)
+            return g.cast(tensor(given[0]), types[term.kind])
+        return _of_integers(g, term, given, tensor, is_positive) or g.op(NODES[term.op], *map(tensor, given))
 
     variables = {name: term for name, term in step.variables.items() if name != "s" or p.neuron.fires}
     following = {name: term for name, term in step.state.items() if f"state.{name}" in args}
-    sent, *tensors = fold([step.sent, *variables.values(), *following.values()], make)
+    sent, *tensors = map(tensor, fold([step.sent, *variables.values(), *following.values()], make))
     named = dict(zip(variables, tensors, strict=False))
     return SteppedTensors(sent, named, dict(zip(following, tensors[len(named) :], strict=True)))
 
 
-def _of_integers(g: GraphBuilder, term: Term, given: list[str], is_positive: Callable[[Term], bool]) -> str | None:
+def _of_integers(
+    g: GraphBuilder,
+    term: Term,
+    given: list[Term | str],
+    tensor: Callable[[Term | str], str],
+    is_positive: Callable[[Term], bool],
+) -> str | None:
     """Operations that ONNX has not: shifts, masks, and quotients that are rounded down."""
     if term.op in ("shl", "shr"):
-        unit = g.constant(1 << int(term.args[1].value), "int64")
+        x, unit = tensor(given[0]), g.constant(1 << int(term.args[1].value), "int64")
         if term.op == "shl":
-            return g.op("Mul", given[0], unit)
-        return g.op("Div", given[0] if is_positive(term.args[0]) else _multiple(g, given[0], unit), unit)
+            return g.op("Mul", x, unit)
+        return g.op("Div", x if is_positive(term.args[0]) else _multiple(g, x, unit), unit)
     if term.op == "floordiv":
-        return g.op("Div", _multiple(g, *given), given[1])
+        x, y = map(tensor, given)
+        return g.op("Div", _multiple(g, x, y), y)
     if term.op == "and" and term.kind != "bool":
-        return g.op("Mod", given[0], g.constant(int(term.args[1].value) + 1, "int64"))
+        return g.op("Mod", tensor(given[0]), g.constant(int(term.args[1].value) + 1, "int64"))
     return None
 
 
