@@ -19,6 +19,7 @@ import numpy as np
 
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import ModelError
+from nirbridge.files.json_text import parse_json
 from nirbridge.network import operators
 from nirbridge.program.step import History, Past, StepProgram
 from nirbridge.program.terms import Function, Stepped, Term, in_order
@@ -27,7 +28,8 @@ from nirbridge.program.verify import check_program
 RECORDS = {name: getattr(operators, name) for name in ("Identity", "Scale", "Dense", "Sparse", "Conv", "SumPool")}
 RECORDS |= {"Reshape": operators.Reshape, "Chain": operators.Chain, "Past": Past}
 LINE = re.compile(r'%(\d+) (\w+)( "\w[\w.]*"|) = (\w+)(.*)')
-JSON = json.JSONDecoder()
+TERMS = re.compile(r"(?:(?:^|(?<=\s))%\d+\s*)*$")
+VALUE_BYTES_MAX = 2**20
 
 
 def program_text(program: StepProgram) -> tuple[str, dict[str, Array]]:
@@ -96,7 +98,12 @@ def _plain(value: Any, arrays: dict[str, Array]) -> Any:
 
 
 def read_program(text: str, arrays: Mapping[str, Array]) -> StepProgram:
-    """The program of a text. Raises ModelError for a line that no program has, an unknown array, a broken rule."""
+    """The program of a text.
+
+    Raises:
+        FileError: a value that is no JSON, or too large.
+        ModelError: a line that no program has, an unknown array, a broken rule.
+    """
     number, line = 0, ""
     reader = _Reader(arrays)
     try:
@@ -111,11 +118,11 @@ def read_program(text: str, arrays: Mapping[str, Array]) -> StepProgram:
 
 
 def _value_first(text: str) -> tuple[Any, str]:
-    """A value at the beginning of a text, None where there is none, and the rest."""
-    if not text or text.startswith("%"):
-        return None, text
-    value, end = JSON.raw_decode(text)
-    return value, text[end:].strip()
+    """A value at the beginning of a text, None where there is none, and the terms after it."""
+    at = TERMS.search(text)
+    assert at is not None, "it matches the empty end of every text"
+    value, rest = text[: at.start()].strip(), at[0].strip()
+    return (parse_json(value, "text of a step program", bytes_max=VALUE_BYTES_MAX) if value else None), rest
 
 
 class _Reader:
