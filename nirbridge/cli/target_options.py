@@ -94,7 +94,7 @@ def target_rows(*, emits: bool = True) -> list[tuple[str, str]]:
 
 
 def _of_targets(read: Callable[[str, Any], list[T]]) -> list[T]:
-    """What ``read`` gives for the targets; one that is broken is told of where its name is used."""
+    """The results of ``read`` for all targets; a broken target is left out here, and an error where it is named."""
     from nirbridge import plugins
 
     found: list[T] = []

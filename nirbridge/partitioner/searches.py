@@ -1,4 +1,4 @@
-"""Search pipeline for few cores: the order of the searches, behind one signature, and their work budgets per effort.
+"""Search pipeline for few cores: the order of the searches, their one signature, and their work budgets per effort.
 
 ``python -m benchmarks.mapping --ablate`` omits each search in turn and prints a table of the classes of networks that
 it decides.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nirbridge.network.operators import Operator
-from nirbridge.program.rewrites import in_halves
+from nirbridge.program.rewrites import in_halves, inlined
 from nirbridge.program.step import Key, Past, StepProgram
 from nirbridge.program.terms import Kind, Stepped, Term, in_order
 
@@ -48,8 +48,8 @@ class Evaluator:
         types: Mapping[Kind, Any],
         prepared: Callable[[Any], Any] = lambda values: values,
     ) -> None:
-        self.step = step = in_halves(step)  # a current far beyond its register has a product of more than 64 bits
-        self.xp, self.types, self.prepared = xp, types, prepared
+        self.step = step = inlined(in_halves(step))  # else the product of a large current leaves 64 bits
+        self.xp = xp
         self.ends = [step.sent, *step.variables.values(), *step.state.values()]
         self.terms = list(in_order(self.ends))
         self.leaves = leaves(self.terms, xp, types, prepared)
@@ -77,8 +77,6 @@ def leaves(terms: Iterable[Term], xp: Any, types: Mapping[Kind, Any], prepared: 
     for term in terms:
         if term.op in ("const", "param"):
             made[id(term)] = prepared(xp.asarray(term.value, dtype=types[term.kind]))
-        elif term.op == "call":
-            made |= leaves(in_order([term.value.value]), xp, types, prepared)
     return made
 
 
@@ -88,12 +86,7 @@ def compute(terms: Iterable[Term], made: dict[int, Any], xp: Any, other: Other) 
         if id(term) in made:
             continue
         given = [made[id(a)] for a in term.args]
-        if term.op == "call":
-            body, inside = term.value.value, dict(made)
-            inside.update(zip(map(id, term.value.parameters), given, strict=True))
-            compute(in_order([body]), inside, xp, other)
-            made[id(term)] = inside[id(body)]
-        elif term.op in ("min", "max"):
+        if term.op in ("min", "max"):
             a, b = given
             made[id(term)] = xp.where(b < a if term.op == "min" else a < b, b, a)
         elif term.op in ("where", "floor"):
@@ -105,6 +98,7 @@ def compute(terms: Iterable[Term], made: dict[int, Any], xp: Any, other: Other) 
 
 
 Linear = Callable[[Operator, Kind], Callable[[Any], Any]]
+"""An operator and the kind of its values -> its sums, ``[batch, *source shape] -> [batch, *target shape]``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +118,11 @@ class ProgramEvaluator:
     Args:
         program: the network.
         xp, types: as of ``Evaluator``; types with ``real`` for integers, too, where outputs are read.
-        linear: an operator and the kind of its values -> its sums, ``[batch, *source] -> [batch, *target]``.
+        linear: see ``Linear``.
     """
 
     def __init__(self, program: StepProgram, xp: Any, types: Mapping[Kind, Any], linear: Linear) -> None:
-        self.program = program = in_halves(program)
+        self.program = program = inlined(in_halves(program))
         self.xp, self.types = xp, types
         self.terms = list(in_order(program.ends))
         self.leaves = leaves(self.terms, xp, types, lambda values: values)

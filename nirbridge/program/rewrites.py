@@ -43,7 +43,7 @@ def inlined(step: Remade) -> Remade:
         if term.op != "call":
             return _with(term, args, term.value)
         given = {id(p): a for p, a in zip(term.value.parameters, args, strict=True)}
-        (body,) = fold([term.value.value], lambda t, own: given.get(id(t)) or _with(t, own, t.value))
+        (body,) = fold([term.value.value], lambda t, own: given.get(id(t)) or make(t, own))
         return replace(body, name=term.name or body.name) if body.args else body
 
     return step.remade(lambda ends: fold(ends, make))

@@ -11,7 +11,7 @@ from nirbridge.emitters.c.plan import CPlan, Neurons, Source, Synapses
 from nirbridge.emitters.c.synapses import synapse_functions
 from nirbridge.emitters.c.tables import BYTES, Table
 from nirbridge.program.printing import ATOM, Printer, Text, bracketed
-from nirbridge.program.terms import Function, Term, is_truth
+from nirbridge.program.terms import LEAVES, Function, Term, is_truth
 
 
 def header(plan: CPlan, template: str) -> str:
@@ -240,7 +240,7 @@ class CLanguage:
         bits = "32" if term.kind == "count" else self.kind[3:5]
         if term.op == "call":
             return f"{function_name(term.value, self)}({texts})", ATOM
-        if term.op in ("min", "max") and all(a.binds == ATOM for a in args):
+        if term.op in ("min", "max") and all(a.name or a.op in LEAVES for a in term.args):
             a, b = (x.text for x in args)
             return f"{a} {'<' if term.op == 'min' else '>'} {b} ? {a} : {b}", CHOICE
         if term.op in ("min", "max", "abs"):

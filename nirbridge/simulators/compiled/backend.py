@@ -146,9 +146,9 @@ class DenseAfterMap:
         slow: Layer,
     ) -> None:
         before = projection.operator.input_shape
-        behind = before if pool is None else pool.output_shape
+        pooled = before if pool is None else pool.output_shape
         self.dtype, self.slow, self.pool = np.dtype(space.float_name), slow, pool
-        self.source = EventSource(before, pool, behind, self.dtype)
+        self.source = EventSource(before, pool, pooled, self.dtype)
         weight = op.weight[:, self.source.layout.names()]  # nothing is sent from the filling
         stage = DenseStage(Dense(weight), space, "event", {})
         self.layer = DenseLayer(stage, population, projection, space)
