@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from nirbridge.dialect.lowering.pointwise import Node, Pointwise
+from nirbridge.network.neurons import Neuron
 from nirbridge.program.rewrites import in_halves, inlined, rewritten
-from nirbridge.program.rules import canonical, loihi, traced
+from nirbridge.program.rules import RULES, traced
 from nirbridge.program.terms import Term, as_term, fold
+from nirbridge.quantization.model import FixedNeuron
 
 REFRACTORY = "refractory"
 """The state that counts the time steps until the end of a refractory period."""
@@ -56,7 +58,8 @@ def lowered_step(
     """The variables and the next state by name; ``element``: the type of potentials."""
     record = SimpleNamespace(**n)
     is_real = "theta" in n
-    step = traced(canonical, record, "real") if is_real else traced(loihi, record, "int")
+    rule, kind = RULES[Neuron if is_real else FixedNeuron]
+    step = traced(rule, record, kind)
     step = rewritten(in_halves(inlined(step)), _as_choice)
     args = {"drive": drive or p.number(0, element)} | {f"state.{name}": node for name, node in state.items()}
     types = {"real": element, "int": element, "count": "i32" if is_real else element, "bool": "i1"}
