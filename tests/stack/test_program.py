@@ -13,6 +13,9 @@ from nirbridge.emitters.iree.emit import IREE
 from nirbridge.emitters.jax.emit import JAX
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.simulate import simulate
+from tests.cases import cases
+from tests.emitters.held_out import dyadic_network, fixed_network
+from tests.program.test_every_target import assert_computed_by, by
 from tests.program.test_rules_as_terms import assert_follows_a_changed_rule
 from tests.program.test_whole_networks import ALL, STEPS, assert_the_same, evaluator, in_two_parts
 from tests.stack.needs import needs
@@ -39,3 +42,10 @@ def test_the_interpreter_on_jax(root: Path) -> None:
 @pytest.mark.parametrize("emitter", [JAX, IREE], ids=lambda e: e.name)
 def test_a_changed_rule_is_what_programs_compute(emitter: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_follows_a_changed_rule(emitter, monkeypatch)
+
+
+@pytest.mark.parametrize("make", [fixed_network, dyadic_network], ids=["integers", "reals"])
+@pytest.mark.parametrize("emitter", [JAX, IREE], ids=lambda e: e.name)
+@pytest.mark.parametrize("first", cases([2000], range(2000, 2100, 10)))
+def test_random_networks(emitter: Any, make: Any, first: int) -> None:
+    assert_computed_by(emitter, by(emitter), make, range(first, first + cases(2, 10)))
