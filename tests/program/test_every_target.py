@@ -44,7 +44,11 @@ def drawn(model: Network | QuantizedNetwork, seed: int) -> tuple[dict[str, Array
         expected = dict(simulate(model, inputs, record=ALL, backend="reference").recording.arrays)
         sent = inputs
     computed = {key: values for key, values in expected.items() if key[0] not in inputs}
-    assert_the_same(computed, in_two_parts(evaluator(model), sent, 2))
+    found = in_two_parts(evaluator(model), sent, 2)
+    for key, values in computed.items():
+        if key[1] == "u" and isinstance(model, QuantizedNetwork):  # beyond its register: a recording's lower bits
+            found[key] = found[key].astype(values.dtype)
+    assert_the_same(computed, found)
     return inputs, expected
 
 

@@ -276,8 +276,8 @@ def _number(values: tuple[int, ...]) -> str:
 def _pooled(part: SumPool) -> str:
     axes = len(part.kernel)
     value, padding = "{}", part.padding
-    if any(low != high for low, high in padding):
-        value, padding = _padded(value, padding), ((0, 0),) * axes
+    if any(low != high or 2 * low > size for (low, high), size in zip(padding, part.kernel, strict=True)):
+        value, padding = _padded(value, padding), ((0, 0),) * axes  # torch pads at most half of the window
     options = [value, _number(part.kernel), _number(part.stride)]
     size = math.prod(part.kernel)
     if any(low for low, _ in padding):

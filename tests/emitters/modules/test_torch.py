@@ -18,13 +18,14 @@ from nirbridge.importers import from_torch
 from nirbridge.importers.emitted import network_of
 from nirbridge.network import from_nir
 from nirbridge.network.equality import network_differences
-from nirbridge.network.model import Network
+from nirbridge.network.model import Network, Population, Projection
+from nirbridge.network.operators import SumPool
 from nirbridge.simulators.simulate import simulate
 from nirbridge.simulators.types import Probe
 from nirbridge.testing import check_conformance, networks, nir_graphs
 from tests.cases import cases
 from tests.emitters.modules.loaded import expected, loaded, ran, random_inputs
-from tests.emitters.oracles import ORACLES, dense, recurrent
+from tests.emitters.oracles import ORACLES, dense, lif, recurrent, whole
 
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
 
@@ -45,6 +46,15 @@ def test_every_bit_of_the_dyadic_oracle(make: Any) -> None:
             assert np.array_equal(values, reference[name]), name
         assert all(values.any() for values in reference.values())
         assert network_differences(network_of(loaded(TORCH.emit(network), dtype=torch.float64)), network) == ()
+
+
+def test_a_pool_padded_by_more_than_half_of_its_window() -> None:
+    pool = SumPool((2, 1), (2, 2), ((2, 2), (3, 3)), (2, 8, 8), 0.25)
+    first = Population("a", pool.output_shape, lif())
+    network = whole((first,), (Projection("in", "a", pool),), "a", pool.input_shape)
+    x, module = random_inputs(network, 0), loaded(TORCH.emit(network))
+    assert np.array_equal(ran(module, network, x)["out"], expected(network, x)["out"])
+    assert network_differences(network_of(loaded(TORCH.emit(network), dtype=torch.float64)), network) == ()
 
 
 def test_a_run_in_a_process_of_its_own_records_spikes_and_potentials() -> None:
