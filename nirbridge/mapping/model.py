@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from nirbridge._values import ReportedValue, SavedValue
 from nirbridge.chips.model import Chip, CoreId
 from nirbridge.files.attributes import load_attribute
+from nirbridge.mapping.neuron_cores import neuron_cores
 from nirbridge.network.model import Network, with_operators
 from nirbridge.network.operators import Operator
 from nirbridge.partitioner.cost.axons import AxonTable
@@ -88,11 +89,9 @@ class MappedNetwork(SavedValue, ReportedValue):
 
     def where(self, population: str, index: int | tuple[int, ...]) -> tuple[CoreId, ...]:
         """The core of a neuron: one, or one for each copy where its population was split. Raises UsageError."""
-        from nirbridge.mapping.neuron_cores import neuron_cores
-
         shapes = [(p.name, p.shape) for p in self.network.populations]
         placed = zip(self.partition.blocks, self.cores, strict=True)
-        slices = [(s, core) for block, core in placed for s in block.slices]
+        slices = [(s.population, s.box, core) for block, core in placed for s in block.slices]
         return neuron_cores(population, index, shapes, self.splits, slices, self.partition.orders)
 
     def plot_floorplan(

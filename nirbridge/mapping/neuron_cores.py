@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from nirbridge._types import Box, Shape
 from nirbridge.chips.model import CoreId
 from nirbridge.errors import UsageError, did_you_mean, quoted
-
-if TYPE_CHECKING:
-    from nirbridge.mapping.storage.record import SliceRecord
-    from nirbridge.partitioner.model import Slice
 
 NAMES_SHOWN = 8
 
@@ -24,7 +20,7 @@ def neuron_cores(
     index: object,
     shapes: Sequence[tuple[str, Shape]],
     splits: Sequence[tuple[str, int]],
-    slices: Sequence[tuple[Slice | SliceRecord, CoreId]],
+    slices: Sequence[tuple[str, Box, CoreId]],
     orders: Mapping[str, Sequence[int]] | None = None,
 ) -> tuple[CoreId, ...]:
     """The core of a neuron of a population of the model; with copies of the population one core for each, in order.
@@ -34,7 +30,7 @@ def neuron_cores(
         index: the neuron, an index per axis of the population's shape; one number where there is one axis.
         shapes: name and shape of every population of the map, copies after their original.
         splits: population -> copies, in the order in which they were made.
-        slices: every slice of the map and its core.
+        slices: population, box and core of every slice of the map.
         orders: the permutations of neurons in which slices count, by population.
 
     Raises:
@@ -49,7 +45,7 @@ def neuron_cores(
     groups = _copies([n for n, _ in shapes], splits)
     copies = next((group for group in groups if name in group and group[0] == name), (name,))
     places = {copy: _place(neuron, shape_of[name], (orders or {}).get(copy)) for copy in copies}
-    return tuple(next(core for s, core in slices if s.population == c and _holds(s.box, places[c])) for c in copies)
+    return tuple(next(core for p, box, core in slices if p == c and _holds(box, places[c])) for c in copies)
 
 
 def _place(neuron: tuple[int, ...], shape: Shape, order: Sequence[int] | None) -> tuple[int, ...]:

@@ -136,7 +136,7 @@ class MapRecord(ReportedValue):
             IllegalMapping: the map, which reading it does not check, holds no core for the neuron.
         """
         shapes = [(p.name, p.shape) for p in self.populations]
-        slices = [(s, block.core) for block in self.blocks for s in block.slices]
+        slices = [(s.population, s.box, block.core) for block in self.blocks for s in block.slices]
         try:
             return neuron_cores(population, index, shapes, self.splits, slices, self.orders)
         except (StopIteration, RuntimeError, ValueError) as error:  # a slice of other axes, a neuron in no slice
