@@ -12,7 +12,7 @@ SMALL = {
     "nirbridge.simulators.simulate:CHUNK_STEPS": 2,
     "nirbridge.simulators.fixed.simulate:CHUNK_STEPS": 2,
     "nirbridge.simulators.inputs:SCAN_ELEMENTS": 2,
-    "nirbridge.pipeline.calibrated:SAMPLES": 2,
+    "nirbridge.pipeline.quantize:SAMPLES": 2,
     "nirbridge.comparison.distances:_PIECE": 2,
     "nirbridge.mapping.synapses:_TARGETS_AT_ONCE": 2,
     "nirbridge.importers.ann.data:BATCH": 2,

@@ -297,7 +297,7 @@ def rates_of(given: Any, network: Network) -> tuple[Mapping[str, Array], str] | 
     if given is None:
         return None
     if isinstance(given, str | os.PathLike):
-        return pipeline.load_rates(os.fspath(given), network)
+        return pipeline.read_rates(os.fspath(given), network)
     rates, origin = given if isinstance(given, tuple) else (given, "given by hand")
     UsageError.raise_all(_problems(rates, network))
     assumed, sentence = assumed_rates(network)

@@ -91,7 +91,7 @@ def load_recording(path: FilePath) -> Recording:
         >>> nb.load_recording("run.npz")["output"].shape
         (25, 10)
     """
-    return pipeline.load_recording(Path(path))
+    return pipeline.read_recording(Path(path))
 
 
 @checked
@@ -103,7 +103,7 @@ def load_verification(path: FilePath) -> Verification:
         >>> nb.load_verification("verified.npz").holds
         True
     """
-    return pipeline.load_verification(Path(path))
+    return pipeline.read_verification(Path(path))
 
 
 @checked
@@ -134,13 +134,13 @@ def save(value: object, path: FilePath) -> None:
         _save_map(value, path)
     elif isinstance(value, QuantizedNetwork):
         _check_suffix("a quantized network", path)
-        pipeline.save_quantized(value, Path(path))
+        pipeline.write_quantized(value, Path(path))
     elif isinstance(value, Recording):
         _check_suffix("a recording", path)
-        pipeline.save_recording(value, Path(path))
+        pipeline.write_recording(value, Path(path))
     elif isinstance(value, Verification):
         _check_suffix("a verification", path)
-        pipeline.save_verification(value, Path(path))
+        pipeline.write_verification(value, Path(path))
     elif isinstance(value, Profile | Bench):
         _save_figures(value, path)
     elif isinstance(value, Artifact):
@@ -184,10 +184,10 @@ def model_file(network: Network, path: str) -> ModelFile:
     if not is_too_sparse_for_nir(network):
         with suppress(ModelError), unnamed_file(f"{name}.nir") as written:
             _save_graph(network, written, warn=False)
-            return ModelFile(f"{name}.nir", pipeline.fingerprint(written))
+            return ModelFile(f"{name}.nir", pipeline.file_sha256(written))
     with unnamed_file(f"{name}{SUFFIX}") as written:  # every network has this form
-        pipeline.save_network(network, written)
-        return ModelFile(f"{name}{SUFFIX}", pipeline.fingerprint(written))
+        pipeline.write_network(network, written)
+        return ModelFile(f"{name}{SUFFIX}", pipeline.file_sha256(written))
 
 
 def _save_graph(value: Any, path: FilePath, *, warn: bool = True) -> None:
@@ -197,14 +197,14 @@ def _save_graph(value: Any, path: FilePath, *, warn: bool = True) -> None:
 
     is_network = isinstance(value, Network)
     if os.fspath(path).endswith(SUFFIX):
-        pipeline.save_network(value if is_network else pipeline.network_of_graph(value), Path(path))
+        pipeline.write_network(value if is_network else pipeline.network_of_graph(value), Path(path))
         return
     graph = to_nir(value) if is_network else value
     if is_network:
         store_import_notes(graph, value)
     pipeline.save_graph(graph, Path(path), warn=warn)
     if is_network and warn:
-        warn_of_tools(pipeline.portability_of(value))
+        warn_of_tools(pipeline.export_warnings(value))
 
 
 def _save_map(mapped: MappedNetwork, path: FilePath) -> None:

@@ -171,7 +171,7 @@ def _from_file(path: str, arguments: Mapping[str, Any]) -> Network:
         raise UsageError.of(f"model {quoted(path)}", "is not a model file", limit, hint)
     options = {name: arguments[name] for name in ("max_bytes", "repairs") if name in arguments}
     network = pipeline.load_network(path, _timing(arguments), **options)
-    return replace(network, file=ModelFile(file_name(path), pipeline.fingerprint(path)))
+    return replace(network, file=ModelFile(file_name(path), pipeline.file_sha256(path)))
 
 
 def _from_module(module: object, arguments: Mapping[str, Any]) -> Network:

@@ -50,7 +50,7 @@ def compare(
         Comparison: equal: every value of 1 recorded variable
     """
     pair = recordings_of(plain_arrays(a), plain_arrays(b), node)
-    comparison = pipeline.compare_recordings(*pair, latency=latency, labels=plain_arrays(labels), tau_steps=tau_steps)
+    comparison = pipeline.compare(*pair, latency=latency, labels=plain_arrays(labels), tau_steps=tau_steps)
     return replace(comparison, recordings=pair)
 
 
@@ -79,7 +79,7 @@ def recordings_of(a: Any, b: Any, node: str | None) -> tuple[Recording, Recordin
 
 
 def _read(value: Any) -> Any:
-    return pipeline.load_recording(os.fspath(value)) if isinstance(value, str | os.PathLike) else value
+    return pipeline.read_recording(os.fspath(value)) if isinstance(value, str | os.PathLike) else value
 
 
 def _key_of(recording: Recording, value: Any, node: str | None) -> tuple[Key, Any]:

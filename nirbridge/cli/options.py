@@ -254,10 +254,10 @@ def timing_options(function: Callable[..., Any]) -> Callable[..., Any]:
         if_gain: Any,
         **kwargs: Any,
     ) -> Any:
-        from nirbridge.pipeline import timing
+        from nirbridge.pipeline import Timing
 
         chosen: Any = None if compare is None else COMPARE[compare]
-        return function(*args, timing=timing(dt, integrator, reset, chosen, if_gain), **kwargs)
+        return function(*args, timing=Timing(dt, integrator, reset, chosen, if_gain), **kwargs)
 
     return wrapped
 

@@ -6,13 +6,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nirbridge import plugins as registry
 from nirbridge._types import Progress, no_progress
 from nirbridge.chips.model import Chip
+from nirbridge.emitters.artifact import (
+    MANIFEST,
+    Artifact,
+    artifact_kind,
+    known_files,
+    read_artifact,
+    read_document,
+    write_artifact,
+)
+from nirbridge.emitters.lava.runtime.run import run_program
+from nirbridge.emitters.program_data import drained_run, read_for
 from nirbridge.errors import IllegalMapping, UsageError, quoted
 from nirbridge.files.npy import MAX_BYTES
+from nirbridge.mapping.model import MappedNetwork, Model
+from nirbridge.mapping.storage.consistency import network_mismatches
+from nirbridge.mapping.storage.record import MapRecord
 from nirbridge.network.model import Network
 from nirbridge.pipeline.fit import retime
 from nirbridge.pipeline.map import map_retimed
@@ -20,15 +34,11 @@ from nirbridge.pipeline.map_files import mapped_network
 from nirbridge.pipeline.options import MapOptions
 from nirbridge.pipeline.recordings import with_reading
 from nirbridge.plugins import Emitter
+from nirbridge.quantization.model import QuantizedNetwork
+from nirbridge.quantization.options import QuantizationOptions
+from nirbridge.quantization.quantize import quantize
+from nirbridge.quantization.storage.file import read_quantized
 from nirbridge.simulators.types import Probe, Recording
-
-if TYPE_CHECKING:
-    from nirbridge.emitters.artifact import Artifact
-    from nirbridge.emitters.lava.runtime.environment import LavaStatus
-    from nirbridge.mapping.model import MappedNetwork, Model
-    from nirbridge.mapping.storage.record import MapRecord
-    from nirbridge.quantization.model import QuantizedNetwork
-
 
 CHIP = "loihi2"
 
@@ -71,10 +81,6 @@ def emit_with(
         DoesNotFit: it has to be mapped, and does not fit.
         IllegalMapping: the map has other delays or fewer bits than what runs.
     """
-    from nirbridge.mapping.storage.consistency import network_mismatches
-    from nirbridge.quantization.options import QuantizationOptions
-    from nirbridge.quantization.quantize import quantize
-
     emitter = registry.get("emitters", target)
     needs_integers = {"--graded": graded, "--weight-bits": weight_bits, "--keep-early-spikes": keep_early_spikes}
     needs_map = {"--map": mapping, "--per-core": per_core}
@@ -103,8 +109,6 @@ def emit_with(
 
 def check_takes(target: str, emitter: Emitter, refused: Mapping[str, object], needs_map: Mapping[str, object]) -> None:
     """Raises UsageError for options that need a type of model that the emitter does not take."""
-    from nirbridge.mapping.model import MappedNetwork
-
     refused = {**refused, **({} if MappedNetwork in emitter.takes else needs_map)}
     given = [option for option, value in refused.items() if value]
     if given:
@@ -135,8 +139,6 @@ def model_to_emit(
     Raises:
         UsageError: ``per_core``, and the emitter takes no map.
     """
-    from nirbridge.quantization.model import QuantizedNetwork
-
     check_takes(target, emitter, {}, {"--per-core": per_core})
     if not per_core and QuantizedNetwork in emitter.takes:
         return quantized
@@ -161,15 +163,13 @@ def emitter_options(target: str, **chosen: object) -> Any:
 
 
 def emit_quantized(path: str | Path, *, target: str = "lava", max_bytes: int | None = None) -> Artifact:
-    """The program of a ``.q.npz`` file of ``save_quantized``.
+    """The program of a ``.q.npz`` file of ``write_quantized``.
 
     Raises:
         FileError: it cannot be read.
         UsageError: no emitter of that name, or one that does not take integers without a map.
         ModelError: what the target cannot compute.
     """
-    from nirbridge.quantization.storage.file import read_quantized
-
     emitter = registry.get("emitters", target)
     return emitter.emit(read_quantized(path, max_bytes=max_bytes or MAX_BYTES))
 
@@ -190,10 +190,6 @@ def run_emitted(
     the network that the program was made of. ``drain``: as of ``simulate_fixed``, for arrays.
     Raises UsageError, FileError or ModelError.
     """
-    from nirbridge.emitters.artifact import Artifact, artifact_kind, read_artifact
-    from nirbridge.emitters.lava.runtime.run import run_program
-    from nirbridge.emitters.program_data import drained_run, read_for
-
     kind = artifact_kind(program)
     is_lava = kind in ("", "lava")  # a Lava program runs where it lies, with all that was changed in it
     artifact: Any = program if isinstance(program, Artifact) or is_lava else read_artifact(program)
@@ -215,39 +211,12 @@ def _probes(texts: Sequence[str]) -> list[Probe] | None:
     return [Probe(node, tuple(v.strip() for v in names.split(","))) for node, _, names in parts] or None
 
 
-def check_program_folder(folder: str | Path) -> None:
-    """Raises FileError where ``write_program`` would refuse the folder, before any work is done."""
-    from nirbridge.emitters.artifact import check_folder
-
-    check_folder(folder)
-
-
 def program_files(folder: str | Path) -> tuple[str, ...]:
     """The paths of the files of an emitted program; none where the folder is no program."""
-    from nirbridge.emitters.artifact import known_files
-
     return tuple(str(Path(folder, name)) for name in sorted(known_files(Path(folder)) or ()))
 
 
 def write_program(program: Artifact, folder: str | Path) -> Mapping[str, Any]:
     """Writes an emitted program, whole or not at all, and returns its manifest. Raises FileError."""
-    from nirbridge.emitters.artifact import MANIFEST, read_document, write_artifact
-
     write_artifact(program, folder)
     return read_document(program, MANIFEST, {})
-
-
-def lava_status() -> LavaStatus:
-    """The current isolated Lava environment."""
-    from nirbridge.emitters.lava.runtime import environment
-
-    return environment.environment_status()
-
-
-def install_lava(
-    python: str | Path | None = None, *, again: bool = False, progress: Progress = no_progress
-) -> LavaStatus:
-    """Makes the isolated Lava environment where it is not there. Raises UsageError (no fit Python, no network)."""
-    from nirbridge.emitters.lava.runtime import environment
-
-    return environment.install_environment(None if python is None else Path(python), again=again, progress=progress)

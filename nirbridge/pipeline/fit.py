@@ -5,26 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from nirbridge.arrays import Array, compact, freeze
 from nirbridge.chips.model import Chip
 from nirbridge.errors import Diagnostic, ModelError, UsageError, did_you_mean, quoted
+from nirbridge.mapping.rates import assumed_rates
+from nirbridge.mapping.zeros import MapFacts, left_out_note, stored_operators
+from nirbridge.network.apply import apply
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network, Projection, with_operators
 from nirbridge.network.operators import Operator, SumPool
 from nirbridge.partitioner.cost.sizing import cost_model
 from nirbridge.partitioner.explain import oversized_neurons
-from nirbridge.passes.base import run_passes
+from nirbridge.passes import ReplicateSource, Retime, RetimedNetwork
+from nirbridge.passes.base import checked_result, run_passes
 from nirbridge.passes.relay_pools import RelayProjection
+from nirbridge.passes.retiming.retime import without_hops
 from nirbridge.pipeline.options import RETIME, MapOptions
-
-if TYPE_CHECKING:
-    from nirbridge.passes import RetimedNetwork
-    from nirbridge.quantization.model import QuantizedNetwork
-
+from nirbridge.quantization.legality import feature_problems
+from nirbridge.quantization.model import QuantizedNetwork
 
 T = TypeVar("T")
 Rates = tuple[Mapping[str, "Array"], str]
@@ -88,8 +90,6 @@ def _judged(
 def _without_zeros(
     prepared: PreparedNetwork, chip: Chip, options: MapOptions, integers: QuantizedNetwork | None
 ) -> PreparedNetwork:
-    from nirbridge.mapping.zeros import MapFacts, left_out_note, stored_operators
-
     if options.keep_zeros:
         return prepared
     bits = options.weight_bits or chip.synapses.weight_bits_default
@@ -114,8 +114,6 @@ def _with_problems(prepared: PreparedNetwork, chip: Chip, options: MapOptions) -
 
 
 def _unsupported(network: Network, chip: Chip, weight_bits: int | None) -> list[Diagnostic]:
-    from nirbridge.quantization.legality import feature_problems
-
     bits = weight_bits or chip.synapses.weight_bits_default
     return list(feature_problems(network, chip, lambda _: bits))
 
@@ -158,8 +156,6 @@ def retime(
 
 def network_to_map(retimed: RetimedNetwork) -> tuple[Network, Mapping[str, int] | None]:
     """The network that a map is made of, and its latencies; the reference and None where a map would be the same."""
-    from nirbridge.passes.retiming.retime import without_hops
-
     delayed = without_hops(retimed.network)
     if _wiring(delayed) == _wiring(retimed.reference):
         return retimed.reference, None
@@ -173,9 +169,6 @@ def replicate_sources(network: Network, splits: Mapping[str, int]) -> Network:
 
 def _split(network: Network, splits: Mapping[str, int]) -> tuple[Network, dict[str, str]]:
     """The network with copies, and copy -> the population that it is a copy of."""
-    from nirbridge.passes import ReplicateSource
-    from nirbridge.passes.base import run_passes
-
     of: dict[str, str] = {}
     for name, ways in splits.items():
         names_before = {p.name for p in network.populations}
@@ -197,9 +190,6 @@ def _one_of(option: str, value: str, choices: tuple[str, ...]) -> None:
 
 
 def _balanced(fitted: Network, chip: Chip, *, keep_early_spikes: bool) -> RetimedNetwork:
-    from nirbridge.passes import Retime
-    from nirbridge.passes.base import checked_result
-
     limits = {"delay_steps_max": chip.core.delay_steps, "graded_spikes": chip.neuron.graded_spikes}
     retimed = Retime(**limits, keep_early_spikes=keep_early_spikes).retimed(fitted)
     checked_result("pass 'retime'", retimed.network)  # as the runner of passes does, which gives no latencies
@@ -269,8 +259,6 @@ def _with_copies(values: Mapping[str, T], of: Mapping[str, str]) -> dict[str, T]
 
 def _passed_on(network: Network, into: Projection, rates: Mapping[str, Array]) -> Array:
     """The rates of relays: their source's one rate, or, neuron by neuron, the counts of their windows."""
-    from nirbridge.network.apply import apply
-
     rate = rates.get(into.source, freeze(0.0))
     if not rate.ndim:
         return rate
@@ -280,8 +268,6 @@ def _passed_on(network: Network, into: Projection, rates: Mapping[str, Array]) -
 
 def _with_rates_of_added(before: Network, after: Network, rates: Rates | None) -> Rates | None:
     """Rates of added populations: a relay fires like its source, a neuron without inputs in every time step."""
-    from nirbridge.mapping.rates import assumed_rates
-
     names_before = {p.name for p in before.populations}
     added = [p.name for p in after.populations if p.name not in names_before]
     if not added:

@@ -7,28 +7,32 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from nirbridge import plugins as registry
-from nirbridge.arrays import Array
 from nirbridge.chips import without_cores
 from nirbridge.chips.model import Chip
+from nirbridge.dialect.snn_mlir.read import is_snn_mlir_file, load_snn_mlir
 from nirbridge.errors import ExportWarning, UsageError
-from nirbridge.files.npy import MAX_BYTES, load_npy
+from nirbridge.files.npy import MAX_BYTES
+from nirbridge.importers import save_nir
+from nirbridge.importers.frameworks import FRAMEWORKS, stored_dt
+from nirbridge.importers.frameworks import framework_of as importer_of
+from nirbridge.importers.nirfile.faults import diagnose_exporter, fault_sentences, unsettled_findings
+from nirbridge.importers.nirfile.reader import DEFAULT_MAX_BYTES, load_repaired
 from nirbridge.network.model import Network, Timing
+from nirbridge.network.nir.from_nir import from_nir
+from nirbridge.network.nir.import_notes import with_import_notes
+from nirbridge.network.nir.portability import export_warnings, warn_of_faults
+from nirbridge.network.nir.tensors import without_tensors
+from nirbridge.network.nir.to_nir import to_nir
+from nirbridge.network.storage.file import is_network_file, load_network_file
 
 FAULT = "exporter: "
 """How notes begin that tell of a known fault of the framework that wrote a model file."""
-
-
-def timing(
-    dt: float | None = None, integrator: Any = None, reset: Any = None, compare: Any = None, if_gain: Any = None
-) -> Timing:
-    """Options for reading a model; None leaves an option to the file."""
-    return Timing(dt, integrator, reset, compare, if_gain)
 
 
 def load_graph(
@@ -47,10 +51,6 @@ def _graph_and_faults(
     path: str | Path, max_bytes: int | None, repairs: Sequence[str], dt: float | None
 ) -> tuple[Any, tuple[str, ...]]:
     """The graph, and a sentence for each known fault of its exporter that no repair settles; warns of these."""
-    from nirbridge.importers.nirfile.faults import fault_sentences, unsettled_findings
-    from nirbridge.importers.nirfile.reader import DEFAULT_MAX_BYTES, load_repaired
-    from nirbridge.network.nir.portability import warn_of_faults
-
     graph, findings = load_repaired(path, repairs, dt=dt, max_bytes=max_bytes or DEFAULT_MAX_BYTES)
     faults = fault_sentences(unsettled_findings(findings, repairs))
     warn_of_faults(faults)
@@ -74,9 +74,6 @@ def load_network(
 
     Raises FileError (unreadable), ModelError (no exact meaning) or UsageError (repairs).
     """
-    from nirbridge.dialect.snn_mlir.read import is_snn_mlir_file, load_snn_mlir
-    from nirbridge.network.storage.file import is_network_file, load_network_file
-
     if is_snn_mlir_file(path):
         network = load_snn_mlir(path, timing, repairs, max_bytes=max_bytes)
     elif is_network_file(path):
@@ -87,9 +84,6 @@ def load_network(
 
 
 def _network_of_nir(path: str | Path, timing: Timing | None, max_bytes: int | None, repairs: Sequence[str]) -> Network:
-    from nirbridge.network.nir.from_nir import from_nir
-    from nirbridge.network.nir.import_notes import with_import_notes
-
     dt = None if timing is None else timing.dt
     graph, faults = _graph_and_faults(path, max_bytes, repairs, dt)
     return with_fault_notes(with_import_notes(from_nir(graph, timing), graph), faults, repairs)
@@ -107,17 +101,9 @@ def faults_of(notes: Sequence[Any]) -> tuple[str, ...]:
     return tuple(note for note in notes if isinstance(note, str) and note.startswith(FAULT))
 
 
-def portability_of(network: Network) -> tuple[str, ...]:
-    """One sentence for each thing that other tools would do differently with the network as a NIR file."""
-    from nirbridge.network.nir.portability import export_warnings
-
-    return export_warnings(network)
-
-
 def network_of_shapes(text: str, timing: Timing | None = None) -> Network:
     """A network of shapes alone from a line of text (``importers.shapes_text``). Raises UsageError."""
     from nirbridge.importers.shapes import graph_of_shapes
-    from nirbridge.network.nir.from_nir import from_nir
 
     return from_nir(graph_of_shapes(text), timing)
 
@@ -126,25 +112,6 @@ def load_chip(name_or_path: str | Path, without: tuple[int, ...] = ()) -> Chip:
     """A chip by name or from a TOML file, with cores masked out (flat indices on chip 0). Raises ChipError."""
     chip = registry.find_chip(name_or_path)
     return without_cores(chip, without) if without else chip
-
-
-def load_rates(path: str | Path, network: Network) -> tuple[Mapping[str, Array], str]:
-    """Rates of a ``.npz`` file for ``MapOptions.rates``. Raises FileError or UsageError."""
-    from nirbridge.mapping import rates
-
-    return rates.read_rates(path, network)
-
-
-def load_labels(path: str | Path) -> Array:
-    """The class of each sample, from a ``.npy`` file. Raises FileError."""
-    return load_npy(path)
-
-
-def fingerprint(path: str | Path) -> str:
-    """SHA-256 of a model file, which a map file names. Raises FileError."""
-    from nirbridge.importers.nirfile import reader as nir_file
-
-    return nir_file.file_sha256(Path(path))
 
 
 def import_module(framework: str, module: Any, sample: Any, *, check: int | None = None, **options: Any) -> Any:
@@ -174,30 +141,12 @@ def assumes_dt(framework: str, module: Any, dt: float | None) -> bool:
 
     Of a plugin's importer nothing is known, so nothing is claimed.
     """
-    from nirbridge.importers.frameworks import FRAMEWORKS, stored_dt
-
     return dt is None and framework in FRAMEWORKS and stored_dt(framework, module) is None
 
 
 def framework_of(module: Any) -> str | None:
     """The name of the importer for a module: see ``importers.frameworks``. Raises UsageError: parts of several."""
-    from nirbridge.importers.frameworks import framework_of as importer_of
-
     return importer_of(module, registry.names("importers"))
-
-
-def is_emitted(module: Any) -> bool:
-    """True for a module of PyTorch alone that ``emit --to torch`` wrote."""
-    from nirbridge.importers.emitted import is_emitted as is_written
-
-    return is_written(module)
-
-
-def load_weights(module: Any, path: str | Path) -> None:
-    """Gives a torch module the weights of a file of ``torch.save``; see ``importers.weights``. Raises FileError."""
-    from nirbridge.importers import weights
-
-    weights.load_weights(module, path)
 
 
 def save_graph(graph: Any, path: str | Path, *, warn: bool = True) -> None:
@@ -205,8 +154,6 @@ def save_graph(graph: Any, path: str | Path, *, warn: bool = True) -> None:
 
     ``warn``: whether an ``ExportWarning`` names the tools that would run an imported graph differently.
     """
-    from nirbridge.importers import save_nir
-
     with warnings.catch_warnings():
         if not warn:
             warnings.simplefilter("ignore", ExportWarning)
@@ -220,20 +167,10 @@ def graph_of_text(path: str | Path, timing: Timing | None = None) -> tuple[Any, 
         FileError: the file cannot be read.
         ModelError: a module that is no network here, or that NIR cannot express.
     """
-    from nirbridge.dialect.snn_mlir.read import load_snn_mlir
-    from nirbridge.network.nir.to_nir import to_nir
-
     network = load_snn_mlir(path, timing)
     graph = to_nir(network)
-    graph.metadata |= {"nirbridge:source": "snn-mlir", "nirbridge:warnings": "\n".join(portability_of(network))}
+    graph.metadata |= {"nirbridge:source": "snn-mlir", "nirbridge:warnings": "\n".join(export_warnings(network))}
     return graph, bool(network.assumed)
-
-
-def save_network(network: Network, path: str | Path) -> str:
-    """Writes a ``.net.npz`` file and returns its digest. Raises FileError or ModelError."""
-    from nirbridge.network.storage.file import write_network
-
-    return write_network(network, path)
 
 
 def network_of_graph(graph: Any, timing: Timing | None = None) -> Network:
@@ -241,12 +178,6 @@ def network_of_graph(graph: Any, timing: Timing | None = None) -> Network:
 
     Tensors in it (``sinabs.nir.to_nir`` leaves them there) are read as arrays of the same values. Raises ModelError.
     """
-    from nirbridge.importers.nirfile.faults import diagnose_exporter, fault_sentences
-    from nirbridge.network.nir.from_nir import from_nir
-    from nirbridge.network.nir.import_notes import with_import_notes
-    from nirbridge.network.nir.portability import warn_of_faults
-    from nirbridge.network.nir.tensors import without_tensors
-
     graph = without_tensors(graph)
     faults = fault_sentences(diagnose_exporter(graph))
     warn_of_faults(faults)

@@ -1,4 +1,4 @@
-"""A network mapped onto the cores of a chip and accepted by the checker; the costs of a partition per time step."""
+"""A network mapped onto the cores of a chip, improved and accepted by the checker, with its costs per time step."""
 
 from __future__ import annotations
 
@@ -7,30 +7,139 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
+from nirbridge.arrays import Array
+from nirbridge.chips import cores_of
 from nirbridge.chips.model import Chip, CoreId
 from nirbridge.errors import UsageError, did_you_mean, quoted
+from nirbridge.mapping.bounds.traffic_bound import traffic_lower_bound
+from nirbridge.mapping.checker.check import check_mapping
+from nirbridge.mapping.cost import costs
+from nirbridge.mapping.model import MappedNetwork
+from nirbridge.mapping.placement.neuron_moves import Moved, move_neurons
+from nirbridge.mapping.placement.place import annealed_on_trees, place
+from nirbridge.mapping.placement.slice_moves import move_slices
+from nirbridge.mapping.rates import assumed_rates
+from nirbridge.mapping.traffic import Traffic, traffic
 from nirbridge.network.model import Network, with_operators
 from nirbridge.network.operators import Operator
+from nirbridge.partitioner import Partition
+from nirbridge.partitioner.cost.axons import AxonTable, axon_table, spikes_per_block
+from nirbridge.partitioner.cost.resources import exceeded, limits
+from nirbridge.partitioner.cost.sizing import CostModel, cost_model
+from nirbridge.partitioner.cost.usage import full_run_words, resource_use
+from nirbridge.partitioner.model import Block, BlockId
+from nirbridge.partitioner.ordering import in_orders, ordered_network
+from nirbridge.partitioner.search.interruption import finished
+from nirbridge.passes import RetimedNetwork
 from nirbridge.pipeline.fit import PreparedNetwork, prepare_network, prepare_retimed
 from nirbridge.pipeline.options import BOUNDS, OBJECTIVES, MapOptions
 from nirbridge.pipeline.partitioning import as_interrupted, first_names, partitions, pinned_blocks, raise_unfit
-from nirbridge.pipeline.traffic import (
-    with_annealed_trees,
-    with_moved_neurons,
-    with_moved_slices,
-    with_slices_on_new_cores,
-)
+from nirbridge.quantization.model import QuantizedNetwork
 
-if TYPE_CHECKING:
-    from nirbridge.mapping.model import MappedNetwork
-    from nirbridge.mapping.traffic import Traffic
-    from nirbridge.partitioner import Partition
-    from nirbridge.partitioner.cost.axons import AxonTable
-    from nirbridge.partitioner.cost.sizing import CostModel
-    from nirbridge.passes import RetimedNetwork
-    from nirbridge.quantization.model import QuantizedNetwork
+Draft = Callable[..., MappedNetwork]
+"""The function that makes drafts: ``place_partition`` with all but a partition, options and cores given."""
+
+
+def with_moved_slices(mapped: MappedNetwork, options: MapOptions, draft: Draft) -> MappedNetwork:
+    """Slices on other cores, and their blocks. Those of pinned blocks stay where they are."""
+    return _with_moved_slices(mapped, options, draft, new_cores=False)
+
+
+def with_slices_on_new_cores(mapped: MappedNetwork, options: MapOptions, draft: Draft) -> MappedNetwork:
+    """The same with free cores: after the search without them, which often finds more than this one alone."""
+    return _with_moved_slices(mapped, options, draft, new_cores=True)
+
+
+def _with_moved_slices(mapped: MappedNetwork, options: MapOptions, draft: Draft, *, new_cores: bool) -> MappedNetwork:
+    blocks = tuple(b.slices for b in mapped.partition.blocks)
+    if len(blocks) < 2 or all(len(slices) == 1 for slices in blocks):
+        return mapped
+    if not new_cores:  # whose slices have moved already
+        mapped = with_annealed_trees(mapped, options, draft)
+    sizes, rates = _sizes_and_rates(mapped, options)
+    moved = move_slices(
+        sizes,
+        blocks,
+        mapped.cores,
+        rates,
+        cores_of(mapped.chip, options.chips),
+        new_cores=new_cores,
+        fixed=pinned_blocks(mapped.partition, mapped.chip, options),
+        seed=options.seed,
+        effort=options.effort,
+        progress=options.progress,
+    )
+    return _as_draft(mapped, sizes, moved, options, draft)
+
+
+def with_moved_neurons(mapped: MappedNetwork, options: MapOptions, draft: Draft) -> MappedNetwork:
+    """Single neurons on other cores. Maps with pinned populations keep their neurons where they are."""
+    if options.pins or len(mapped.partition.blocks) < 2:
+        return mapped
+    sizes, rates = _sizes_and_rates(mapped, options)
+    moved = move_neurons(
+        sizes,
+        tuple(b.slices for b in mapped.partition.blocks),
+        mapped.cores,
+        rates,
+        cores_of(mapped.chip, options.chips),
+        seed=options.seed,
+        effort=options.effort,
+        progress=options.progress,
+    )
+    return _as_draft(mapped, sizes, moved, options, draft)
+
+
+def with_annealed_trees(mapped: MappedNetwork, options: MapOptions, draft: Draft) -> MappedNetwork:
+    """Blocks, but pinned ones, annealed on their exact trees.
+
+    Before moves of slices it is a start for warm runs. These and moves of neurons make other blocks, so it comes after
+    them, too.
+    """
+    cores = annealed_on_trees(
+        traffic(mapped.axons, len(mapped.cores)),
+        mapped.cores,
+        mapped.chip,
+        chips=options.chips,
+        seed=options.seed,
+        effort=options.effort,
+        pins=pinned_blocks(mapped.partition, mapped.chip, options),
+        progress=options.progress,
+    )
+    return mapped if cores == mapped.cores else draft(mapped.partition, options, cores)
+
+
+def _sizes_and_rates(mapped: MappedNetwork, options: MapOptions) -> tuple[CostModel, Mapping[str, Array]]:
+    """The network as the cores store it, in the orders of the partition, and its rates in these."""
+    partition = mapped.partition
+    rates = (options.rates if options.rates is not None else assumed_rates(mapped.network))[0]
+    network = ordered_network(mapped.stored_network, partition.orders)
+    return cost_model(network, mapped.chip, partition.weight_bits), in_orders(rates, partition.orders)
+
+
+def _as_draft(
+    mapped: MappedNetwork, sizes: CostModel, moved: Moved | None, options: MapOptions, draft: Draft
+) -> MappedNetwork:
+    """The map with other blocks, where there are any and every one is within every limit, counted in full."""
+    if moved is None:
+        return mapped
+    used, limit = resource_use(sizes, moved.blocks), limits(mapped.chip)
+    if any(exceeded(own, limit) for own in used):
+        return mapped
+    return draft(_repartitioned(mapped.partition, moved, used), options, moved.cores)
+
+
+def _repartitioned(partition: Partition, moved: Moved, used: Sequence[Mapping[str, int]]) -> Partition:
+    """The partition with other blocks; its bounds on the cores of any map still hold."""
+    blocks = (Block(BlockId(i), s, u) for i, (s, u) in enumerate(zip(moved.blocks, used, strict=True)))
+    report, cores = partition.report, len(moved.blocks)
+    lower, sliced = report.cores_lower_bound, report.cores_lower_bound_sliced
+    sliced = lower if cores < sliced else sliced  # these blocks are none of the tilings that bound is of
+    status = "optimal" if cores == lower else "optimal-sliced" if cores == sliced else "feasible"
+    report = replace(report, cores=cores, cores_lower_bound_sliced=sliced, status=status)
+    return replace(partition, blocks=tuple(blocks), report=report)
+
 
 TIGHT_MAX = 256
 """Cores up to which the bound on hops is tight by default: it takes a second for 229 of PilotNet."""
@@ -83,9 +192,6 @@ def _mapped(
     options: MapOptions,
     integers: QuantizedNetwork | None = None,
 ) -> MappedNetwork:
-    from nirbridge.mapping.checker import check
-    from nirbridge.partitioner.search.interruption import finished
-
     if prepared.unsupported:
         raise_unfit(prepared, chip, options, model)
     with_rates = replace(options, rates=prepared.rates)
@@ -93,7 +199,7 @@ def _mapped(
     best = replace(best, latency=prepared.latency, placement_only=prepared.placement_only, early_spikes=prepared.early)
     best = replace(best, quantized=integers)
     with_rates.progress("check", None)
-    _, is_interrupted = finished(options.keep_best, check.check_mapping, best)
+    _, is_interrupted = finished(options.keep_best, check_mapping, best)
     return _marked(best) if is_interrupted else best
 
 
@@ -126,8 +232,6 @@ def _best_placed(
 
 def _bounded(best: MappedNetwork, options: MapOptions, is_interrupted: bool) -> MappedNetwork:
     """A draft as a map, marked where it was interrupted: then, or where an interrupt comes now, with a quick bound."""
-    from nirbridge.partitioner.search.interruption import finished
-
     options.progress("bounds", None)
     is_small = len(best.cores) <= TIGHT_MAX
     is_tight = options.bound == "tight" or (options.bound == "auto" and (is_small or options.effort == "max"))
@@ -141,7 +245,7 @@ def _bounded(best: MappedNetwork, options: MapOptions, is_interrupted: bool) -> 
     return _marked(finished(options.keep_best, last)[0])
 
 
-Improvement = Callable[..., "MappedNetwork"]
+Improvement = Callable[..., MappedNetwork]
 """A draft, its options and the function that makes drafts -> a draft."""
 
 
@@ -200,14 +304,6 @@ def place_partition(
         DoesNotFit: more blocks than cores.
         UsageError: pins that cannot be.
     """
-    from nirbridge.mapping.cost import costs
-    from nirbridge.mapping.model import MappedNetwork
-    from nirbridge.mapping.rates import assumed_rates
-    from nirbridge.mapping.traffic import traffic
-    from nirbridge.partitioner.cost.axons import axon_table, spikes_per_block
-    from nirbridge.partitioner.cost.sizing import cost_model
-    from nirbridge.partitioner.ordering import in_orders, ordered_network
-
     options = options or MapOptions()
     rates, origin = options.rates if options.rates is not None else assumed_rates(network)
     sizes = cost_model(ordered_network(with_operators(network, stored), partition.orders), chip, partition.weight_bits)
@@ -226,10 +322,6 @@ def place_partition(
 
 def _completed(draft: MappedNetwork, *, quick: bool) -> MappedNetwork:
     """A draft as a map: with the lower bound on its multicast hops (``quick``: as of that) and notes on its blocks."""
-    from nirbridge.mapping.bounds.traffic_bound import traffic_lower_bound
-    from nirbridge.partitioner.cost.sizing import cost_model
-    from nirbridge.partitioner.ordering import ordered_network
-
     partition, chip, cores = draft.partition, draft.chip, len(draft.cores)
     sizes = cost_model(ordered_network(draft.stored_network, partition.orders), chip, partition.weight_bits)
     bound = traffic_lower_bound(draft.axons, cores, chip, chips=draft.chips, quick=quick)
@@ -247,8 +339,6 @@ def _placed(
     table: AxonTable, nets: Traffic, partition: Partition, chip: Chip, options: MapOptions, *, trees: bool
 ) -> tuple[CoreId, ...]:
     """The core of each block."""
-    from nirbridge.mapping.placement.place import place
-
     return place(
         table,
         len(partition.blocks),
@@ -275,8 +365,6 @@ def _other_orders(partition: Partition) -> tuple[str, ...]:
 
 def _full_runs(sizes: CostModel, partition: Partition) -> tuple[str, ...]:
     """Synaptic memory of the map with full runs, as a note of every map that cuts runs freely."""
-    from nirbridge.partitioner.cost.usage import full_run_words
-
     words = full_run_words(sizes, tuple(b.slices for b in partition.blocks))
     fmt = sizes.chip.synapses
     if words is None or fmt.words is None or sum(words) == sum(b.used["synapse_words"] for b in partition.blocks):

@@ -5,37 +5,38 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nirbridge.chips import chip_from_dict
 from nirbridge.chips.model import Chip
 from nirbridge.errors import Diagnostic, IllegalMapping, ModelError, NirbridgeError
 from nirbridge.files.gate import CommandInput, CommandOutput, check_outputs
 from nirbridge.files.places import file_name
+from nirbridge.importers.nirfile.reader import file_sha256
+from nirbridge.mapping.abilities import placement_only_problem
+from nirbridge.mapping.checker.check import check_file
+from nirbridge.mapping.model import MappedNetwork
+from nirbridge.mapping.saved_zeros import stored_of_record
+from nirbridge.mapping.storage.consistency import latency_problems, requested_timing
+from nirbridge.mapping.storage.document import map_to_dict
+from nirbridge.mapping.storage.file import read_map, write_document
+from nirbridge.mapping.storage.record import MapRecord
 from nirbridge.network.model import Network, Timing
+from nirbridge.partitioner.model import Block, BlockId, Partition, Slice, SolveReport
 from nirbridge.pipeline.fit import fit_to_chip, network_to_map, replicate_sources, retime
-from nirbridge.pipeline.load import fingerprint
 from nirbridge.pipeline.map import place_partition
 from nirbridge.pipeline.options import MapOptions
-
-if TYPE_CHECKING:
-    from nirbridge.mapping.model import MappedNetwork
-    from nirbridge.mapping.storage.record import MapRecord
 
 
 def map_document(mapped: MappedNetwork, model: str | Path) -> dict[str, Any]:
     """The content of the map file of a model file. Raises FileError."""
-    from nirbridge.mapping.storage.document import map_to_dict
-
-    return map_to_dict(mapped, file_name(model), fingerprint(model))
+    return map_to_dict(mapped, file_name(model), file_sha256(model))
 
 
 def save_map(mapped: MappedNetwork, path: str | Path, model: str | Path) -> None:
     """Writes the map file, whole or not at all. Raises FileError, also where the path is that of the model."""
-    from nirbridge.mapping.storage import file
-
     check_outputs([CommandOutput("map file", str(path))], [CommandInput("model", str(model))])
-    file.write_document(map_document(mapped, model), path)
+    write_document(map_document(mapped, model), path)
 
 
 def check_map(
@@ -46,20 +47,16 @@ def check_map(
     ``placement_only``: the placement alone is judged; else a map so marked is refused, as is one that the chip cannot
     run.
     """
-    from nirbridge.mapping.checker import check
-    from nirbridge.mapping.storage import file
-    from nirbridge.mapping.storage.consistency import latency_problems
-
-    record = file.read_map(path)
+    record = read_map(path)
     if record.model_sha256 != model_sha256:
-        return check.check_file(path, network, model_sha256)
+        return check_file(path, network, model_sha256)
     if sum(ways for _, ways in record.splits) > len(record.populations):
         return (Diagnostic("map", "splits make more copies than the map has populations", "", "map the model again"),)
     try:
         model, prepared = _as_mapped(record, network)
     except NirbridgeError as error:
         return error.problems
-    violations = check.check_file(path, prepared, model_sha256, chip, placement_only=placement_only)
+    violations = check_file(path, prepared, model_sha256, chip, placement_only=placement_only)
     delays = () if placement_only or record.placement_only else _other_delays(record, network)
     texts = {str(p) for p in violations}
     return (*violations, *(p for p in delays if str(p) not in texts), *latency_problems(record, model))
@@ -86,10 +83,7 @@ def _other_delays(record: MapRecord, network: Network) -> tuple[Diagnostic, ...]
 
 def timing_of_map(path: str | Path, network: Network, asked: Timing) -> Timing:
     """The timing ``asked``, with the timing requested for the map where ``network`` was read with another."""
-    from nirbridge.mapping.storage import file
-    from nirbridge.mapping.storage.consistency import requested_timing
-
-    return requested_timing(file.read_map(path), network, asked)
+    return requested_timing(read_map(path), network, asked)
 
 
 def _as_mapped(record: MapRecord, network: Network) -> tuple[Network, Network]:
@@ -111,10 +105,7 @@ def _as_mapped(record: MapRecord, network: Network) -> tuple[Network, Network]:
 
 def load_runnable(path: str | Path) -> MapRecord:
     """A saved map that is more than a placement, not checked. Raises FileError, IllegalMapping."""
-    from nirbridge.mapping.abilities import placement_only_problem
-    from nirbridge.mapping.storage import file
-
-    record = file.read_map(path)
+    record = read_map(path)
     hint = "map the model for a chip that can run it, without --placement-only"
     IllegalMapping.raise_all(placement_only_problem(record, hint))
     return record
@@ -122,10 +113,8 @@ def load_runnable(path: str | Path) -> MapRecord:
 
 def load_map(path: str | Path, network: Network, model_sha256: str, chip: Chip) -> MapRecord:
     """A saved map of this model on this chip, checked. Raises FileError, and IllegalMapping with every violation."""
-    from nirbridge.mapping.storage import file
-
     IllegalMapping.raise_all(check_map(path, network, model_sha256, chip))
-    return file.read_map(path)
+    return read_map(path)
 
 
 def load_mapped(path: str | Path, network: Network, model_sha256: str, chip: Chip | None = None) -> MappedNetwork:
@@ -135,9 +124,7 @@ def load_mapped(path: str | Path, network: Network, model_sha256: str, chip: Chi
         FileError: the file cannot be read.
         IllegalMapping: every violation.
     """
-    from nirbridge.mapping.storage import file
-
-    record = file.read_map(path)
+    record = read_map(path)
     marked = record.placement_only
     IllegalMapping.raise_all(check_map(path, network, model_sha256, chip, placement_only=marked))
     return replace(mapped_network(record, network, chip or chip_from_dict(record.chip)), model=network)
@@ -149,9 +136,6 @@ def mapped_network(record: MapRecord, network: Network, chip: Chip) -> MappedNet
     Raises:
         IllegalMapping: the map has other delays than the model.
     """
-    from nirbridge.mapping.saved_zeros import stored_of_record
-    from nirbridge.partitioner.model import Block, BlockId, Partition, Slice, SolveReport
-
     _, prepared = _as_mapped(record, network)
     blocks = tuple(
         Block(BlockId(b.id), tuple(Slice(s.population, s.box) for s in b.slices), MappingProxyType(dict(b.used)))

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nirbridge import plugins
 from nirbridge.errors import Bug, UsageError, quoted
 from nirbridge.network.model import Network
-
-if TYPE_CHECKING:
-    from nirbridge.passes.base import AfterPass, Pass
+from nirbridge.passes.base import REPORT, AfterPass, Pass, run_passes
+from nirbridge.passes.options import options_of
+from nirbridge.passes.text import format_passes
+from nirbridge.passes.text import parse_passes as parse
 
 
 def pass_class(name: str) -> type[Pass]:
     """The class of passes of a name, nirbridge's own or a plugin's. Raises UsageError, or Bug: it is not a pass."""
-    from nirbridge.passes.base import REPORT
-    from nirbridge.passes.options import options_of
-
     cls: Any = plugins.get("passes", name)
     options_of(cls)
     if cls.pass_name != name:
@@ -29,16 +27,7 @@ def pass_class(name: str) -> type[Pass]:
 
 def parse_passes(text: str) -> tuple[Pass, ...]:
     """The passes of a text such as ``eliminate-dead,replicate-source{name=fc1,ways=2}``. Raises UsageError."""
-    from nirbridge.passes.text import parse_passes as parse
-
     return parse(text, pass_class)
-
-
-def format_passes(pipeline: Iterable[Pass]) -> str:
-    """The text of passes, which ``parse_passes`` reads back. Raises UsageError: an option without a form in text."""
-    from nirbridge.passes.text import format_passes as written
-
-    return written(pipeline)
 
 
 def apply_passes(network: Network, passes: str | Pass | Iterable[Pass], *, after: AfterPass | None = None) -> Network:
@@ -54,8 +43,6 @@ def apply_passes(network: Network, passes: str | Pass | Iterable[Pass], *, after
         ModelError: the network is not valid, or a pass refuses its structure.
         Bug: a pass failed or returned no valid network; the pass is named.
     """
-    from nirbridge.passes.base import run_passes
-
     pipeline = _pipeline(passes)
     changed = run_passes(network, pipeline, after=after)
     if not pipeline:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from nirbridge import plugins as registry
 from nirbridge._types import Progress, no_progress
+from nirbridge._version import __version__
+from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip
+from nirbridge.emitters.witness import StageTimes, Witness
 from nirbridge.errors import (
     Diagnostic,
     DoesNotFit,
@@ -19,17 +23,16 @@ from nirbridge.errors import (
     quoted,
     without_option,
 )
+from nirbridge.mapping.integers import integers_of
 from nirbridge.network.model import Network
 from nirbridge.pipeline.map import map_network
 from nirbridge.pipeline.options import MapOptions
-
-if TYPE_CHECKING:
-    from nirbridge.arrays import Array
-    from nirbridge.emitters.witness import StageTimes, Witness
-    from nirbridge.profiling.activity import Activity
-    from nirbridge.profiling.data import ProfileData
-    from nirbridge.profiling.model import Profile, ProfilePoint
-    from nirbridge.profiling.point import PointRuns
+from nirbridge.profiling.activity import Activity, measure_integers, measure_reference
+from nirbridge.profiling.costing import OWN, CostCounter, run_rates
+from nirbridge.profiling.data import ProfileData, profile_data
+from nirbridge.profiling.model import FailedPoint, Profile, ProfilePoint
+from nirbridge.profiling.point import PointRuns, profile_point
+from nirbridge.report.profile_document import differs, time_causes
 
 Rates = tuple[Mapping[str, "Array"], str]
 
@@ -53,8 +56,6 @@ class ProfileOptions:
 
 def read_data(network: Network, arrays: Any, labels: Any = None, **options: Any) -> ProfileData:
     """The data of a profile, as ``profiling.data.profile_data``. Raises UsageError."""
-    from nirbridge.profiling.data import profile_data
-
     return profile_data(network, arrays, labels, **options)
 
 
@@ -70,16 +71,12 @@ def measured_rates(
 
     Raises UsageError: data that do not fit.
     """
-    from nirbridge.profiling.activity import measure_reference
-
     data = read_data(network, arrays, steps=steps, origin=origin)
     return rates_of_run(network, data, measure_reference(network, data.inputs, potentials=False, progress=progress))
 
 
 def rates_of_run(network: Network, data: ProfileData, activity: Activity) -> Rates:
     """The rates of a run of the reference, with those of readouts."""
-    from nirbridge.profiling.costing import run_rates
-
     shapes = {p.name: p.shape for p in (*network.inputs, *network.populations)}
     size = f"{counted(data.samples, 'sample')} of {counted(data.steps, 'time step')}"
     found = run_rates(network, activity.rates(shapes))
@@ -94,9 +91,6 @@ def profile_network(
     Raises:
         DoesNotFit, ModelError, UsageError: as of ``map_network``, where no point can be profiled; every reason.
     """
-    from nirbridge.profiling.activity import measure_reference
-    from nirbridge.profiling.model import FailedPoint, Profile
-
     settings = options or ProfileOptions()
     reference = measure_reference(network, data.inputs, potentials=settings.potentials, progress=settings.progress)
     rates = rates_of_run(network, data, reference)
@@ -136,11 +130,6 @@ def _point(
     mapping: MapOptions,
     settings: ProfileOptions,
 ) -> ProfilePoint:
-    from nirbridge.mapping.integers import integers_of
-    from nirbridge.profiling.activity import measure_integers, measure_reference
-    from nirbridge.profiling.costing import CostCounter
-    from nirbridge.profiling.point import PointRuns, profile_point
-
     mapped = map_network(network, chip, mapping)
     runs_nothing = mapped.placement_only or chip.numbers is None
     integers = None if runs_nothing else integers_of(mapped)
@@ -165,8 +154,6 @@ def _witness(runs: PointRuns, target: str | None, progress: Progress) -> Witness
     """
     if target is None:
         return None
-    from nirbridge import plugins as registry
-    from nirbridge.report.profile_document import differs, time_causes
 
     emitter: Any = registry.get("emitters", target)
     subject = f"emitter {quoted(target)}"
@@ -186,9 +173,6 @@ def _witness(runs: PointRuns, target: str | None, progress: Progress) -> Witness
 
 def _own_stages(runs: PointRuns) -> StageTimes | None:
     """Our time of an inference by stages; None where the chip has no figures of time."""
-    from nirbridge.emitters.witness import StageTimes
-    from nirbridge.profiling.costing import OWN
-
     costs, samples = runs.counter.finish(), runs.data.samples
     total = costs.time()
     if total is None:
@@ -198,6 +182,4 @@ def _own_stages(runs: PointRuns) -> StageTimes | None:
 
 
 def _meta() -> dict[str, Any]:
-    from nirbridge._version import __version__
-
     return {"schema": 1, "nirbridge": __version__}

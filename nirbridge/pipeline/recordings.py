@@ -1,22 +1,23 @@
-"""Inputs, the reference simulation, recordings as files, and comparison of two recordings."""
+"""Arrays of the user, probes, and the reference simulation."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 from nirbridge import plugins as registry
 from nirbridge.errors import UsageError, quoted
 from nirbridge.files.npy import MAX_BYTES, load_npy, load_npz
+from nirbridge.mapping.model import MappedNetwork
 from nirbridge.network.model import Network
-
-if TYPE_CHECKING:
-    from nirbridge.comparison.types import Comparison
-    from nirbridge.simulators.given import Given
-    from nirbridge.simulators.simulate import Probe, Recording
+from nirbridge.simulators.best import simulate_best
+from nirbridge.simulators.given import Given, read_given
+from nirbridge.simulators.recording import default_probes
+from nirbridge.simulators.simulate import BACKENDS, Probe, Recording, simulate
+from nirbridge.simulators.threads import refuse_threads
 
 
 def load_inputs(path: str | Path, *, max_bytes: int | None = None) -> Any:
@@ -30,9 +31,6 @@ def load_inputs(path: str | Path, *, max_bytes: int | None = None) -> Any:
 
 def read_inputs(model: Any, inputs: Any, **options: Any) -> Given:
     """Arrays of the user for a model, read by named axes: ``simulators.given.read_given``. Raises UsageError."""
-    from nirbridge.mapping.model import MappedNetwork
-    from nirbridge.simulators.given import read_given
-
     network = (model.model or model.network) if isinstance(model, MappedNetwork) else model
     return read_given(network, inputs, **options)
 
@@ -47,12 +45,7 @@ def simulate_network(network: Network, inputs: Any, *, backend: str = "auto", **
 
     A backend of a plugin gets ``steps``, ``record`` and ``progress`` of the options, and takes no ``threads``.
     """
-    from nirbridge.simulators.simulate import BACKENDS, simulate
-    from nirbridge.simulators.threads import refuse_threads
-
     if backend == "best":
-        from nirbridge.simulators.best import simulate_best
-
         return simulate_best(network, inputs, **options)
     if backend in ("auto", *BACKENDS):
         return simulate(network, inputs, backend=backend, **options).recording
@@ -67,37 +60,6 @@ def simulate_network(network: Network, inputs: Any, *, backend: str = "auto", **
 
 def probes(network: Network, variables_of: Sequence[tuple[str, tuple[str, ...]]], every: int) -> list[Probe] | None:
     """Probes of variables by node, every ``every``-th time step; None: the default of the simulators."""
-    from nirbridge.simulators.recording import default_probes
-    from nirbridge.simulators.simulate import Probe
-
     if variables_of:
         return [Probe(node, variables, every) for node, variables in variables_of]
     return None if every == 1 else [Probe(r.node, r.variables, every) for r in default_probes(network)]
-
-
-def load_recording(path: str | Path) -> Recording:
-    """A recording of a ``.npz`` file. Raises FileError."""
-    from nirbridge.simulators.recording_file import read_recording
-
-    return read_recording(path)
-
-
-def save_recording(recording: Recording, path: str | Path) -> None:
-    """Writes a ``.npz`` file, whole or not at all. Raises FileError."""
-    from nirbridge.simulators.recording_file import write_recording
-
-    write_recording(recording, path)
-
-
-def compare_recordings(
-    a: Recording,
-    b: Recording,
-    *,
-    latency: int | Mapping[str, int] | Literal["auto"] = "auto",
-    labels: Any = None,
-    tau_steps: float = 10.0,
-) -> Comparison:
-    """Two recordings, spike by spike: see ``comparison.compare``, whose default latency is 0. Raises UsageError."""
-    from nirbridge.comparison.compare import compare
-
-    return compare(a, b, latency=latency, labels=labels, tau_steps=tau_steps)

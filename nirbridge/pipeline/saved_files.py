@@ -1,30 +1,56 @@
-"""Files that nirbridge writes, told apart by their content, whatever their names."""
+"""Saved files: their kind, told by the content, their differences in meaning, and a report made of them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from types import MappingProxyType
+from typing import Any, Literal, cast
 
-from nirbridge.errors import FileError, quoted
+import numpy as np
+
+from nirbridge.chips.model import Chip
+from nirbridge.comparison.compare import compare
+from nirbridge.errors import FileError, NirbridgeError, UsageError, quoted
+from nirbridge.files.differences import Difference, flat, flat_differences
 from nirbridge.files.npy import UNREADABLE, open_archive, open_member
+from nirbridge.files.places import file_name
 from nirbridge.files.records import stored_kind
 from nirbridge.files.regular import open_regular
+from nirbridge.importers.nirfile.reader import file_sha256
+from nirbridge.mapping.model import MappedNetwork
+from nirbridge.mapping.storage.differences import map_differences
+from nirbridge.mapping.storage.file import read_map
+from nirbridge.mapping.storage.record import MapRecord
 from nirbridge.network.model import Network
-from nirbridge.network.storage import file as network_file
+from nirbridge.network.storage.file import FORMAT, network_to_dict, read_network
+from nirbridge.pipeline.fit import retime
+from nirbridge.pipeline.load import load_chip
+from nirbridge.pipeline.map_files import load_mapped
+from nirbridge.quantization.model import QuantizedNetwork
+from nirbridge.quantization.storage.file import quantized_to_dict, read_quantized
+from nirbridge.report.compare import place_text
+from nirbridge.report.html.sources import ReportSources
+from nirbridge.simulators.recording_file import read_recording
 from nirbridge.simulators.types import Recording
-
-if TYPE_CHECKING:
-    from nirbridge.mapping.storage.record import MapRecord
-    from nirbridge.quantization.model import QuantizedNetwork
-    from nirbridge.verification.verify import Verification
+from nirbridge.verification.storage import read_verification, verification_to_dict
+from nirbridge.verification.verify import Verification
 
 Kind = Literal["map", "network", "quantized", "recording", "verification"]
-KINDS: tuple[Kind, ...] = ("map", "network", "quantized", "recording", "verification")
+READERS: Mapping[Kind, Callable[[str | Path], Any]] = MappingProxyType(
+    {
+        "map": read_map,
+        "network": read_network,
+        "quantized": read_quantized,
+        "recording": read_recording,
+        "verification": read_verification,
+    }
+)
 _ZIP, _HDF5 = b"PK", b"\x89HDF\r\n\x1a\n"
 _META = "meta.npy"
 _TEXT_TYPE = b"<U"
-_RECORDS: dict[str, Kind] = {network_file.FORMAT.kind: "network", "nirbridge-verification": "verification"}
+_RECORDS: dict[str, Kind] = {FORMAT.kind: "network", "nirbridge-verification": "verification"}
 _SHOWS = (
     "a map (.map.json), a network (.net.npz), a quantized network (.q.npz), a recording or a verification (.npz)"
     " is expected"
@@ -42,23 +68,7 @@ class SavedFile:
 def load_saved(path: str | Path) -> SavedFile:
     """Reads a file of any kind that nirbridge saves; its name does not matter. Raises FileError."""
     kind = kind_of_file(path)
-    if kind == "map":
-        from nirbridge.mapping.storage import file
-
-        return SavedFile(kind, file.read_map(path))
-    if kind == "network":
-        return SavedFile(kind, network_file.read_network(path))
-    if kind == "quantized":
-        from nirbridge.quantization.storage import file as quantized_file
-
-        return SavedFile(kind, quantized_file.read_quantized(path))
-    if kind == "verification":
-        from nirbridge.verification import storage
-
-        return SavedFile(kind, storage.read_verification(path))
-    from nirbridge.simulators import recording_file
-
-    return SavedFile(kind, recording_file.read_recording(path))
+    return SavedFile(kind, READERS[kind](path))
 
 
 def kind_of_file(path: str | Path) -> Kind:
@@ -90,3 +100,157 @@ def _kind_of_archive(path: str | Path, subject: str) -> Kind:
     if _TEXT_TYPE in header.partition(b"}")[0]:
         return "recording"
     return _RECORDS.get(stored_kind(path), "quantized")
+
+
+_MEASURED = ("report", "notes")
+"""Parts of a network that say how it was made, or report its errors."""
+
+
+def differences(a: SavedFile, b: SavedFile) -> tuple[Difference, ...]:
+    """Everything that differs in meaning; empty: the files mean the same. Raises UsageError: two kinds of file."""
+    if a.kind != b.kind:
+        found = f"one is a {_label(a)}, the other a {_label(b)}"
+        raise UsageError.of("files", found, "only files of one kind can be compared", "give two of one kind")
+    if a.kind == "map":
+        return map_differences(cast("MapRecord", a.value), cast("MapRecord", b.value))
+    if a.kind in ("network", "quantized", "verification"):
+        return tuple(_of_numbers(_numbers(a.value), _numbers(b.value)))
+    return tuple(_of_recordings(cast("Recording", a.value), cast("Recording", b.value)))
+
+
+def _label(saved: SavedFile) -> str:
+    return "quantized network" if saved.kind == "quantized" else saved.kind
+
+
+def _of_numbers(a: dict[str, Any], b: dict[str, Any]) -> Iterator[Difference]:
+    for difference in flat_differences(a, b):
+        x, y = difference.a, difference.b
+        yield Difference(difference.name, *_arrays(x, y)) if hasattr(x, "shape") or hasattr(y, "shape") else difference
+
+
+def _numbers(value: Any) -> dict[str, Any]:
+    """Every number and text of a network, quantized or not, or of a verification, by its dotted name."""
+    if isinstance(value, Network):
+        record, arrays = network_to_dict(value)
+    elif isinstance(value, Verification):
+        record, arrays = verification_to_dict(value)
+    else:
+        record, arrays = quantized_to_dict(value)
+    return dict(flat({key: _resolved(value, arrays) for key, value in record.items() if key not in _MEASURED}))
+
+
+def _resolved(value: Any, arrays: Mapping[str, Any]) -> Any:
+    """A part of the record with its arrays in place of their names."""
+    if isinstance(value, dict):
+        if set(value) <= {"array", "shape"} and "array" in value:
+            stored = arrays[value["array"]]
+            return np.broadcast_to(stored, value.get("shape", stored.shape))
+        return {key: _resolved(each, arrays) for key, each in value.items()}
+    return [_resolved(each, arrays) for each in value] if isinstance(value, list) else value
+
+
+def _arrays(x: Any, y: Any) -> tuple[str, str]:
+    """Both as text: how many values differ, and the first of them."""
+    if not (hasattr(x, "shape") and hasattr(y, "shape")) or x.shape != y.shape:
+        return _described(x), _described(y)
+    places = np.argwhere(x != y)
+    if not len(places):
+        return str(x.dtype), str(y.dtype)
+    first = tuple(map(int, places[0]))
+    where = f"{len(places):,} of {x.size:,} values differ, the first at {list(first)}: " if first else ""
+    return f"{where}{x[first].item()}", str(y[first].item())
+
+
+def _described(value: Any) -> str:
+    return f"shape {list(value.shape)}" if hasattr(value, "shape") else str(value)
+
+
+def _of_recordings(a: Recording, b: Recording) -> Iterator[Difference]:
+    comparison = compare(a, b)
+    for row in comparison.rows:
+        if row.problem is not None:
+            yield Difference(f"{row.node} {row.variable}", row.problem, "")
+        elif row.first_values is not None:
+            yield Difference(f"{row.node} {row.variable}, first at {place_text(row)}", *row.first_values)
+    for node, variable in comparison.only_a:
+        yield Difference(f"{node} {variable}", "recorded", None)
+    for node, variable in comparison.only_b:
+        yield Difference(f"{node} {variable}", None, "recorded")
+
+
+File = str | Path
+
+
+def report_sources(
+    model: File,
+    network: Network,
+    *,
+    map_file: File | None = None,
+    quantized_file: File | None = None,
+    verification_file: File | None = None,
+    recording_files: Sequence[File] = (),
+) -> ReportSources:
+    """The sources of a report on a model file; ``network`` is what was read from it.
+
+    Raises:
+        FileError: a file that cannot be read.
+        IllegalMapping: a map that is not of this model, or illegal.
+        UsageError: a file that has no node of this model.
+    """
+    mapped, remarks = (None, ()) if map_file is None else _mapped(model, network, map_file)
+    quantized = None if quantized_file is None else _quantized(network, quantized_file, mapped)
+    verification = None if verification_file is None else _verification(network, verification_file)
+    recordings = {Path(path).name: read_recording(path) for path in recording_files}
+    for name, recording in recordings.items():
+        _check_names(network, f"recording {quoted(name)}", {node for node, _ in recording.arrays})
+    return ReportSources(
+        file_name(model),
+        network=network,
+        mapped=mapped,
+        quantized=quantized,
+        verification=verification,
+        recordings=MappingProxyType(recordings),
+        remarks=remarks,
+    )
+
+
+def _mapped(model: File, network: Network, map_file: File) -> tuple[MappedNetwork, tuple[str, ...]]:
+    """The value of a map, checked, and a remark where its costs are of other rates than the file's."""
+    mapped, rates = load_mapped(map_file, network, file_sha256(model)), read_map(map_file).raw["rates"]
+    if mapped.rates == rates:
+        return mapped, ()
+    said = f"Traffic, energy and time on this page are at {mapped.rates}; the map was made with {rates}."
+    return mapped, (said,)
+
+
+def _quantized(network: Network, path: File, mapped: MappedNetwork | None) -> QuantizedNetwork:
+    """A quantized network, with the real network beside it where the model is the one that was quantized."""
+    quantized = read_quantized(path)
+    _check_names(network, f"quantized network {quoted(Path(path).name)}", {p.name for p in quantized.populations})
+    try:
+        chip: Chip = (
+            mapped.chip if mapped is not None and mapped.chip.name == quantized.chip else load_chip(quantized.chip)
+        )
+        real = retime(network, chip).network
+    except NirbridgeError:  # the chip is a file elsewhere, or the model needs options: only histograms need it
+        return quantized
+    sizes = {p.name: p.shape for p in real.populations}
+    same = all(sizes.get(p.name) == p.shape for p in quantized.populations)
+    return replace(quantized, network=real) if same else quantized
+
+
+def _verification(network: Network, path: File) -> Verification:
+    verification = read_verification(path)
+    nodes = {node for recording in verification.recordings.values() for node, _ in recording.arrays}
+    _check_names(network, f"verification {quoted(Path(path).name)}", nodes)
+    return verification
+
+
+def _check_names(network: Network, subject: str, names: Iterable[str]) -> None:
+    """Raises UsageError for a file without a single node of the model."""
+    own = {part.name for part in (*network.inputs, *network.populations, *network.outputs)}
+    found = set(names)
+    if not own & found:
+        shown = ", ".join(map(quoted, sorted(found)[:4])) or "no node"
+        limit = f"the model has {', '.join(map(quoted, sorted(own)[:4]))}"
+        raise UsageError.of(subject, f"is of another model: it has {shown}", limit, "give the files of one model")

@@ -5,27 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nirbridge import plugins as registry
 from nirbridge._types import Progress, no_progress
 from nirbridge.chips.model import Chip
 from nirbridge.errors import DoesNotFit, UsageError, quoted
+from nirbridge.mapping.model import MappedNetwork, Model
+from nirbridge.mapping.storage.record import MapRecord
 from nirbridge.network.model import Network
+from nirbridge.passes import RetimedNetwork
 from nirbridge.pipeline.emit import check_takes, model_to_emit, takes_integers
 from nirbridge.pipeline.fit import retime
 from nirbridge.pipeline.map import map_retimed
 from nirbridge.pipeline.map_files import load_runnable, mapped_network
 from nirbridge.pipeline.options import MapOptions
-
-if TYPE_CHECKING:
-    from nirbridge.mapping.model import MappedNetwork, Model
-    from nirbridge.passes import RetimedNetwork
-    from nirbridge.pipeline.calibrated import CalibrationPlan
-    from nirbridge.quantization import QuantizationOptions as Quantization
-    from nirbridge.quantization import QuantizedNetwork
-    from nirbridge.verification.program import Program
-    from nirbridge.verification.verify import Verification
+from nirbridge.pipeline.quantize import CalibrationPlan, quantize_with_data
+from nirbridge.quantization import QuantizedNetwork
+from nirbridge.quantization.options import QuantizationOptions
+from nirbridge.verification.program import Program
+from nirbridge.verification.verify import Verification, draw_inputs, input_arrays, verify
 
 VERIFY_STEPS = 100
 """Steps of random spikes where ``verify_network`` gets no input."""
@@ -42,7 +41,7 @@ def verify_network(
     input_said: str = "as given",
     map_file: str | Path | None = None,
     weight_bits: int | None = None,
-    quantization: tuple[Quantization, Any, CalibrationPlan] | None = None,
+    quantization: tuple[QuantizationOptions, Any, CalibrationPlan] | None = None,
     per_core: bool = False,
     keep_early_spikes: bool = False,
     seed: int = 0,
@@ -75,15 +74,10 @@ def verify_network(
         IllegalMapping: the saved map is not of this network.
         DoesNotFit: no widths within the requested memory, or ``per_core`` without a map that fits.
     """
-    from nirbridge.pipeline.calibrated import CalibrationPlan as Planned
-    from nirbridge.pipeline.calibrated import quantize_with_data
-    from nirbridge.quantization.options import QuantizationOptions
-    from nirbridge.verification.verify import draw_inputs, input_arrays, verify
-
     saved = None if map_file is None else load_runnable(map_file)
     early = keep_early_spikes or bool(saved and saved.early_spikes)
     retimed = retime(network, chip, splits=dict(saved.splits) if saved else None, keep_early_spikes=early)
-    options, data, plan = quantization or (QuantizationOptions(weight_bits, progress=progress), None, Planned())
+    options, data, plan = quantization or (QuantizationOptions(weight_bits, progress=progress), None, CalibrationPlan())
     if saved is not None and options.weight_bits is None:
         options = replace(options, weight_bits=saved.weight_bits)
     quantized = quantize_with_data(retimed, chip, options, data, plan)
@@ -118,8 +112,6 @@ def _program(
     progress: Progress,
 ) -> Program | None:
     """The program of an emitter: of the integers, or of the network where the emitter takes no integers."""
-    from nirbridge.verification.program import Program
-
     if target is None:
         return None
     emitter = registry.get("emitters", target)
@@ -139,8 +131,6 @@ def _placed(
     network: Network, retimed: RetimedNetwork, chip: Chip, quantized: QuantizedNetwork, mapping: Any, progress: Progress
 ) -> MappedNetwork:
     """The map that the mapped simulator runs. Raises DoesNotFit."""
-    from nirbridge.mapping.storage.record import MapRecord
-
     if isinstance(mapping, MapRecord):
         return mapped_network(mapping, network, chip)
     if mapping is None:
@@ -160,17 +150,3 @@ def map_to_verify(
         if needed:
             raise
         return None, {"mapped": f"does not fit ({error.problems[0]})"}
-
-
-def save_verification(verification: Verification, path: str | Path) -> str:
-    """Write a verification with its recordings; return the digest of the file. Raises FileError."""
-    from nirbridge.verification.storage import write_verification
-
-    return write_verification(verification, path)
-
-
-def load_verification(path: str | Path) -> Verification:
-    """A verification that was saved. Raises FileError."""
-    from nirbridge.verification.storage import read_verification
-
-    return read_verification(path)

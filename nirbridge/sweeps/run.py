@@ -211,7 +211,7 @@ def _arrays(point: SweepPoint, network: Network) -> Any:
 
 
 def _labels(point: SweepPoint) -> Any:
-    return None if point.labels is None else pipeline.load_labels(_path(point, "labels"))
+    return None if point.labels is None else pipeline.load_npy(_path(point, "labels"))
 
 
 def _map_columns(mapped: MappedNetwork) -> dict[str, Any]:

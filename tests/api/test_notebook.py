@@ -81,9 +81,9 @@ def test_every_stage_takes_the_same_things(made: dict[str, Any]) -> None:
 
 
 def test_the_emitted_program_is_verified(made: dict[str, Any]) -> None:
-    from nirbridge.pipeline import lava_status
+    from nirbridge.pipeline import environment_status
 
-    if not lava_status().ready:
+    if not environment_status().ready:
         pytest.skip("the isolated Lava environment is not installed")
     network = nb.load(made["model"], sample=made["x"][0])
     found = nb.verify(network, "loihi2", made["x"][:6, :1], target="lava")

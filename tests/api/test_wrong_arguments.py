@@ -89,7 +89,7 @@ def test_junk_is_answered_in_the_form_of_the_project(
     if name == "run":
         monkeypatch.setattr("nirbridge.emitters.lava.runtime.run.run_program", _no_program)
     if name == "bench":
-        monkeypatch.setattr("nirbridge.pipeline.bench.run._measured", lambda contender, *_: contender.row("equal"))
+        monkeypatch.setattr("nirbridge.pipeline.bench._measured", lambda contender, *_: contender.row("equal"))
     junks = [x for x in JUNK if argument != "progress" or not callable(x)]  # what a callback raises is its own
     refused = [error for error in (_error(name, argument, junk, at_hand, tmp_path) for junk in junks) if error]
     for error in refused:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tempfile
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,8 @@ from nirbridge.errors import ModelError, UsageError
 from nirbridge.network.model import Network, Population, Port, Projection
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Identity
+from nirbridge.pipeline import bench as running
 from nirbridge.pipeline import network_of_shapes
-from nirbridge.pipeline.bench import run as running
 from tests.network.graphs import graph_of, lif, out, port
 
 FAKES = ("right", "timed", "wrong", "absent", "unwilling", "failing", "killed")
@@ -170,7 +169,7 @@ def test_integers_that_a_chip_cannot_compute_are_refused_by_name(monkeypatch: py
     def refuse(*_: Any) -> Any:
         raise ModelError.of("population 'a'", "has no integers")
 
-    monkeypatch.setattr(import_module("nirbridge.quantization.quantize"), "quantize", refuse)
+    monkeypatch.setattr(running, "quantize", refuse)
     found = rows(nb.bench(network(), chip="loihi2", backends=["numpy", "fixed", "c", "sanafe"]))
     assert found["numpy"].status == "equal"
     assert {found[name].reason for name in ("fixed", "c", "sanafe")} == {"population 'a': has no integers"}

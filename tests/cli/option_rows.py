@@ -91,7 +91,7 @@ def tell(*args: Any, **options: Any) -> Any:
     """Stands for a call of the library: an error that has the arguments, and the network as a file."""
     for value in args:
         if isinstance(value, Network):
-            pipeline.save_network(value, "network.net.npz")
+            pipeline.write_network(value, "network.net.npz")
     shown = [value for value in args if not isinstance(value, Network)]
     raise ModelError.of("called", f"{shown} {options}")
 

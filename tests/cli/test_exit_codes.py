@@ -50,7 +50,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, spikes, record in (("a", 1, None), ("b", 0, every), ("c", 1, every)):
         inputs = np.full((5, 2), spikes, np.uint8)
         np.save(folder / "in.npy", inputs)
-        pipeline.save_recording(pipeline.simulate_network(network, inputs, record=record), folder / f"{name}.npz")
+        pipeline.write_recording(pipeline.simulate_network(network, inputs, record=record), folder / f"{name}.npz")
     (folder / "net.py").write_text("net = 3\n")
     (folder / "s.toml").write_text('models = ["m.nir"]\nchips = ["loihi1"]\n')
     return folder
@@ -103,7 +103,7 @@ def lava(ready: bool) -> Callable[[], Any]:
 
 @pytest.mark.parametrize("name", [n for n in NAMES if n not in ("run", "import")])  # those two need Lava and torch
 def test_done(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(pipeline, "lava_status", lava(ready=True))
+    monkeypatch.setattr(pipeline, "environment_status", lava(ready=True))
     assert run([*arguments(name), "--json"]) == 0
     assert isinstance(json.loads(capsys.readouterr().out), dict)
     assert name not in OUTPUTS or OUTPUTS[name] in left()
@@ -135,7 +135,7 @@ def test_files_that_differ(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_no_lava(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "lava_status", lava(ready=False))
+    monkeypatch.setattr(pipeline, "environment_status", lava(ready=False))
     assert run(["lava", "status"]) == 1
 
 
@@ -239,18 +239,18 @@ def test_a_report_that_can_not_be_written_leaves_no_map(capsys: pytest.CaptureFi
 CRASHES: dict[str, tuple[Any, str]] = {
     "map": (pipeline, "map_network"),
     "check": (pipeline, "check_fit"),
-    "simulate": (pipeline, "save_recording"),
-    "quantize": (pipeline, "save_quantized"),
+    "simulate": (pipeline, "write_recording"),
+    "quantize": (pipeline, "write_quantized"),
     "profile": (pipeline, "profile_network"),
     "sweep": (pipeline, "map_network"),
     "bench": (pipeline, "bench_network"),
     "verify": (pipeline, "verify_network"),
     "inspect": (inspect_document, "inspect_graph"),
     "lower": (pipeline, "lower_model"),
-    "compare": (pipeline, "compare_recordings"),
+    "compare": (pipeline, "compare"),
     "emit": (pipeline, "write_program"),
     "run": (pipeline, "run_emitted"),
-    "lava": (pipeline, "lava_status"),
+    "lava": (pipeline, "environment_status"),
     "import": (registry, "get"),
     "chips": (registry, "find_chip"),
     "show": (pipeline, "load_saved"),

@@ -52,12 +52,12 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     inputs = (np.random.default_rng(0).random((20, 2, *network.inputs[0].shape)) < 0.3).astype(np.uint8)
     np.save(folder / "in.npy", inputs)
     for name, values in (("a", inputs), ("b", inputs * (inputs.cumsum(0) % 3 > 0))):
-        pipeline.save_recording(pipeline.simulate_network(network, values), folder / f"{name}.npz")
+        pipeline.write_recording(pipeline.simulate_network(network, values), folder / f"{name}.npz")
     chip = pipeline.load_chip("loihi1")
     mapped = pipeline.map_network(network, chip, pipeline.MapOptions(effort="fast"))
     pipeline.save_map(mapped, folder / "m.map.json", MODEL)
     plan = pipeline.quantize_plan(network, {}, None, {"method": "range", "percentile": 99.9})
-    pipeline.save_quantized(pipeline.quantize_network(network, chip, *plan), folder / "w.q.npz")
+    pipeline.write_quantized(pipeline.quantize_network(network, chip, *plan), folder / "w.q.npz")
     return folder
 
 

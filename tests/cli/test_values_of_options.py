@@ -247,7 +247,7 @@ PLAIN: dict[str, Any] = {"per_core": False, "own": {}, "graded": (), "map_file":
 PLAIN |= {
     "repairs": (),
     "keep_early_spikes": False,
-    "timing": pipeline.timing(),
+    "timing": pipeline.Timing(),
     "max_bytes": 9,
     "rewrite": None,
     "chip": None,
@@ -274,7 +274,7 @@ CHOSEN = "given with other options, its integers are fixed, so only --to applies
                     ("weight_bits", 3),
                 ),
                 ("own", {"dtype": "float64"}),
-                *(("repairs", ("a",)), ("keep_early_spikes", True), ("timing", pipeline.timing(1e-3)), ("chip", "c")),
+                *(("repairs", ("a",)), ("keep_early_spikes", True), ("timing", pipeline.Timing(1e-3)), ("chip", "c")),
             )
         ),
     ],
@@ -296,10 +296,10 @@ def test_a_model_is_emitted_for_loihi2_by_default(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(pipeline, "load_network", lambda *args, **options: ("network", args, options))
     monkeypatch.setattr(pipeline, "load_chip", lambda name: f"chip {name}")
     monkeypatch.setattr(pipeline, "default_chip", lambda target: "loihi2")
-    monkeypatch.setattr(pipeline, "fingerprint", lambda path: f"sha of {path}")
+    monkeypatch.setattr(pipeline, "file_sha256", lambda path: f"sha of {path}")
     monkeypatch.setattr(pipeline, "load_map", lambda *args: ("map", *args))
     monkeypatch.setattr(pipeline, "emit_with", lambda *args, **options: (args, options))
-    network = ("network", ("m", pipeline.timing()), {"max_bytes": 9, "repairs": (), "rewrite": None})
+    network = ("network", ("m", pipeline.Timing()), {"max_bytes": 9, "repairs": (), "rewrite": None})
     own = {"weight_bits": None, "keep_early_spikes": False, "progress": "p", "per_core": False, "graded": {}}
     own |= {"mapping": None}
     lava: Any = emit_command.emitted("m", "lava", **PLAIN)

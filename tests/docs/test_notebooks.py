@@ -40,9 +40,9 @@ def test_notebook(
     for name in IMPORTS.get(path.stem, (path.stem.removeprefix("from_"),) if path.stem.startswith("from_") else ()):
         pytest.importorskip(name, reason=f"{name} is not installed")
     if path.stem == "verify_in_lava":
-        from nirbridge.pipeline import lava_status
+        from nirbridge.pipeline import environment_status
 
-        if not lava_status().ready:
+        if not environment_status().ready:
             pytest.skip("the isolated Lava environment is not installed")
     monkeypatch.chdir(tmp_path)
     names, shown = run(path)

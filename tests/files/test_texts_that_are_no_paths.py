@@ -55,7 +55,6 @@ READERS: dict[str, Callable[[str], Any]] = {
     "model, its digest": nir_file.file_sha256,
     "map": map_file.read_map,
     "recording": recording_file.read_recording,
-    "recording, of the pipeline": recordings.load_recording,
     "quantized network": quantized_file.read_quantized,
     "array": npy.load_npy,
     "arrays": npy.load_npz,

@@ -62,14 +62,14 @@ def read_recording(path: Path) -> object:
     """As ``compare``, ``show``, ``diff`` and ``report --recording`` do."""
     from nirbridge.report.compare import compare_document, compare_text
 
-    found = pipeline.load_recording(path)
+    found = pipeline.read_recording(path)
     shown(pipeline.SavedFile("recording", found))
     page(recordings={"r.npz": found})
     good = models.recording_arrays()
     arrays = {(k.rpartition("/")[0], k.rpartition("/")[2]): a for k, a in good.items() if k != "meta"}
     other = Recording(arrays, json.loads(str(good["meta"])))
-    compared = pipeline.compare_recordings(found, other, latency="auto")
-    return compare_text(compared), compare_document(compared, "a", "b"), pipeline.compare_recordings(found, other)
+    compared = pipeline.compare(found, other, latency="auto")
+    return compare_text(compared), compare_document(compared, "a", "b"), pipeline.compare(found, other, latency="auto")
 
 
 def make_rates(c: Choices) -> bytes:
@@ -79,7 +79,7 @@ def make_rates(c: Choices) -> bytes:
 
 def read_rates(path: Path) -> object:
     """As ``map --rates`` does."""
-    return pipeline.load_rates(path, models.network())
+    return pipeline.read_rates(path, models.network())
 
 
 def make_calibration(c: Choices) -> bytes:
@@ -92,7 +92,7 @@ def read_calibration(path: Path) -> object:
     """As ``import --calibrate`` does, and, where that refuses it, as ``quantize --calibrate`` does."""
     from nirbridge.cli.options import importer_arguments
     from nirbridge.importers.ann.data import calibration_arrays
-    from nirbridge.pipeline.calibrated import calibration_data, observe_reference
+    from nirbridge.pipeline.quantize import calibration_data, observe_reference
 
     network = models.network()
     given = importer_arguments("torch", {"calibration": str(path)})["calibration"]
@@ -112,7 +112,7 @@ def read_labels(path: Path) -> object:
     good = models.recording_arrays()
     arrays = {(k.rpartition("/")[0], k.rpartition("/")[2]): a for k, a in good.items() if k != "meta"}
     both = Recording(arrays, json.loads(str(good["meta"])))
-    return pipeline.compare_recordings(both, both, labels=pipeline.load_labels(path))
+    return pipeline.compare(both, both, latency="auto", labels=pipeline.load_npy(path))
 
 
 # -- weights ---------------------------------------------------------------------------------------------------------

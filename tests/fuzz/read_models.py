@@ -44,7 +44,7 @@ def read_nir(path: Path) -> object:
     names = (*REPAIRS, "batch-axis", "zero-dimensional")
     with contextlib.suppress(NirbridgeError):  # a repair may not fit
         repair_graph(graph, [names[path.stat().st_size % len(names)]])
-    return to_nir(network), pipeline.fingerprint(path)
+    return to_nir(network), pipeline.file_sha256(path)
 
 
 LINES = (
@@ -203,7 +203,7 @@ def read_network(path: Path) -> object:
     from nirbridge.report.inspect import inspect_file, inspect_text
 
     network = pipeline.load_network(path)
-    inspect_text(inspect_file(str(path), pipeline.timing()))
+    inspect_text(inspect_file(str(path), pipeline.Timing()))
     shown(pipeline.SavedFile("network", network))
     again = network_from_dict(*network_to_dict(network))
     assert network_to_dict(again)[0] == network_to_dict(network)[0]

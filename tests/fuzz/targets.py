@@ -154,7 +154,7 @@ def _table() -> tuple[Target, ...]:
             "calibration",
             arrays.make_calibration,
             arrays.read_calibration,
-            ("nirbridge.pipeline.calibrated:open_inputs",),
+            ("nirbridge.pipeline.quantize:open_inputs",),
             (
                 "files/npy.py",
                 "simulators/inputs.py",

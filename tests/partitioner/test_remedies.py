@@ -16,7 +16,7 @@ from nirbridge.network.model import Network, Projection
 from nirbridge.network.operators import Chain, Conv, Dense, Reshape, SumPool
 from nirbridge.partitioner import PartitionOptions
 from nirbridge.pipeline.fit import with_relays
-from nirbridge.pipeline.remedies import SOURCES_MAX, SPLITS, remedies
+from nirbridge.pipeline.partitioning import SOURCES_MAX, SPLITS, remedies
 from tests.partitioner.cases import chip, network, population
 
 

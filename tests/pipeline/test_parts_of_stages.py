@@ -48,7 +48,7 @@ def test_the_bound_on_hops_is_quick_on_request_and_for_many_cores(monkeypatch: p
     asked: list[bool] = []
     bounded = traffic_bound.traffic_lower_bound
     monkeypatch.setattr(
-        traffic_bound,
+        placing,
         "traffic_lower_bound",
         lambda *a, quick, **more: asked.append(quick) or bounded(*a, quick=quick, **more),
     )
@@ -123,7 +123,7 @@ def test_reasons_of_the_delays_are_said_beside_those_of_the_size(monkeypatch: py
         raise DoesNotFit(Diagnostic("size", "too large"))
 
     monkeypatch.setattr(registry, "get", lambda kind, name: partition)
-    monkeypatch.setattr("nirbridge.pipeline.remedies.remedies", lambda *args: ["x", "y"])
+    monkeypatch.setattr("nirbridge.pipeline.partitioning.remedies", lambda *args: ["x", "y"])
     network, chip = network_of("4 dense3 lif"), read_chip("loihi1")
     would = "changes that fit: x; or y"
     refusal, never = (Diagnostic("delays", "none"),), (Diagnostic("kinds", "not there"),)
@@ -134,7 +134,7 @@ def test_reasons_of_the_delays_are_said_beside_those_of_the_size(monkeypatch: py
     ):
         said = refused(partitioning.partitions, ready, chip, MapOptions(), network)
         assert said.split("\n") == ["size: too large", *middle, would]
-    monkeypatch.setattr("nirbridge.pipeline.remedies.remedies", lambda *args: [])
+    monkeypatch.setattr("nirbridge.pipeline.partitioning.remedies", lambda *args: [])
     said = refused(partitioning.partitions, fit.PreparedNetwork(network), chip, MapOptions(), network)
     tried = "more chips, fewer weight bits, a split source and other built-in chips, each alone"
     assert said.endswith(f"changes that fit: none found; tried {tried}")
@@ -142,7 +142,7 @@ def test_reasons_of_the_delays_are_said_beside_those_of_the_size(monkeypatch: py
 
 @pytest.mark.parametrize(("neurons", "tried"), [(200_000, True), (200_001, False)])
 def test_changes_of_large_networks_are_not_tried(neurons: int, tried: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nirbridge.pipeline.remedies.remedies", lambda *args: ["x"])
+    monkeypatch.setattr("nirbridge.pipeline.partitioning.remedies", lambda *args: ["x"])
     network: Any = SimpleNamespace(neurons=neurons, populations=[])
     (found,) = partitioning._changes_that_fit(network, read_chip("loihi1"), MapOptions(), network)
     step = "; ask nirbridge check with --chips, --weight-bits or another --chip"
@@ -178,7 +178,7 @@ def test_pins_give_blocks_their_cores_in_order() -> None:
 def test_maps_that_cut_runs_freely_say_what_full_runs_take(
     words: Any, limit: int | None, over: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nirbridge.partitioner.cost.usage.full_run_words", lambda sizes, slices: words)
+    monkeypatch.setattr("nirbridge.pipeline.map.full_run_words", lambda sizes, slices: words)
     formats = SimpleNamespace(words=limit, run_targets_max=32)
     sizes: Any = SimpleNamespace(chip=SimpleNamespace(synapses=formats))
     used = [SimpleNamespace(slices=(), used={"synapse_words": n}) for n in (60, 40)]

@@ -15,7 +15,7 @@ from nirbridge.errors import DoesNotFit, ModelError
 from nirbridge.network.apply import apply, matrix
 from nirbridge.network.operators import Chain, Conv, Dense, Reshape, Scale, SumPool
 from nirbridge.passes import Retime
-from nirbridge.pipeline.calibrated import (
+from nirbridge.pipeline.quantize import (
     CalibrationPlan,
     ReferenceScore,
     calibration_data,

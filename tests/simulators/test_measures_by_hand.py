@@ -12,8 +12,8 @@ from nirbridge.chips import read_chip
 from nirbridge.errors import UsageError
 from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Identity
-from nirbridge.pipeline import calibrated as quantize_data
-from nirbridge.pipeline.calibrated import (
+from nirbridge.pipeline import quantize as quantize_data
+from nirbridge.pipeline.quantize import (
     CalibrationData,
     CalibrationPlan,
     ReferenceScore,

@@ -15,7 +15,7 @@ from nirbridge.chips import read_chip
 from nirbridge.comparison import distances as d
 from nirbridge.errors import UsageError
 from nirbridge.network import Network
-from nirbridge.pipeline.calibrated import (
+from nirbridge.pipeline.quantize import (
     CalibrationPlan,
     ReferenceScore,
     calibration_data,

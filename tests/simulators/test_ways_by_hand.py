@@ -14,7 +14,7 @@ from nirbridge.chips import read_chip
 from nirbridge.errors import UsageError
 from nirbridge.network.model import Port
 from nirbridge.passes import Retime
-from nirbridge.pipeline.calibrated import CalibrationPlan, quantize_with_data
+from nirbridge.pipeline.quantize import CalibrationPlan, quantize_with_data
 from nirbridge.quantization.options import QuantizationOptions
 from nirbridge.simulators.simulate import Probe, Recording
 from nirbridge.verification import verify as ways

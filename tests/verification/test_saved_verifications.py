@@ -164,7 +164,7 @@ def test_damaged_and_cut_files_are_refused(tmp_path: Path, where: float, byte: i
 
 def test_another_kind_of_file_is_named(tmp_path: Path) -> None:
     network = pipeline.load_network(MODEL)
-    pipeline.save_network(network, tmp_path / "a.net.npz")
+    pipeline.write_network(network, tmp_path / "a.net.npz")
     with pytest.raises(FileError, match="is not a verification"):
         read_verification(tmp_path / "a.net.npz")
 

@@ -96,7 +96,7 @@ def _check_map(
     from nirbridge import pipeline
 
     target = None if chip is None else pipeline.load_chip(chip)
-    problems = pipeline.check_map(saved, network, pipeline.fingerprint(model), target, placement_only=placement_only)
+    problems = pipeline.check_map(saved, network, pipeline.file_sha256(model), target, placement_only=placement_only)
     IllegalMapping.raise_all(problems)
     marks = {"placement_only": True} if placement_only else {}
     map_name, model_name = Path(saved).name, file_name(model)

@@ -56,16 +56,16 @@ def command(
     as_json: bool,
 ) -> int:
     """Compare two recordings: equality, first time step that differs, Jaccard index, counts, van Rossum, decisions."""
-    from nirbridge.pipeline import compare_recordings, load_labels, load_recording
+    from nirbridge.pipeline import compare, load_npy, read_recording
     from nirbridge.report.compare import compare_document, compare_text, comparison_verdict
     from nirbridge.report.plots.files import save_picture
     from nirbridge.report.plots.recordings import plot_rows
 
     steps = _latency(latency)
     check_plot(plot, node)
-    recordings = load_recording(a), load_recording(b)
-    classes = None if labels is None else load_labels(labels)
-    comparison = compare_recordings(*recordings, latency=steps, labels=classes, tau_steps=tau)
+    recordings = read_recording(a), read_recording(b)
+    classes = None if labels is None else load_npy(labels)
+    comparison = compare(*recordings, latency=steps, labels=classes, tau_steps=tau)
     if plot is not None:
         save_picture(plot_rows(comparison, recordings, node), plot)
     if as_json:

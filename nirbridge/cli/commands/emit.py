@@ -65,9 +65,9 @@ def command(model: str, target: str, output: str, as_json: bool, **options: Any)
     is. Targets that take real numbers get these unless a chip is named. An existing folder is replaced only if
     nirbridge wrote it and everything in it.
     """
-    from nirbridge.pipeline import can_run, check_program_folder, write_program
+    from nirbridge.pipeline import can_run, check_folder, write_program
 
-    check_program_folder(output)
+    check_folder(output)
     program = emitted(model, target, **options)
     manifest = write_program(program, output)
     assumed = assumed_chip(model, target, **options)
@@ -92,7 +92,7 @@ def assumed_chip(model: str, target: str, *, chip: str | None, own: Mapping[str,
 
 def emitted(model: str, target: str, chip: str | None, own: Mapping[str, Any], **options: Any) -> Artifact:
     """The program that the command writes; ``own``: the options of the target."""
-    from nirbridge.pipeline import timing
+    from nirbridge.pipeline import Timing
 
     if own.get("floating") and (options["per_core"] or options["map_file"] is not None):
         limit = "cores hold the chip's integers"
@@ -102,7 +102,7 @@ def emitted(model: str, target: str, chip: str | None, own: Mapping[str, Any], *
         raise UsageError.of(f"--dtype {own['dtype']}", "given with integers", limit, "leave it out")
     if model.endswith(".q.npz"):
         named = ("weight_bits", "repairs", "rewrite", "keep_early_spikes", "per_core", "graded", "map_file")
-        has_options = chip or own or any(options[name] for name in named) or options["timing"] != timing()
+        has_options = chip or own or any(options[name] for name in named) or options["timing"] != Timing()
         return _of_integers(model, target, bool(has_options), options["max_bytes"])
     return _of_network(model, target, chip, own, **options)
 
@@ -134,7 +134,7 @@ def _of_network(
         default_chip,
         emit_with,
         emitter_options,
-        fingerprint,
+        file_sha256,
         load_chip,
         load_map,
         load_network,
@@ -146,7 +146,7 @@ def _of_network(
     target_chip = None if name is None else load_chip(name)
     mapping = None
     if map_file is not None:
-        mapping = load_map(map_file, network, fingerprint(model), target_chip or load_chip("loihi2"))
+        mapping = load_map(map_file, network, file_sha256(model), target_chip or load_chip("loihi2"))
     with progress_on_stderr() as progress:
         settings: dict[str, Any] = {"weight_bits": weight_bits, "mapping": mapping, **options}
         settings["graded"] = graded_inputs(graded)

@@ -188,7 +188,7 @@ def imported(
 
 def imported_text(target: str, dt: float | None, reading: Any, conversion: Any, **options: Any) -> tuple[Any, bool]:
     """The graph of a ``.mlir`` file, which has shapes of its own and is not run; see ``imported``."""
-    from nirbridge.pipeline import graph_of_text, timing
+    from nirbridge.pipeline import Timing, graph_of_text
 
     _step(dt)
     where = "it belongs to a module; a text has shapes and weights of its own"
@@ -196,7 +196,7 @@ def imported_text(target: str, dt: float | None, reading: Any, conversion: Any, 
     refuse_options([name for key, name in names.items() if options.get(key)], where)
     keys = ("calibrate" if key == "calibration" else key.replace("_", "-") for key in (*reading, *conversion))
     refuse_options([f"--{key}" for key in keys], where)
-    return graph_of_text(target, timing(dt))
+    return graph_of_text(target, Timing(dt))
 
 
 def _arguments(framework: str, reading: dict[str, Any], conversion: dict[str, Any]) -> dict[str, Any]:

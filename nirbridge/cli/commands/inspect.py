@@ -44,14 +44,14 @@ def command(
     Nodes, neurons, synapses, timing (read or assumed), warnings, dead parts, and known faults of the exporter that
     wrote the file, with the name that --repair takes.
     """
-    from nirbridge.pipeline import load_network, portability_of
+    from nirbridge.pipeline import export_warnings, load_network
     from nirbridge.report.inspect import inspect_file, inspect_text
 
     check_plot(plot)
     document = inspect_file(model, timing, max_bytes, repairs, rewrite)
     if portability:
         network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs)
-        document["portability"] = list(portability_of(network))
+        document["portability"] = list(export_warnings(network))
     if plot is not None:
         from nirbridge.report.plots.files import save_picture
         from nirbridge.report.plots.network import plot_network

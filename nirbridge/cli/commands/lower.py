@@ -118,7 +118,7 @@ def run(
     network = pipeline.load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
     chip = None if chip_name is None else pipeline.load_chip(chip_name)
     if map_file is not None:
-        mapping = pipeline.load_mapped(map_file, network, pipeline.fingerprint(model), chip)
+        mapping = pipeline.load_mapped(map_file, network, pipeline.file_sha256(model), chip)
         placed = pipeline.model_on_cores(mapping, in_integers=chip is not None)
         return pipeline.lower_model(placed, until, mapping=mapping, **settings)
     return pipeline.lower_model(

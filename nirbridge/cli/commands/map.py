@@ -152,12 +152,12 @@ def _with_rates(
     """The options with rates of a file, or with those measured on inputs."""
     from dataclasses import replace
 
-    from nirbridge.pipeline import load_rates, measured_rates
+    from nirbridge.pipeline import measured_rates, read_rates
 
     if rates is not None and source is not None:
         raise UsageError.of("--input", "given beside --rates", "rates are measured or given", "leave one out")
     if rates is not None:
-        return replace(options, rates=load_rates(rates, network))
+        return replace(options, rates=read_rates(rates, network))
     inputs = read_data_file(network, source, axes, max_bytes).inputs
     if source is None:
         return options

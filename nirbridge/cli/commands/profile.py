@@ -142,7 +142,7 @@ def run(
 
     without = core_numbers("--without-cores", settings["without_cores"])
     chips = [pipeline.load_chip(name, without) for name in dict.fromkeys(chips_named)]
-    classes = None if labels is None else pipeline.load_labels(labels)
+    classes = None if labels is None else pipeline.load_npy(labels)
     with progress_on_stderr() as progress:
         progress("reading", None)
         mapping = map_options(settings, progress)

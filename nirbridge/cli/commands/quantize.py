@@ -72,11 +72,11 @@ def command(model: str, chip_name: str, output: str, as_json: bool, **options: A
     Weights, decays, thresholds and biases become integers. The report gives the error of each layer and the bounds that
     hold for every input. DATA.npz holds arrays by input, with the axes of --axes, and labels [samples].
     """
-    from nirbridge.pipeline import save_quantized
+    from nirbridge.pipeline import write_quantized
     from nirbridge.report.quantize import quantize_document, quantize_text
 
     quantized = run(model, chip_name, **options)
-    digest = save_quantized(quantized, output)
+    digest = write_quantized(quantized, output)
     document = {"output": output, "faults": reported_faults(), **quantize_document(quantized, digest)}
     print_result(document if as_json else quantize_text(quantized, notes=not is_quiet()))
 

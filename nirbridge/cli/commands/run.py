@@ -44,13 +44,13 @@ def command(
     A run without progress is terminated. However a run ends, no process and no shared memory is left. The output of
     processes that failed is in the message. u is the synaptic current.
     """
-    from nirbridge.pipeline import load_inputs, run_emitted, save_recording
+    from nirbridge.pipeline import load_inputs, run_emitted, write_recording
 
     inputs = load_inputs(source)
     with progress_on_stderr() as progress:
         options = {"steps": steps, "record": record, "progress": progress}
         recording = run_emitted(folder, inputs, axes=axes, drain=True, **options)
     state_reading(source, recording.meta["reading"])
-    save_recording(recording, output)
+    write_recording(recording, output)
     document = {"output": output, **summary(recording)}
     print_result(document if as_json else summary_lines(recording))

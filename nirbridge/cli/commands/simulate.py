@@ -85,13 +85,13 @@ def command(
     name. Without the axis of samples it is one sample. 0 and 1 are spikes, other values graded currents. Integers run
     on until the last output is there, and each node is recorded from its latency on.
     """
-    from nirbridge.pipeline import save_recording
+    from nirbridge.pipeline import write_recording
 
     check_plot(plot, node)
     recording = run(model, source, **options)
     if plot is not None:
         draw(recording, plot, node)
-    save_recording(recording, output)
+    write_recording(recording, output)
     document = {"output": output, "faults": reported_faults(), **summary(recording)}
     print_result(document if as_json else summary_lines(recording))
 

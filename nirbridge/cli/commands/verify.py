@@ -101,13 +101,13 @@ def command(model: str, output: str | None, plot: str | None, node: str | None, 
     but the reference must agree in every spike, current and potential, and each population must stay within its bound
     on rounding errors; otherwise the exit code is 1.
     """
-    from nirbridge.pipeline import save_verification
+    from nirbridge.pipeline import write_verification
     from nirbridge.report.verify import verification_failures, verify_document, verify_text
 
     check_plot(plot, node)
     verification = run(model, **options)
     if output is not None:
-        save_verification(verification, output)
+        write_verification(verification, output)
     if plot is not None:
         _draw(verification, plot, node)
     print_result(
@@ -134,14 +134,14 @@ def run(
     **options: Any,
 ) -> Verification:
     """The verification that the command reports."""
-    from nirbridge.pipeline import load_chip, load_labels, load_network, verify_network
+    from nirbridge.pipeline import load_chip, load_network, load_npy, verify_network
 
     if options["per_core"] and options["target"] is None:
         raise UsageError.of("--per-core", "given without --to", "it applies to the emitted program", "add --to lava")
     refuse_given({"--seed": source and options.get("seed")}, RANDOM_ONLY)
     network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
     chip = load_chip(chip_name)
-    classes = None if labels is None else load_labels(labels)
+    classes = None if labels is None else load_npy(labels)
     axes = options["axes"] if source is not None or options["calibrate"] is None else None
     given = read_data_file(network, source, axes, max_bytes, labels=classes, steps=options["steps"])
     told = f"as given, {given.reading}" if given.reading else "as given"

@@ -17,7 +17,7 @@ from nirbridge.errors import ExportWarning, UsageError
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Dense
 from nirbridge.network.storage.file import read_network
-from nirbridge.pipeline import fingerprint
+from nirbridge.pipeline import file_sha256
 from tests.network.storage.nets import reservoir
 from tests.network.storage.test_file import assert_same
 
@@ -163,5 +163,5 @@ def test_the_map_of_a_network_names_the_file_that_holds_it(neurons: int, ending:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExportWarning)
         nb.save(network, f"a{ending}")
-    assert fingerprint(f"a{ending}") == model["sha256"]
+    assert file_sha256(f"a{ending}") == model["sha256"]
     assert len(nb.load_map("a.map.json", network, placement_only=True).blocks) == len(mapped.partition.blocks)

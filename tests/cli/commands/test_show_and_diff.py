@@ -28,10 +28,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pipeline.save_map(mapped, folder / f"{name}.bin", MODEL)
     for name, bits in (("quantized", 8), ("narrow", 4)):
         plan = pipeline.quantize_plan(network, {"weight_bits": bits}, None, {"method": "range", "percentile": 99.9})
-        pipeline.save_quantized(pipeline.quantize_network(network, chip, *plan), folder / f"{name}.bin")
+        pipeline.write_quantized(pipeline.quantize_network(network, chip, *plan), folder / f"{name}.bin")
     inputs = np.zeros((4, 2, 64), np.uint8)
     for name in ("recording", "other"):
-        pipeline.save_recording(pipeline.simulate_network(network, inputs), folder / f"{name}.bin")
+        pipeline.write_recording(pipeline.simulate_network(network, inputs), folder / f"{name}.bin")
         inputs[1, 1] = 1
     return folder
 
@@ -192,7 +192,7 @@ def test_other_integers(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_other_recordings(capsys: pytest.CaptureFixture[str]) -> None:
     found = as_json("diff", "recording.bin", "other.bin", code=1, capsys=capsys)["differences"]
-    spikes = pipeline.load_recording("other.bin").arrays["output", "s"]
+    spikes = pipeline.read_recording("other.bin").arrays["output", "s"]
     step, sample, neuron = map(int, np.argwhere(spikes)[0])
     assert sample == 1
     assert [each["name"] for each in found] == [f"output s, first at time step {step}, sample 1, neuron ({neuron})"]
@@ -242,7 +242,7 @@ def test_a_map_that_cannot_be_shown_is_refused(
 
 def test_notes_of_a_network_are_printed_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     network = pipeline.load_network(MODEL)
-    pipeline.save_network(replace(network, notes=("a\x1b[31m",), assumed=("b\x00",)), "n.net.npz")
+    pipeline.write_network(replace(network, notes=("a\x1b[31m",), assumed=("b\x00",)), "n.net.npz")
     out = shown("show", "n.net.npz", capsys=capsys)
     assert "- a\\x1b[31m" in out
     assert "\x1b" not in out

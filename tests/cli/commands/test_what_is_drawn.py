@@ -131,7 +131,7 @@ def test_options_that_choose_the_integers_go_there(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_verification_is_run_with_what_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("load_network", "load_chip", "load_labels"):
+    for name in ("load_network", "load_chip", "load_npy"):
         monkeypatch.setattr(pipeline, name, lambda *args, _name=name, **options: (_name, *args, options))
     monkeypatch.setattr(pipeline, "verify_network", lambda *args, **options: (args, options))
     monkeypatch.setattr(pipeline, "load_inputs", lambda path, max_bytes: ("read", path, max_bytes))
@@ -146,7 +146,7 @@ def test_a_verification_is_run_with_what_was_read(monkeypatch: pytest.MonkeyPatc
     read = {"labels": None, "quantization": ("q", 7), "input_said": "as given"}
     assert {k: v for k, v in made[1].items() if k != "progress"} == {**read, **more, **unread}
     made = verify.run("m", "c", "i.npy", "l.npy", **reading, per_core=False, target=None, steps=5, **unread)
-    assert (made[0][2], made[1]["labels"]) == (("read", "i.npy", 7), ("load_labels", "l.npy", {}))
+    assert (made[0][2], made[1]["labels"]) == (("read", "i.npy", 7), ("load_npy", "l.npy", {}))
     with pytest.raises(
         UsageError, match="^--per-core: given without --to, it applies to the emitted program; add --to lava$"
     ):

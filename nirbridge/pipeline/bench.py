@@ -11,20 +11,27 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nirbridge._types import Progress, no_progress
+from nirbridge._version import __version__
+from nirbridge.arrays import Array
+from nirbridge.benchmarking.measure import given_inputs, padded, random_inputs
+from nirbridge.benchmarking.model import BATCHES, LIMIT_S, RATE, REPEATS, STEPS, Bench, BenchRow
 from nirbridge.chips.model import Chip
+from nirbridge.emitters.lava.runtime.supervision import run_supervised, start_guard
 from nirbridge.errors import DoesNotFit, FileError, ModelError, NirbridgeError, UsageError, counted
 from nirbridge.files.atomic import write_new
 from nirbridge.files.json_text import ANSWER_BYTES_MAX, parse_json
 from nirbridge.files.regular import read_own
+from nirbridge.network.check import check_network
 from nirbridge.network.model import Network
-
-if TYPE_CHECKING:
-    from nirbridge.arrays import Array
-    from nirbridge.benchmarking.model import Bench, BenchRow
-    from nirbridge.pipeline.bench.contenders import Contender
+from nirbridge.pipeline.bench_worker import COMMAND, RESULT, Contender, Task, contenders, write_shared
+from nirbridge.pipeline.fit import retime
+from nirbridge.pipeline.verify import map_to_verify
+from nirbridge.quantization.options import QuantizationOptions
+from nirbridge.quantization.quantize import quantize
+from nirbridge.simulators.checks import versions
 
 _LOG_CHARACTERS = 300
 
@@ -63,10 +70,6 @@ def bench_network(
         UsageError: inputs or options that make no sense.
         ModelError: the reference cannot run the network, or not within the time limit.
     """
-    from nirbridge.benchmarking.model import BATCHES, Bench
-    from nirbridge.network.check import check_network
-    from nirbridge.pipeline.bench.contenders import contenders
-
     settings = options or BenchOptions()
     _check(settings, inputs)
     check_network(network)
@@ -93,8 +96,6 @@ def bench_network(
 
 def backend_names() -> tuple[str, ...]:
     """Names of all back ends that a benchmark knows; each once."""
-    from nirbridge.pipeline.bench.contenders import contenders
-
     ready, left_out = contenders((), integers=True)
     return tuple(dict.fromkeys([*(c.name for c in ready), *(row.backend for row in left_out)]))
 
@@ -109,8 +110,6 @@ def _check(settings: BenchOptions, inputs: Any) -> None:
 
 
 def _inputs(network: Network, inputs: Any, settings: BenchOptions, samples: int) -> tuple[dict[str, Array], int, str]:
-    from nirbridge.benchmarking.measure import given_inputs, random_inputs
-    from nirbridge.benchmarking.model import RATE, STEPS
 
     if inputs is not None:
         return given_inputs(network, inputs, settings.steps, samples)
@@ -128,11 +127,6 @@ def _models(
     network: Network, chip: Chip | None, ready: Sequence[Contender], progress: Progress
 ) -> tuple[Models, Refusals, int]:
     """The network, its integers and its map, as far as they are needed and can be made; why not; and the latency."""
-    from nirbridge.pipeline.fit import retime
-    from nirbridge.pipeline.verify import map_to_verify
-    from nirbridge.quantization.options import QuantizationOptions
-    from nirbridge.quantization.quantize import quantize
-
     models: Models = {"network": network}
     needed = {contender.model for contender in ready}
     if chip is None or needed <= {"network"}:
@@ -166,10 +160,6 @@ class _Setting:
 
 def _group(group: Sequence[Contender], models: Models, refusals: Refusals, setting: _Setting) -> list[BenchRow]:
     """The rows of the back ends of one kind of numbers, the first of which is what the others are compared with."""
-    from nirbridge.benchmarking.measure import padded
-    from nirbridge.emitters.lava.runtime.supervision import start_guard
-    from nirbridge.pipeline.bench.worker import write_shared
-
     if not group:
         return []
     rows: list[BenchRow] = []
@@ -201,10 +191,6 @@ def _need(reference: BenchRow) -> None:
 
 def _measured(contender: Contender, shared: Path, setting: _Setting) -> BenchRow:
     """One back end in a process of its own, of which nothing is left."""
-    from nirbridge.benchmarking.model import LIMIT_S, REPEATS
-    from nirbridge.emitters.lava.runtime.supervision import run_supervised, start_guard
-    from nirbridge.pipeline.bench.worker import COMMAND, RESULT, Task
-
     options = setting.options
     limit = LIMIT_S if options.limit_s is None else options.limit_s
     with start_guard() as (guarding, scratch):
@@ -254,9 +240,6 @@ def _last_words(log: Path) -> str:
 
 def _meta(network: Network) -> dict[str, Any]:
     """Versions and machine, on which every time depends, and how the network was read."""
-    from nirbridge._version import __version__
-    from nirbridge.simulators.checks import versions
-
     threads = os.environ.get("OMP_NUM_THREADS")
     machine = f"{platform.system()} {platform.machine()}, {counted(os.cpu_count() or 1, 'processor')}"
     return {
