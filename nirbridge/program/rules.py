@@ -106,16 +106,26 @@ def _refractory(xp: Tracing, n: Any, fired: Term, state: State) -> Term:
 
 
 def traced(rule: Rule, n: Any, kind: Kind, drive: Term | None = None, of: str | None = None) -> Stepped:
-    """One time step of a neuron record: terms over the args ``drive`` and ``state.u``, ``v``, ``i``, ``refractory``.
+    """One time step of a neuron record: terms over the arg ``drive`` and those of its state, ``state.v`` and others.
 
     ``drive``: a term in place of that arg; ``of``: the population, whose state the args are then.
     """
-
-    def arg(name: str, kind: Kind) -> Term:
-        return Term("arg", kind, (), None if of is None else (of, name), f"state.{name}")
-
-    state = {name: arg(name, kind) for name in ("u", "v", "i")} | {"refractory": arg("refractory", "count")}
+    state = _Args(kind, of)
     return rule(Tracing(kind), n, Term("arg", kind, (), None, "drive") if drive is None else drive, state)
+
+
+class _Args(dict[str, Term]):
+    """The state of a population: an arg for each name that a rule reads."""
+
+    def __init__(self, kind: Kind, of: str | None) -> None:
+        self.kind, self.of = kind, of
+        for name in ("u", "v", "i", "refractory"):  # so that a rule can unpack them
+            self[name] = self[name]
+
+    def __missing__(self, name: str) -> Term:
+        kind: Kind = "count" if name == "refractory" else self.kind
+        self[name] = arg = Term("arg", kind, (), None if self.of is None else (self.of, name), f"state.{name}")
+        return arg
 
 
 def traced_step(n: Neuron | FixedNeuron, drive: Term | None = None, of: str | None = None) -> Stepped:

@@ -11,9 +11,9 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, compact
 from nirbridge.network.graph import in_causal_order, population_groups
-from nirbridge.network.model import Network, Population, Projection
+from nirbridge.network.model import Network, Projection
 from nirbridge.program.rules import traced_step
-from nirbridge.program.terms import Change, Kind, Stepped, Term, Tracing
+from nirbridge.program.terms import Change, Kind, Stepped, Term, Tracing, in_order
 from nirbridge.quantization.model import FixedProjection, QuantizedNetwork
 
 Key = tuple[str, str]
@@ -48,6 +48,8 @@ class StepProgram:
         histories: what delays need, by key.
         initial: the first values of every state that a time step reads or gives, without a batch, by key.
         kind: ``real``, or ``int`` of a chip's integers.
+
+    Terms of the current of projection k are named ``c{k}``, of a read of the host ``r{k}``; sums of currents ``drive``.
     """
 
     inputs: Mapping[str, Term]
@@ -63,6 +65,11 @@ class StepProgram:
         found = [t for step in self.populations.values() for t in step.ends]
         found += [*self.inputs.values(), *self.outputs.values(), *(h.term for h in self.histories.values())]
         return list({id(t): t for t in found}.values())
+
+    @property
+    def carried(self) -> dict[Key, Term]:
+        """The states that a time step reads, as args."""
+        return {t.value: t for t in in_order(self.ends) if t.op == "arg" and t.value is not None}
 
     def remade(self, change: Change) -> StepProgram:
         """The program with other terms in place of ``ends``."""
@@ -107,30 +114,31 @@ class _Builder:
         sources = {(name, "past"): (term, shapes[name]) for name, term in self.sent.items()}
         found = {**sources, **self.late}
         histories = {key: History(found[key][0], depth, found[key][1]) for key, depth in self.depths.items()}
-        return StepProgram(inputs, done, outputs, histories, _initial(model.populations), self.kind)
+        return StepProgram(inputs, done, outputs, histories, _initial(model.populations, done), self.kind)
 
     def _drive(self, target: str, kind: Kind, projections: Sequence[Any]) -> Term:
         """The currents of a target, added in the order of the projections."""
-        currents = [self._current(k, p, kind) for k, p in enumerate(projections) if p.target == target]
+        letter = "c" if kind == self.kind else "r"
+        currents = [self._current(f"{letter}{k}", p, kind) for k, p in enumerate(projections) if p.target == target]
         total = currents[0] if currents else Term("const", kind, (), 0)
         for current in currents[1:]:
             total = Term("add", kind, (total, current))
-        return total
+        return Tracing(kind).let("drive", total)
 
-    def _current(self, k: int, p: Any, kind: Kind) -> Term:
+    def _current(self, name: str, p: Any, kind: Kind) -> Term:
         arriving = self._past((p.source, "past"), p.delay_steps, self.sent.get(p.source), self.kind)
         if kind != self.kind:
-            arriving = self._as_real(p.source, arriving)
-        current = Term("linear", kind, (arriving,), p.operator)
+            arriving = self._as_real(p.source, arriving, name)
+        xp, current = Tracing(kind), Term("linear", kind, (arriving,), p.operator, name)
         if getattr(p, "weight_exp", 0):
             shift = Term("const", kind, (), abs(p.weight_exp))
             current = Term("shl" if p.weight_exp > 0 else "shr", kind, (current, shift))
         if np.any(p.target_delay_steps):
-            key = p.target, f"past of projection {k}"
+            key = p.target, name
             self.late[key] = current, p.operator.output_shape
             current = self._past(key, p.target_delay_steps, current, kind)
         bias = getattr(p, "bias", None)
-        return current if bias is None else current + Tracing(kind).param(f"c{k}.bias", bias)
+        return xp.let(name, current if bias is None else current + xp.param(f"{name}.bias", bias))
 
     def _past(self, key: Key, delays: Array, now: Term | None, kind: Kind) -> Term:
         """What was there ``delays`` time steps before; ``now``: what is there in this one, if that is known."""
@@ -140,24 +148,23 @@ class _Builder:
         args = () if now is None or np.all(delays > 0) else (now,)
         return Term("past", kind, args, Past(key, compact(np.asarray(delays))))
 
-    def _as_real(self, source: str, arriving: Term) -> Term:
+    def _as_real(self, source: str, arriving: Term, name: str) -> Term:
         """What the host takes a chip's integers for: spikes, graded inputs, and the v of readouts."""
         model, xp = cast(QuantizedNetwork, self.model), Tracing("real")
         real = Term("real", "real", (arriving,))
         for port in model.inputs:
             if port.name == source:
-                return real * xp.param(f"{source}.scale", port.scale) if port.graded else real
+                return real * xp.param(f"{name}.scale", port.scale) if port.graded else real
         n = model.population(source).neuron
         if n.fires:
             return real
-        return real / xp.param(f"{source}.scale", n.scale) + xp.param(f"{source}.offset", n.v_offset)
+        return real / xp.param(f"{name}.scale", n.scale) + xp.param(f"{name}.offset", n.v_offset)
 
 
-def _initial(populations: Sequence[Any]) -> dict[Key, Array]:
-    first: dict[Key, Array] = {}
-    for p in populations:
-        names = ("v", "i") if isinstance(p, Population) else ("v", "u")
-        for name in names:
-            first[p.name, name] = np.broadcast_to(getattr(p.neuron, f"{name}_init"), p.shape)
-        first[p.name, "refractory"] = np.broadcast_to(np.int64(0), p.shape)
-    return first
+def _initial(populations: Sequence[Any], done: Mapping[str, Stepped]) -> dict[Key, Array]:
+    """The first value of each state: what the neuron names after it, ``v_init`` and the like, else 0."""
+    return {
+        (p.name, name): np.broadcast_to(getattr(p.neuron, f"{name}_init", np.int64(0)), p.shape)
+        for p in populations
+        for name in done[p.name].state
+    }
