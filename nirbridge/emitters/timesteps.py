@@ -11,8 +11,9 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.network.model import Network, Population
 from nirbridge.network.operators import Sparse
-from nirbridge.quantization.model import FixedPopulation, QuantizedNetwork
-from nirbridge.quantization.overflow import OutputRange, output_ranges
+from nirbridge.quantization.model import FixedPopulation, FixedProjection, QuantizedNetwork
+from nirbridge.quantization.operators import weights_of
+from nirbridge.quantization.overflow import OutputRange, operator_bounds, output_ranges
 
 MATRIX_MAX = 2**20
 """Sparse operators with fewer elements than this as a matrix are one: a product is quicker than adding up places."""
@@ -56,12 +57,14 @@ def longest_delays(sources: Any, projections: Any) -> Mapping[str, int]:
 def sent_ranges(quantized: QuantizedNetwork) -> dict[str, OutputRange]:
     """The least and the greatest integer that each input and population sends; of a readout those of its v."""
     inputs = {p.name: OutputRange(-p.value_max if p.graded else 0, p.value_max) for p in quantized.inputs}
-    ranges = output_ranges(quantized.populations, inputs)
-    for p in quantized.populations:
-        if not p.neuron.fires:
-            last = (1 << (p.neuron.v_bits - 1)) - 1
-            ranges[p.name] = OutputRange(-last, last)
-    return ranges
+    return output_ranges(quantized.populations, inputs)
+
+
+def largest_sum(p: FixedProjection, sent: OutputRange) -> int:
+    """The largest number that a sum of the projection can meet, before its shift."""
+    low, high = operator_bounds(p.operator, sent)
+    sums = (-int(low.min(initial=0)), int(high.max(initial=0)), -sent.low, sent.high)
+    return max(*sums, int(np.abs(weights_of(p.operator)).max(initial=0)))
 
 
 def sparse_rows(part: Sparse) -> Array:

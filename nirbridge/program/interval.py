@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 
 from nirbridge.program.rewrites import in_halves
-from nirbridge.program.rules import traced_step
+from nirbridge.program.rules import first_value, traced_step
 from nirbridge.program.terms import Stepped, Term, in_order
 from nirbridge.quantization.model import FixedNeuron
 
@@ -45,7 +45,7 @@ def intervals(step: Stepped, args: Bounds) -> dict[int, Interval]:
 
 def first_values(n: FixedNeuron, drive: Interval) -> dict[str, Interval]:
     """The args of the first time step of integer neurons, and the drive of all."""
-    starts = {"state.u": n.u_init, "state.v": n.v_init, "state.refractory": np.int64(0)}
+    starts = {f"state.{name}": first_value(n, name) for name in traced_step(n).state}
     return {"drive": drive, **{name: (int(np.min(x)), int(np.max(x))) for name, x in starts.items()}}
 
 

@@ -48,18 +48,19 @@ class Printer:
     """Statements of one time step: every named term is one, all others are parts of expressions.
 
     A name takes another value where its old one is not needed any more, else a number is added to it.
-    ``functions``: those that the statements call.
+    ``functions``: those that the statements call; ``made``: expressions of terms that stand before, by ``id``.
     """
 
     language: Language
     lines: list[str] = field(default_factory=list)
     functions: dict[str, Function] = field(default_factory=dict)
+    made: dict[int, Text] = field(default_factory=dict)
     _bound: dict[str, int] = field(default_factory=dict)
 
     def write(self, ends: Sequence[Term]) -> list[str]:
         """Appends the statements of some terms; their expressions."""
-        left = _mentions(ends)
-        return [made.text for made in fold(ends, lambda term, args: self._made(term, args, left))]
+        left = _mentions(ends, self.made)
+        return [made.text for made in fold(ends, lambda term, args: self._made(term, args, left), self.made)]
 
     def _made(self, term: Term, args: list[Text], left: Counter[int]) -> Text:
         mentions = frozenset[int]().union(*(a.mentions for a in args))
@@ -95,16 +96,16 @@ def bracketed(a: Text, binds: int) -> str:
     return a.text if a.binds >= binds else f"({a.text})"
 
 
-def _mentions(ends: Sequence[Term]) -> Counter[int]:
+def _mentions(ends: Sequence[Term], made: Mapping[int, Text]) -> Counter[int]:
     """How many statements and results mention each named term."""
     left: Counter[int] = Counter({0: 0})
     own: dict[int, frozenset[int]] = {}
-    for term in in_order(ends):
-        inside = frozenset[int]().union(*(own[id(a)] for a in term.args))
+    for term in in_order(ends, made):
+        inside = frozenset[int]().union(*(own.get(id(a), frozenset()) for a in term.args))
         if term.name and term.op not in LEAVES:
             left.update(inside)
             inside = frozenset((id(term),))
         own[id(term)] = inside
     for end in ends:
-        left.update(own[id(end)])
+        left.update(own.get(id(end), ()))
     return left

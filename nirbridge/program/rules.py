@@ -118,7 +118,8 @@ class _Args(dict[str, Term]):
     """The state of a population: an arg for each name that a rule reads."""
 
     def __init__(self, kind: Kind, of: str | None) -> None:
-        self.kind, self.of = kind, of
+        self.kind: Kind = kind
+        self.of = of
         for name in ("u", "v", "i", "refractory"):  # so that a rule can unpack them
             self[name] = self[name]
 
@@ -132,6 +133,11 @@ def traced_step(n: Neuron | FixedNeuron, drive: Term | None = None, of: str | No
     """One time step of a neuron by the rule of its numbers; ``drive`` and ``of``: see ``traced``."""
     rule, kind = RULES[type(n)]
     return traced(rule, n, kind, drive, of)
+
+
+def first_value(n: Any, state: str) -> Any:
+    """The value of a state before the first time step: what the neuron has as ``v_init`` and the like, else 0."""
+    return getattr(n, f"{state}_init", np.int64(0))
 
 
 RULES: dict[type, tuple[Rule, Kind]] = {Neuron: (canonical, "real"), FixedNeuron: (loihi, "int")}

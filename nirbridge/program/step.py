@@ -12,7 +12,7 @@ from nirbridge._types import Shape
 from nirbridge.arrays import Array, compact
 from nirbridge.network.graph import in_causal_order, population_groups
 from nirbridge.network.model import Network, Projection
-from nirbridge.program.rules import traced_step
+from nirbridge.program.rules import first_value, traced_step
 from nirbridge.program.terms import Change, Kind, Stepped, Term, Tracing, in_order
 from nirbridge.quantization.model import FixedProjection, QuantizedNetwork
 
@@ -49,7 +49,8 @@ class StepProgram:
         initial: the first values of every state that a time step reads or gives, without a batch, by key.
         kind: ``real``, or ``int`` of a chip's integers.
 
-    Terms of the current of projection k are named ``c{k}``, of a read of the host ``r{k}``; sums of currents ``drive``.
+    Terms of the current of projection k are named ``c{k}``, of a read of the host ``r{k}``, and
+    ``c{k}_late`` where targets have delays; sums of currents are named ``drive``.
     """
 
     inputs: Mapping[str, Term]
@@ -114,7 +115,12 @@ class _Builder:
         sources = {(name, "past"): (term, shapes[name]) for name, term in self.sent.items()}
         found = {**sources, **self.late}
         histories = {key: History(found[key][0], depth, found[key][1]) for key, depth in self.depths.items()}
-        return StepProgram(inputs, done, outputs, histories, _initial(model.populations, done), self.kind)
+        initial = {
+            (p.name, state): np.broadcast_to(first_value(p.neuron, state), p.shape)
+            for p in model.populations
+            for state in done[p.name].state
+        }
+        return StepProgram(inputs, done, outputs, histories, initial, self.kind)
 
     def _drive(self, target: str, kind: Kind, projections: Sequence[Any]) -> Term:
         """The currents of a target, added in the order of the projections."""
@@ -129,16 +135,16 @@ class _Builder:
         arriving = self._past((p.source, "past"), p.delay_steps, self.sent.get(p.source), self.kind)
         if kind != self.kind:
             arriving = self._as_real(p.source, arriving, name)
-        xp, current = Tracing(kind), Term("linear", kind, (arriving,), p.operator, name)
+        xp, bias, current = Tracing(kind), getattr(p, "bias", None), Term("linear", kind, (arriving,), p.operator, name)
         if getattr(p, "weight_exp", 0):
             shift = Term("const", kind, (), abs(p.weight_exp))
-            current = Term("shl" if p.weight_exp > 0 else "shr", kind, (current, shift))
+            current = Term("shl" if p.weight_exp > 0 else "shr", kind, (current, shift), None, name)
+        added = None if bias is None else xp.param(f"{name}.bias", bias)
         if np.any(p.target_delay_steps):
-            key = p.target, name
+            key, name = (p.target, name), f"{name}_late"
             self.late[key] = current, p.operator.output_shape
             current = self._past(key, p.target_delay_steps, current, kind)
-        bias = getattr(p, "bias", None)
-        return xp.let(name, current if bias is None else current + xp.param(f"{name}.bias", bias))
+        return xp.let(name, current if added is None else current + added)
 
     def _past(self, key: Key, delays: Array, now: Term | None, kind: Kind) -> Term:
         """What was there ``delays`` time steps before; ``now``: what is there in this one, if that is known."""
@@ -159,12 +165,3 @@ class _Builder:
         if n.fires:
             return real
         return real / xp.param(f"{name}.scale", n.scale) + xp.param(f"{name}.offset", n.v_offset)
-
-
-def _initial(populations: Sequence[Any], done: Mapping[str, Stepped]) -> dict[Key, Array]:
-    """The first value of each state: what the neuron names after it, ``v_init`` and the like, else 0."""
-    return {
-        (p.name, name): np.broadcast_to(getattr(p.neuron, f"{name}_init", np.int64(0)), p.shape)
-        for p in populations
-        for name in done[p.name].state
-    }

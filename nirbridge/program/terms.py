@@ -6,7 +6,7 @@ and sums with 0 vanish; nothing else is reassociated or joined, so that all that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
@@ -184,13 +184,16 @@ def _made(op: str, a: Term, *others: Operand, kind: Kind | None = None) -> Term:
     return Term(op, kind or a.kind, (a, *(as_term(b, a) for b in others)))
 
 
-def in_order(terms: Sequence[Term]) -> Iterator[Term]:
-    """Every term that others are made from, once, after its arguments; bodies of functions are left out."""
+def in_order(terms: Sequence[Term], known: Container[int] = ()) -> Iterator[Term]:
+    """Every term that others are made from, once, after its arguments; bodies of functions are left out.
+
+    ``known``: ids of terms that are left out with all that they alone are made from.
+    """
     seen: set[int] = set()
     stack = [(term, False) for term in reversed(terms)]
     while stack:
         term, is_ready = stack.pop()
-        if id(term) in seen:
+        if id(term) in seen or id(term) in known:
             continue
         if is_ready:
             seen.add(id(term))
@@ -200,10 +203,15 @@ def in_order(terms: Sequence[Term]) -> Iterator[Term]:
             stack.extend((a, False) for a in reversed(term.args))
 
 
-def fold(terms: Sequence[Term], make: Callable[[Term, list[Made]], Made]) -> list[Made]:
-    """``make(term, what its arguments have become)`` of every term once; what the given ones have become."""
-    made: dict[int, Made] = {}
-    for term in in_order(terms):
+def fold(
+    terms: Sequence[Term], make: Callable[[Term, list[Made]], Made], made: dict[int, Made] | None = None
+) -> list[Made]:
+    """``make(term, what its arguments have become)`` of every term once; what the given ones have become.
+
+    ``made``: what terms have become before, by ``id``; the others are added.
+    """
+    made = {} if made is None else made
+    for term in in_order(terms, made):
         made[id(term)] = make(term, [made[id(a)] for a in term.args])
     return [made[id(term)] for term in terms]
 

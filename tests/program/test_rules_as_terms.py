@@ -187,18 +187,29 @@ def leaking(xp: Tracing, n: Any, drive: Term, state: Any) -> Stepped:
     return loihi(xp, n, drive, {**state, "v": state["v"] - (state["v"] >> 5)})
 
 
-def assert_follows_a_changed_rule(emitter: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Programs of a target compute a rule that leaks, without another edit."""
+def adapting(xp: Tracing, n: Any, drive: Term, state: Any) -> Stepped:
+    """Loihi's rule with one more state: spikes raise ``b``, which decays and holds v down."""
+    step = loihi(xp, n, drive, {**state, "v": state["v"] - (state["b"] >> 3)})
+    b = xp.minimum(state["b"] - (state["b"] >> 4) + step.sent * 900, 1 << 14)
+    return replace(step, state={**step.state, "b": xp.let("b", b)})
+
+
+def assert_follows_a_changed_rule(
+    emitter: Any, monkeypatch: pytest.MonkeyPatch, rule: Any = leaking, **first: int
+) -> None:
+    """Programs of a target compute another rule without another edit; ``first``: first values of states it adds."""
     rng = np.random.default_rng(3)
     n = neuron(du=300, dv=70, refractory_steps=rng.integers(0, 3, 20), reset="subtract", reset_amount=5000)
-    first = population("p", (20,), n)
-    net = whole(quantized([FixedInput("in", (9,))], [first], [projection("in", "p", dense(rng, 20, 9))], ["p"]))
+    p = population("p", (20,), n)
+    net = whole(quantized([FixedInput("in", (9,))], [p], [projection("in", "p", dense(rng, 20, 9))], ["p"]))
     spikes = (rng.random((50, 1, 9)) < 0.4).astype(np.uint8)
     usual = emitter.run(emitter.emit(net), {"in": spikes}, record=[Probe("p", ("s", "v"))]).arrays
-    monkeypatch.setitem(rules.RULES, FixedNeuron, (leaking, "int"))
-    step = rules.traced(leaking, n, "int")
+    monkeypatch.setitem(rules.RULES, FixedNeuron, (rule, "int"))
+    for name, value in first.items():
+        monkeypatch.setattr(FixedNeuron, f"{name}_init", np.int64(value), raising=False)
+    step = rules.traced(rule, n, "int")
     drives = np.concatenate([np.zeros((1, 1, 20), int), (spikes[:-1] @ net.projections[0].operator.weight.T)])  # type: ignore[union-attr]
-    state = {name: np.zeros((1, 20), np.int64) for name in ("u", "v", "refractory")}
+    state = {name: np.full((1, 20), first.get(name, 0)) for name in ("u", "v", "refractory", *first)}
     expected = list(steps_of(step, drives, state, TYPES))
     found = emitter.run(emitter.emit(net), {"in": spikes}, record=[Probe("p", ("s", "v"))]).arrays
     for name in ("s", "v"):

@@ -16,7 +16,7 @@ from nirbridge.simulators.simulate import simulate
 from tests.cases import cases
 from tests.emitters.held_out import dyadic_network, fixed_network
 from tests.program.test_every_target import assert_computed_by, by
-from tests.program.test_rules_as_terms import assert_follows_a_changed_rule
+from tests.program.test_rules_as_terms import adapting, assert_follows_a_changed_rule
 from tests.program.test_whole_networks import ALL, STEPS, assert_the_same, evaluator, in_two_parts
 from tests.stack.needs import needs
 
@@ -49,3 +49,7 @@ def test_a_changed_rule_is_what_programs_compute(emitter: Any, monkeypatch: pyte
 @pytest.mark.parametrize("first", cases([2000], range(2000, 2100, 10)))
 def test_random_networks(emitter: Any, make: Any, first: int) -> None:
     assert_computed_by(emitter, by(emitter), make, range(first, first + cases(2, 10)))
+
+
+def test_a_state_that_a_rule_adds_is_carried(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert_follows_a_changed_rule(JAX, monkeypatch, adapting, b=700)

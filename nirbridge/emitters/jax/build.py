@@ -1,4 +1,4 @@
-"""The module of a network: its linear operators and rules of neurons as lines, in real numbers or in integers."""
+"""The module of a network: the step program as lines of ``jax.numpy``, in real numbers or in integers."""
 
 from __future__ import annotations
 
@@ -9,141 +9,192 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nirbridge._types import Shape
-from nirbridge.arrays import Array
 from nirbridge.emitters.jax.module import INDENT, ModuleWriter, axes, comment, size_of
 from nirbridge.emitters.ports import ProgramNames, identifiers, integer_names, real_names
-from nirbridge.emitters.timesteps import (
-    integer_states,
-    late_depths,
-    longest_delays,
-    real_states,
-    sent_ranges,
-    sparse_rows,
-    sparse_table,
-)
+from nirbridge.emitters.timesteps import largest_sum, sent_ranges, sparse_rows, sparse_table
 from nirbridge.errors import counted
 from nirbridge.network.apply import matrix
 from nirbridge.network.compose import parts_of
-from nirbridge.network.graph import in_causal_order, population_groups
-from nirbridge.network.model import Network, Population, Projection
+from nirbridge.network.graph import in_causal_order
+from nirbridge.network.model import Network
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
 from nirbridge.program.interval import fit_of_neurons
-from nirbridge.program.printing import ATOM, Printer, Text
+from nirbridge.program.printing import ATOM, Printer, Text, bracketed
 from nirbridge.program.rewrites import in_halves
-from nirbridge.program.rules import traced_step
-from nirbridge.program.terms import Function, Term
-from nirbridge.quantization.model import FixedPopulation, FixedProjection, QuantizedNetwork
-from nirbridge.quantization.operators import weights_of
-from nirbridge.quantization.overflow import operator_bounds, prove
+from nirbridge.program.step import Key, Past, step_program
+from nirbridge.program.terms import LEAVES, Function, Term, in_order
+from nirbridge.quantization.model import QuantizedNetwork
+from nirbridge.quantization.overflow import prove
+
+REAL = "float64"
+"""Of readouts, which the host computes."""
 
 
 class ModuleBuilder:
-    """Lines of ``currents``, whose values are of all time steps, and of ``step``, whose values are of one."""
+    """Lines of ``currents``, whose values are of all time steps, and of ``step``, whose values are of one.
 
-    def __init__(self, model: Network | QuantizedNetwork, projections: Sequence[Any]) -> None:
-        self.m, self.ids = ModuleWriter(), identifiers(model)
-        self.inputs = {p.name for p in model.inputs}
-        self.sources = {p.name: p for p in (*model.inputs, *model.populations)}
-        self.depths = longest_delays(self.sources.values(), projections)
+    Args:
+        model: a quantized network, or a network in causal order.
+        types: of what each input and population sends and each output is, by name.
+        exact: the type that holds the sums of a current, by its name, where it is not that of its target.
+    """
 
-    def begin_input(self, name: str, dtype: str) -> None:
-        """The lines that take an input, with as many time steps of its past as delays need."""
-        key, depth, out = self.ids[name], self.depths[name], self.m.before
-        out.append(f'{key} = inputs["{key}"].astype(jnp.{dtype})')
-        if depth:
-            past = self.m.state(f"{key}.past", np.zeros(self.sources[name].shape), dtype, depth)
-            out.append(f"{key}_all = jnp.concatenate([{past}, {key}])")
-            out.append(f'past["{key}.past"] = {key}_all[{key}.shape[0] :]')
+    def __init__(
+        self, model: Network | QuantizedNetwork, types: Mapping[str, str], exact: Mapping[str, str] | None = None
+    ) -> None:
+        self.m, self.ids, self.types, self.exact = ModuleWriter(), identifiers(model), types, exact or {}
+        self.program = program = in_halves(step_program(model))
+        self.model, self.shapes = model, {x.name: x.shape for x in (*model.inputs, *model.populations, *model.outputs)}
+        self.projections: dict[str, Any] = {f"c{k}": p for k, p in enumerate(model.projections)}
+        self.projections |= {f"r{k}": p for k, p in enumerate(getattr(model, "reads", ()))}
+        terms = list(in_order(program.ends))
+        named = {t.name.removesuffix("_late"): t for t in terms if t.op not in LEAVES}
+        self.currents = {key: named[key] for key in self.projections if key in named}
+        self.carried = program.carried
+        self.samples: set[int] = set()
+        for t in terms:
+            if t.op in ("arg", "past") or any(id(a) in self.samples for a in t.args):
+                self.samples.add(id(t))
+        self.made: dict[int, Text] = {}
+        self.last: list[str] = []
 
-    def begin_population(self, name: str, dtype: str) -> None:
-        """The ring of the last values of a population that are sent with a delay."""
-        self._ring(self.ids[name], self.depths[name], self.sources[name].shape, dtype)
+    def built(self) -> dict[str, dict[str, str]]:
+        """Writes all lines; the keys of the variables of each population."""
+        for name in self.program.inputs:
+            key = self.ids[name]
+            self.m.before.append(f'{key} = inputs["{key}"].astype(jnp.{self.types[name]})')
+            self._remember((name, "past"), key)
+        variables = {p.name: self._population(p) for p in self._populations()}
+        for k, (name, term) in enumerate(self.program.outputs.items()):
+            self._currents(name)
+            self.m.step.append(f'values["out{k}"] = {self._write([term], name, self.m.step)[0]}')
+        self.m.step += self.last
+        return variables
 
-    def _ring(self, key: str, depth: int, shape: tuple[int, ...], dtype: str) -> None:
-        if depth:
-            self.m.state(f"{key}.past", np.zeros(shape), dtype, depth)
-        if depth > 1:
-            self.m.counter(f"{key}.at")
+    def _populations(self) -> list[Any]:
+        by_name = {p.name: p for p in self.model.populations}
+        return [by_name[name] for name in self.program.populations]
 
-    def turn_ring(self, key: str, depth: int) -> None:
-        """The lines that put the latest value of ``key`` in place of the oldest."""
-        if depth == 1:
-            self.m.step.append(f'new["{key}.past"] = {key}[None]')
-        elif depth:
-            past, at = f'state["{key}.past"]', f'state["{key}.at"]'
-            self.m.step.append(f'new["{key}.past"] = {past}.at[{at}].set({key})')
-            self.m.step.append(f'new["{key}.at"] = ({at} + 1) % {depth}')
-
-    def sent(self, source: str, delays: Array, key: str) -> str:
-        """What a source sent ``delays`` time steps ago; ``key``: of the projection that asks."""
-        name, depth = self.ids[source], self.depths[source]
-        return self._delayed(name, depth, delays, self.sources[source].shape, f"{key}.delays", source in self.inputs)
-
-    def _delayed(self, name: str, depth: int, delays: Array, shape: tuple[int, ...], key: str, is_whole: bool) -> str:
-        delays, m = np.asarray(delays), self.m
-        same, first = bool((delays == delays.flat[0]).all()), int(delays.flat[0])
-        if same and first == 0:
-            return name
-        if same and is_whole:
-            return f"{m.helper('earlier')}({name}_all, {depth}, {first})"
-        past, at = f'state["{name}.past"]', f'state["{name}.at"]'
-        if same:
-            return f"{past}[0]" if depth == 1 else f"{m.helper('ago')}({past}, {at}, {first})"
-        each = m.weight(key, np.broadcast_to(delays, shape), "int32")
-        if is_whole:
-            return f"{m.helper('earlier_each')}({name}_all, {depth}, {each})"
-        latest = name if (delays == 0).any() else "None"
-        return f"{m.helper('ago_each')}({past}, {at if depth > 1 else 0}, {latest}, {each})"
-
-    def current(self, key: str, p: Any, text: str, late: Array | None = None, dtype: str = "") -> str:
-        """Lines that make the current of a projection; returns its text in a time step.
-
-        ``text``: its sums; ``late``: a delay for each target element.
-        """
-        hoisted = p.source in self.inputs
-        lines = self.m.before if hoisted else self.m.step
-        lines.append(f"# {key}: {comment(p.source)} -> {comment(p.target)}")
-        lines.append(f"{key} = {text}")
-        arrived = key
-        if late is not None:
-            arrived = f"{key}_in"
-            lines += self._late(key, late, p.operator.output_shape, dtype, hoisted)
-        if getattr(p, "bias", None) is not None:
-            bias = self.m.coefficient(f"{key}.bias", p.bias, p.operator.output_shape, dtype)
-            lines.append(f"{arrived} = {arrived} + {bias}")
-        if not hoisted:
-            return arrived
-        lines.append(f'now["{key}"] = {arrived}')
-        return f'now["{key}"]'
-
-    def _late(self, key: str, late: Array, shape: tuple[int, ...], dtype: str, hoisted: bool) -> list[str]:
-        depth, out = int(late.max()), []
-        if hoisted:
-            past = self.m.state(f"{key}.past", np.zeros(shape), dtype, depth)
-            out.append(f"{key}_all = jnp.concatenate([{past}, {key}])")
-            out.append(f'past["{key}.past"] = {key}_all[{key}.shape[0] :]')
-        else:
-            self._ring(key, depth, shape, dtype)
-        return [*out, f"{key}_in = {self._delayed(key, depth, late, shape, f'{key}.late', hoisted)}"]
-
-    def population(self, p: Any, drive: str, states: dict[str, str], dtype: str) -> dict[str, str]:
-        """The lines of a population; returns the keys of its variables."""
-        key, lines = self.ids[p.name], self.m.step
+    def _population(self, p: Any) -> dict[str, str]:
+        """The lines of a population, after those of its currents; the keys of its variables."""
+        key, step, lines = self.ids[p.name], self.program.populations[p.name], self.m.step
+        self._currents(p.name)
         lines.append(f"# {key}: {comment(p.name)}, {counted(p.size, 'neuron')}")
-        lines.append(f"drive = {drive}")
-        text, variables, following = neuron_lines(self.m, p, key, states, dtype)
-        lines += text
-        lines += [f'new["{key}.{name}"] = {value}' for name, value in following.items()]
-        lines += [f'values["{key}.{name}"] = {value}' for name, value in variables.items()]
-        return {name: f"{key}.{name}" for name in variables}
+        variables = {v: term for v, term in step.variables.items() if v != "s" or p.neuron.fires}
+        following = {v: term for v, term in step.state.items() if (p.name, v) in self.carried}
+        for v, term in following.items():
+            self.m.state(f"{key}.{v}", self.program.initial[p.name, v], self._type(term, p.name))
+        sent, *texts = self._write([step.sent, *variables.values(), *following.values()], p.name, lines)
+        lines.append(f"{key} = {sent}")
+        lines += [f'new["{key}.{v}"] = {text}' for v, text in zip(following, texts[len(variables) :], strict=True)]
+        lines += [f'values["{key}.{v}"] = {text}' for v, text in zip(variables, texts, strict=False)]
+        self.made[id(step.sent)] = Text(key)
+        self._remember((p.name, "past"), key)
+        return {v: f"{key}.{v}" for v in variables}
 
-    def silence(self, shape: tuple[int, ...], dtype: str) -> str:
-        """No input: zeros for every sample."""
-        return f"jnp.zeros({axes(shape, '*batch')}, jnp.{dtype})"
+    def _currents(self, target: str) -> None:
+        """The lines of the currents of a target: those of inputs for all time steps at once."""
+        for key, p in self.projections.items():
+            if p.target != target or key not in self.currents:
+                continue
+            is_whole, history = p.source in self.program.inputs, self.program.histories.get((target, key))
+            lines = self.m.before if is_whole else self.m.step
+            lines.append(f"# {key}: {comment(p.source)} -> {comment(p.target)}")
+            if history is not None:
+                self._write([history.term], target, lines)
+                self.made[id(history.term)] = Text(key)
+                self._remember((target, key), key)
+            (text,) = self._write([self.currents[key]], target, lines)
+            if is_whole:
+                lines.append(f'now["{key}"] = {text}')
+                text = f'now["{key}"]'
+            self.made[id(self.currents[key])] = Text(text)
+
+    def _write(self, ends: Sequence[Term], of: str, lines: list[str]) -> list[str]:
+        """Appends the statements of terms of a target; their texts, each with all axes."""
+        printer = Printer(JaxLanguage(self._leaf(of), self.types[of], self._special(of)), lines, made=self.made)
+        texts = printer.write(ends)
+        self.m.functions |= {f.name: function_text(f) for f in printer.functions.values()}
+        full = axes(self.shapes[of], "*batch")
+        return [
+            text if id(term) in self.samples else f"jnp.full({full}, {text}, jnp.{self._type(term, of)})"
+            for term, text in zip(ends, texts, strict=True)
+        ]
+
+    def _type(self, term: Term, of: str) -> str:
+        return "int32" if term.kind == "count" else self.types[of]
+
+    def _leaf(self, of: str) -> Callable[[Term], str]:
+        def leaf(term: Term) -> str:
+            if term.op == "param":
+                is_count = term.kind == "count"  # no run has more time steps than int32 holds
+                values = np.minimum(term.value, 2**31 - 1) if is_count else term.value
+                key = term.name if "." in term.name else f"{self.ids[of]}.{term.name}"
+                return self.m.weight(key, values, self._type(term, of))
+            if term.op == "const":
+                return number_text(term)
+            if term.value is None:
+                return self.ids[term.name]
+            return f'state["{self.ids[of]}.{term.value[1]}"]'
+
+        return leaf
+
+    def _special(self, of: str) -> Callable[[Term, Sequence[Text]], str]:
+        """What is no operation of elements."""
+
+        def special(term: Term, args: Sequence[Text]) -> str:
+            if term.op == "past":
+                return self._past(term.value, args)
+            x = bracketed(args[0], ATOM)
+            if term.op == "real":
+                return f"{x}.astype(jnp.{REAL})"
+            p, dtype = self.projections[term.name], self.exact.get(term.name, self.types[of])
+            shapes = self.shapes[p.source], self.shapes[p.target]
+            x = f"{x}.astype(jnp.{dtype})" if term.name in self.exact else x
+            text = linear(self.m, term.name, term.value, x, dtype, shapes)
+            return f"{text}.astype(jnp.{self.types[of]})" if term.name in self.exact else text
+
+        return special
+
+    def _ring(self, key: Key) -> tuple[str, bool]:
+        """The name of what is remembered, and True where it is of all time steps at once."""
+        name, current = key
+        source = name if current == "past" else self.projections[current].source
+        return self.ids[name] if current == "past" else current, source in self.program.inputs
+
+    def _past(self, past: Past, args: Sequence[Text]) -> str:
+        """What was there some time steps before."""
+        h, (name, is_whole), m, delays = self.program.histories[past.key], self._ring(past.key), self.m, past.delays
+        ring, at = f'state["{name}.past"]', f'state["{name}.at"]'
+        if delays.ndim == 0:
+            if is_whole:
+                return f"{m.helper('earlier')}({name}_all, {h.depth}, {delays})"
+            return f"{ring}[0]" if h.depth == 1 else f"{m.helper('ago')}({ring}, {at}, {delays})"
+        each = m.weight(f"{name}.delays", np.broadcast_to(delays, h.shape), "int32")
+        if is_whole:
+            return f"{m.helper('earlier_each')}({name}_all, {h.depth}, {each})"
+        latest = args[0].text if args else "None"
+        return f"{m.helper('ago_each')}({ring}, {at if h.depth > 1 else 0}, {latest}, {each})"
+
+    def _remember(self, key: Key, now: str) -> None:
+        """The lines that keep ``now``, of this time step or of all, as far as delays need it."""
+        h = self.program.histories.get(key)
+        if h is None:
+            return
+        name, is_whole = self._ring(key)
+        ring, at = self.m.state(f"{name}.past", np.zeros(h.shape), self.types[key[0]], h.depth), f'state["{name}.at"]'
+        if is_whole:
+            self.m.before.append(f"{name}_all = jnp.concatenate([{ring}, {now}])")
+            self.m.before.append(f'past["{name}.past"] = {name}_all[{now}.shape[0] :]')
+        elif h.depth == 1:
+            self.last.append(f'new["{name}.past"] = {now}[None]')
+        else:
+            self.m.counter(f"{name}.at")
+            self.last.append(f'new["{name}.past"] = {ring}.at[{at}].set({now})')
+            self.last.append(f'new["{name}.at"] = ({at} + 1) % {h.depth}')
 
 
-# -- neurons -------------------------------------------------------------------------------------------------------
-# One time step of a population as lines of Python: its rule (``program/rules.py``), printed.
+# -- expressions ---------------------------------------------------------------------------------------------------
 
 UNARY, PRODUCT, SUM, SHIFT, AND, COMPARISON = 13, 12, 11, 10, 9, 6
 """How tightly Python's operators bind."""
@@ -151,10 +202,14 @@ UNARY, PRODUCT, SUM, SHIFT, AND, COMPARISON = 13, 12, 11, 10, 9, 6
 
 @dataclass(frozen=True, slots=True)
 class JaxLanguage:
-    """Expressions of ``jax.numpy``; ``leaf``: the text of a number, a coefficient or an arg."""
+    """Expressions of ``jax.numpy``.
+
+    ``leaf``: the text of a number, a coefficient or an arg; ``other``: of what is no operation of elements.
+    """
 
     leaf: Callable[[Term], str]
     dtype: str
+    other: Callable[[Term, Sequence[Text]], str] | None = None
     table: ClassVar[Mapping[str, tuple[str, int]]] = {
         "add": ("{} + {}", SUM), "sub": ("{} - {}", SUM), "mul": ("{} * {}", PRODUCT), "div": ("{} / {}", PRODUCT),
         "floordiv": ("{} // {}", PRODUCT), "neg": ("-{}", UNARY), "abs": ("jnp.abs({})", ATOM),
@@ -174,7 +229,7 @@ class JaxLanguage:
                 f"jnp.where({args[0].text}, jnp.{self.dtype}({args[1].text}), jnp.{self.dtype}({args[2].text}))",
                 ATOM,
             )
-        return None
+        return None if self.other is None or term.op in self.table else (self.other(term, args), ATOM)
 
     def statement(self, name: str, text: str, term: Term, is_first: bool) -> str:
         """See ``Language``."""
@@ -193,31 +248,6 @@ def function_text(function: Function) -> str:
     names = ", ".join(p.name for p in function.parameters)
     lines = [f'"""{function.doc}"""', *printer.lines, f"return {result}"]
     return "\n".join([f"def {function.name}({names}):", *(INDENT + line for line in lines)])
-
-
-def neuron_lines(
-    m: ModuleWriter, p: Population | FixedPopulation, key: str, states: Mapping[str, str], dtype: str
-) -> tuple[list[str], dict[str, str], dict[str, str]]:
-    """The lines of a population with the input ``drive``, the text of each variable, and of each next state.
-
-    ``key`` becomes what the population sends; ``states``: the texts of its state by name.
-    """
-
-    def leaf(term: Term) -> str:
-        if term.op == "param":
-            is_count = term.kind == "count"  # no run has more time steps than int32 holds
-            values = np.minimum(term.value, 2**31 - 1) if is_count else term.value
-            return m.coefficient(f"{key}.{term.name}", values, p.shape, "int32" if is_count else dtype)
-        return states[term.name.removeprefix("state.")] if term.name.startswith("state.") else number_text(term)
-
-    step = in_halves(traced_step(p.neuron))
-    variables = {name: term for name, term in step.variables.items() if name != "s" or p.neuron.fires}
-    following = {name: step.state[name] for name in states}
-    printer = Printer(JaxLanguage(leaf, dtype))
-    sent, *texts = printer.write([step.sent, *variables.values(), *following.values()])
-    m.functions |= {f.name: function_text(f) for f in printer.functions.values()}
-    named = dict(zip(variables, texts, strict=False))
-    return [*printer.lines, f"{key} = {sent}"], named, dict(zip(following, texts[len(named) :], strict=True))
 
 
 # -- linear --------------------------------------------------------------------------------------------------------
@@ -302,144 +332,34 @@ def _edges(part: Conv | SumPool) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
-# -- integers ------------------------------------------------------------------------------------------------------
-# A quantized network as a module for JAX: sums in real numbers where these are exact, neurons in int32 or int64.
+# -- numbers -------------------------------------------------------------------------------------------------------
 
 EXACT = {"float32": 1 << 24, "float64": 1 << 53}
 """Sums of whole numbers below this are exact in the type, in any order."""
 INT32 = 1 << 30
 """Numbers below this leave room in int32 for one addition of two."""
-REAL = "float64"
-"""Of readouts, which the host computes."""
 
 
 def integer_module(quantized: QuantizedNetwork) -> tuple[ModuleWriter, ProgramNames]:
-    """The module of a quantized network, bit-equal to the fixed-point simulator, and its names."""
-    return _IntegerBuilder(quantized).built()
+    """The module of a quantized network, bit-equal to the fixed-point simulator, and its names.
 
-
-class _IntegerBuilder(ModuleBuilder):
-    def __init__(self, quantized: QuantizedNetwork) -> None:
-        super().__init__(quantized, (*quantized.projections, *quantized.reads))
-        self.q, self.ranges = quantized, sent_ranges(quantized)
-        bounds = prove(quantized)
-        self.types = {p.name: self._type(p, bounds[p.name].a_in) for p in quantized.populations}
-        self.types |= {p.name: "int32" if p.value_max < INT32 else "int64" for p in quantized.inputs}
-
-    def _type(self, p: FixedPopulation, drive: tuple[int, int]) -> str:
-        """int32 where no sum of the neuron and of its currents can leave it."""
-        currents = [self._largest(q) << max(q.weight_exp, 0) for q in self.q.projections if q.target == p.name]
-        fits = fit_of_neurons(p.neuron, drive, 32)
-        return "int32" if fits and max(currents, default=0) < INT32 else "int64"
-
-    def built(self) -> tuple[ModuleWriter, ProgramNames]:
-        q, variables = self.q, {}
-        for port in q.inputs:
-            self.begin_input(port.name, self.types[port.name])
-        for p in q.populations:
-            self.begin_population(p.name, self.types[p.name])
-        for p in q.populations:
-            states = {
-                name: self.m.state(
-                    f"{self.ids[p.name]}.{name}", x, "int32" if name == "refractory" else self.types[p.name]
-                )
-                for name, x in integer_states(p).items()
-            }
-            variables[p.name] = self.population(p, self._drive(p), states, self.types[p.name])
-        for k, port in enumerate(q.outputs):
-            reads = [self._read(j, read) for j, read in enumerate(q.reads) if read.target == port.name]
-            self.m.step.append(f'values["out{k}"] = {" + ".join(reads)}')
-        for p in q.populations:
-            self.turn_ring(self.ids[p.name], self.depths[p.name])
-        return self.m, integer_names(q, variables)
-
-    def _drive(self, target: FixedPopulation) -> str:
-        dtype, found = self.types[target.name], []
-        for k, p in enumerate(self.q.projections):
-            if p.target == target.name:
-                found.append(self.current(f"c{k}", p, self._sums(f"c{k}", p, dtype)))
-        return " + ".join(found) or self.silence(target.shape, dtype)
-
-    def _largest(self, p: FixedProjection) -> int:
-        """The largest number that a sum of the projection can meet."""
-        sent = self.ranges[p.source]
-        low, high = operator_bounds(p.operator, sent)
-        sums = (-int(low.min(initial=0)), int(high.max(initial=0)), -sent.low, sent.high)
-        return max(*sums, int(np.abs(weights_of(p.operator)).max(initial=0)))
-
-    def _sums(self, key: str, p: FixedProjection, dtype: str) -> str:
-        """``operator(sent) << weight_exp``."""
-        largest = self._largest(p)
-        computed = next((kind for kind, limit in EXACT.items() if largest < limit), "int64")
-        sent = self.sent(p.source, p.delay_steps, key)
-        shapes = self.sources[p.source].shape, self.q.population(p.target).shape
-        text = linear(self.m, key, p.operator, f"{sent}.astype(jnp.{computed})", computed, shapes)
-        text = f"{text}.astype(jnp.{dtype})"
-        if p.weight_exp == 0:
-            return text
-        return f"{text} << {p.weight_exp}" if p.weight_exp > 0 else f"{text} >> {-p.weight_exp}"
-
-    def _read(self, j: int, read: Projection) -> str:
-        """The values of a readout in reals."""
-        key = f"r{j}"
-        sent = f"{self.sent(read.source, read.delay_steps, key)}.astype(jnp.{REAL})"
-        for port in self.q.inputs:
-            if port.name == read.source and port.graded:
-                sent = f"({sent} * {self.m.weight(f'{key}.scale', port.scale, REAL)})"
-        if read.source not in self.inputs and not (p := self.q.population(read.source)).neuron.fires:
-            scale = self.m.coefficient(f"{key}.scale", p.neuron.scale, p.shape, REAL)
-            offset = self.m.coefficient(f"{key}.offset", p.neuron.v_offset, p.shape, REAL)
-            sent = f"({sent} / {scale} + {offset})"
-        target = next(port.shape for port in self.q.outputs if port.name == read.target)
-        values = linear(self.m, key, read.operator, sent, REAL, (self.sources[read.source].shape, target))
-        return self.current(key, read, values, dtype=REAL)
-
-
-# -- real ----------------------------------------------------------------------------------------------------------
+    Sums are made in real numbers where these are exact, neurons in int32 or int64.
+    """
+    q, bounds, ranges = quantized, prove(quantized), sent_ranges(quantized)
+    sums = {f"c{k}": largest_sum(p, ranges[p.source]) for k, p in enumerate(q.projections)}
+    types = {p.name: "int32" if p.value_max < INT32 else "int64" for p in q.inputs} | {p.name: REAL for p in q.outputs}
+    for p in q.populations:
+        into = [sums[f"c{k}"] << max(x.weight_exp, 0) for k, x in enumerate(q.projections) if x.target == p.name]
+        is_small = max(into, default=0) < INT32 and fit_of_neurons(p.neuron, bounds[p.name].a_in, 32)
+        types[p.name] = "int32" if is_small else "int64"
+    exact = {key: next((kind for kind, limit in EXACT.items() if x < limit), "int64") for key, x in sums.items()}
+    builder = ModuleBuilder(q, types, exact)
+    return builder.m, integer_names(q, builder.built())
 
 
 def real_module(network: Network, dtype: str) -> tuple[ModuleWriter, ProgramNames]:
     """The module of a network in ``float32`` or ``float64``, and its names."""
-    return _RealBuilder(in_causal_order(network), dtype).built()
-
-
-class _RealBuilder(ModuleBuilder):
-    def __init__(self, network: Network, dtype: str) -> None:
-        super().__init__(network, network.projections)
-        self.network, self.dtype, self.late = network, dtype, late_depths(network)
-
-    def built(self) -> tuple[ModuleWriter, ProgramNames]:
-        network, variables = self.network, {}
-        for port in network.inputs:
-            self.begin_input(port.name, self.dtype)
-        for p in network.populations:
-            self.begin_population(p.name, self.dtype)
-        for group in population_groups(network):
-            for p in group.populations:
-                drive = self._drive(p.name, p.shape)
-                variables[p.name] = self.population(p, drive, self._states(p), self.dtype)
-        for k, port in enumerate(network.outputs):
-            drive = self._drive(port.name, port.shape)
-            self.m.step.append(f'values["out{k}"] = {drive}')
-        for p in network.populations:
-            self.turn_ring(self.ids[p.name], self.depths[p.name])
-        for k, depth in self.late.items():
-            if network.projections[k].source not in self.inputs:
-                self.turn_ring(f"c{k}", depth)
-        return self.m, real_names(network, variables, self.dtype)
-
-    def _states(self, p: Population) -> dict[str, str]:
-        return {
-            name: self.m.state(f"{self.ids[p.name]}.{name}", start, "int32" if name == "refractory" else self.dtype)
-            for name, start in real_states(p).items()
-        }
-
-    def _drive(self, target: str, shape: tuple[int, ...]) -> str:
-        """The currents of a target, added in the order of the network's projections."""
-        found = []
-        for k, p in enumerate(self.network.projections):
-            if p.target == target:
-                key = f"c{k}"
-                sums = linear(self.m, key, p.operator, self.sent(p.source, p.delay_steps, key), self.dtype)
-                found.append(self.current(key, p, sums, p.target_delay_steps if k in self.late else None, self.dtype))
-        return " + ".join(found) or self.silence(shape, self.dtype)
+    network = in_causal_order(network)
+    names = [x.name for x in (*network.inputs, *network.populations, *network.outputs)]
+    builder = ModuleBuilder(network, dict.fromkeys(names, dtype))
+    return builder.m, real_names(network, builder.built(), dtype)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nirbridge._types import Shape
-from nirbridge.arrays import Array
+from nirbridge.arrays import Array, same_array
 from nirbridge.emitters.readme import table_name
 from nirbridge.files.regular import template_text
 
@@ -36,16 +36,14 @@ class ModuleWriter:
     functions: dict[str, str] = field(default_factory=dict)
 
     def weight(self, key: str, values: Any, dtype: str) -> str:
-        """The text of an array of ``weights.npz``."""
-        self.weights[key] = np.asarray(np.asarray(values).astype(dtype), order="C").reshape(np.shape(values))
-        return f'w["{key}"]'
-
-    def coefficient(self, key: str, values: object, shape: Shape, dtype: str) -> str:
-        """A coefficient of a population: one number, or one per neuron."""
-        values = np.asarray(values)
-        if values.size and (values == values.flat[0]).all():
-            return self.weight(key, values.flat[0], dtype)
-        return self.weight(key, np.broadcast_to(values, shape), dtype)
+        """The text of an array of ``weights.npz``; another array of the same key gets a number."""
+        array = np.asarray(np.asarray(values).astype(dtype), order="C").reshape(np.shape(values))
+        name, number = key, 1
+        while name in self.weights and not same_array(self.weights[name], array):
+            number += 1
+            name = f"{key}{number}"
+        self.weights[name] = array
+        return f'w["{name}"]'
 
     def state(self, key: str, start: Array, dtype: str, depth: int | None = None) -> str:
         """A state ``[*batch, *shape]`` of initial values, or ``[depth, *batch, *shape]``; the text of its value."""
