@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i1, i64
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i1
 from xdsl.ir import Region
 
 from nirbridge.dialect.module import DialectModule
-from nirbridge.dialect.neurons import NeuronOp
-from nirbridge.dialect.placement import Placement, check_placements, placement_attributes
+from nirbridge.dialect.placement import Placement, check_placements
 from nirbridge.dialect.step import StepBuilder
 from nirbridge.dialect.structure import NetworkOp
 from nirbridge.dialect.synapses import CurrentOp
-from nirbridge.dialect.values import ELEMENTS, Resources, integer, real, tensor_type, text, texts
+from nirbridge.dialect.values import ELEMENTS, integer, real, text, texts
 from nirbridge.errors import UsageError, quoted
 from nirbridge.network.check import check_network
 from nirbridge.network.compose import parts_of
 from nirbridge.network.graph import population_groups
-from nirbridge.network.model import Network, Population, Projection
-from nirbridge.network.neurons import Neuron
+from nirbridge.network.model import Network, Projection
 
 Variable = tuple[str, str]
 """A node and one of its variables, as recordings name them."""
@@ -66,19 +64,20 @@ class _Builder:
         step.block.add_op(self._facts())
         variables: dict[Variable, Any] = {(p.name, "s"): step.input(p.name, p.shape) for p in network.inputs}
         for p in (p for group in population_groups(network) for p in group.populations):
-            given = self._neuron(p)
+            index = next(k for k, q in enumerate(network.populations) if q is p)
+            given = step.neurons(index, p, self.placement.get(p.name), self._currents(p.name))
             variables |= {(p.name, name): value for name, value in given.items()}
             step.now[p.name] = given["s"]
         for p in network.outputs:
-            value = step.output(p.name, p.shape, self._currents(p.name))
+            value = step.output(p.name, p.shape, list(self._currents(p.name)))
             step.result(p.name, "s", value)
         for name, variable in records:
             step.result(name, variable, variable_of(variables, name, variable))
         step.connect()
         return DialectModule(ModuleOp(Region(step.block)), self.resources)
 
-    def _currents(self, target: str) -> list[Any]:
-        return [self._current(k, p) for k, p in enumerate(self.network.projections) if p.target == target]
+    def _currents(self, target: str) -> Iterator[Any]:
+        return (self._current(k, p) for k, p in enumerate(self.network.projections) if p.target == target)
 
     def _current(self, k: int, p: Projection) -> Any:
         step = self.step
@@ -99,17 +98,6 @@ class _Builder:
         for part in parts_of(p.operator):
             value = self.step.part(part, value)
         return value
-
-    def _neuron(self, p: Population) -> dict[str, Any]:
-        given = neuron_attributes(p.neuron, self.resources)
-        index = next(k for k, q in enumerate(self.network.populations) if q is p)
-        given |= {"name": text(p.name), "index": integer(index)}
-        if p.name in self.placement:
-            given |= placement_attributes(self.placement[p.name], self.resources)
-        kind = tensor_type(self.step.element, None, *p.shape)
-        op = NeuronOp.create(operands=self._currents(p.name), result_types=[kind] * 4, attributes=given)
-        self.step.block.add_op(op)
-        return op.given
 
     def _facts(self) -> NetworkOp:
         network = self.network
@@ -145,17 +133,3 @@ def _plain(values: dict[str, Any]) -> DictionaryAttr:
         elif value is not None:
             found[name] = real(value) if isinstance(value, float) else text(value)
     return DictionaryAttr(found)
-
-
-def neuron_attributes(n: Neuron, resources: Resources) -> dict[str, Any]:
-    """The fields of a neuron record as attributes; absent ones are left out."""
-    found: dict[str, Any] = {}
-    for f in fields(n):
-        value = getattr(n, f.name)
-        if isinstance(value, str):
-            found[f.name] = text(value)
-        elif isinstance(value, int):
-            found[f.name] = IntegerAttr(value, i64)
-        elif value is not None:
-            found[f.name] = resources.attribute(value)
-    return found

@@ -12,8 +12,7 @@ from xdsl.ir import Region
 from nirbridge.arrays import Array
 from nirbridge.dialect.build import Variable, variable_of
 from nirbridge.dialect.module import DialectModule
-from nirbridge.dialect.neurons import FixedNeuronOp
-from nirbridge.dialect.placement import Placement, check_placements, placement_attributes
+from nirbridge.dialect.placement import Placement, check_placements
 from nirbridge.dialect.step import StepBuilder
 from nirbridge.dialect.structure import NetworkOp
 from nirbridge.dialect.synapses import CurrentOp, RealOp, ShiftOp
@@ -22,11 +21,9 @@ from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Projection
 from nirbridge.network.operators import Reshape
 from nirbridge.program.interval import fit_of_neurons
-from nirbridge.quantization.model import FixedPopulation, FixedProjection, QuantizedNetwork
+from nirbridge.quantization.model import FixedProjection, QuantizedNetwork
 from nirbridge.quantization.operators import weights_of
 from nirbridge.quantization.overflow import OutputRange, input_bounds, operator_bounds, output_ranges
-
-ARRAYS = ("du", "dv", "bias", "reset_amount", "spike_size", "refractory_steps", "v_init", "u_init")
 
 
 def quantized_module(
@@ -88,7 +85,8 @@ class _FixedBuilder:
         step.block.add_op(NetworkOp.create(attributes={**given, "facts": facts}))
         variables: dict[Variable, Any] = {(p.name, "s"): step.input(p.name, p.shape) for p in q.inputs}
         for k, p in enumerate(q.populations):
-            found = self._neuron(k, p)
+            currents = (self._current(j, e, p.shape) for j, e in enumerate(q.projections) if e.target == p.name)
+            found = step.neurons(k, p, self.placement.get(p.name), currents)
             variables |= {(p.name, name): value for name, value in found.items()}
             step.now[p.name] = found["s"]
         for port in q.outputs:
@@ -121,22 +119,6 @@ class _FixedBuilder:
         given["is_back"] = IntegerAttr(0, i1)
         given["bias"] = None if bias is None else self.resources.attribute(bias)
         return self.step.op(CurrentOp, [value], value.type, **given)
-
-    def _neuron(self, index: int, p: FixedPopulation) -> dict[str, Any]:
-        n, resources = p.neuron, self.resources
-        currents = [self._current(k, q, p.shape) for k, q in enumerate(self.q.projections) if q.target == p.name]
-        given: dict[str, Any] = {name: resources.attribute(getattr(n, name)) for name in ARRAYS}
-        for name in ("fires_above", "v_min"):
-            if getattr(n, name) is not None:
-                given[name] = resources.attribute(getattr(n, name))
-        given |= {name: integer(getattr(n, name)) for name in ("max_spikes", "u_bits", "v_bits")}
-        given |= {"name": text(p.name), "index": integer(index), "reset": text(n.reset)}
-        if p.name in self.placement:
-            given |= placement_attributes(self.placement[p.name], self.resources)
-        kind = tensor_type(self.step.element, None, *p.shape)
-        op = FixedNeuronOp.create(operands=currents, result_types=[kind] * 3, attributes=given)
-        self.step.block.add_op(op)
-        return op.given
 
     def _read(self, k: int, read: Projection) -> Any:
         """The values of an output from one source, in reals."""

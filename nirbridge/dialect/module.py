@@ -23,7 +23,7 @@ from nirbridge.dialect.synapses import SYNAPSES, CurrentOp, RealOp, Synapse
 from nirbridge.dialect.values import DTYPES, Resources, array_from_blob
 from nirbridge.errors import Diagnostic, FileError, ModelError, quoted
 
-OPERATIONS: tuple[type[Any], ...] = (*STRUCTURE, *SYNAPSES, *NEURONS)
+OPERATIONS: tuple[type[Any], ...] = (*STRUCTURE, *SYNAPSES, *NEURONS.values())
 """Every operation of the dialect."""
 
 

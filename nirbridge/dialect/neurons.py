@@ -8,7 +8,8 @@ step. The state is implicit: the lowering makes it arguments and results. The ru
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from dataclasses import fields
+from typing import Any, ClassVar, TypeVar
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.irdl import attr_def, irdl_op_definition, opt_attr_def, result_def, var_operand_def
@@ -16,11 +17,25 @@ from xdsl.irdl import attr_def, irdl_op_definition, opt_attr_def, result_def, va
 from nirbridge._types import Shape
 from nirbridge.dialect.base import SpikeOp, has_values, shape
 from nirbridge.dialect.placement import placement_faults
-from nirbridge.dialect.values import size_of
+from nirbridge.dialect.values import Resources, integer, size_of, text
 from nirbridge.errors import Diagnostic, quoted
+from nirbridge.network.neurons import Neuron
+from nirbridge.quantization.model import FixedNeuron
 
-REAL_RESULTS = ("s", "u", "v", "i")
-FIXED_RESULTS = ("s", "u", "v")
+OF_THE_HOST = ("bias_mant", "bias_exp", "scale", "v_offset")
+"""Fields of integer neurons that no time step reads: the host reads them, or ``bias`` has them."""
+
+
+def record_fields(record: type[Any]) -> dict[str, str]:
+    """The fields of a neuron record that a module holds, and their types in words."""
+    return {f.name: str(f.type) for f in fields(record) if f.name not in OF_THE_HOST} | {"bias": "Array"}
+
+
+def neuron_attributes(n: Neuron | FixedNeuron, resources: Resources) -> dict[str, Any]:
+    """The fields of a neuron record as attributes; absent ones are left out."""
+    made = {str: text, int: integer}
+    given = {name: getattr(n, name) for name in record_fields(type(n))}
+    return {name: made.get(type(x), resources.attribute)(x) for name, x in given.items() if x is not None}
 
 
 class NeuronBase(SpikeOp):
@@ -29,14 +44,11 @@ class NeuronBase(SpikeOp):
     args = var_operand_def()
     named = attr_def(attr_name="name")
     index = attr_def()
-    max_spikes = attr_def()
-    refractory_steps = attr_def()
     placement = opt_attr_def()
     order = opt_attr_def()
     fused = opt_attr_def()
 
-    COEFFICIENTS: ClassVar[tuple[str, ...]] = ()
-    VARIABLES: ClassVar[tuple[str, ...]] = ()
+    RECORD: ClassVar[type[Any]] = Neuron
     RESETS: ClassVar[tuple[str, ...]] = ()
     THRESHOLD: ClassVar[str] = ""
 
@@ -53,7 +65,8 @@ class NeuronBase(SpikeOp):
     @property
     def given(self) -> dict[str, Any]:
         """The results by name."""
-        return dict(zip(self.VARIABLES, self.results, strict=True))
+        names = [name for name, _ in self.get_irdl_definition().results]
+        return dict(zip(names, self.results, strict=True))
 
     def diagnose(self) -> Iterator[Diagnostic]:
         """Faults of types, coefficients and rules."""
@@ -62,7 +75,8 @@ class NeuronBase(SpikeOp):
                 yield self.fault(
                     f"a value of type {value.type}", f"its neurons send {self.results[0].type}", "reshape it"
                 )
-        yield from has_values(self, (*self.COEFFICIENTS, "refractory_steps"), [(), self.shape])
+        arrays = [name for name, words in record_fields(self.RECORD).items() if "Array" in words]
+        yield from has_values(self, arrays, [(), self.shape])
         if self.placement is not None:
             for found, limit in placement_faults(self.placement, self.shape):
                 yield self.fault(found, limit, "give the placement of a map")
@@ -75,11 +89,22 @@ class NeuronBase(SpikeOp):
             yield self.fault(f"reset {quoted(reset)}", f"one of {', '.join(self.RESETS)}", "correct it")
         if self.attribute("max_spikes").value.data < 1:
             yield self.fault(f"max_spikes is {self.attribute('max_spikes').value.data}", "at least 1", "correct it")
-        if self.attribute("v_min") is not None and not self.fires:
-            yield self.fault("a readout with a floor", "only neurons that fire have one", "remove v_min")
+        for name, words in record_fields(self.RECORD).items():
+            if "None" in words and self.attribute(name) is not None and not self.fires:
+                yield self.fault(f"a readout with {name}", "only neurons that fire have it", f"remove {name}")
 
 
-@irdl_op_definition
+Operation = TypeVar("Operation", bound=NeuronBase)
+
+
+def neuron_operation(kind: type[Operation]) -> type[Operation]:
+    """The operation of a neuron record: an attribute for each of its fields, those that may be None optional."""
+    for name, words in record_fields(kind.RECORD).items():
+        setattr(kind, name, opt_attr_def() if "None" in words else attr_def())
+    return irdl_op_definition(kind)
+
+
+@neuron_operation
 class NeuronOp(NeuronBase):
     """The canonical neuron (``network/neurons.py``) in real numbers; without ``theta`` a readout."""
 
@@ -88,25 +113,7 @@ class NeuronOp(NeuronBase):
     u = result_def(TensorType)
     v = result_def(TensorType)
     i = result_def(TensorType)
-    kind = attr_def()
-    a_mem = attr_def()
-    g_mem = attr_def()
-    bias = attr_def()
-    theta = opt_attr_def()
-    a_syn = attr_def()
-    g_syn = attr_def()
-    v_reset = attr_def()
-    reset = attr_def()
-    reset_amount = attr_def()
-    compare = attr_def()
-    v_init = attr_def()
-    i_init = attr_def()
-    v_min = opt_attr_def()
-
-    COEFFICIENTS: ClassVar[tuple[str, ...]] = (
-        "a_mem", "g_mem", "bias", "theta", "a_syn", "g_syn", "v_reset", "reset_amount", "v_init", "i_init", "v_min",
-    )  # fmt: skip
-    VARIABLES: ClassVar[tuple[str, ...]] = REAL_RESULTS
+    RECORD: ClassVar[type[Any]] = Neuron
     RESETS: ClassVar[tuple[str, ...]] = ("to-value", "subtract", "none")
     THRESHOLD: ClassVar[str] = "theta"
 
@@ -117,7 +124,7 @@ class NeuronOp(NeuronBase):
             yield self.fault(f"compare {quoted(compare)}", "'>' or '>='", "correct it")
 
 
-@irdl_op_definition
+@neuron_operation
 class FixedNeuronOp(NeuronBase):
     """A chip's neuron (``quantization/model.py``) in integers; without ``fires_above`` a readout."""
 
@@ -125,34 +132,10 @@ class FixedNeuronOp(NeuronBase):
     s = result_def(TensorType)
     u = result_def(TensorType)
     v = result_def(TensorType)
-    du = attr_def()
-    dv = attr_def()
-    bias = attr_def()
-    fires_above = opt_attr_def()
-    reset = attr_def()
-    reset_amount = attr_def()
-    spike_size = attr_def()
-    v_init = attr_def()
-    u_init = attr_def()
-    v_min = opt_attr_def()
-    u_bits = attr_def()
-    v_bits = attr_def()
-
-    COEFFICIENTS: ClassVar[tuple[str, ...]] = (
-        "du",
-        "dv",
-        "bias",
-        "fires_above",
-        "reset_amount",
-        "spike_size",
-        "v_init",
-        "u_init",
-        "v_min",
-    )
-    VARIABLES: ClassVar[tuple[str, ...]] = FIXED_RESULTS
+    RECORD: ClassVar[type[Any]] = FixedNeuron
     RESETS: ClassVar[tuple[str, ...]] = ("zero", "subtract", "none")
     THRESHOLD: ClassVar[str] = "fires_above"
 
 
-NEURONS = (NeuronOp, FixedNeuronOp)
-"""Operations of neurons."""
+NEURONS = {op.RECORD: op for op in (NeuronOp, FixedNeuronOp)}
+"""The operation of each neuron record."""

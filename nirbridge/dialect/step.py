@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import StringAttr
@@ -10,6 +10,8 @@ from xdsl.ir import Block, SSAValue
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array
+from nirbridge.dialect.neurons import NEURONS, neuron_attributes
+from nirbridge.dialect.placement import Placement, placement_attributes
 from nirbridge.dialect.structure import CollectOp, DelayOp, InputOp, OutputOp, ResultOp, ScanOp
 from nirbridge.dialect.synapses import ConvOp, DenseOp, IdentityOp, ReshapeOp, ScaleOp, SparseOp, SumPoolOp
 from nirbridge.dialect.values import Resources, integer, integers, real, tensor_type, text
@@ -68,6 +70,17 @@ class StepBuilder:
         """One linear operator."""
         result = tensor_type(x.type.get_element_type(), None, *part.output_shape)
         return self.op(_KINDS[type(part)], [x], result, **_part_attributes(part, self.resources))
+
+    def neurons(self, index: int, p: Any, placement: Placement | None, currents: Iterable[Any]) -> dict[str, Any]:
+        """A population of either kind of numbers; its results by name."""
+        given = neuron_attributes(p.neuron, self.resources) | {"name": text(p.name), "index": integer(index)}
+        if placement is not None:
+            given |= placement_attributes(placement, self.resources)
+        operation, kind = NEURONS[type(p.neuron)], tensor_type(self.element, None, *p.shape)
+        types = [kind] * len(operation.get_irdl_definition().results)
+        op = operation.create(operands=list(currents), result_types=types, attributes=given)
+        self.block.add_op(op)
+        return op.given
 
     def output(self, name: str, shape: Shape, currents: Sequence[Any], element: Any = None) -> Any:
         """An output of the time step."""

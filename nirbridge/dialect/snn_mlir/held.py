@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -117,8 +117,8 @@ def _neuron(population: Population, dtype: str) -> Iterator[Diagnostic]:
         many = f", up to {n.max_spikes} spikes per time step" if n.max_spikes > 1 else ""
         found = f"reset {n.reset}, a spike where v {n.compare} threshold{many}"
         yield _problem(subject, found, "a reset to a value and one spike where v > threshold")
-    if n.v_min is not None:
-        yield _problem(subject, "a membrane floor", "none")
+    for field in _beyond(n):
+        yield _problem(subject, f"a value {field}", "none")
     if kind_of(KINDS[n.kind], n.a_mem.item()) != n.kind:
         yield _problem(subject, f"a decay of {n.a_mem.item():g} in kind {n.kind}", "a decay of 1 in integrators alone")
     yield from _gains(population, dtype)
@@ -129,6 +129,12 @@ def _zeros(n: Neuron) -> list[str]:
     fields = ["bias", "v_init", "i_init", "refractory_steps"]
     fields += ["a_syn"] if not n.has_synapse else []
     return [*fields, "v_reset"] if n.kind == "CubaLIF" else fields
+
+
+def _beyond(n: Neuron) -> list[str]:
+    """Optional fields of a neuron record, but for the threshold, that it has: snn-mlir has none of them."""
+    optional = [f.name for f in fields(n) if "None" in str(f.type) and f.name != "theta"]
+    return [name for name in optional if getattr(n, name) is not None]
 
 
 def _gains(population: Population, dtype: str) -> Iterator[Diagnostic]:
