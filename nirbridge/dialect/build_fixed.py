@@ -22,8 +22,7 @@ from nirbridge.network.model import Projection
 from nirbridge.network.operators import Reshape
 from nirbridge.program.interval import fit_of_neurons
 from nirbridge.quantization.model import FixedProjection, QuantizedNetwork
-from nirbridge.quantization.operators import weights_of
-from nirbridge.quantization.overflow import OutputRange, input_bounds, operator_bounds, output_ranges
+from nirbridge.quantization.overflow import largest_sum, prove
 
 
 def quantized_module(
@@ -51,23 +50,9 @@ def quantized_module(
 
 def fits_in_32(quantized: QuantizedNetwork) -> bool:
     """Whether no value of any time step leaves 32 bits, whatever the inputs."""
-    ranges = {p.name: OutputRange(-p.value_max if p.graded else 0, p.value_max) for p in quantized.inputs}
-    ranges = output_ranges(quantized.populations, ranges)
-    for p in quantized.populations:
-        if not p.neuron.fires:
-            last = (1 << (p.neuron.v_bits - 1)) - 1
-            ranges[p.name] = OutputRange(-last, last)
-    sums = {p.name: [0, 0] for p in quantized.populations}
-    largest = [max(-r.low, r.high) for r in ranges.values()]
-    for projection in quantized.projections:
-        for low, high in (operator_bounds(projection.operator, ranges[projection.source]),):
-            largest += [-int(low.min(initial=0)), int(high.max(initial=0))]
-        low, high = input_bounds(projection, ranges[projection.source])
-        sums[projection.target][0] -= int(low.min(initial=0))
-        sums[projection.target][1] += int(high.max(initial=0))
-        largest.append(int(np.abs(weights_of(projection.operator)).max(initial=0)))
-    fits = all(fit_of_neurons(p.neuron, (-sums[p.name][0], sums[p.name][1]), 32) for p in quantized.populations)
-    return fits and max((*largest, *(max(total) for total in sums.values())), default=0) < 1 << 31
+    bounds = prove(quantized)
+    fits = all(fit_of_neurons(p.neuron, bounds[p.name].a_in, 32) for p in quantized.populations)
+    return fits and largest_sum(quantized) < 1 << 31
 
 
 class _FixedBuilder:
