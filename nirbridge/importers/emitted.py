@@ -6,7 +6,7 @@ Nothing that computes is taken from it where a module is traced, and the self-ch
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
 from typing import Any
 
 import numpy as np
@@ -93,8 +93,6 @@ def _renamed(network: Network, names: Mapping[str, str]) -> Network:
 # Whether forward still computes that is not believed but run: the self-check compares the two on random inputs.
 
 HINT = "emit it again, or import with the names and members that it was written with"
-_REALS = ("a_mem", "g_mem", "bias", "a_syn", "g_syn", "v_reset", "reset_amount", "v_init", "i_init")
-_OPTIONAL = ("theta", "v_min")
 _RESETS, _COMPARES = ("to-value", "subtract", "none"), (">", ">=")
 
 
@@ -150,19 +148,14 @@ def _population(module: Any, key: str, name: str, kind: str) -> Population:
     shape = _shape(own.shape)
     if own.reset not in _RESETS or own.compare not in _COMPARES or own.max_spikes < 1:
         raise ValueError(f"options of {key}")
-    values: dict[str, Any] = {field: compact(_array(getattr(own, field))) for field in _REALS}
-    for field in _OPTIONAL:
-        value = getattr(own, field, None)
-        values[field] = None if value is None else compact(_array(value))
-    neuron = Neuron(
-        kind=str(kind),
-        reset=own.reset,
-        compare=own.compare,
-        max_spikes=int(own.max_spikes),
-        refractory_steps=compact(_array(own.refractory_steps, np.int64)),
-        **values,
-    )
-    return Population(name, shape, neuron)
+    values: dict[str, Any] = {"kind": str(kind), "theta": None}
+    for f in fields(Neuron):
+        if hasattr(own, f.name) or (f.name not in values and f.default is MISSING):
+            value = getattr(own, f.name)
+            if hasattr(value, "detach"):
+                value = compact(_array(value, np.float64 if value.is_floating_point() else np.int64))
+            values[f.name] = value
+    return Population(name, shape, Neuron(**values))
 
 
 # -- projections ---------------------------------------------------------------------------------------------------

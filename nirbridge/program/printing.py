@@ -109,3 +109,54 @@ def _mentions(ends: Sequence[Term], made: Mapping[int, Text]) -> Counter[int]:
     for end in ends:
         left.update(own.get(id(end), ()))
     return left
+
+
+# -- Python --------------------------------------------------------------------------------------------------------
+# Expressions of Python on the arrays of a library.
+
+UNARY, PRODUCT, SUM, SHIFT, AND, COMPARISON = 13, 12, 11, 10, 9, 6
+"""How tightly Python's operators bind."""
+
+
+def array_table(xp: str) -> Mapping[str, tuple[str, int]]:
+    """The table of a ``Language``; ``xp``: the name of the library."""
+    infix = {
+        "add": ("+", SUM), "sub": ("-", SUM), "mul": ("*", PRODUCT), "div": ("/", PRODUCT), "floordiv": ("//", PRODUCT),
+        "shl": ("<<", SHIFT), "shr": (">>", SHIFT), "and": ("&", AND), "lt": ("<", COMPARISON),
+        "le": ("<=", COMPARISON), "gt": (">", COMPARISON), "ge": (">=", COMPARISON),
+    }  # fmt: skip
+    named = {"abs": f"{xp}.abs({{}})", "floor": f"{xp}.floor({{}})", "min": f"{xp}.minimum({{}}, {{}})",
+             "max": f"{xp}.maximum({{}}, {{}})", "where": f"{xp}.where({{}}, {{}}, {{}})"}  # fmt: skip
+    table = {op: (f"{{}} {sign} {{}}", binds) for op, (sign, binds) in infix.items()}
+    table |= {op: (form, ATOM) for op, form in named.items()}
+    return {**table, "neg": ("-{}", UNARY), "not": ("~{}", UNARY)}
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayLanguage:
+    """Expressions of NumPy; of other libraries by another ``table``. ``leaf``: of a number, a coefficient or an arg."""
+
+    leaf: Callable[[Term], str]
+    table: ClassVar[Mapping[str, tuple[str, int]]] = array_table("np")
+
+    def special(self, term: Term, args: Sequence[Text]) -> tuple[str, int] | None:
+        """See ``Language``: calls."""
+        return (f"{term.value.name}({', '.join(a.text for a in args)})", ATOM) if term.op == "call" else None
+
+    def statement(self, name: str, text: str, term: Term, is_first: bool) -> str:
+        """See ``Language``."""
+        return f"{name} = {text}"
+
+
+def number_text(term: Term) -> str:
+    """The text of a const, or the name of an arg."""
+    return repr(term.value) if term.op == "const" else term.name
+
+
+def function_text(function: Function, language: Language) -> str:
+    """A function of a rule in Python."""
+    printer = Printer(language)
+    (result,) = printer.write([function.value])
+    names = ", ".join(p.name for p in function.parameters)
+    lines = [f'"""{function.doc}"""', *printer.lines, f"return {result}"]
+    return "\n".join([f"def {function.name}({names}):", *(f"    {line}" for line in lines)])

@@ -105,13 +105,16 @@ def _refractory(xp: Tracing, n: Any, fired: Term, state: State) -> Term:
     return xp.let("refractory", xp.where(fired, steps, xp.maximum(state["refractory"] - 1, 0)))
 
 
-def traced(rule: Rule, n: Any, kind: Kind, drive: Term | None = None, of: str | None = None) -> Stepped:
+def traced(
+    rule: Rule, n: Any, kind: Kind, drive: Term | None = None, of: str | None = None, *, is_open: bool = False
+) -> Stepped:
     """One time step of a neuron record: terms over the arg ``drive`` and those of its state, ``state.v`` and others.
 
-    ``drive``: a term in place of that arg; ``of``: the population, whose state the args are then.
+    ``drive``: a term in place of that arg; ``of``: the population, whose state the args are then; ``is_open``: see
+    ``Tracing``.
     """
     state = _Args(kind, of)
-    return rule(Tracing(kind), n, Term("arg", kind, (), None, "drive") if drive is None else drive, state)
+    return rule(Tracing(kind, is_open), n, Term("arg", kind, (), None, "drive") if drive is None else drive, state)
 
 
 class _Args(dict[str, Term]):
@@ -129,10 +132,12 @@ class _Args(dict[str, Term]):
         return arg
 
 
-def traced_step(n: Neuron | FixedNeuron, drive: Term | None = None, of: str | None = None) -> Stepped:
-    """One time step of a neuron by the rule of its numbers; ``drive`` and ``of``: see ``traced``."""
+def traced_step(
+    n: Neuron | FixedNeuron, drive: Term | None = None, of: str | None = None, *, is_open: bool = False
+) -> Stepped:
+    """One time step of a neuron by the rule of its numbers; see ``traced``."""
     rule, kind = RULES[type(n)]
-    return traced(rule, n, kind, drive, of)
+    return traced(rule, n, kind, drive, of, is_open=is_open)
 
 
 def first_value(n: Any, state: str) -> Any:

@@ -115,13 +115,18 @@ Operand = Term | float
 
 @dataclass(frozen=True, slots=True)
 class Tracing:
-    """What a rule computes with: it yields terms. ``kind``: of potentials, currents and coefficients."""
+    """What a rule computes with: it yields terms.
+
+    ``kind``: of potentials, currents and coefficients. ``is_open``: coefficients are args, and none vanishes by its
+    value, for programs in which values may change.
+    """
 
     kind: Kind
+    is_open: bool = False
 
     def param(self, name: str, values: object, kind: Kind | None = None) -> Term:
         """A coefficient of the neurons: one number, or one for each."""
-        return Term("param", kind or self.kind, (), compact(np.asarray(values)), name)
+        return Term("arg" if self.is_open else "param", kind or self.kind, (), compact(np.asarray(values)), name)
 
     def where(self, condition: Term, a: Operand, b: Operand) -> Term:
         """``a`` where the condition holds, else ``b``."""

@@ -12,9 +12,10 @@ import pytest
 from nirbridge.arrays import Array
 from nirbridge.emitters.c.emit import C
 from nirbridge.emitters.onnx.emit import ONNX
-from nirbridge.network.model import Population
+from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import Neuron
 from nirbridge.network.neurons import neuron as real_neuron
+from nirbridge.network.operators import Dense, Identity
 from nirbridge.program import rules
 from nirbridge.program.evaluate import Evaluator
 from nirbridge.program.interval import first_values, fits, intervals, settled
@@ -221,3 +222,40 @@ def assert_follows_a_changed_rule(
 @pytest.mark.parametrize("emitter", [C, ONNX])
 def test_a_changed_rule_is_what_programs_compute(emitter: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_follows_a_changed_rule(emitter, monkeypatch)
+
+
+def tiring(xp: Tracing, n: Any, drive: Term, state: Any) -> Stepped:
+    """The canonical rule with a leak of v on its way to the threshold, and a state of its own that spikes feed."""
+    tired = Term("arg", "real", (), None, "state.b")
+    step = canonical(xp, n, drive - tired, {**state, "v": state["v"] - state["v"] * (1 / 32)})
+    return Stepped(step.sent, step.variables, {**step.state, "b": xp.let("b", tired * 0.5 + step.sent * 0.25)})
+
+
+def test_a_changed_rule_of_reals_is_what_modules_of_torch_compute(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    from nirbridge.emitters.modules.emit import TORCH
+
+    n = real_neuron("CubaLIF", a_mem=0.75, a_syn=0.5, theta=1.0, refractory_steps=[0, 1, 2, 0], reset="subtract")
+    rng = np.random.default_rng(3)
+    weights = rng.integers(-8, 9, (4, 9)) / 16
+    net = real_network(Population("p", (4,), n), Projection("in", "p", Dense(weights.astype(np.float32))))
+    spikes = (rng.random((30, 2, 9)) < 0.5).astype(np.float32)
+    usual = TORCH.run(TORCH.emit(net), {"in": spikes}, record=[Probe("p", ("s", "v"))]).arrays
+    monkeypatch.setitem(rules.RULES, Neuron, (tiring, "real"))
+    state: dict[str, Array] = {name: np.zeros((2, 4), np.float32) for name in ("v", "i", "b")}
+    state["refractory"] = np.zeros((2, 4), np.int64)
+    expected = list(
+        steps_of(traced_step(n), spikes @ weights.T.astype(np.float32), state, {"real": np.float32, **TYPES})
+    )
+    found = TORCH.run(TORCH.emit(net), {"in": spikes}, record=[Probe("p", ("s", "v"))]).arrays
+    for name in ("s", "v"):
+        assert np.array_equal(found["p", name], [x.variables[name] for x in expected]), name
+    assert not np.array_equal(found["p", "v"], usual["p", "v"])
+    assert found["p", "s"].any()
+
+
+def real_network(p: Population, projection: Projection) -> Network:
+    """An input, a population and its output."""
+    timing = Timing(dt=1e-3, integrator="euler", reset="to-value", compare=">", if_gain="per-second")
+    ends = (Port("in", projection.operator.input_shape),), (Port("out", p.shape),)
+    return Network(1e-3, timing, (p,), (projection, Projection(p.name, "out", Identity(p.shape))), *ends)

@@ -80,7 +80,7 @@ def _readme(plan: ModulePlan) -> str:
             rows.append(f"| {kind} | {table_name(p.name)} | {name} | {shape_text(('time', 'batch', *p.shape))} |")
     for n in plan.neurons:
         notes = "; ".join(n.held.notes)
-        text = _CLASS.findall(n.held.call.text)[0]
+        text = _CLASS.findall(n.members[-1].call.text)[0]
         rows.append(f"| population | {table_name(n.population.name)} | `{n.id}` ({text}) | {notes} |")
     facts = {
         "@FRAMEWORK@": plan.framework.name,

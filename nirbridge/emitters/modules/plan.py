@@ -48,7 +48,8 @@ class HeldNeuron:
     ``call`` makes the neuron. ``start`` and ``step`` are lines of forward, with ``{id}`` for the neuron's attribute and
     ``{current}`` for its input; ``step`` defines ``spk_{id}``, or for a readout the variable that ``output`` names.
     ``start`` may use ``{like}``, an input ``[time, batch, …]``. ``neuron``: the record that the class computes, without
-    ``outside``. ``notes``: what was moved or rounded, one sentence each.
+    ``outside``. ``notes``: what was moved or rounded, one sentence each. ``own_class``: the body of the class
+    ``Neurons`` that ``call`` makes, where the framework has none; equal ones become one class.
     """
 
     call: LayerCall
@@ -58,6 +59,7 @@ class HeldNeuron:
     output: str = "spk_{id}"
     outside: Outside = field(default_factory=Outside)
     notes: tuple[str, ...] = ()
+    own_class: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class Framework:
     ``imports``: lines at the head of ``model.py``. ``hold``: a population as the framework's class, for time steps of a
     ``dt`` in seconds; it raises ModelError with every reason why there is none. ``delays``: whether the module holds
     delays other than those of one time step. ``support``: templates whose text follows the imports. ``records``:
-    variables of a population that a run records, each with its place in the tuple that the neuron returns. ``reset``:
+    variables of a population that a run records, each with its place in what the neuron returns. ``reset``:
     lines that begin forward. ``surrogate``: a sentence on the gradient of a spike, for the README.
     """
 
@@ -78,7 +80,7 @@ class Framework:
     hold: Callable[[Population, float], HeldNeuron]
     delays: bool = False
     support: tuple[str, ...] = ()
-    records: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: MappingProxyType({"s": (0,)}))
+    records: Mapping[str, tuple[int | str, ...]] = field(default_factory=lambda: MappingProxyType({"s": (0,)}))
     reset: tuple[str, ...] = ()
     surrogate: str = ""
 
@@ -130,7 +132,8 @@ class PlannedNeurons:
 class ModulePlan:
     """Everything of a module; ``ids``: the identifier of each input, population and output by its name.
 
-    ``neurons`` are in the order of their calls, ``synapses`` in that of the network's projections.
+    ``neurons`` are in the order of their calls, ``synapses`` in that of the network's projections. ``classes``: names
+    of the module's own classes of neurons by their bodies.
     """
 
     network: Network
@@ -138,6 +141,7 @@ class ModulePlan:
     ids: Mapping[str, str]
     neurons: tuple[PlannedNeurons, ...]
     synapses: tuple[PlannedSynapse, ...]
+    classes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def members(self) -> tuple[PlannedMember, ...]:

@@ -6,7 +6,7 @@ import keyword
 import math
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -55,6 +55,7 @@ class _Planner:
         self.ids = identifiers(x.name for x in ends)
         self.taken = set(self.ids.values())
         self.problems: list[Diagnostic] = []
+        self.classes: dict[str, str] = {}
         self.order = [p for group in population_groups(network) for p in group.populations]
         self.rank = {p.name: k for k, p in enumerate(self.order)}
 
@@ -66,7 +67,7 @@ class _Planner:
         synapses = tuple(self._synapse(k, p) for k, p in enumerate(self.network.projections))
         found = zip(self.order, held, strict=True)
         neurons = tuple(self._neurons(p, h) for p, h in found if h is not None)
-        return ModulePlan(self.network, self.framework, self.ids, neurons, synapses)
+        return ModulePlan(self.network, self.framework, self.ids, neurons, synapses, self.classes)
 
     def _held(self, p: Population) -> HeldNeuron | None:
         try:
@@ -81,7 +82,12 @@ class _Planner:
         for word, values in (("gain", outside.gain), ("offset", outside.offset), ("back", outside.back)):
             if values is not None:
                 members.append(PlannedMember(f"{name}_{word}", constant(values), kind="buffer"))
-        own = PlannedMember(name, held.call, f"population {p.name!a}: {p.size} neurons")
+        call = held.call
+        if held.own_class:
+            number = len(self.classes) + 1
+            own_name = self.classes.setdefault(held.own_class, f"Neurons{number if number > 1 else ''}")
+            call = replace(call, text=call.text.replace("Neurons", own_name, 1))
+        own = PlannedMember(name, call, f"population {p.name!a}: {p.size} neurons")
         return PlannedNeurons(name, p, held, (*members, own))
 
     # -- projections ---------------------------------------------------------------------------------------------

@@ -1,50 +1,108 @@
-"""PyTorch alone: one class of neurons, which computes whatever the reference simulates."""
+"""PyTorch alone: the rule of the neurons (``program/rules.py``) printed, one class for each of its forms."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from types import MappingProxyType
+from typing import ClassVar
 
 import numpy as np
 
-from nirbridge.arrays import Array
 from nirbridge.emitters.modules.plan import Framework, HeldNeuron, LayerCall
 from nirbridge.network.model import Population
 from nirbridge.network.neurons import Neuron
-
-REALS = ("a_mem", "g_mem", "bias", "theta", "a_syn", "g_syn", "v_reset", "reset_amount", "v_init", "i_init", "v_min")
-"""Fields of a neuron that are parameters of the class; ``theta`` and ``v_min`` are left out where they are None."""
+from nirbridge.program.printing import ATOM, ArrayLanguage, Printer, Text, array_table, bracketed, number_text
+from nirbridge.program.rules import traced_step
+from nirbridge.program.terms import COMPARISONS, Stepped, Term, is_truth
 
 
 def hold(population: Population, dt: float) -> HeldNeuron:
     """Any population."""
     n = population.neuron
-    tensors = {**_reals(n), "refractory_steps": np.asarray(n.refractory_steps)}
+    values = {f.name: getattr(n, f.name) for f in fields(n)}
+    tensors = {name: a for name, a in values.items() if isinstance(a, np.ndarray)}
+    each = tuple(name for name, a in tensors.items() if a.ndim)
     return HeldNeuron(
-        call=LayerCall(_text(population, tensors), tensors),
+        call=LayerCall(f"Neurons({population.shape}{f', each={each}' if each else ''})", tensors),
         neuron=n,
         start="state_{id} = self.{id}.start({like})",
         step="spk_{id}, state_{id} = self.{id}({current}, state_{id})",
+        own_class="\n".join(f"    {line}" if line else "" for line in _class_lines(n)),
     )
 
 
-def _reals(n: Neuron) -> dict[str, Array]:
-    found: Mapping[str, Array | None] = {name: getattr(n, name) for name in REALS}
-    return {name: np.asarray(values) for name, values in found.items() if values is not None}
+@dataclass(frozen=True, slots=True)
+class TorchLanguage(ArrayLanguage):
+    """Expressions of PyTorch on reals in the type of ``x``; no gradient passes a ``floor``."""
+
+    table: ClassVar[Mapping[str, tuple[str, int]]] = array_table("torch")
+
+    def special(self, term: Term, args: Sequence[Text]) -> tuple[str, int] | None:
+        """See ``Language``: numbers beside tensors."""
+        if is_truth(term):
+            return f"{bracketed(args[0], ATOM)}.to(x)", ATOM
+        if term.op in ("min", "max") and term.args[1].op == "const":
+            return f"{bracketed(args[0], ATOM)}.clamp({'max' if term.op == 'min' else 'min'}={args[1].text})", ATOM
+        if term.op == "floor":
+            return f"torch.floor({bracketed(args[0], ATOM)}.detach())", ATOM
+        return ArrayLanguage.special(self, term, args)
 
 
-def _text(population: Population, tensors: Mapping[str, Array]) -> str:
-    """The call; a value of its own per neuron is named."""
-    n = population.neuron
-    options = [str(population.shape)]
-    options += [] if n.fires else ["fires=False"]
-    options += [f"reset={n.reset!r}"] if n.reset != "to-value" else []
-    options += [f"compare={n.compare!r}"] if n.compare != ">" else []
-    options += [f"max_spikes={n.max_spikes}"] if n.max_spikes != 1 else []
-    options += ["has_floor=True"] if n.v_min is not None else []
-    each = tuple(name for name, values in tensors.items() if values.ndim)
-    options += [f"each={each}"] if each else []
-    return f"Neurons({', '.join(options)})"
+def _leaf(term: Term) -> str:
+    if term.op == "arg" and term.name.startswith("state."):
+        return f'state["{term.name.removeprefix("state.")}"]'
+    if term.op == "arg" and term.name != "drive":
+        return f"self.{term.name}{'.to(x)' if term.kind == 'real' else ''}"
+    return "x" if term.op == "arg" else number_text(term)
+
+
+def _class_lines(n: Neuron) -> Iterator[str]:
+    """The class of a neuron below its first line."""
+    values = {f.name: getattr(n, f.name) for f in fields(n) if f.name != "kind"}
+    yield f'"""Neurons that {"fire" if n.fires else "do not fire"}; see `Population`."""'
+    yield ""
+    yield from (f"{name} = {a!r}" for name, a in values.items() if isinstance(a, str | int))
+    for word, kind in (("reals", "f"), ("counts", "iu")):
+        names = [name for name, a in values.items() if isinstance(a, np.ndarray) and a.dtype.kind in kind]
+        yield f'{word} = "{" ".join(names)}".split()'
+    step = traced_step(n, is_open=True)
+    yield from (
+        "",
+        "def start(self, like):",
+        '    """The first state for an input [time, batch, ...]."""',
+        "    return {",
+    )
+    for name, term in step.state.items():
+        zeros = f"torch.zeros((){', dtype=torch.int64' if term.kind == 'count' else ''})"
+        yield f'        "{name}": self.first(like, {f"self.{name}_init" if f"{name}_init" in values else zeros}),'
+    yield from ("    }", "", "def forward(self, x, state):")
+    yield f'    """{"Spikes" if n.fires else "The potential"} and the next state."""'
+    yield from (f"    {line}" for line in _forward(step))
+
+
+def _forward(step: Stepped) -> Iterator[str]:
+    threshold = _threshold(step.sent)
+    printer = Printer(TorchLanguage(_leaf))
+    sent, *texts = printer.write([step.sent, *step.state.values(), *threshold])
+    yield from printer.lines
+    following = ", ".join(f'"{name}": {text}' for name, text in zip(step.state, texts, strict=False))
+    if threshold:
+        sent = f"Spike.apply({', '.join([sent, *texts[len(step.state) :]])}, self.max_spikes, self.slope)"
+    yield f"return {sent}, {{{following}}}"
+
+
+def _threshold(sent: Term) -> tuple[Term, ...]:
+    """What a spike compares, and where it does so: ``u``, ``theta``, a condition; none where nothing is compared."""
+    conditions = [sent.args[0]] if sent.op == "where" else []
+    while conditions and conditions[0].op == "and":
+        conditions[:1] = conditions[0].args
+    if not conditions or conditions[0].op not in COMPARISONS:
+        return ()
+    free = conditions[1] if len(conditions) > 1 else Term("const", "bool", (), True)
+    for other in conditions[2:]:
+        free = free & other
+    return (*conditions[0].args, free)
 
 
 TORCH = Framework(
@@ -54,6 +112,6 @@ TORCH = Framework(
     hold=hold,
     delays=True,
     support=("torch_neurons.py",),
-    records=MappingProxyType({"s": (0,), "v": (1, 0)}),
+    records=MappingProxyType({"s": (0,), "v": (1, "v")}),
     surrogate="the derivative of a fast sigmoid, 1 / (1 + slope d)^2, d the distance to the thresholds",
 )
