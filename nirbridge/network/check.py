@@ -17,6 +17,7 @@ from nirbridge.errors import Diagnostic, ModelError, quoted
 from nirbridge.network.compose import part_weights, parts_of
 from nirbridge.network.graph import cycle_among, topological_order
 from nirbridge.network.model import Network, Population, Projection, Timing
+from nirbridge.network.neurons import EXTRAS, arrays_of, extras_of
 from nirbridge.network.operators import Chain, Conv, Dense, Operator, Sparse, SumPool
 
 
@@ -72,24 +73,19 @@ def _names(network: Network) -> Iterator[Diagnostic]:
 
 def _population(population: Population) -> Iterator[Diagnostic]:
     subject, neuron = f"population {quoted(population.name)}", population.neuron
-    for f in fields(neuron):
-        value = getattr(neuron, f.name)
-        if not isinstance(value, np.ndarray):
-            continue
+    for name, value in arrays_of(neuron).items():
         if value.shape not in ((), population.shape):
             limit = f"() or {population.shape}"
-            yield _problem(
-                subject, f"neuron {f.name} has shape {value.shape}", limit, "reshape it", name=population.name
-            )
+            yield _problem(subject, f"neuron {name} has shape {value.shape}", limit, "reshape it", name=population.name)
         if not all_finite(value):
-            yield _problem(subject, f"neuron {f.name} is not finite", "", "repair it", name=population.name)
+            yield _problem(subject, f"neuron {name} is not finite", "", "repair it", name=population.name)
     if neuron.max_spikes < 1:
         yield _problem(subject, f"max_spikes is {neuron.max_spikes}", "at least 1", "correct it", name=population.name)
     if bool(np.any(neuron.refractory_steps < 0)):
         yield _problem(subject, "refractory_steps is negative", "at least 0", "correct it", name=population.name)
-    if neuron.v_min is not None and not neuron.fires:
-        limit = "only neurons that fire have one"
-        yield _problem(subject, "a readout with a membrane floor (v_min)", limit, "remove v_min", name=population.name)
+    for name in () if neuron.fires else extras_of(neuron):
+        found, limit = f"a readout with {EXTRAS[name].noun} ({name})", "only neurons that fire have one"
+        yield _problem(subject, found, limit, f"remove {name}", name=population.name)
 
 
 def _projection(

@@ -20,7 +20,7 @@ from nirbridge.errors import counted, quoted
 from nirbridge.network.compose import compose, is_trivial, parts_of
 from nirbridge.network.graph import grouped
 from nirbridge.network.model import Network, Projection, Timing
-from nirbridge.network.neurons import Neuron
+from nirbridge.network.neurons import flat_fields
 from nirbridge.network.operators import Operator, Reshape, Sparse
 
 
@@ -59,10 +59,11 @@ def _populations(a: Network, b: Network) -> Iterator[str]:
     left, right = ({p.name: p for p in network.populations} for network in (a, b))
     yield from _by_name("population", {n: p.shape for n, p in left.items()}, {n: p.shape for n, p in right.items()})
     for name in sorted(left.keys() & right.keys()):
-        for f in fields(Neuron):
-            x, y = getattr(left[name].neuron, f.name), getattr(right[name].neuron, f.name)
+        ours, theirs = (flat_fields(side[name].neuron) for side in (left, right))
+        for field in ours | theirs:
+            x, y = ours.get(field), theirs.get(field)
             if not _same_value(x, y):
-                yield f"population {quoted(name)}: neuron {f.name} {_brief(x)} and {_brief(y)}"
+                yield f"population {quoted(name)}: neuron {field} {_brief(x)} and {_brief(y)}"
 
 
 def _projections(a: Network, b: Network) -> Iterator[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -69,6 +70,73 @@ class Neuron(ReportedValue):
     def has_synapse(self) -> bool:
         """True if the neuron has a synaptic current of its own."""
         return self.kind in ("CubaLIF", "CubaLI")
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """An optional field of the neuron: what it is, what other tools do with a NIR file that has it, and a way out.
+
+    ``short``: in tables. ``of_v``: it changes v alone, so nothing where a neuron forgets v in every time step.
+    """
+
+    noun: str
+    short: str
+    portability: str
+    hint: str
+    of_v: bool = False
+
+
+EXTRAS: dict[str, Extra] = {
+    "v_min": Extra(
+        "a membrane floor",
+        "floor",
+        "plain NIR has none; Sinabs loses its min_v_mem in a NIR file",
+        "train without one (Sinabs: min_v_mem = None)",
+        of_v=True,
+    ),
+}
+"""The optional fields of a neuron that fires, None where it has none; files leave them out then. A chip file's table
+``[neuron]`` has a key of the same name."""
+
+
+def extras_of(n: Any) -> dict[str, Any]:
+    """The optional fields that a neuron record has."""
+    return {name: getattr(n, name) for name in EXTRAS if getattr(n, name) is not None}
+
+
+def flat_fields(record: Any) -> dict[str, Any]:
+    """The fields of a record by name; those of a record in it as ``field.name``."""
+    found: dict[str, Any] = {}
+    for f in fields(record):
+        value = getattr(record, f.name)
+        inner = {f"{f.name}.{name}": each for name, each in flat_fields(value).items()} if is_dataclass(value) else None
+        found |= {f.name: value} if inner is None else inner
+    return found
+
+
+def arrays_of(record: Any) -> dict[str, Array]:
+    """The arrays of a neuron record by name, as of ``flat_fields``."""
+    return {name: value for name, value in flat_fields(record).items() if isinstance(value, np.ndarray)}
+
+
+Record = TypeVar("Record")
+
+
+def with_arrays(record: Record, change: Callable[[Array], Array]) -> Record:
+    """A neuron record with other arrays in place of its own, those of records in it included."""
+    made: dict[str, Any] = {}
+    for f in fields(record):  # pyright: ignore[reportArgumentType]
+        value = getattr(record, f.name)
+        if isinstance(value, np.ndarray):
+            made[f.name] = change(value)
+        elif is_dataclass(value):
+            made[f.name] = with_arrays(value, change)
+    return replace(record, **made)  # pyright: ignore[reportArgumentType]
+
+
+def floored(n: Any, v: Any) -> Any:
+    """V where the membrane of a neuron record has no floor, else no less than this."""
+    return v if n.v_min is None else np.maximum(v, n.v_min)
 
 
 def neuron(

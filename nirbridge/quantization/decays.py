@@ -8,6 +8,7 @@ import numpy as np
 
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import Diagnostic, quoted
+from nirbridge.network.neurons import floored
 from nirbridge.quantization.formats import DECAY_ONE, signed_max
 from nirbridge.quantization.model import FixedNeuron
 
@@ -48,7 +49,7 @@ def initial_integers(neuron: FixedNeuron, name: str, latency: int) -> tuple[Arra
     wide = max(int(np.max(np.abs(x))) for x in voltages) > signed_max(neuron.v_bits)
     wide = wide or max(int(np.max(np.abs(x))) for x in currents) > signed_max(neuron.u_bits)
     reached = _forwards(neuron, v, currents[-1], latency)
-    low = neuron.v_min is not None and any(bool(np.any((x < neuron.v_min) & (neuron.dv < DECAY_ONE))) for x in reached)
+    low = any(bool(np.any((x != floored(neuron, x)) & (neuron.dv < DECAY_ONE))) for x in reached)
     fires = neuron.fires_above is not None and any(bool(np.any(x > neuron.fires_above)) for x in reached)
     subject = f"population {quoted(name)}"
     if not (wide or fires or low):
@@ -86,7 +87,7 @@ def _forwards(neuron: FixedNeuron, v: Array, u: Array, steps: int) -> list[Array
         u = dec(u, neuron.du + 1)
         v = dec(v, neuron.dv) + u + bias
         voltages.append(v)
-        v = v if neuron.v_min is None else np.maximum(v, neuron.v_min)
+        v = floored(neuron, v)
         if _same(v, before[0]) and _same(u, before[1]):
             break
     return voltages

@@ -60,7 +60,7 @@ class RoundingLoss:
     cut_v: Array
     bias: Array
     amount: Array
-    v_min: Array
+    floor: Array
     far: Array
 
 
@@ -95,7 +95,7 @@ def rounding_loss(folded: FoldedPopulation, made: FixedPopulation) -> RoundingLo
         cut_v=flat((kept_v > 0) & (kept_v < 1)),
         bias=flat(np.abs(n.bias - folded.bias * scale)),
         amount=flat(np.abs(n.reset_amount - folded.amount * scale)),
-        v_min=flat(0.0 if n.v_min is None or folded.v_min is None else np.abs(n.v_min - folded.v_min * scale)),
+        floor=flat(0.0 if n.v_min is None or folded.v_min is None else np.abs(n.v_min - folded.v_min * scale)),
         far=flat((np.abs(folded.offset) + np.abs(current) + np.abs(folded.bias)) * scale),
     )
 
@@ -122,7 +122,7 @@ def report_bound(
         largest = max(largest, float(weights_of(loss.errors).max(initial=0.0)))
     u, v = (float(max(map(abs, x))) for x in (bounds.u, bounds.v))
     own_u, own_v = lost.u_decay * u + lost.cut_u, lost.v_decay * v + lost.cut_v
-    step = (own_u + summed) / (1.0 - lost.keeps_u) + own_v + lost.bias + lost.amount + lost.v_min
+    step = (own_u + summed) / (1.0 - lost.keeps_u) + own_v + lost.bias + lost.amount + lost.floor
     leak = 1.0 - lost.keeps_v
     limit = float((step / np.where(leak > 0, leak, 1.0)).max(initial=0.0)) / scale if bool(np.all(leak > 0)) else None
 
@@ -136,7 +136,7 @@ def report_bound(
         v_decay=worst(lost.v_decay * v),
         cuts=worst(lost.cut_u + lost.cut_v),
         bias=worst(lost.bias),
-        reset=worst(lost.amount + lost.v_min),
+        reset=worst(lost.amount + lost.floor),
         start=0.5 / scale,
         per_step=worst(step),
         limit=limit,
@@ -228,7 +228,7 @@ def _carried(
             at_rest = (refractory > 0) | ((fired[t] > 0) & (p.neuron.reset == "zero"))
             e_v = np.where(at_rest, 0.0, e_v)
             refractory = np.where(fired[t] > 0, hold, np.maximum(refractory - 1, 0))
-            e_v = np.maximum(e_v, lost.v_min)
+            e_v = np.maximum(e_v, lost.floor)
         bound[t] = e_v + floats[t]
     return bound
 

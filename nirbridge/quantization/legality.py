@@ -20,6 +20,7 @@ from nirbridge.chips import builtin_chips, read_chip
 from nirbridge.chips.model import Chip
 from nirbridge.errors import Diagnostic, counted, quoted
 from nirbridge.network.model import Network, Population, Projection
+from nirbridge.network.neurons import EXTRAS, extras_of
 from nirbridge.quantization.formats import DECAY_ONE, formats_of, grid_of
 from nirbridge.quantization.operators import gained_operator, weights_of
 from nirbridge.quantization.weights import weight_range
@@ -157,12 +158,11 @@ def _refractory(population: Population, chip: Chip) -> Iterator[MissingFeature]:
         yield MissingFeature(found, f"chip {quoted(chip.name)} has at most {limit:,}", "make dt larger")
 
 
-def _floor(population: Population, chip: Chip) -> Iterator[MissingFeature]:
-    n = population.neuron
-    if n.v_min is not None and not chip.neuron.v_min and not is_memoryless(population):
-        found = f"a membrane floor (v_min = {float(np.max(n.v_min)):g})"
-        limit = f"neurons of chip {quoted(chip.name)} have none"
-        yield MissingFeature(found, limit, "train without one (Sinabs: min_v_mem = None)")
+def _extras(population: Population, chip: Chip) -> Iterator[MissingFeature]:
+    for name, values in extras_of(population.neuron).items():
+        if not getattr(chip.neuron, name) and not (EXTRAS[name].of_v and is_memoryless(population)):
+            found = f"{EXTRAS[name].noun} ({name} = {float(np.max(values)):g})"
+            yield MissingFeature(found, f"neurons of chip {quoted(chip.name)} have none", EXTRAS[name].hint)
 
 
 def _threshold(population: Population, chip: Chip) -> Iterator[MissingFeature]:
@@ -177,7 +177,7 @@ def _threshold(population: Population, chip: Chip) -> Iterator[MissingFeature]:
         )
 
 
-RULES: tuple[Rule, ...] = (_decays, _current, _reset, _spikes, _refractory, _floor, _threshold)
+RULES: tuple[Rule, ...] = (_decays, _current, _reset, _spikes, _refractory, _extras, _threshold)
 
 
 # -- synapses ----------------------------------------------------------------------------------------------------
@@ -218,8 +218,9 @@ def with_known_resets(network: Network, chip: Chip) -> Network:
 def _forgetful(population: Population, chip: Chip) -> Population:
     if not population.neuron.fires or not is_memoryless(population):
         return population
-    if population.neuron.v_min is not None and not chip.neuron.v_min:
-        population = replace(population, neuron=replace(population.neuron, v_min=None))
+    unknown = [name for name in extras_of(population.neuron) if EXTRAS[name].of_v and not getattr(chip.neuron, name)]
+    if unknown:
+        population = replace(population, neuron=replace(population.neuron, **dict.fromkeys(unknown)))
     return _reset_to_value(population) if _needs_it(population, chip) else population
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.network.apply import apply
+from nirbridge.network.neurons import floored
 from nirbridge.quantization.formats import DECAY_ONE, INPUT_SHIFT, signed_max
 from nirbridge.quantization.model import (
     AccumulatorBounds,
@@ -30,6 +31,8 @@ from nirbridge.quantization.model import (
 from nirbridge.quantization.operators import weights_of, with_weights
 
 Flat = Callable[[Array], Array]
+_DEEP = np.asarray(-(1 << 62))
+"""Below every v."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,7 @@ def _held(drive: Array, k: Array) -> Array:
 def _highest(n: FixedNeuron, at: Flat, drive: Array) -> tuple[Array, int | None]:
     """Largest v of any time step before the reset, and the time steps until it saturates (None: never)."""
     v0, dv, last = at(n.v_init), at(n.dv), signed_max(n.v_bits)
-    v0 = v0 if n.v_min is None else np.maximum(v0, at(n.v_min))
+    v0 = np.maximum(v0, at(floored(n, _DEEP)))
     up = np.maximum(drive, 0)
     if n.fires_above is not None and n.reset == "zero":
         carried = np.maximum(np.maximum(at(n.fires_above), 0), v0)
@@ -117,8 +120,8 @@ def _lowest(n: FixedNeuron, at: Flat, drive: Array) -> tuple[Array, int | None]:
     if n.fires_above is not None and n.reset == "subtract":
         start = np.maximum(start, (at(n.reset_amount) - at(n.spike_size)) * n.max_spikes)
     depth = np.where(dv > 0, np.maximum(_held(down, np.maximum(dv, 1)), start), _unbounded(down, start, last))
-    if n.v_min is not None:  # no time step begins below the floor, but for the first
-        depth = np.minimum(depth, np.maximum(np.maximum(-at(n.v_min), -v0), 0) + down)
+    # no time step begins below the floor, but for the first
+    depth = np.minimum(depth, np.maximum(np.maximum(-at(floored(n, _DEEP)), -v0), 0) + down)
     lowest, steps = _limited(depth, start, down, last)
     return -lowest, steps
 

@@ -11,6 +11,7 @@ import numpy as np
 from nirbridge.chips.model import Chip
 from nirbridge.errors import Diagnostic, ModelError, counted, did_you_mean, quoted
 from nirbridge.network.model import Network
+from nirbridge.network.neurons import floored
 from nirbridge.passes.retiming.retime import early_notes
 from nirbridge.quantization.folding import FoldedPopulation, fold_population
 from nirbridge.quantization.formats import formats_of, plain_formats
@@ -131,8 +132,7 @@ def _most_spikes(folded: FoldedPopulation, incoming: list[IncomingOperator], dec
         return declared
     gone = float(np.min(np.maximum(1.0 - folded.a_syn, 1 / 4096)))
     drive = input_range(incoming, folded.population.size).high / gone + float(np.max(folded.bias))
-    levels = (theta, folded.v_start) if folded.v_min is None else (theta, folded.v_start, folded.v_min)
-    carried = max(float(np.max(level)) for level in levels)
+    carried = max(float(np.max(level)) for level in (theta, floored(folded, folded.v_start)))
     return max(1, min(declared, int(1.05 * (carried + drive) / float(np.min(theta))) + 2))
 
 

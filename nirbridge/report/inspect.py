@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from nirbridge.network.compose import part_weights, parts_of
 from nirbridge.network.graph import unreached_populations, useless_populations
 from nirbridge.network.model import Network, Timing
 from nirbridge.network.naming import natural_key
+from nirbridge.network.neurons import EXTRAS, arrays_of
 from nirbridge.network.nir.fields import NEURONS, WEIGHTED, kind_of
 from nirbridge.network.nir.flatten import FlatGraph
 from nirbridge.network.nir.from_nir import lower_graph, nodes_with_shapes
@@ -95,7 +96,7 @@ def populations_table(populations: Sequence[Mapping[str, Any]]) -> RenderableTyp
             _spread_text(p["threshold"]),
             ", ".join(_spread_text(decay) for decay in (p["membrane_decay"], p["synaptic_decay"]) if decay),
             f"v {p['compare']} threshold" if p["compare"] else "none (readout)",
-            (p["reset"] or "") + (f", floor {_spread_text(p['v_min'])}" if "v_min" in p else ""),
+            (p["reset"] or "") + "".join(f", {x.short} {_spread_text(p[k])}" for k, x in EXTRAS.items() if k in p),
         )
         for p in populations[:ROWS_SHOWN]
     ]
@@ -199,7 +200,7 @@ def inspect_network(network: Network, rewrite: Callable[[Network], Network] | No
     """As ``inspect_graph``, of a network that is not from NIR: it has no nodes, and its arrays are counted."""
     parts = [part for p in network.projections for part in parts_of(p.operator)]
     weights = _sizes([part_weights(part) for part in parts] + [p.bias for p in network.projections])
-    neurons = [getattr(p.neuron, f.name) for p in network.populations for f in fields(p.neuron)]
+    neurons = [values for p in network.populations for values in arrays_of(p.neuron).values()]
     stored = {"parameters": weights + _sizes(neurons), "weights": weights}
     return _document(network if rewrite is None else rewrite(network), [], stored)
 

@@ -213,7 +213,7 @@ class _RoundingError:
             theta = np.abs(n.fires_above / scale - f.theta) + (1 / scale if n.max_spikes > 1 else 0.0)
             size = np.abs(n.spike_size / scale - f.theta) if n.max_spikes > 1 else size
         scaled = (x.reshape(p.shape) / scale for x in terms)
-        amount, v_min = (x.reshape(p.shape) / scale for x in (lost.amount, lost.v_min))
+        amount, v_min = (x.reshape(p.shape) / scale for x in (lost.amount, lost.floor))
         return cls(*scaled, theta=theta, size=size, amount=amount, v_min=v_min)
 
 

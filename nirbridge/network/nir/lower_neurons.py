@@ -15,12 +15,12 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, all_finite, stored_part
 from nirbridge.errors import ModelError, quoted
-from nirbridge.network.neurons import Compare, Neuron, Reset, neuron
+from nirbridge.network.neurons import EXTRAS, Compare, Neuron, Reset, neuron
 from nirbridge.network.nir.fields import NEURONS, kind_of, label
 from nirbridge.network.nir.timing import PREFIX, Metadata, ResolvedTiming, read_choice
 
 _LONGEST_KIND = 40
-_STORED = ("reset_amount", "v_init", "i_init", "v_min")
+_STORED = ("reset_amount", "v_init", "i_init", *EXTRAS)
 CONSISTENT = 1e-6
 """Stored exact coefficients count as long as they agree with the plain parameters to this relative error."""
 TAU_IS_DT = float(np.finfo(np.float32).eps)

@@ -15,7 +15,7 @@ import numpy as np
 from nirbridge.errors import ExporterFaultWarning, ExportWarning, quoted
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network
-from nirbridge.network.neurons import Neuron
+from nirbridge.network.neurons import EXTRAS, Neuron, extras_of
 from nirbridge.network.nir.raise_linear import plain_bias
 
 _SHOWN = 5
@@ -43,7 +43,7 @@ _RULES: tuple[tuple[Callable[[Neuron], bool], str], ...] = (
         "several spikes per time step: all but Sinabs and Rockpool fire at most once",
     ),
     (lambda n: bool(np.any(n.refractory_steps > 0)), "a refractory period: plain NIR has none, and no tool reads it"),
-    (lambda n: n.v_min is not None, "a membrane floor: plain NIR has none; Sinabs loses its min_v_mem in a NIR file"),
+    *(((lambda n, name=name: name in extras_of(n)), f"{x.noun}: {x.portability}") for name, x in EXTRAS.items()),
     (
         lambda n: bool(np.any(n.v_init != 0)) or bool(np.any(n.i_init != 0)),
         "an initial state: spikingjelly and Norse start at v_reset or v_leak, the others at 0",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from nirbridge.network.check import check_network
 from nirbridge.network.graph import DelayArc, back_arcs
 from nirbridge.network.model import Network, Population, Projection, Timing
 from nirbridge.network.naming import fresh_name
-from nirbridge.network.neurons import Neuron
+from nirbridge.network.neurons import Neuron, flat_fields
 from nirbridge.network.nir.lower_neurons import lower_neuron
 from nirbridge.network.nir.raise_linear import RaisedNode, raise_projection, spacer
 from nirbridge.network.nir.timing import PREFIX, ResolvedTiming
@@ -219,13 +219,14 @@ def _metadata(node: Any, population: Population, network: Network, integrator: s
         metadata[PREFIX + "integrator"] = integrator
     record = population.neuron
     plain = lower_neuron(population.name, node, population.shape, metadata, resolved_as_written(network))[0]
-    for f in fields(Neuron):
-        exact, read = getattr(record, f.name), getattr(plain, f.name)
+    known = flat_fields(plain)
+    for name, exact in flat_fields(record).items():
+        read = known.get(name)
         if isinstance(exact, np.ndarray):
             if not (isinstance(read, np.ndarray) and same_array(exact, read)):
-                metadata[PREFIX + f.name] = _stored(exact, population.shape)
+                metadata[PREFIX + name] = _stored(exact, population.shape)
         elif exact is not read and exact != read:
-            metadata[PREFIX + f.name] = exact
+            metadata[PREFIX + name] = exact
     return metadata
 
 

@@ -18,12 +18,11 @@ import numpy as np
 
 from nirbridge.arrays import Array, freeze, stored_part
 from nirbridge.errors import ModelError, quoted
+from nirbridge.network.neurons import EXTRAS
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
 
 OPERATORS = {kind.__name__: kind for kind in (Identity, Scale, Dense, Sparse, Conv, SumPool, Reshape)}
 _ARRAY, _SHAPE = "array", "shape"
-_OMITTED = "v_min"
-"""The field that a record leaves out where it is None: files of networks without a floor stay as they were."""
 _NOUNS = {int: "a whole number", float: "a finite number", str: "a text", bool: "true or false", list: "a list",
           Mapping: "an object"}  # fmt: skip
 WHOLE_MAX = 2**53
@@ -58,7 +57,7 @@ class ValueEncoder:
             kind = {"kind": type(value).__name__} if isinstance(value, Operator) else {}
             names = sorted((f.name for f in fields(value)), key=lambda name: name == "operator")
             stored = {name: getattr(value, name) for name in names}
-            return kind | {k: self.plain(v) for k, v in stored.items() if v is not None or k != _OMITTED}
+            return kind | {k: self.plain(v) for k, v in stored.items() if v is not None or k not in EXTRAS}
         return value
 
     def _array(self, value: Array) -> dict[str, Any]:
@@ -116,7 +115,7 @@ class ValueDecoder:
         """A dataclass from its fields, all of them and no others."""
         hints = hints_of(kind)
         given = record if isinstance(record, Mapping) else {}
-        more = {_OMITTED: None, **more} if _OMITTED in hints and _OMITTED not in given else more
+        more = {**{name: None for name in EXTRAS if name in hints and name not in given}, **more}
         if others := sorted((set(given) | set(more)) ^ set(hints)):
             raise ValueError(f"{kind.__name__} has other fields: {others[0]!r} is missing or unknown")
         values = {**{k: self.value(v, hints[k]) for k, v in given.items() if k not in more}, **more}

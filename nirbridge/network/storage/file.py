@@ -22,6 +22,7 @@ from nirbridge.network.axes import stored_axes
 from nirbridge.network.check import diagnose_network
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network, Population, Projection, Timing
+from nirbridge.network.neurons import arrays_of
 from nirbridge.network.nir.fields import NEURONS
 from nirbridge.network.operators import Conv, Operator, Sparse, SumPool
 from nirbridge.network.storage.codec import ValueDecoder, ValueEncoder
@@ -219,13 +220,11 @@ def _neuron(population: Population) -> Iterator[Diagnostic]:
     elif neuron.fires == (neuron.kind in _READOUTS):
         found = f"{neuron.kind} {'with' if neuron.fires else 'without'} a threshold"
         yield Diagnostic(subject, found, f"{', '.join(_READOUTS)} never fire, the others do", "change its kind")
-    for field in fields(neuron):
-        values = getattr(neuron, field.name)
-        expected = np.int64 if field.name == "refractory_steps" else np.float64
-        if isinstance(values, np.ndarray) and values.dtype != expected:
-            yield Diagnostic(
-                subject, f"neuron {field.name} of type {values.dtype}", f"{expected.__name__} is expected", "convert it"
-            )
+    for name, values in arrays_of(neuron).items():
+        expected = np.int64 if name == "refractory_steps" else np.float64
+        if values.dtype != expected:
+            found, limit = f"neuron {name} of type {values.dtype}", f"{expected.__name__} is expected"
+            yield Diagnostic(subject, found, limit, "convert it")
     most = neuron.refractory_steps.max(initial=0), neuron.max_spikes
     if max(most) > _NUMBERS_MAX:
         yield Diagnostic(subject, f"a count of {max(most):,}", f"at most {_NUMBERS_MAX:,}", "reduce it")

@@ -14,7 +14,7 @@ import numpy as np
 
 from nirbridge.arrays import Array, compact
 from nirbridge.network.model import Population
-from nirbridge.network.neurons import Neuron
+from nirbridge.network.neurons import Neuron, floored
 
 LARGEST_START = 64.0
 """Largest initial state in multiples of the threshold (of a readout: of its input in one time step): the integers of a
@@ -63,7 +63,7 @@ def initial_state_before(
     with np.errstate(all="ignore"):
         start = _backwards(n, drive, steps)
         reached = _forwards(n, drive, start, steps, feeds_neurons=feeds_neurons)
-        free = _forwards(replace(n, v_min=None), drive, start, steps, feeds_neurons=feeds_neurons)
+        free = _forwards(n, drive, start, steps, feeds_neurons=feeds_neurons, has_floor=False)
         if reached is None or free is None or not _within(n, drive, start):
             return None
         if bool(np.any(reached.v != free.v)):  # the floor was met on the way
@@ -88,7 +88,7 @@ def _backwards(n: Neuron, drive: Array | None, steps: int) -> InitialState:
 
 
 def _forwards(
-    n: Neuron, drive: Array | None, start: InitialState, steps: int, *, feeds_neurons: bool
+    n: Neuron, drive: Array | None, start: InitialState, steps: int, *, feeds_neurons: bool, has_floor: bool = True
 ) -> InitialState | None:
     """The state ``steps`` steps later; None where anything would be sent on the way."""
     x = _drive(n, drive)
@@ -102,7 +102,7 @@ def _forwards(
             sent = v > n.theta if n.compare == ">" else v >= n.theta
         if bool(np.any(sent)) or not bool(np.all(np.isfinite(v))):
             return None
-        v = v if n.v_min is None else np.maximum(v, n.v_min)
+        v = floored(n, v) if has_floor else v
     return InitialState(np.asarray(v), np.asarray(i))
 
 

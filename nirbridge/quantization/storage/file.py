@@ -23,7 +23,7 @@ from nirbridge.network.operators import Chain, Conv, Dense, Operator, Reshape, S
 from nirbridge.network.storage.codec import ValueDecoder, ValueEncoder, check_fields, fits
 from nirbridge.network.storage.file import diagnose_kept
 from nirbridge.quantization.formats import grid_of
-from nirbridge.quantization.model import FixedPopulation, FixedProjection, LayerReport, QuantizedNetwork
+from nirbridge.quantization.model import FixedNeuron, FixedPopulation, FixedProjection, LayerReport, QuantizedNetwork
 from nirbridge.quantization.operators import weights_of
 
 FORMAT = RecordFormat(
@@ -70,8 +70,8 @@ def _checked(record: Mapping[str, Any], arrays: Mapping[str, Array]) -> Quantize
 
 _RANGES = {"du": (0, 4095), "dv": (0, 4096), "refractory_steps": (0, 2**31), "spike_size": (-(2**47), 2**47)}
 _DELAY_MAX = 2**20
-_WHOLE = ("du", "dv", "bias_mant", "fires_above", "reset_amount", "spike_size", "refractory_steps", "v_init", "u_init",
-          "v_min")  # fmt: skip
+_REAL = ("scale", "v_offset")
+_WHOLE = {f.name: str(f.type) for f in fields(FixedNeuron) if "Array" in str(f.type) and f.name not in _REAL}
 
 
 def diagnose_quantized(quantized: QuantizedNetwork) -> Iterator[Diagnostic]:
@@ -161,11 +161,11 @@ def _between(source: tuple[int, ...], operator: Operator, target: tuple[int, ...
 
 def _population(p: FixedPopulation) -> Iterator[Diagnostic]:
     n, subject = p.neuron, f"population {quoted(p.name)}"
-    for field in _WHOLE:
+    for field, kind in _WHOLE.items():
         values = getattr(n, field)
-        if field not in ("fires_above", "v_min") or values is not None:
+        if values is not None or "None" not in kind:
             yield from _array(f"{subject}, {field}", values, p.shape, *_RANGES.get(field, (-(2**47), 2**47)))
-    for field in ("scale", "v_offset"):
+    for field in _REAL:
         values = getattr(n, field)
         if values.dtype != np.float64 or values.shape not in ((), p.shape) or not np.isfinite(values).all():
             yield Diagnostic(f"{subject}, {field}", "not finite numbers of its population's shape")

@@ -112,5 +112,6 @@ class NumpyNeurons(ReferenceNeurons):
             np.copyto(v, self.v_reset, where=spikes)
         elif self.kind.reset == "subtract":
             np.subtract(v, self.amount, out=v, where=spikes)
-        if self.v_min is not None:
-            np.copyto(v, self.v_min, where=v < self.v_min)
+        floored = self._floored(v)
+        if floored is not v:
+            v[...] = floored

@@ -166,8 +166,11 @@ class ReferenceNeurons:
             now["refractory"] = xp.where(fired, self.hold_steps, waits)
         sent = self._sent(u, fired)
         v = self._reset(u, fired, sent)
-        now["v"] = v if self.v_min is None else xp.where(v < self.v_min, self.v_min, v)
+        now["v"] = self._floored(v)
         return sent, u
+
+    def _floored(self, v: Any) -> Any:
+        return v if self.v_min is None else self.space.xp.where(v < self.v_min, self.v_min, v)
 
     def _sent(self, u: Any, fired: Any) -> Any:
         xp = self.space.xp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from nirbridge.arrays import Array, freeze
 from nirbridge.network.apply import fan_in
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network, Population, Port, Projection
-from nirbridge.network.neurons import Neuron
+from nirbridge.network.neurons import Neuron, with_arrays
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
 
 NEURONS = 64
@@ -63,7 +63,7 @@ def restricted_network(
                 source=source,
                 operator=operator,
                 is_back=False,
-                bias=_picked(p.bias, targets[p.target]),
+                bias=None if p.bias is None else _picked(p.bias, targets[p.target]),
                 delay_steps=_picked(p.delay_steps, columns),
                 target_delay_steps=_picked(p.target_delay_steps, targets[p.target]),
             )
@@ -129,12 +129,9 @@ def _window(part: Conv | SumPool, rows: Array) -> tuple[Array, Array, Array]:
     return columns, values, is_inside
 
 
-def _picked(values: Array | None, places: Array) -> Array | None:
-    if values is None or values.ndim == 0:
-        return values
-    return freeze(values[np.unravel_index(places, values.shape)])
+def _picked(values: Array, places: Array) -> Array:
+    return freeze(values[np.unravel_index(places, values.shape)]) if values.ndim else values
 
 
 def _neurons(neuron: Neuron, rows: Array) -> Neuron:
-    arrays = {f.name: getattr(neuron, f.name) for f in fields(neuron)}
-    return replace(neuron, **{k: _picked(a, rows) for k, a in arrays.items() if isinstance(a, np.ndarray)})
+    return with_arrays(neuron, lambda values: _picked(values, rows))

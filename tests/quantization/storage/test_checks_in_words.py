@@ -153,7 +153,7 @@ def test_numbers_and_mappings_of_a_record_are_plain() -> None:
 
 def lost(**own: Any) -> RoundingLoss:
     usual = dict.fromkeys(
-        ("keeps_u", "keeps_v", "u_decay", "v_decay", "cut_u", "cut_v", "bias", "amount", "v_min", "far"), (0.0, 0.0)
+        ("keeps_u", "keeps_v", "u_decay", "v_decay", "cut_u", "cut_v", "bias", "amount", "floor", "far"), (0.0, 0.0)
     )
     return RoundingLoss(**{k: freeze(np.asarray(v, float)) for k, v in (usual | own).items()})
 
