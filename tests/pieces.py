@@ -15,8 +15,8 @@ SMALL = {
     "nirbridge.pipeline.quantize:SAMPLES": 2,
     "nirbridge.comparison.distances:_PIECE": 2,
     "nirbridge.mapping.synapses:_TARGETS_AT_ONCE": 2,
-    "nirbridge.importers.ann.data:BATCH": 2,
-    "nirbridge.importers.torch_apply:AT_ONCE": 40,
+    "nirbridge.importers.ann.replay:BATCH": 2,
+    "nirbridge.importers.lowering.analysis:AT_ONCE": 40,
 }
 """Sizes of pieces by ``module:constant``; what is done in one piece by default is done in many with these."""
 

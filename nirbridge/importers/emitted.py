@@ -14,7 +14,7 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, compact, freeze
 from nirbridge.errors import ModelError, quoted
-from nirbridge.importers.dataflow import DataflowGraph
+from nirbridge.importers.neuron_specs import DataflowGraph
 from nirbridge.network.check import check_network
 from nirbridge.network.compose import compose
 from nirbridge.network.model import Network, Population, Port, Projection, Timing

@@ -1,16 +1,17 @@
-"""Checks of a module before it is copied and run, and of the labelled data on which it is measured."""
+"""Checks of a module before it is copied and run, of labelled data, and of the deviations that a user accepts."""
 
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.errors import Diagnostic, ModelError, UsageError, counted, quoted, type_text
+from nirbridge.errors import Diagnostic, ModelError, UsageError, counted, did_you_mean, quoted, type_text
 
 ROUNDED = "its float64 parameters are rounded to float32"
 
@@ -113,3 +114,71 @@ def _labels(values: Any) -> Array:
         limit = "the class of each sample is a whole number from 0"
         raise UsageError.of("labels of measure", found, limit, "give one class per sample")
     return labels.astype(np.int64)
+
+
+# -- deviations ----------------------------------------------------------------------------------------------------
+# Known deviations of an import from its module: refused unless the user accepts them by name.
+
+
+EARLY_SUBTRACTION, KEPT_STATES, FULL_PRECISION = "early-subtraction", "kept-states", "full-precision"
+REPLACED_MAXPOOL = "replaced-maxpool"
+DEVIATIONS: Mapping[str, str] = MappingProxyType(
+    {
+        EARLY_SUBTRACTION: "the threshold is subtracted once per spike, also where the rest stays above the threshold "
+        "(the module spikes less there)",
+        KEPT_STATES: "states of neurons are kept from time step to time step, although forward resets them",
+        FULL_PRECISION: "layers compute in float32, although the module rounds their values to 16 bits",
+        REPLACED_MAXPOOL: "a maximum of currents in front of neurons becomes one of their spikes: each neuron of a "
+        "window integrates its own current, not the largest",
+    }
+)
+"""Name -> description of the deviation."""
+
+
+_ACCEPTED = "; accepted as "
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """One place where the import deviates from the module; ``name`` is a key of ``DEVIATIONS``."""
+
+    name: str
+    subject: str
+    found: str
+
+
+def check_accepted(accept: Any) -> tuple[str, ...]:
+    """The accepted deviations as a tuple.
+
+    Raises:
+        UsageError: not a sequence of known names.
+    """
+    limit = ", ".join(DEVIATIONS)
+    if isinstance(accept, str) or not isinstance(accept, Iterable):
+        raise UsageError.of(
+            "accept", quoted(accept), f"a sequence of names: {limit}", f"for example ({EARLY_SUBTRACTION!r},)"
+        )
+    names = tuple(accept)
+    unknown = [name for name in names if name not in DEVIATIONS]
+    if unknown:
+        hint = did_you_mean(unknown[0], DEVIATIONS)
+        raise UsageError.of("accept", ", ".join(map(quoted, unknown)), f"known deviations: {limit}", hint)
+    return names
+
+
+def accepted_in(notes: str) -> bool:
+    """True if the notes of a graph name a deviation that was accepted."""
+    return _ACCEPTED in notes
+
+
+def sort_deviations(deviations: Iterable[Deviation], accept: Sequence[str]) -> tuple[list[Diagnostic], list[str]]:
+    """(Problems of deviations that are not accepted, notes on the others)."""
+    problems: list[Diagnostic] = []
+    notes: list[str] = []
+    for d in dict.fromkeys(deviations):
+        if d.name in accept:
+            notes.append(f"{d.subject}: {d.found}{_ACCEPTED}{quoted(d.name)}: {DEVIATIONS[d.name]}")
+        else:
+            step = f"accept=({d.name!r},) or --accept {d.name} imports it anyway: {DEVIATIONS[d.name]}"
+            problems.append(Diagnostic(d.subject, d.found, "a network cannot do that", step))
+    return problems, notes

@@ -17,7 +17,7 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge.arrays import Array
 from nirbridge.errors import UsageError, counted, quoted
-from nirbridge.importers.ann.data import arrays_by_input, value_problem
+from nirbridge.importers.ann.replay import arrays_by_input, value_problem
 from nirbridge.importers.module_checks import LabelledData, has_float64
 from nirbridge.simulators.simulate import Probe, simulate
 from nirbridge.verification.matching import MatchedValues, matched_outputs, matched_spikes

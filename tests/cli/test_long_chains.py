@@ -17,7 +17,7 @@ import pytest
 
 from nirbridge.cli.main import run
 from nirbridge.importers.nirfile import reader as nir_file
-from nirbridge.importers.nirfile.hdf5.integrity import hdf5
+from nirbridge.importers.nirfile.hdf5.items import hdf5
 from nirbridge.importers.nirfile.hdf5.scan import ScannedFile
 
 COMMANDS = {

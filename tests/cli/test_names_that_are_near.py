@@ -13,7 +13,7 @@ import pytest
 from nirbridge.cli.commands.completion import SHELLS, script_of
 from nirbridge.cli.main import run
 from nirbridge.errors import UsageError, counted, did_you_mean, nearest
-from nirbridge.importers.deviations import check_accepted
+from nirbridge.importers.module_checks import check_accepted
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = str(ROOT / "examples/models/digits_mlp.nir")

@@ -91,7 +91,7 @@ def make_calibration(c: Choices) -> bytes:
 def read_calibration(path: Path) -> object:
     """As ``import --calibrate`` does, and, where that refuses it, as ``quantize --calibrate`` does."""
     from nirbridge.cli.options import importer_arguments
-    from nirbridge.importers.ann.data import calibration_arrays
+    from nirbridge.importers.ann.replay import calibration_arrays
     from nirbridge.pipeline.quantize import calibration_data, observe_reference
 
     network = models.network()

@@ -159,7 +159,7 @@ def _table() -> tuple[Target, ...]:
                 "files/npy.py",
                 "simulators/inputs.py",
                 "cli/options.py",
-                "importers/ann/data.py",
+                "importers/ann/replay.py",
             ),
             8,
             "a.npz",

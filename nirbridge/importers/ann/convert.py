@@ -10,13 +10,14 @@ import numpy as np
 
 from nirbridge._types import Progress
 from nirbridge.arrays import Array, freeze
-from nirbridge.importers.ann.data import measured_samples, select_samples
 from nirbridge.importers.ann.replay import (
     SpikeMeasurement,
     ceiling,
     check_replayable,
     measure_spikes,
+    measured_samples,
     rectify,
+    select_samples,
     walk_populations,
 )
 from nirbridge.importers.ann.spiking import Readout, integrate_and_fire, sends_plainly, spiking_network

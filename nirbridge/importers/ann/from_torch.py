@@ -29,25 +29,25 @@ from nirbridge.importers.ann.convert import (
     folding_note,
     report_document,
 )
-from nirbridge.importers.ann.data import (
+from nirbridge.importers.ann.replay import (
+    UNBOUNDED,
     calibration_arrays,
+    check_replayable,
     checked_samples,
     folding_error,
     module_outputs,
     scale_samples,
     select_samples,
+    walk_populations,
 )
-from nirbridge.importers.ann.replay import UNBOUNDED, check_replayable, walk_populations
 from nirbridge.importers.ann.spiking import Readout
-from nirbridge.importers.dataflow import DataflowGraph, Operation, distinct
-from nirbridge.importers.deviations import check_accepted
 from nirbridge.importers.emitted import is_emitted, network_of
 from nirbridge.importers.frameworks import importer_hint, neuron_specs_in, packages_of
 from nirbridge.importers.lowering.build import build_network
 from nirbridge.importers.lowering.described_graph import APPROXIMATE, KEY, to_graph, with_self_check
-from nirbridge.importers.module_checks import check_module
-from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec
-from nirbridge.importers.tracing.advice import advice_on
+from nirbridge.importers.module_checks import check_accepted, check_module
+from nirbridge.importers.neuron_specs import DataflowGraph, ImportedNeuron, NeuronSpec, Operation, distinct
+from nirbridge.importers.tracing.arguments import advice_on
 from nirbridge.importers.tracing.run import copied, one_thread
 from nirbridge.importers.tracing.trace import trace_module
 from nirbridge.network.axes import SAMPLE, TIME
@@ -150,7 +150,7 @@ def convert_torch(
         readout: ``"potential"``: outputs are potentials of integrators in the ANN's units, v / steps is the ANN's
             output, its sign kept; ``"spikes"``: outputs are spike counts on one scale, negative values are 0.
         batched: whether the sample has a batch axis (None: inferred).
-        accept: names of known deviations to accept (``deviations.DEVIATIONS``); all others are refused.
+        accept: names of known deviations to accept (``module_checks.DEVIATIONS``); all others are refused.
         progress: called with a stage and the share that is done.
 
     Raises:

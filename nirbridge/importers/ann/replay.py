@@ -1,21 +1,25 @@
-"""The ANN and the spiking network made of it, run on data: activations, start potentials, spike rates, bounds.
+"""The ANN and the spiking network made of it, run on the user's data: activations, start potentials, rates, bounds.
 
 Population by population, all steps of one before the next, as nothing here goes back in time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from nirbridge._types import Progress
 from nirbridge.arrays import Array
-from nirbridge.errors import Diagnostic, ModelError, quoted
+from nirbridge.errors import Diagnostic, ModelError, UsageError, counted, quoted
 from nirbridge.importers.ann.spiking import HALF, count_spikes, fair_start, magnitude
-from nirbridge.importers.torch_apply import torch_apply
-from nirbridge.network.model import Network, Population
+from nirbridge.importers.lowering.analysis import torch_apply
+from nirbridge.network.compose import parts_of
+from nirbridge.network.model import Network, Population, Port
+from nirbridge.network.operators import Conv, Dense, Operator, Sparse
 
 Values = dict[str, Array]
 Visit = Callable[[Population, Array], Array]
@@ -183,4 +187,203 @@ def _bound(
         start = measurement.starts[population.name]
         total = total + np.maximum(np.abs(start), np.abs(1 - start))
     measurement.bounds[population.name] = float(total.max(initial=0.0))
+    return total
+
+
+# -- data ----------------------------------------------------------------------------------------------------------
+# The user's calibration data, checked, and the outputs of the user's module on it.
+#
+# Also the number of samples that each stage of a conversion uses: all that are given, unless a network is large.
+
+
+BATCH = 256
+_SEED = 761_203
+AGREES = 1e-3
+"""Largest difference between the module and the imported network, as a share of the largest output."""
+
+
+def calibration_arrays(data: Any, inputs: Sequence[Port]) -> dict[str, Array]:
+    """Data as float32 ``[samples, *shape]`` by input.
+
+    ``data``: a tensor or array for one input, a tuple or list of them in the order of the module's arguments, or a
+    mapping by name (where there is one input, its name is free). A tuple or list of several arrays for one input are
+    consecutive batches.
+
+    Raises:
+        UsageError: missing inputs, wrong shapes, numbers of samples that differ, values that are not finite; all of it.
+    """
+    by_name = arrays_by_input(data, inputs, "calibration data")
+    problems: list[Diagnostic] = []
+    arrays: dict[str, Array] = {}
+    for port in inputs:
+        array = by_name[port.name]
+        problem = _wrong(array, port)
+        if problem:
+            problems.append(Diagnostic(f"calibration data of input {quoted(port.name)}", *problem))
+        arrays[port.name] = array
+    if not problems and len({len(a) for a in arrays.values()}) > 1:
+        counts = ", ".join(f"{len(a):,}" for a in arrays.values())
+        limit = "every input needs the same number"
+        problems.append(
+            Diagnostic("calibration data", f"{counts} samples", limit, "give the same samples to every input")
+        )
+    UsageError.raise_all(problems)
+    return {name: np.ascontiguousarray(a, np.float32) for name, a in arrays.items()}
+
+
+def arrays_by_input(data: Any, inputs: Sequence[Port], subject: str) -> dict[str, Array]:
+    """The user's data as one array per input; ``subject`` names the data in messages. Raises UsageError."""
+    return {name: _array(values) for name, values in _by_name(data, inputs, subject).items()}
+
+
+def _by_name(data: Any, inputs: Sequence[Port], subject: str) -> Mapping[str, Any]:
+    names = [p.name for p in inputs]
+    if isinstance(data, Mapping):
+        if len(data) == 1 and len(names) == 1:
+            return {names[0]: next(iter(data.values()))}
+        if set(data) == set(names):
+            return data
+        found = "arrays " + ", ".join(quoted(n) for n in data)
+    else:
+        values = list(data) if isinstance(data, tuple | list) else [data]
+        if len(values) == len(names):
+            return dict(zip(names, values, strict=True))
+        if len(names) == 1 and _are_batches(values, inputs[0]):
+            return {names[0]: np.concatenate([_array(v) for v in values])}
+        found = f"{counted(len(values), 'array')}"
+    limit = "the module has the inputs " + ", ".join(quoted(n) for n in names)
+    step = "give one array per input: [samples, *shape]; concatenate batches with torch.cat"
+    raise UsageError.of(subject, found, limit, step)
+
+
+def _are_batches(values: Sequence[Any], port: Port) -> bool:
+    """True if every one is an array ``[samples, *shape]``."""
+    return bool(values) and all(hasattr(v, "shape") and tuple(v.shape[1:]) == port.shape and v.ndim for v in values)
+
+
+def _array(values: Any) -> Array:
+    return values.detach().cpu().numpy() if hasattr(values, "detach") else np.asarray(values)
+
+
+def value_problem(array: Array) -> tuple[str, str, str] | None:
+    """Why an array holds no data, in three parts of a message; None where it does."""
+    if array.dtype == object:
+        step = "concatenate some of its batches, without labels: torch.cat([x for x, _ in loader])"
+        return "no array", "the samples are read several times: give one array or tensor", step
+    if array.dtype.kind not in "biuf":
+        return f"values of type {array.dtype}", "numbers are needed", "convert them"
+    if array.ndim and not len(array):
+        return "no samples", "at least one is needed, some hundreds are better", "give the network's typical inputs"
+    if not bool(np.all(np.isfinite(array))):
+        return "values that are not finite", "", "remove those samples"
+    return None
+
+
+def _wrong(array: Array, port: Port) -> tuple[str, str, str] | None:
+    is_shaped = array.shape[1:] == port.shape and array.ndim == len(port.shape) + 1
+    if array.dtype.kind in "biuf" and not is_shaped:
+        limit = f"[samples, {', '.join(map(str, port.shape))}] is needed"
+        return f"shape {array.shape}", limit, "reshape it, with the samples along the first axis"
+    return value_problem(array)
+
+
+def module_outputs(module: Any, data: Mapping[str, Array], outputs: Sequence[Port]) -> dict[str, Array]:
+    """Outputs of the module (in eval mode) on the data, by name, in the order in which it returns them."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    samples = len(next(iter(data.values())))
+    like = next((p for p in module.parameters()), torch.zeros(()))
+    collected: list[list[Array]] = [[] for _ in outputs]
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(_SEED)  # not that of the trace, so that a random module shows
+        for start in range(0, samples, BATCH):
+            batch = [torch.from_numpy(np.array(a[start : start + BATCH])).to(like) for a in data.values()]
+            leaves = [v for v in pytree.tree_leaves(module(*batch)) if isinstance(v, torch.Tensor)]
+            for batches, value in zip(collected, leaves, strict=True):
+                batches.append(value.detach().to("cpu", torch.float32).numpy())
+    return {p.name: np.concatenate(k).reshape(-1, *p.shape) for p, k in zip(outputs, collected, strict=True)}
+
+
+def folding_error(
+    network: Network, expected: Mapping[str, Array], computed: Mapping[str, Array]
+) -> tuple[float, float]:
+    """(largest absolute difference, largest absolute output) of the module and the imported network.
+
+    Raises:
+        ModelError: they differ by more than a rounding: the module is random, or depends on its data in a way that
+            the trace did not show.
+    """
+    largest, size = 0.0, 0.0
+    for port in network.outputs:
+        largest = max(largest, float(np.max(np.abs(expected[port.name] - computed[port.name]), initial=0.0)))
+        size = max(size, float(np.max(np.abs(expected[port.name]), initial=0.0)))
+    if largest > AGREES * size or not math.isfinite(largest):
+        difference = f"its outputs differ by {largest:.3g} from those of the imported network"
+        limit = f"at most {AGREES:g} of the largest output, {size:.3g}"
+        hint = "make it a deterministic function of its inputs; if it is one, report this"
+        raise ModelError.of("module", difference, limit, hint)
+    return largest, size
+
+
+KEPT_ELEMENTS = 50_000_000
+"""Activations of the measured samples that are kept, over all populations."""
+DRIVE_ELEMENTS = 30_000_000
+"""Inputs of a population over steps and samples that are held at once."""
+WORK = 5e9
+"""Multiplications spent on running the converted network."""
+FEWEST, MOST = 2, 256
+"""Samples that are run as spikes."""
+SEEN_WORK, SEEN_FEWEST = 1e10, 32
+"""Multiplications spent on activations that scales of least error are searched on, and the fewest samples for them."""
+CHECKED_WORK, CHECKED_FEWEST = 2.5e9, 8
+"""The same for the comparison of the imported network with the module."""
+
+
+def select_samples(data: Mapping[str, Array], samples: Array) -> dict[str, Array]:
+    """The data of these samples."""
+    return {name: values[samples] for name, values in data.items()}
+
+
+def scale_samples(network: Network, samples: int, *, searches: bool) -> Array:
+    """Indices of the samples on which scales are chosen: all, for a maximum or a percentile."""
+    allowed = int(SEEN_WORK / _work(network)) if searches else samples
+    return _spread(samples, max(SEEN_FEWEST, allowed))
+
+
+def checked_samples(network: Network, samples: int) -> Array:
+    """Indices of the samples on which the module and the imported network are compared."""
+    return _spread(samples, max(CHECKED_FEWEST, int(CHECKED_WORK / _work(network))))
+
+
+def measured_samples(network: Network, samples: int, steps: int) -> Array:
+    """Indices of the samples that are run as spikes: as many as memory and time allow."""
+    largest = max((p.size for p in network.populations), default=1)
+    allowed = (
+        KEPT_ELEMENTS // max(1, network.neurons),
+        DRIVE_ELEMENTS // (largest * steps),
+        int(WORK / (_work(network) * steps)),
+    )
+    return _spread(samples, max(FEWEST, min(MOST, *allowed)))
+
+
+def _spread(samples: int, count: int) -> Array:
+    """Indices of evenly spaced samples."""
+    return np.linspace(0, samples - 1, min(samples, count)).astype(np.int64)
+
+
+def _work(network: Network) -> int:
+    return 1 + sum(operator_multiplications(p.operator) for p in network.projections)
+
+
+def operator_multiplications(operator: Operator) -> int:
+    """Multiplications of one application."""
+    total = 0
+    for part in parts_of(operator):
+        if isinstance(part, Dense):
+            total += part.weight.size
+        elif isinstance(part, Conv):
+            total += part.weight.size * math.prod(part.output_shape[1:])
+        else:
+            total += part.data.size if isinstance(part, Sparse) else math.prod(part.output_shape)
     return total

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import compact, freeze
-from nirbridge.importers.dataflow import DataflowGraph
 from nirbridge.importers.emitted import emitted_dt
 from nirbridge.importers.lowering.described_graph import module_to_graph
 from nirbridge.importers.module_checks import check_module
 from nirbridge.importers.neuron_specs import (
+    DataflowGraph,
     ImportedNeuron,
     NeuronSpec,
     Parameters,

@@ -16,11 +16,10 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
-from nirbridge.importers.deviations import EARLY_SUBTRACTION
 from nirbridge.importers.emitted import emitted_dt
 from nirbridge.importers.lowering.described_graph import module_to_graph
 from nirbridge.importers.lowering.linear_layers import per_channel_values
-from nirbridge.importers.module_checks import check_module
+from nirbridge.importers.module_checks import EARLY_SUBTRACTION, check_module
 from nirbridge.importers.neuron_specs import (
     ImportedNeuron,
     NeuronSpec,

@@ -10,30 +10,26 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge.arrays import freeze
 from nirbridge.errors import Diagnostic, ModelError, quoted
-from nirbridge.importers.dataflow import DataflowGraph, Operation, ValueRef, distinct
-from nirbridge.importers.deviations import Deviation, sort_deviations
 from nirbridge.importers.lowering.analysis import (
     folding_text,
+    input_notes,
+    input_shapes,
+    input_term,
     is_idle,
     leftover_states,
     mark_back_edges,
     named_ports,
     place_message,
     potential_alone,
+    reshape_problems,
     scale_by,
     shared_timing,
     unknown_operation,
     with_given_start,
     without_spikes,
 )
-from nirbridge.importers.lowering.inputs import (
-    input_notes,
-    input_shapes,
-    input_term,
-    reshape_problems,
-)
 from nirbridge.importers.lowering.levels import LevelsOf
-from nirbridge.importers.lowering.lifted import Lifted, Splits, merged_path, reshaped_neuron
+from nirbridge.importers.lowering.lifted import Lifted, Splits, merged_path, reshaped_neuron, with_replaced_pools
 from nirbridge.importers.lowering.linear_layers import (
     ALL_LAYERS,
     Expression,
@@ -45,10 +41,20 @@ from nirbridge.importers.lowering.linear_layers import (
     scale_expression,
     sum_expressions,
 )
-from nirbridge.importers.lowering.replaced_pools import with_replaced_pools
 from nirbridge.importers.lowering.several_steps import with_several_steps
 from nirbridge.importers.lowering.spike_logic import KINDS, Logic, logic_of, logic_problem
-from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec, NeuronSpecs, is_refused, neuron_spec_of
+from nirbridge.importers.module_checks import Deviation, sort_deviations
+from nirbridge.importers.neuron_specs import (
+    DataflowGraph,
+    ImportedNeuron,
+    NeuronSpec,
+    NeuronSpecs,
+    Operation,
+    ValueRef,
+    distinct,
+    is_refused,
+    neuron_spec_of,
+)
 from nirbridge.network import Network, Population, Port, Projection, check_network
 from nirbridge.network.graph import in_causal_order
 
@@ -60,7 +66,7 @@ def build_network(flow: DataflowGraph, forms: NeuronSpecs, dt: float, accept: Se
         flow: the data flow of one time step.
         forms: how neuron modules are read.
         dt: seconds per time step.
-        accept: names of known deviations to accept (``deviations.DEVIATIONS``).
+        accept: names of known deviations to accept (``module_checks.DEVIATIONS``).
 
     Raises:
         ModelError: every operation that cannot be represented.

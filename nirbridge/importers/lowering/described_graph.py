@@ -12,13 +12,11 @@ from typing import Any
 
 from nirbridge.errors import Diagnostic, ModelError, UsageError, quoted
 from nirbridge.files.attributes import load_attribute
-from nirbridge.importers.dataflow import DataflowGraph, place_label
-from nirbridge.importers.deviations import accepted_in, check_accepted
 from nirbridge.importers.emitted import with_emitted_names
 from nirbridge.importers.frameworks import check_framework
 from nirbridge.importers.lowering.build import build_network
-from nirbridge.importers.module_checks import LabelledData, has_float64, labelled_data
-from nirbridge.importers.neuron_specs import NeuronSpecs, neuron_spec_of
+from nirbridge.importers.module_checks import LabelledData, accepted_in, check_accepted, has_float64, labelled_data
+from nirbridge.importers.neuron_specs import DataflowGraph, NeuronSpecs, neuron_spec_of, place_label
 from nirbridge.importers.sample import TimeAxis, named_samples, sample_readings
 from nirbridge.importers.tracing.recorder import ForwardRecorder, TracedValue
 from nirbridge.importers.tracing.run import copied, deep_copy, run_copy

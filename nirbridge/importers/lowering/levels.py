@@ -14,8 +14,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.errors import quoted
-from nirbridge.importers.dataflow import Operation, ValueRef
-from nirbridge.importers.neuron_specs import ImportedNeuron
+from nirbridge.importers.neuron_specs import ImportedNeuron, Operation, ValueRef
 
 COUNT_MAX = 4096
 """Most values that a function is tried on; sums of more spikes are not followed."""

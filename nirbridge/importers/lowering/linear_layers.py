@@ -13,7 +13,7 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import ModelError
-from nirbridge.importers.dataflow import Operation
+from nirbridge.importers.neuron_specs import Operation
 from nirbridge.network.apply import apply
 from nirbridge.network.nir.raise_linear import merged_axes
 from nirbridge.network.operators import Conv, Dense, Operator, Reshape, Scale, Sparse, SumPool

@@ -15,11 +15,10 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
-from nirbridge.importers.dataflow import DataflowGraph, Operation, ValueRef
 from nirbridge.importers.lowering.levels import Levels, LevelsOf, joined, levels_of, total
-from nirbridge.importers.lowering.replaced_pools import readings_of
+from nirbridge.importers.lowering.lifted import readings_of
 from nirbridge.importers.lowering.spike_logic import KINDS, is_safe, logic_of
-from nirbridge.importers.neuron_specs import NeuronSpecs
+from nirbridge.importers.neuron_specs import DataflowGraph, NeuronSpecs, Operation, ValueRef
 from nirbridge.importers.tracing.pointwise import MAX, MIN, OTHER, PAIRS, PRODUCT, SAME
 from nirbridge.network.naming import fresh_name
 

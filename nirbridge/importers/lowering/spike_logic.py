@@ -21,7 +21,6 @@ import numpy as np
 
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import Diagnostic, counted
-from nirbridge.importers.dataflow import Operation
 from nirbridge.importers.lowering.levels import Levels, LevelsOf, levels_of, total
 from nirbridge.importers.lowering.linear_layers import (
     Expression,
@@ -32,8 +31,8 @@ from nirbridge.importers.lowering.linear_layers import (
     scale_expression,
     sum_expressions,
 )
-from nirbridge.importers.neuron_specs import ImportedNeuron
-from nirbridge.importers.tracing.advice import advice_on
+from nirbridge.importers.neuron_specs import ImportedNeuron, Operation
+from nirbridge.importers.tracing.arguments import advice_on
 from nirbridge.importers.tracing.pointwise import AND, MAX, MIN, OR, OTHER, PAIRS, PRODUCT, SAME
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Conv, Reshape, SumPool

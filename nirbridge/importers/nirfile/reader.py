@@ -21,8 +21,7 @@ from nirbridge.errors import Diagnostic, FileError, ModelError, quoted
 from nirbridge.files.places import file_name
 from nirbridge.files.regular import open_regular
 from nirbridge.importers.nirfile.faults import ExporterFinding, diagnose_exporter, fault_sentences, leading_ones
-from nirbridge.importers.nirfile.hdf5.integrity import hdf5, heap_fault
-from nirbridge.importers.nirfile.hdf5.items import array_of
+from nirbridge.importers.nirfile.hdf5.items import array_of, hdf5, heap_fault
 from nirbridge.importers.nirfile.hdf5.scan import ScanLimits, scan_file
 from nirbridge.importers.nirfile.nodes import GraphDraft, draft_graph, stored_kind
 from nirbridge.importers.nirfile.repairs import drop_batch_axes, repair_graph

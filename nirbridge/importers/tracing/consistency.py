@@ -17,8 +17,8 @@ from typing import Any
 
 from nirbridge._types import Shape
 from nirbridge.errors import Diagnostic, quoted
-from nirbridge.importers.dataflow import DataflowGraph, place_label
-from nirbridge.importers.deviations import FULL_PRECISION, KEPT_STATES, Deviation
+from nirbridge.importers.module_checks import FULL_PRECISION, KEPT_STATES, Deviation
+from nirbridge.importers.neuron_specs import DataflowGraph, place_label
 from nirbridge.importers.sample import STEPS, WAY_OUT, SampleReading
 from nirbridge.importers.tracing.reads import Reads, decide_nothing
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue, values_of

@@ -10,34 +10,35 @@ from typing import Any
 
 from nirbridge._types import Shape
 from nirbridge.errors import Diagnostic, quoted
-from nirbridge.importers.dataflow import (
+from nirbridge.importers.module_checks import KEPT_STATES, Deviation
+from nirbridge.importers.neuron_specs import (
     DataflowGraph,
     GraphOutput,
     LoopSummary,
+    NeuronSpecs,
     Operation,
     ValueRef,
     distinct,
+    layout_of,
+    neuron_spec_of,
     place_label,
 )
-from nirbridge.importers.deviations import KEPT_STATES, Deviation
-from nirbridge.importers.neuron_specs import NeuronSpecs, layout_of, neuron_spec_of
 from nirbridge.importers.sample import Roles, lead_of, order_of
-from nirbridge.importers.tracing.advice import advice_on
 from nirbridge.importers.tracing.arguments import (
     IN_FRONT,
     CannotFollow,
     FlowValue,
     LoweredOp,
+    advice_on,
     call_argument,
     over_time,
     written_inputs,
 )
 from nirbridge.importers.tracing.consistency import STARTS_ANEW, half_precision_calls
-from nirbridge.importers.tracing.fixed_maps import sum_over
 from nirbridge.importers.tracing.ops import MAX_POOLS, OP_HANDLERS
 from nirbridge.importers.tracing.pointwise import of_each_value
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue, values_of
-from nirbridge.importers.tracing.shape_ops import MOVES, lower_move, moved_input
+from nirbridge.importers.tracing.shape_ops import MOVES, lower_move, moved_input, sum_over
 from nirbridge.importers.tracing.time_loop import FORWARD, SERIES, STATIC, TimeLoop, join_series, without_lists
 from nirbridge.importers.tracing.values import first_input, module_path, states
 from nirbridge.network.naming import fresh_name

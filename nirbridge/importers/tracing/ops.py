@@ -26,11 +26,16 @@ from nirbridge.importers.tracing.arguments import (
     input_of,
     per_axis,
 )
-from nirbridge.importers.tracing.choices import CHOICE_HANDLERS
-from nirbridge.importers.tracing.fixed_maps import MAP_HANDLERS, matrix_of, uneven_pool
-from nirbridge.importers.tracing.joins import JOIN_HANDLERS
-from nirbridge.importers.tracing.pointwise import LOGIC_HANDLERS, of_each_value, pair, pointwise
+from nirbridge.importers.tracing.pointwise import (
+    CHOICE_HANDLERS,
+    JOIN_HANDLERS,
+    LOGIC_HANDLERS,
+    of_each_value,
+    pair,
+    pointwise,
+)
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue, values_of
+from nirbridge.importers.tracing.shape_ops import MAP_HANDLERS, matrix_of, uneven_pool
 from nirbridge.importers.tracing.values import COPIES
 
 # -- computed maps -------------------------------------------------------------------------------------------------

@@ -15,8 +15,7 @@ from typing import Any
 
 from nirbridge._types import Shape
 from nirbridge.errors import Diagnostic, quoted
-from nirbridge.importers.dataflow import place_label
-from nirbridge.importers.neuron_specs import NeuronSpec, NeuronSpecs, neuron_spec_of
+from nirbridge.importers.neuron_specs import NeuronSpec, NeuronSpecs, neuron_spec_of, place_label
 from nirbridge.importers.tracing.memory import (
     MemoryBudget,
     Noted,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from nirbridge.errors import Diagnostic, quoted
-from nirbridge.importers.dataflow import place_label
+from nirbridge.importers.neuron_specs import place_label
 from nirbridge.importers.tracing.arguments import CannotFollow, FlowValue, LoweredOp, call_argument
 from nirbridge.importers.tracing.consistency import foreign_states
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue, values_of

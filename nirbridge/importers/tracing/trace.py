@@ -11,10 +11,15 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.errors import Diagnostic, ModelError, NirbridgeError, quoted
-from nirbridge.importers.dataflow import DataflowGraph, Operation, graph_multiplications
-from nirbridge.importers.deviations import KEPT_STATES
-from nirbridge.importers.module_checks import ROUNDED, check_module, has_float64
-from nirbridge.importers.neuron_specs import NeuronSpecs, layout_of, neuron_spec_of
+from nirbridge.importers.module_checks import KEPT_STATES, ROUNDED, check_module, has_float64
+from nirbridge.importers.neuron_specs import (
+    DataflowGraph,
+    NeuronSpecs,
+    Operation,
+    graph_multiplications,
+    layout_of,
+    neuron_spec_of,
+)
 from nirbridge.importers.sample import (
     STEPS,
     WAY_OUT,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nirbridge.errors import Diagnostic
-from nirbridge.importers.dataflow import place_label
+from nirbridge.importers.neuron_specs import place_label
 from nirbridge.importers.tracing.arguments import call_argument
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue
 from nirbridge.importers.tracing.structures import instances_of, only_number, torch_tensor

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nirbridge.errors import ModelError, UsageError
-from nirbridge.importers.ann.data import calibration_arrays, folding_error
+from nirbridge.importers.ann.replay import calibration_arrays, folding_error
 from nirbridge.network.model import Port
 
 ONE, TWO = [Port("in", (2, 3))], [Port("a", (3,)), Port("b", (2,))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nirbridge.importers.torch_apply import torch_apply
+from nirbridge.importers.lowering.analysis import torch_apply
 from nirbridge.network import apply
 from tests.network.test_operators import OPERATORS
 from tests.pieces import small_pieces

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nirbridge.importers.ann.data import (
+from nirbridge.importers.ann.replay import (
     CHECKED_FEWEST,
     FEWEST,
     MOST,

@@ -9,10 +9,17 @@ import numpy as np
 import pytest
 
 from nirbridge.errors import Diagnostic, ModelError
-from nirbridge.importers.dataflow import DataflowGraph, GraphOutput, Operation, ValueRef
-from nirbridge.importers.deviations import Deviation
 from nirbridge.importers.lowering.build import build_network
-from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec, Recurrence
+from nirbridge.importers.module_checks import Deviation
+from nirbridge.importers.neuron_specs import (
+    DataflowGraph,
+    GraphOutput,
+    ImportedNeuron,
+    NeuronSpec,
+    Operation,
+    Recurrence,
+    ValueRef,
+)
 from nirbridge.network import Network
 from nirbridge.network.apply import apply
 from nirbridge.network.graph import closure

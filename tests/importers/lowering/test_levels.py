@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nirbridge.importers.dataflow import Operation, ValueRef
 from nirbridge.importers.lowering.levels import COUNT_MAX, Levels, LevelsOf, levels_of, total
-from nirbridge.importers.neuron_specs import ImportedNeuron
+from nirbridge.importers.neuron_specs import ImportedNeuron, Operation, ValueRef
 from nirbridge.network.neurons import neuron
 
 SPIKES = Levels(0.0, 1.0, 2)

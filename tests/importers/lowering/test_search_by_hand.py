@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from nirbridge.errors import Diagnostic
-from nirbridge.importers.dataflow import DataflowGraph, LoopSummary, Operation, ValueRef
-from nirbridge.importers.deviations import Deviation
+from nirbridge.importers.module_checks import Deviation
+from nirbridge.importers.neuron_specs import DataflowGraph, LoopSummary, Operation, ValueRef
 from nirbridge.importers.sample import SampleReading
 from nirbridge.importers.tracing import memory, trace
 

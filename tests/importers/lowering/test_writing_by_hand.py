@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.importers.dataflow import LoopSummary, ValueRef
+from nirbridge.importers.neuron_specs import LoopSummary, ValueRef
 from nirbridge.importers.tracing.graph_builder import GraphBuilder
 from nirbridge.importers.tracing.recorder import TracedValue
 from tests.importers.lowering.written import FORMS, SEQUENCE, Block, Neuron, Roles, begun, flow, lif, names, texts

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nirbridge.importers.dataflow import LoopSummary, ValueRef
+from nirbridge.importers.neuron_specs import LoopSummary, ValueRef
 from nirbridge.importers.tracing.recorder import TracedValue
 from tests.importers.lowering.written import SEQUENCE, begun, flow, lif, names, texts
 from tests.importers.tracing.tape import ROW, Tape

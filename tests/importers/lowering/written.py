@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nirbridge.importers.dataflow import DataflowGraph
-from nirbridge.importers.neuron_specs import NeuronSpec
+from nirbridge.importers.neuron_specs import DataflowGraph, NeuronSpec
 from nirbridge.importers.tracing.graph_builder import GraphBuilder
 from nirbridge.importers.tracing.recorder import TracedValue
 from tests.importers.tracing.tape import ROW, Tape

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nirbridge.importers.nirfile.hdf5 import integrity as hdf5_heaps
+from nirbridge.importers.nirfile.hdf5 import items as hdf5_heaps
 
 HEAD = struct.Struct("<4sB3sQQQ")
 

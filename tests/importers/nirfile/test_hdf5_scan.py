@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from nirbridge.importers.nirfile import writer as nir_save
-from nirbridge.importers.nirfile.hdf5 import integrity as hdf5_filters
+from nirbridge.importers.nirfile.hdf5 import items as hdf5_filters
 from nirbridge.importers.nirfile.hdf5 import scan as hdf5_scan
 from nirbridge.importers.nirfile.hdf5.items import metadata_of
 from nirbridge.importers.nirfile.hdf5.scan import ScanLimits, ScannedFile, scan_file

@@ -11,10 +11,10 @@ import h5py
 import numpy as np
 import pytest
 
-from nirbridge.importers.nirfile.hdf5 import integrity as hdf5_filters
+from nirbridge.importers.nirfile.hdf5 import items as hdf5_filters
 from nirbridge.importers.nirfile.hdf5 import items as hdf5_text
 from nirbridge.importers.nirfile.hdf5 import scan as hdf5_scan
-from nirbridge.importers.nirfile.hdf5.integrity import chunk_fault
+from nirbridge.importers.nirfile.hdf5.items import chunk_fault
 from nirbridge.importers.nirfile.hdf5.scan import (
     MAX_CHUNKS,
     MAX_NAME_BYTES,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nirbridge.errors import UsageError
-from nirbridge.importers.dataflow import ValueRef
+from nirbridge.importers.neuron_specs import ValueRef
 from nirbridge.importers.sample import SampleReading, check_axes, sample_readings
 from nirbridge.importers.tracing.arguments import CannotFollow, FlowValue, LoweredOp
 from nirbridge.importers.tracing.recorder import TracedValue

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.importers.dataflow import DataflowGraph, GraphOutput, Operation, ValueRef, graph_multiplications
+from nirbridge.importers.neuron_specs import DataflowGraph, GraphOutput, Operation, ValueRef, graph_multiplications
 from nirbridge.importers.tracing.arguments import CannotFollow, FlowValue
 from nirbridge.importers.tracing.recorder import TracedValue
 from nirbridge.importers.tracing.time_loop import ItemSeries, join_series, series_of

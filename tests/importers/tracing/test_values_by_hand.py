@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.importers.dataflow import place_label
+from nirbridge.importers.neuron_specs import place_label
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue, values_of
 from nirbridge.importers.tracing.structures import function_name
 from nirbridge.importers.tracing.values import (

@@ -16,15 +16,18 @@ from typing import Any
 import numpy as np
 
 from nirbridge.errors import Diagnostic, quoted
-from nirbridge.importers.nirfile.hdf5.integrity import chunk_fault, hdf5, only_chunk, pipeline_fault
 from nirbridge.importers.nirfile.hdf5.items import (
     REFERENCE_BYTES,
     Branch,
     Content,
     Leaf,
     StringHeaps,
+    chunk_fault,
+    hdf5,
     longest_and_total,
     native_type,
+    only_chunk,
+    pipeline_fault,
 )
 from nirbridge.network.nir.flatten import MAX_DEPTH
 
