@@ -15,12 +15,13 @@ from nirbridge.chips import Chip
 from nirbridge.network.model import Network
 from nirbridge.partitioner.cost.sizing import CostModel, cost_model
 from nirbridge.partitioner.model import Slice
-from nirbridge.partitioner.search.packing import PackingItems, first_fit
 from nirbridge.partitioner.search.slicing import (
     NoTiling,
+    PackingItems,
     Tilings,
     best_grid,
     capacity,
+    first_fit,
     largest_slices,
     output_slots,
     tile_all,

@@ -12,8 +12,8 @@ from benchmarks.rivals.filling import Cores
 from nirbridge.arrays import Array
 from nirbridge.chips import core_at
 from nirbridge.mapping.model import MappedNetwork
+from nirbridge.partitioner.cost.axons import resource_use
 from nirbridge.partitioner.cost.sizing import cost_model
-from nirbridge.partitioner.cost.usage import resource_use
 from nirbridge.partitioner.model import Block, BlockId, Partition, Slice, SolveReport
 from nirbridge.pipeline import MapOptions
 from nirbridge.pipeline.map import place_partition

@@ -2,8 +2,8 @@
 
 from nirbridge.partitioner.cost.axons import AxonTable, axon_table
 from nirbridge.partitioner.model import Block, Partition, Slice, SolveReport
-from nirbridge.partitioner.options import METHODS, PartitionOptions
 from nirbridge.partitioner.partition import partition
+from nirbridge.partitioner.searches import METHODS, PartitionOptions
 
 __all__ = [
     "METHODS",

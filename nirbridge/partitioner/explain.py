@@ -16,7 +16,7 @@ from nirbridge.partitioner.cost.axis import Axis
 from nirbridge.partitioner.cost.connectivity import Explicit, Separable, out_degrees
 from nirbridge.partitioner.cost.resources import delay_on_chip_steps, exceeded, limits
 from nirbridge.partitioner.cost.sizing import CostModel
-from nirbridge.partitioner.options import PartitionOptions
+from nirbridge.partitioner.searches import PartitionOptions
 
 RESOURCE_NAMES = {
     "neurons": "neurons",

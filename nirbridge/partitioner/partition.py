@@ -18,12 +18,10 @@ from nirbridge.network.compose import whole_rows
 from nirbridge.network.model import Network, Projection, with_operators
 from nirbridge.network.operators import Operator, Sparse
 from nirbridge.partitioner import explain
-from nirbridge.partitioner.cost.axons import Blocks
+from nirbridge.partitioner.cost.axons import Blocks, resource_use
 from nirbridge.partitioner.cost.resources import delay_on_chip_steps, run_words, words_in_order
 from nirbridge.partitioner.cost.sizing import CostModel, cost_model
-from nirbridge.partitioner.cost.usage import resource_use
 from nirbridge.partitioner.model import Block, BlockId, Partition, SolveReport, Status
-from nirbridge.partitioner.options import PartitionOptions, checked_bits
 from nirbridge.partitioner.search import exact
 from nirbridge.partitioner.search.bounds import any_map_bounds, bounding_limits, least_cores, least_words
 from nirbridge.partitioner.search.clusters import clustered
@@ -31,7 +29,14 @@ from nirbridge.partitioner.search.interruption import finished, interrupted, kee
 from nirbridge.partitioner.search.irregular.blocks import NEURONS_MIN, OrderedBlocks, ordered_blocks
 from nirbridge.partitioner.search.methods import SearchResult, is_within, packed, sequential
 from nirbridge.partitioner.search.slicing import NoTiling, Tilings, capacity, shrunk_capacity
-from nirbridge.partitioner.searches import EFFORTS, SEARCHES, Problem, nearer_populations
+from nirbridge.partitioner.searches import (
+    EFFORTS,
+    SEARCHES,
+    PartitionOptions,
+    Problem,
+    checked_bits,
+    nearer_populations,
+)
 
 SEEDS_MORE = 8
 """Seeds that are tried with the effort ``max`` where the cores do not suffice."""

@@ -24,10 +24,9 @@ from nirbridge.mapping.traffic import Traffic, traffic
 from nirbridge.network.model import Network, with_operators
 from nirbridge.network.operators import Operator
 from nirbridge.partitioner import Partition
-from nirbridge.partitioner.cost.axons import AxonTable, axon_table, spikes_per_block
+from nirbridge.partitioner.cost.axons import AxonTable, axon_table, full_run_words, resource_use, spikes_per_block
 from nirbridge.partitioner.cost.resources import exceeded, limits
 from nirbridge.partitioner.cost.sizing import CostModel, cost_model
-from nirbridge.partitioner.cost.usage import full_run_words, resource_use
 from nirbridge.partitioner.model import Block, BlockId
 from nirbridge.partitioner.ordering import in_orders, ordered_network
 from nirbridge.partitioner.search.interruption import finished

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nirbridge.mapping.model import Model
     from nirbridge.network.model import Network
     from nirbridge.partitioner.model import Partition
-    from nirbridge.partitioner.options import PartitionOptions
+    from nirbridge.partitioner.searches import PartitionOptions
     from nirbridge.simulators.inputs import Input
     from nirbridge.simulators.types import Probe, Recording
 

@@ -13,7 +13,7 @@ from nirbridge.network.model import Network, Projection
 from nirbridge.network.operators import Conv, Dense, Operator, Sparse
 from nirbridge.partitioner import explain
 from nirbridge.partitioner.cost.sizing import cost_model
-from nirbridge.partitioner.options import PartitionOptions
+from nirbridge.partitioner.searches import PartitionOptions
 from tests.partitioner.cases import chip, network, population
 
 SPLIT = "split the source (--split), or place its targets in fewer cores"

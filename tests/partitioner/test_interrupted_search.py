@@ -16,8 +16,7 @@ from nirbridge.cli.main import run
 from nirbridge.errors import DoesNotFit
 from nirbridge.partitioner import PartitionOptions, partition
 from nirbridge.partitioner.cost.sizing import cost_model
-from nirbridge.partitioner.search import methods
-from nirbridge.partitioner.search.balance import balancing
+from nirbridge.partitioner.search import balancing, methods
 from nirbridge.partitioner.search.column_generation import SearchBudget
 from nirbridge.partitioner.search.interruption import SearchInterrupted, finished, interrupted
 from nirbridge.partitioner.search.slicing import capacity

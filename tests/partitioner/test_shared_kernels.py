@@ -18,10 +18,9 @@ from nirbridge.mapping.checker import check
 from nirbridge.network.model import Network
 from nirbridge.network.operators import Conv
 from nirbridge.partitioner import PartitionOptions, partition
+from nirbridge.partitioner.cost.axons import resource_use, rows_of, words_of_rows
 from nirbridge.partitioner.cost.connectivity import Separable, connectivity
-from nirbridge.partitioner.cost.interleaved import rows_of, words_of_rows
 from nirbridge.partitioner.cost.sizing import cost_model
-from nirbridge.partitioner.cost.usage import resource_use
 from nirbridge.partitioner.model import Block, BlockId, Slice
 from nirbridge.partitioner.search.column_generation import SearchBudget
 from nirbridge.partitioner.search.interleaved import interleaved_cores, is_offered

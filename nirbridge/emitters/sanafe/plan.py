@@ -17,7 +17,7 @@ from nirbridge.mapping.model import MappedNetwork
 from nirbridge.network.apply import matrix, synapse_bound
 from nirbridge.network.operators import Operator
 from nirbridge.partitioner.cost.axons import synapse_kind
-from nirbridge.partitioner.cost.listing import flat_indices
+from nirbridge.partitioner.cost.connectivity import flat_indices
 from nirbridge.partitioner.cost.sizing import cost_model
 from nirbridge.quantization.decays import dec
 from nirbridge.quantization.model import FixedNeuron, FixedPopulation, FixedProjection, QuantizedNetwork

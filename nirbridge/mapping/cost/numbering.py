@@ -13,7 +13,7 @@ from nirbridge.arrays import Array
 from nirbridge.chips.model import SYNAPSE_KINDS, SynapseKind
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.partitioner.cost.axons import axon_entries
-from nirbridge.partitioner.cost.listing import flat_indices
+from nirbridge.partitioner.cost.connectivity import flat_indices
 from nirbridge.partitioner.cost.sizing import CostModel, cost_model
 from nirbridge.partitioner.ordering import ordered_network
 

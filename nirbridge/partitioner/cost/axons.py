@@ -1,18 +1,35 @@
-"""The axon table of a partition: source neurons grouped by sets of target blocks."""
+"""The axon table of a partition (source neurons grouped by sets of target blocks), and the exact use of each block."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from types import MappingProxyType
 
 import numpy as np
 from scipy import sparse
 
+from nirbridge._types import Box
 from nirbridge.arrays import Array, freeze
 from nirbridge.chips.model import SYNAPSE_KINDS, SynapseKind
-from nirbridge.partitioner.cost.connectivity import AllToAll
-from nirbridge.partitioner.cost.sizing import CostModel, IncomingProjection
+from nirbridge.partitioner.cost.axis import Axis, axis_from_matrix
+from nirbridge.partitioner.cost.connectivity import (
+    AllToAll,
+    Patterns,
+    Separable,
+    axis_lists,
+    range_patterns,
+    source_marks,
+)
+from nirbridge.partitioner.cost.resources import profile_counts, run_words
+from nirbridge.partitioner.cost.sizing import (
+    CostModel,
+    IncomingProjection,
+    box_size,
+    cost_model,
+    numbering_axes,
+)
 from nirbridge.partitioner.model import Slice
 
 HOST = -1
@@ -243,3 +260,146 @@ def _group(entry: AxonEntries, marks: Array) -> Array:
     group = np.full(len(entry.owner), -1, np.int64)
     group[members] = rank[inverse.ravel()]
     return group
+
+
+# -- usage ---------------------------------------------------------------------------------------------------------
+# Exact resource use of each block: sources and profiles shared by its slices count once.
+
+
+def resource_use(sizes: CostModel, blocks: Blocks) -> tuple[Mapping[str, int], ...]:
+    """Use of every resource, block by block (names of ``partitioner.model.RESOURCES``).
+
+    Exact, that of the checker.
+    """
+    inputs, outputs = np.zeros(len(blocks), np.int64), np.zeros(len(blocks), np.int64)
+    for entry in axon_entries(sizes, blocks):
+        inputs += np.bincount(entry.block, minlength=len(blocks))
+        owner = entry.owner[entry.neuron]
+        outputs += np.bincount(owner[owner != HOST], minlength=len(blocks))
+    result = []
+    for number, slices in enumerate(blocks):
+        decays, thresholds = profile_counts(sizes.populations, ((s.population, s.box) for s in slices))
+        used = {
+            "neurons": sum(box_size(s.box) for s in slices),
+            "input_axons": int(inputs[number]),
+            "output_axons": int(outputs[number]),
+            "synapse_words": block_words(sizes, slices),
+            "decay_profiles": decays,
+            "threshold_profiles": thresholds,
+        }
+        result.append(MappingProxyType(used))
+    return tuple(result)
+
+
+def block_sources(sizes: CostModel, slices: Sequence[Slice]) -> dict[str, Array]:
+    """The sources of a core that holds these slices: flat indices, ascending, by population or port."""
+    found: dict[str, list[Array]] = {}
+    for piece in slices:
+        for edge in sizes.incoming[piece.population]:
+            found.setdefault(edge.source, []).append(sizes.sources(piece.population, edge, piece.box)[0])
+    return {name: np.unique(np.concatenate(parts)) for name, parts in found.items()}
+
+
+def count_sources(sizes: CostModel, slices: Sequence[Slice]) -> int:
+    """How many sources ``block_sources`` finds, without listing them."""
+    found: dict[str, Array] = {}
+    for piece in slices:
+        for edge in sizes.incoming[piece.population]:
+            if edge.source not in found:
+                found[edge.source] = source_marks(edge.form)
+            sizes.mark_sources(piece.population, edge, piece.box, found[edge.source])
+    return sum(int(np.count_nonzero(marks)) for marks in found.values())
+
+
+def full_run_words(sizes: CostModel, blocks: Blocks) -> tuple[int, ...] | None:
+    """Words of each block if every run but the last of a list were full, as tools in use fill them.
+
+    None where the chip's runs are of that kind anyway, words are not limited, or like kernels are stored once.
+    """
+    fmt = sizes.chip.synapses
+    if not fmt.run_free or fmt.run_targets_max is None or fmt.words is None or fmt.shared_kernels:
+        return None
+    full = replace(sizes.chip, synapses=replace(fmt, run_free=False))
+    other = cost_model(sizes.network, full, sizes.weight_bits)
+    return tuple(block_words(other, slices) for slices in blocks)
+
+
+def block_words(sizes: CostModel, slices: Sequence[Slice]) -> int:
+    """Words of the synapses of a core that holds these slices, in this order."""
+    total = 0
+    for population, group in groupby(slices, key=lambda s: s.population):
+        members = tuple(group)
+        for edge in sizes.incoming[population]:
+            # the lists of a projection are stored whole, or all cut where a slice ends
+            cut = sum(sizes.words(population, edge, s.box) for s in members)
+            total += cut if len(members) == 1 else min(cut, _joint_words(sizes, population, edge, members))
+    return total
+
+
+def _joint_words(sizes: CostModel, population: str, edge: IncomingProjection, slices: tuple[Slice, ...]) -> int:
+    """Several slices of one population: stretches of targets may run on from one slice into the next."""
+    if isinstance(edge.form, AllToAll):
+        targets = sum(box_size(s.box) for s in slices)
+        words = run_words(targets, sizes.chip.synapses, sizes.weight_bits, delayed=edge.delayed)
+        return int(edge.form.touched.sum()) * words
+    boxes = [s.box for s in slices]
+    rows = rows_of(boxes) if edge.shares and isinstance(edge.form, Separable) else None
+    if rows is not None:
+        return words_of_rows(sizes, edge, boxes[0], rows)
+    return sizes.listed_words(population, edge, boxes)
+
+
+# -- interleaved ---------------------------------------------------------------------------------------------------
+# Words of a core that holds some rows of a feature map, every second or third one for example, in closed form.
+#
+# Where a chip stores like kernels once, sources of a 3 x 3 kernel have lists of three lengths along an axis: of whole
+# kernels, and of kernels that a border of the map or the end of a slice truncates. A slice of few rows stores mostly
+# truncated kernels. A core that holds every second row, from one border to the other, has sources that reach one or two
+# of its rows, and only the two borders truncate. Rows that do not touch follow each other in the numbering of the core,
+# so the rows form an axis with fewer outputs, which has patterns as any other.
+
+
+ROWS = 1
+"""The slowest axis in the numbering of a slice."""
+
+
+def row_patterns(axis: Axis, rows: Array) -> Patterns:
+    """The patterns (``CostModel.axis_patterns``) of an axis of which a core holds the outputs ``rows``, ascending."""
+    if axis.full:
+        return range_patterns(axis, None, 0, len(rows))
+    kept = np.isin(axis.outs, rows)
+    inputs = np.repeat(np.arange(axis.n_in), np.diff(axis.indptr))[kept]
+    places = np.searchsorted(rows, axis.outs[kept])
+    chosen = sparse.csr_array((axis.taps[kept], (places, inputs)), shape=(len(rows), axis.n_in))
+    own = axis_from_matrix(chosen)
+    return range_patterns(own, axis_lists(own), 0, len(rows))
+
+
+def words_of_rows(
+    sizes: CostModel, edge: IncomingProjection, box: Box, rows: Sequence[int], patterns: Patterns | None = None
+) -> int:
+    """Words of one separable projection into the ``rows`` of a box (whose own range of rows does not count).
+
+    ``patterns``: ``row_patterns`` of these rows, where they are known.
+    """
+    form = edge.form
+    assert isinstance(form, Separable), "rows are an axis of a window"
+    order = numbering_axes(form.target_shape)[::-1]
+    of_rows = row_patterns(form.axes[ROWS], np.asarray(rows)) if patterns is None else patterns
+    by_axis = tuple(of_rows if a == ROWS else sizes.axis_patterns(form.axes[a], *box[a]) for a in order)
+    widths = tuple(len(rows) if a == ROWS else box[a][1] - box[a][0] for a in order)
+    return sizes.pattern_words(edge, order, by_axis, widths)
+
+
+def rows_of(boxes: Sequence[Box]) -> tuple[int, ...] | None:
+    """The rows of boxes that are equal on all other axes, in ascending order without overlap; None: they are not so."""
+    first, rows = boxes[0], []
+    if len(first) < 2:
+        return None
+    for box in boxes:
+        if box[:ROWS] != first[:ROWS] or box[ROWS + 1 :] != first[ROWS + 1 :]:
+            return None
+        if rows and box[ROWS][0] <= rows[-1]:
+            return None
+        rows += range(*box[ROWS])
+    return tuple(rows)

@@ -23,16 +23,22 @@ from nirbridge.network.operators import Chain, Conv, Identity, Reshape, SumPool
 from nirbridge.partitioner.cost.axis import Axis
 from nirbridge.partitioner.cost.connectivity import (
     AllToAll,
+    AxisLists,
     Connectivity,
     Explicit,
+    Patterns,
     Separable,
+    axis_lists,
+    box_lists,
     connectivity,
+    flat_indices,
+    input_channels,
     mark_sources,
+    numbering_axes,
     out_degrees,
+    range_patterns,
     sources_of,
 )
-from nirbridge.partitioner.cost.listing import box_lists, flat_indices, input_channels, numbering_axes
-from nirbridge.partitioner.cost.patterns import AxisLists, Patterns, axis_lists, range_patterns
 from nirbridge.partitioner.cost.resources import (
     as_stored,
     axon_list_words,

@@ -18,15 +18,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.partitioner.cost.axons import Blocks
+from nirbridge.partitioner.cost.axons import Blocks, block_words
 from nirbridge.partitioner.cost.connectivity import explicit, synapses
 from nirbridge.partitioner.cost.resources import axon_list_words, least_list_words, limits, profile_ids
 from nirbridge.partitioner.cost.sizing import CostModel
-from nirbridge.partitioner.cost.usage import block_words
 from nirbridge.partitioner.model import RESOURCES, Slice
 from nirbridge.partitioner.search.interruption import solve as run_solver
 from nirbridge.partitioner.search.interruption import solver_for
-from nirbridge.partitioner.search.packing import in_core_order
+from nirbridge.partitioner.search.slicing import in_core_order
 
 if TYPE_CHECKING:
     from ortools.sat.python.cp_model import CpModel, IntVar

@@ -18,11 +18,9 @@ from nirbridge.partitioner.cost.axons import Blocks
 from nirbridge.partitioner.cost.sizing import CostModel, numbering_axes
 from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.search import column_generation as master
-from nirbridge.partitioner.search.balance.balancing import completed
-from nirbridge.partitioner.search.balance.filling import Part
-from nirbridge.partitioner.search.balance.swaps import core_slots
-from nirbridge.partitioner.search.balance.ways import StretchCosts, Way, way_of
-from nirbridge.partitioner.search.cores import Work
+from nirbridge.partitioner.search.balancing import completed
+from nirbridge.partitioner.search.clusters import Work
+from nirbridge.partitioner.search.filling import Part, StretchCosts, Way, core_slots, way_of
 from nirbridge.partitioner.search.interruption import kept, solve, solver_for
 from nirbridge.partitioner.search.layouts import Layout
 from nirbridge.partitioner.search.methods import (

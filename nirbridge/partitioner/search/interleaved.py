@@ -15,9 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.partitioner.cost.axons import Blocks
+from nirbridge.partitioner.cost.axons import ROWS, Blocks, row_patterns, words_of_rows
 from nirbridge.partitioner.cost.connectivity import AllToAll, Separable
-from nirbridge.partitioner.cost.interleaved import ROWS, row_patterns, words_of_rows
 from nirbridge.partitioner.cost.sizing import CostModel
 from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.search import column_generation as master
@@ -30,8 +29,7 @@ from nirbridge.partitioner.search.layouts import (
     class_number,
     class_vectors,
 )
-from nirbridge.partitioner.search.packing import in_core_order
-from nirbridge.partitioner.search.slicing import UNLIMITED
+from nirbridge.partitioner.search.slicing import UNLIMITED, in_core_order
 
 STEP_MAX = 8
 """Rows are interleaved by at most this much, and by no more than the kernel has rows."""

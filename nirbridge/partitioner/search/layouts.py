@@ -17,8 +17,16 @@ from nirbridge._types import Box
 from nirbridge.arrays import Array
 from nirbridge.partitioner.cost.connectivity import AllToAll, Explicit, Separable
 from nirbridge.partitioner.cost.sizing import CostModel
-from nirbridge.partitioner.search.slicing import ChannelRanges, cuts, largest_range_end, vector, word_groups
-from nirbridge.partitioner.search.stretches import FINE_WIDTHS, WIDTHS, Ends
+from nirbridge.partitioner.search.slicing import (
+    FINE_WIDTHS,
+    WIDTHS,
+    ChannelRanges,
+    Ends,
+    cuts,
+    largest_range_end,
+    vector,
+    word_groups,
+)
 
 BAND_CHOICES = 2
 """Bands (height and channel groups) offered per population: more make the search slower, not better."""

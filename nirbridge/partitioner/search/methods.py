@@ -11,22 +11,23 @@ import numpy as np
 
 from nirbridge._types import Progress
 from nirbridge.arrays import Array
-from nirbridge.partitioner.cost.axons import Blocks
+from nirbridge.partitioner.cost.axons import Blocks, resource_use
 from nirbridge.partitioner.cost.resources import exceeded, limits
 from nirbridge.partitioner.cost.sizing import CostModel
-from nirbridge.partitioner.cost.usage import resource_use
 from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.search import column_generation as master
-from nirbridge.partitioner.search.balance.swaps import swapped
+from nirbridge.partitioner.search.filling import swapped
 from nirbridge.partitioner.search.interruption import kept
 from nirbridge.partitioner.search.layouts import Layout, layouts, realise
-from nirbridge.partitioner.search.packing import PackingItems, in_core_order, pack
 from nirbridge.partitioner.search.slicing import (
     NoTiling,
+    PackingItems,
     Tilings,
     best_grid,
+    in_core_order,
     largest_slices,
     output_slots,
+    pack,
     shrunk_capacity,
     tile_all,
     vector,

@@ -18,8 +18,7 @@ from nirbridge.partitioner.cost.axons import Blocks
 from nirbridge.partitioner.cost.neurons import NeuronLists, neuron_lists, slices_of, total_synapses
 from nirbridge.partitioner.cost.sizing import CostModel
 from nirbridge.partitioner.model import Slice
-from nirbridge.partitioner.search.clusters import Rule, best_core, fill_core
-from nirbridge.partitioner.search.cores import Cores, Work
+from nirbridge.partitioner.search.clusters import Cores, Rule, Work, best_core, fill_core
 
 NEURONS_MAX = 2_000
 SYNAPSES_MAX = 100_000

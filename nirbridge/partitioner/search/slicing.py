@@ -1,11 +1,12 @@
-"""Tilings of a population into slices that each fit a core: grids of near-equal ones, and runs of largest ones."""
+"""Tilings of a population into slices that each fit a core: grids, largest ones, stretches; first-fit packing."""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
-from itertools import pairwise, product
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby, pairwise, product
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip
 from nirbridge.partitioner.cost.resources import limits, run_words
 from nirbridge.partitioner.cost.sizing import CostModel, SliceCost, box_size, touched_pieces
+from nirbridge.partitioner.model import Slice
 
 Tilings = dict[str, tuple[Box, ...]]
 ChannelRanges = tuple[tuple[int, int], ...]
@@ -229,3 +231,145 @@ def largest_slices(sizes: CostModel, name: str, slots: Array | None, cap: Array)
         boxes.append(((start, stop),))
         start = stop
     return tuple(boxes)
+
+
+# -- packing -------------------------------------------------------------------------------------------------------
+# First-fit packing of slices into cores.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PackingItems:
+    """Pieces of all populations, in a fixed order; ``vectors: [pieces, resources]`` are their packing vectors."""
+
+    slices: tuple[Slice, ...]
+    vectors: Array
+    groups: tuple[int, ...]
+    """Pieces of different groups never share a core (pinned populations)."""
+
+
+def first_fit(pieces: PackingItems, cap: Array, order: Array) -> list[list[int]]:
+    """Piece numbers per core: each piece, in ``order``, goes to the first core where all its resources fit."""
+    room = np.zeros((len(order), len(cap)), np.int64)
+    group = np.zeros(len(order), np.int64)
+    cores: list[list[int]] = []
+    for piece in order.tolist():
+        n = len(cores)
+        fits = np.all(room[:n] >= pieces.vectors[piece], axis=1) & (group[:n] == pieces.groups[piece])
+        core = int(np.argmax(fits)) if fits.any() else n
+        if core == n:
+            cores.append([])
+            room[n], group[n] = cap, pieces.groups[piece]
+        cores[core].append(piece)
+        room[core] -= pieces.vectors[piece]
+    return cores
+
+
+def packing_orders(pieces: PackingItems, cap: Array) -> list[Array]:
+    """Orders worth trying: as they come; by the resource that is fullest, descending; by the sum of shares."""
+    share = pieces.vectors / np.maximum(cap, 1)
+    index = np.arange(len(pieces.slices))
+    return [
+        index,
+        np.lexsort((index, -share.sum(axis=1), -share.max(axis=1))),
+        np.lexsort((index, -share.sum(axis=1))),
+    ]
+
+
+def pack(pieces: PackingItems, cap: Array) -> list[list[int]]:
+    """The best of first-fit over ``packing_orders`` (the first of equals)."""
+    return min((first_fit(pieces, cap, order) for order in packing_orders(pieces, cap)), key=len)
+
+
+def in_core_order(slices: list[Slice], populations: tuple[str, ...]) -> tuple[Slice, ...]:
+    """Slices as a core numbers them: populations in network order, boxes row by row; ranges that touch are joined."""
+    rank = {name: i for i, name in enumerate(populations)}
+
+    def key(piece: Slice) -> tuple[int, Box]:
+        return rank[piece.population], (*piece.box[1:], piece.box[0])
+
+    joined: list[Slice] = []
+    for _, members in groupby(sorted(slices, key=key), key=lambda s: s.population):
+        joined.extend(_join_ranges(list(members)))
+    return tuple(joined)
+
+
+def _join_ranges(slices: list[Slice]) -> list[Slice]:
+    if len(slices[0].box) != 1:
+        return slices
+    joined = [slices[0]]
+    for piece in slices[1:]:
+        (start, stop), (a, b) = joined[-1].box[0], piece.box[0]
+        if a == stop:
+            joined[-1] = Slice(piece.population, ((start, b),))
+        else:
+            joined.append(piece)
+    return joined
+
+
+# -- stretches -----------------------------------------------------------------------------------------------------
+# Stretches of a population in an order of its axes, as boxes.
+
+
+WIDTH_CHOICES = 12
+"""Up to this width a strip may be cut anywhere into any pieces; wider ones into pieces of chosen widths."""
+
+WIDTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+"""Widths of pieces in wide maps."""
+FINE_WIDTHS = (*range(1, 9), 10, 12, 14, *range(16, 33, 4), *range(40, 65, 8), 80, 96, 128, 192, 256)
+"""The same in fine layouts: a core holds few pixels of layers with many words, so all small widths are offered."""
+
+
+def interval_boxes(lengths: Shape, start: int, stop: int) -> Iterator[Box]:
+    """The boxes, in order, of places ``start`` to ``stop`` of a row-major grid of ``lengths``."""
+    if len(lengths) == 1:
+        yield ((start, stop),)
+        return
+    inner = math.prod(lengths[1:])
+    (first, head), (last, tail) = divmod(start, inner), divmod(stop, inner)
+    if first == last:
+        yield from (((first, first + 1), *rest) for rest in interval_boxes(lengths[1:], head, tail))
+        return
+    if head:
+        yield from (((first, first + 1), *rest) for rest in interval_boxes(lengths[1:], head, inner))
+        first += 1
+    if first < last:
+        yield ((first, last), *tuple((0, n) for n in lengths[1:]))
+    if tail:
+        yield from (((last, last + 1), *rest) for rest in interval_boxes(lengths[1:], 0, tail))
+
+
+@dataclass(slots=True, eq=False)
+class Queue:
+    """The neurons of one population that are left: the first ``stop`` places of its order of axes."""
+
+    population: str
+    axes: tuple[int, ...]
+    lengths: Shape
+    group: int
+    words: float
+    stop: int
+
+    def slices(self, count: int) -> tuple[Slice, ...]:
+        """The slices of the last ``count`` neurons."""
+        found = []
+        for box in interval_boxes(self.lengths, self.stop - count, self.stop) if count else ():
+            by_axis = dict(zip(self.axes, box, strict=True))
+            found.append(Slice(self.population, tuple(by_axis[axis] for axis in sorted(by_axis))))
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Where pieces of a row may end: at multiples of a segment; or anywhere in a narrow map, else after ``widths``."""
+
+    segments: int | None
+    widths: tuple[int, ...]
+
+    def after(self, start: int, width: int) -> list[int]:
+        """The ends of pieces that begin at ``start``."""
+        if self.segments is not None:
+            step = -(-width // self.segments)
+            return [] if start % step else [*range(start + step, width, step), width]
+        if width <= WIDTH_CHOICES:
+            return list(range(start + 1, width + 1))
+        return sorted(start + w for w in {*self.widths, width - start} if w <= width - start)

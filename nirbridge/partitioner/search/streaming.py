@@ -16,15 +16,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.partitioner.cost.axons import Blocks
+from nirbridge.partitioner.cost.axons import Blocks, block_sources, block_words, count_sources
 from nirbridge.partitioner.cost.resources import profile_counts
 from nirbridge.partitioner.cost.sizing import CostModel, box_size, numbering_axes
-from nirbridge.partitioner.cost.usage import block_sources, block_words, count_sources
 from nirbridge.partitioner.model import Slice
-from nirbridge.partitioner.search.cores import Work
-from nirbridge.partitioner.search.packing import in_core_order
-from nirbridge.partitioner.search.slicing import UNLIMITED
-from nirbridge.partitioner.search.stretches import Queue
+from nirbridge.partitioner.search.clusters import Work
+from nirbridge.partitioner.search.slicing import UNLIMITED, Queue, in_core_order
 
 WORD_SYNAPSES = 4
 """About the synapses of a word."""

@@ -17,16 +17,23 @@ import numpy as np
 from nirbridge._types import Box
 from nirbridge.arrays import Array
 from nirbridge.partitioner.cost.axis import Axis
-from nirbridge.partitioner.cost.axons import Blocks
-from nirbridge.partitioner.cost.connectivity import Separable
-from nirbridge.partitioner.cost.listing import numbering_axes
+from nirbridge.partitioner.cost.axons import Blocks, resource_use
+from nirbridge.partitioner.cost.connectivity import Separable, numbering_axes
 from nirbridge.partitioner.cost.sizing import CostModel
-from nirbridge.partitioner.cost.usage import resource_use
 from nirbridge.partitioner.model import Slice
-from nirbridge.partitioner.search.packing import PackingItems, first_fit, in_core_order, packing_orders
 from nirbridge.partitioner.search.rectangles import Cutter, fewest, is_spatial, prices_of
-from nirbridge.partitioner.search.slicing import UNLIMITED, NoTiling, Tilings, tile_all, vector
-from nirbridge.partitioner.search.stretches import Queue
+from nirbridge.partitioner.search.slicing import (
+    UNLIMITED,
+    NoTiling,
+    PackingItems,
+    Queue,
+    Tilings,
+    first_fit,
+    in_core_order,
+    packing_orders,
+    tile_all,
+    vector,
+)
 
 AXONS_FULLEST = 0.25
 """Share of the cores in which input axons have to be the fullest resource for this search to be tried."""

@@ -16,9 +16,8 @@ from nirbridge.mapping.placement import neuron_kernels
 from nirbridge.mapping.placement import neuron_moves as moves
 from nirbridge.network.model import Network, Port, Projection
 from nirbridge.network.operators import Dense, Sparse
-from nirbridge.partitioner.cost.axons import axon_table
+from nirbridge.partitioner.cost.axons import axon_table, resource_use
 from nirbridge.partitioner.cost.sizing import cost_model
-from nirbridge.partitioner.cost.usage import resource_use
 from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.search.methods import is_within
 from nirbridge.pipeline import MapOptions, map_network

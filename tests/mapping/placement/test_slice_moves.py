@@ -22,9 +22,8 @@ from nirbridge.mapping.placement.slice_moves import CutSlices, SliceTree, cut_sl
 from nirbridge.mapping.placement.tree_moves import Runs
 from nirbridge.network.model import Network
 from nirbridge.partitioner import PartitionOptions, partition
-from nirbridge.partitioner.cost.axons import Blocks, axon_table
+from nirbridge.partitioner.cost.axons import Blocks, axon_table, resource_use
 from nirbridge.partitioner.cost.sizing import CostModel, box_size, cost_model
-from nirbridge.partitioner.cost.usage import resource_use
 from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.search.methods import is_within
 from nirbridge.pipeline import MapOptions, map_network

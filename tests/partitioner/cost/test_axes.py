@@ -10,7 +10,7 @@ from scipy import sparse
 
 from nirbridge.partitioner.cost.axis import Axis, axis_from_matrix, composed, full_axis, outputs_touched
 from nirbridge.partitioner.model import Slice
-from nirbridge.partitioner.search.packing import in_core_order
+from nirbridge.partitioner.search.slicing import in_core_order
 from tests.cases import cases
 
 

@@ -12,11 +12,18 @@ from nirbridge.chips.model import Chip
 from nirbridge.network.model import Network, Projection
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Conv, Dense
-from nirbridge.partitioner.cost.axons import HOST, Blocks, axon_entries, axon_table, owner_blocks
+from nirbridge.partitioner.cost.axons import (
+    HOST,
+    Blocks,
+    axon_entries,
+    axon_table,
+    full_run_words,
+    owner_blocks,
+    resource_use,
+)
 from nirbridge.partitioner.cost.sizing import cost_model
-from nirbridge.partitioner.cost.usage import full_run_words, resource_use
 from nirbridge.partitioner.model import RESOURCES, Slice
-from nirbridge.partitioner.search.packing import in_core_order
+from nirbridge.partitioner.search.slicing import in_core_order
 from tests.cases import cases
 from tests.partitioner.cases import (
     axons,

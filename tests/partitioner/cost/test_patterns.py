@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nirbridge.network.operators import Chain, Conv, SumPool
-from nirbridge.partitioner.cost import patterns
+from nirbridge.partitioner.cost import connectivity as patterns
 from nirbridge.partitioner.cost.axis import Axis, axis_from_matrix
-from nirbridge.partitioner.cost.connectivity import Separable, connectivity
-from nirbridge.partitioner.cost.patterns import axis_lists, range_patterns
+from nirbridge.partitioner.cost.connectivity import Separable, axis_lists, connectivity, range_patterns
 from tests.cases import cases
 from tests.partitioner.cases import random_conv
 

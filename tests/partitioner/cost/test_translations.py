@@ -13,7 +13,7 @@ from nirbridge._types import Box
 from nirbridge.network.model import Network, Port, Projection
 from nirbridge.network.operators import Conv, Dense, SumPool
 from nirbridge.partitioner.cost.sizing import CostModel, cost_model
-from nirbridge.partitioner.search.stretches import interval_boxes
+from nirbridge.partitioner.search.slicing import interval_boxes
 from tests.cases import cases
 from tests.mapping.hand_made import chip_with, network_of, population
 

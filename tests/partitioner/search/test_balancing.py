@@ -8,10 +8,9 @@ import pytest
 from nirbridge.network.model import Network
 from nirbridge.partitioner.cost.axons import Blocks
 from nirbridge.partitioner.cost.sizing import cost_model
-from nirbridge.partitioner.search.balance.balancing import BalanceBudget, balanced, nearer
-from nirbridge.partitioner.search.balance.filling import FAR, Near
-from nirbridge.partitioner.search.balance.ways import Stretch, StretchCosts, Way
-from nirbridge.partitioner.search.cores import Work
+from nirbridge.partitioner.search.balancing import BalanceBudget, balanced, nearer
+from nirbridge.partitioner.search.clusters import Work
+from nirbridge.partitioner.search.filling import FAR, Near, Stretch, StretchCosts, Way
 from nirbridge.partitioner.search.methods import is_within
 from nirbridge.partitioner.search.slicing import capacity
 from nirbridge.partitioner.search.streaming import streamed

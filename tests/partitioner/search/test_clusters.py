@@ -13,11 +13,10 @@ from nirbridge.network.model import Network, Projection
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Dense, Sparse
 from nirbridge.partitioner import partition
+from nirbridge.partitioner.cost.axons import resource_use
 from nirbridge.partitioner.cost.neurons import neuron_lists, slices_of
 from nirbridge.partitioner.cost.sizing import cost_model, flat_indices
-from nirbridge.partitioner.cost.usage import resource_use
-from nirbridge.partitioner.search.clusters import clustered
-from nirbridge.partitioner.search.cores import Cores, Work
+from nirbridge.partitioner.search.clusters import Cores, Work, clustered
 from nirbridge.partitioner.search.methods import is_within
 from nirbridge.partitioner.search.slicing import capacity
 from tests.partitioner.cases import (

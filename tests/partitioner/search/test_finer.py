@@ -10,13 +10,12 @@ import pytest
 
 from nirbridge.network.model import Network, Projection
 from nirbridge.network.operators import Dense
-from nirbridge.partitioner.cost.axons import Blocks
+from nirbridge.partitioner.cost.axons import Blocks, resource_use
 from nirbridge.partitioner.cost.sizing import CostModel, cost_model
-from nirbridge.partitioner.cost.usage import resource_use
 from nirbridge.partitioner.model import Slice
+from nirbridge.partitioner.search import filling as swaps
 from nirbridge.partitioner.search import finer as finer_search
 from nirbridge.partitioner.search import methods
-from nirbridge.partitioner.search.balance import swaps
 from nirbridge.partitioner.search.bounds import least_cores, least_slots
 from nirbridge.partitioner.search.column_generation import SearchBudget
 from nirbridge.partitioner.search.finer import finer_cores

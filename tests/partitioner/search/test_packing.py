@@ -7,7 +7,7 @@ import pytest
 
 from nirbridge._types import Box
 from nirbridge.partitioner.model import Slice
-from nirbridge.partitioner.search.packing import PackingItems, first_fit, in_core_order, pack, packing_orders
+from nirbridge.partitioner.search.slicing import PackingItems, first_fit, in_core_order, pack, packing_orders
 
 
 def pieces(vectors: list[list[int]], groups: list[int] | None = None) -> PackingItems:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nirbridge.partitioner.cost.axons import block_words
 from nirbridge.partitioner.cost.sizing import CostModel, cost_model
-from nirbridge.partitioner.cost.usage import block_words
 from nirbridge.partitioner.model import Slice
-from nirbridge.partitioner.search.balance import balancing
-from nirbridge.partitioner.search.balance.balancing import BalanceBudget, balanced
-from nirbridge.partitioner.search.balance.ways import StretchCosts, Way, ways_of
+from nirbridge.partitioner.search import balancing
+from nirbridge.partitioner.search.balancing import BalanceBudget, balanced
+from nirbridge.partitioner.search.clusters import Work
 from nirbridge.partitioner.search.column_generation import SearchBudget
-from nirbridge.partitioner.search.cores import Work
+from nirbridge.partitioner.search.filling import StretchCosts, Way, ways_of
 from nirbridge.partitioner.search.methods import fewest_cores, is_within
-from nirbridge.partitioner.search.packing import in_core_order
-from nirbridge.partitioner.search.slicing import capacity
+from nirbridge.partitioner.search.slicing import capacity, in_core_order
 from tests.partitioner.cases import LOIHI, chip, tiles_exactly
 from tests.partitioner.nets import network_of
 

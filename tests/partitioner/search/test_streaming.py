@@ -14,9 +14,8 @@ from nirbridge.partitioner import PartitionOptions, partition
 from nirbridge.partitioner.cost.axons import Blocks
 from nirbridge.partitioner.cost.sizing import cost_model
 from nirbridge.partitioner.search.methods import is_within
-from nirbridge.partitioner.search.slicing import capacity
+from nirbridge.partitioner.search.slicing import capacity, interval_boxes
 from nirbridge.partitioner.search.streaming import streamed
-from nirbridge.partitioner.search.stretches import interval_boxes
 from tests.partitioner.cases import LOIHI, chip, network, population, random_network, tiles_exactly
 from tests.partitioner.nets import network_of
 

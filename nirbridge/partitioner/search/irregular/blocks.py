@@ -13,12 +13,11 @@ from scipy.spatial.distance import squareform
 
 from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
-from nirbridge.partitioner.cost.axons import Blocks
+from nirbridge.partitioner.cost.axons import Blocks, resource_use
 from nirbridge.partitioner.cost.connectivity import Explicit, synapses
 from nirbridge.partitioner.cost.neurons import total_synapses
 from nirbridge.partitioner.cost.resources import exceeded, limits
 from nirbridge.partitioner.cost.sizing import CostModel, cost_model
-from nirbridge.partitioner.cost.usage import resource_use
 from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.ordering import Orders, ordered_network
 from nirbridge.partitioner.search.interruption import finished

@@ -15,14 +15,21 @@ from nirbridge.partitioner.cost.connectivity import Explicit, Separable, synapse
 from nirbridge.partitioner.cost.resources import run_words
 from nirbridge.partitioner.cost.sizing import CostModel, IncomingProjection
 from nirbridge.partitioner.model import Slice
-from nirbridge.partitioner.search.balance.filling import Content, Near, fill, share
-from nirbridge.partitioner.search.balance.swaps import core_slots
-from nirbridge.partitioner.search.balance.ways import Stretch, StretchCosts, Way, share_of, ways_of
-from nirbridge.partitioner.search.cores import Work
+from nirbridge.partitioner.search.clusters import Work
+from nirbridge.partitioner.search.filling import (
+    Content,
+    Near,
+    Stretch,
+    StretchCosts,
+    Way,
+    core_slots,
+    fill,
+    share,
+    share_of,
+    ways_of,
+)
 from nirbridge.partitioner.search.interruption import interrupted
-from nirbridge.partitioner.search.packing import in_core_order
-from nirbridge.partitioner.search.slicing import UNLIMITED
-from nirbridge.partitioner.search.stretches import interval_boxes
+from nirbridge.partitioner.search.slicing import UNLIMITED, in_core_order, interval_boxes
 
 LISTED_MAX = 300_000
 """Synapses of projections without a closed form, at most: their stretches are listed one by one."""

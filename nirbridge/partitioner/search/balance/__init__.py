@@ -1,1 +1,0 @@
-"""Balanced fillings: cores that hold stretches of several populations."""
