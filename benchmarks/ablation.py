@@ -132,7 +132,7 @@ def switches() -> dict[str, Switch | None]:
         "search: populations near each other": Switch(partition, "nearer_populations", _nothing),
         "placement: trees": Switch(place, "EFFORTS", NO_TREES, "default"),
         "placement: slices": Switch(slices, "EFFORTS", NO_TREES, "default"),
-        "bound: tiles": Switch("nirbridge.mapping.bounds.traffic_bound", "tile_bound", _none_found),
+        "bound: tiles": Switch("nirbridge.mapping.traffic_bound", "tile_bound", _none_found),
         "bound: spread": Switch("nirbridge.partitioner.search.bounds", "_spread_bounds", lambda *_: {}),
     }
 

@@ -12,7 +12,6 @@ from nirbridge.arrays import Array
 from nirbridge.chips import cores_of
 from nirbridge.chips.model import Chip, CoreId
 from nirbridge.errors import UsageError, did_you_mean, quoted
-from nirbridge.mapping.bounds.traffic_bound import traffic_lower_bound
 from nirbridge.mapping.checker.check import check_mapping
 from nirbridge.mapping.cost import costs
 from nirbridge.mapping.model import MappedNetwork
@@ -21,6 +20,7 @@ from nirbridge.mapping.placement.place import annealed_on_trees, place
 from nirbridge.mapping.placement.slice_moves import move_slices
 from nirbridge.mapping.rates import assumed_rates
 from nirbridge.mapping.traffic import Traffic, traffic
+from nirbridge.mapping.traffic_bound import traffic_lower_bound
 from nirbridge.network.model import Network, with_operators
 from nirbridge.network.operators import Operator
 from nirbridge.partitioner import Partition

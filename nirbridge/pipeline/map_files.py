@@ -13,14 +13,12 @@ from nirbridge.errors import Diagnostic, IllegalMapping, ModelError, NirbridgeEr
 from nirbridge.files.gate import CommandInput, CommandOutput, check_outputs
 from nirbridge.files.places import file_name
 from nirbridge.importers.nirfile.reader import file_sha256
-from nirbridge.mapping.abilities import placement_only_problem
 from nirbridge.mapping.checker.check import check_file
 from nirbridge.mapping.model import MappedNetwork
-from nirbridge.mapping.saved_zeros import stored_of_record
-from nirbridge.mapping.storage.consistency import latency_problems, requested_timing
-from nirbridge.mapping.storage.document import map_to_dict
-from nirbridge.mapping.storage.file import read_map, write_document
+from nirbridge.mapping.storage.consistency import latency_problems, placement_only_problem, requested_timing
+from nirbridge.mapping.storage.file import map_to_dict, read_map, write_document
 from nirbridge.mapping.storage.record import MapRecord
+from nirbridge.mapping.zeros import stored_of_record
 from nirbridge.network.model import Network, Timing
 from nirbridge.partitioner.model import Block, BlockId, Partition, Slice, SolveReport
 from nirbridge.pipeline.fit import fit_to_chip, network_to_map, replicate_sources, retime

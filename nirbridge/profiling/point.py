@@ -13,8 +13,8 @@ from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip
 from nirbridge.errors import counted
 from nirbridge.mapping.cost import ENERGY_FIGURES, TIME_FIGURES, missing_figures, worst_case
-from nirbridge.mapping.cost.figures import SYNAPTIC, figure, has_figure, own_kind
-from nirbridge.mapping.cost.numbering import cost_model_of
+from nirbridge.mapping.cost.model import SYNAPTIC, figure, has_figure, own_kind
+from nirbridge.mapping.cost.recorded import cost_model_of
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.network.model import Network
 from nirbridge.partitioner.cost.axons import synapse_kind

@@ -11,7 +11,7 @@ from nirbridge.chips import chip_from_dict, read_chip
 from nirbridge.chips.boards import board_tiles
 from nirbridge.chips.model import Chip, CoreId
 from nirbridge.errors import ChipError
-from nirbridge.mapping.mesh import route_hops, tiles_of
+from nirbridge.mapping.route import route_hops, tiles_of
 
 SQUARE = [[0, 0], [1, 0], [0, 1], [1, 1]]
 

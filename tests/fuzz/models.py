@@ -17,8 +17,7 @@ import nir
 import numpy as np
 
 from nirbridge.errors import UsageError
-from nirbridge.mapping.storage.document import map_to_dict
-from nirbridge.mapping.storage.file import map_bytes
+from nirbridge.mapping.storage.file import map_bytes, map_to_dict
 from nirbridge.network import Network, from_nir
 from nirbridge.network.storage.file import network_to_dict
 from nirbridge.pipeline import MapOptions, load_chip, map_retimed, retime

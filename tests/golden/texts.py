@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import nirbridge as nb
-from nirbridge.mapping.storage.document import map_to_dict
-from nirbridge.mapping.storage.file import map_bytes
+from nirbridge.mapping.storage.file import map_bytes, map_to_dict
 from nirbridge.program.step import step_program
 from nirbridge.program.text import program_text
 from tests.golden.models import CHIPS, MODELS, inputs_of, network_of

@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 
 from nirbridge.chips.model import Chip, CoreId, EnergyFigures, TimeFigures
-from nirbridge.mapping.bounds.traffic_bound import traffic_lower_bound
 from nirbridge.mapping.cost import costs
-from nirbridge.mapping.placement.board import PlacementBoard, Sites
 from nirbridge.mapping.placement.place import (
     columns_snake,
     exact_cost,
@@ -27,7 +25,9 @@ from nirbridge.mapping.placement.place import (
     row_major,
     snake,
 )
+from nirbridge.mapping.placement.tree_moves import PlacementBoard, Sites
 from nirbridge.mapping.traffic import pairwise_pulls, traffic
+from nirbridge.mapping.traffic_bound import traffic_lower_bound
 from nirbridge.partitioner.cost.axons import HOST
 from tests.mapping.tables import Group, chip, cores_in_rows, table
 

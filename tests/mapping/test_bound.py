@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nirbridge.mapping.bounds.traffic_bound import traffic_lower_bound
+from nirbridge.mapping.traffic_bound import traffic_lower_bound
 from nirbridge.partitioner.cost.axons import HOST
 from tests.cases import cases
 from tests.mapping.tables import Group, chip, cores_in_rows, group_lists, hops_by_hand, table

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nirbridge.chips.model import Chip
-from nirbridge.mapping.bounds import traffic_bound
-from nirbridge.mapping.bounds.traffic_bound import ROUNDED_DOWN, SHARES, tile_bound, traffic_lower_bound
+from nirbridge.mapping import traffic_bound
 from nirbridge.mapping.traffic import gather, pairwise_pulls, traffic
+from nirbridge.mapping.traffic_bound import ROUNDED_DOWN, SHARES, tile_bound, traffic_lower_bound
 from nirbridge.partitioner.cost.axons import HOST
 from tests.cases import cases
 from tests.mapping.tables import Group, chip, group_lists, table

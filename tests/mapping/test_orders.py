@@ -21,8 +21,7 @@ from nirbridge.mapping.checker import check
 from nirbridge.mapping.checker.recount import lay_out
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.mapping.storage.differences import map_differences
-from nirbridge.mapping.storage.document import map_to_dict
-from nirbridge.mapping.storage.file import map_bytes
+from nirbridge.mapping.storage.file import map_bytes, map_to_dict
 from nirbridge.mapping.storage.record import MapRecord, map_from_dict
 from nirbridge.mapping.synapses import SynapseList, expand_operator, synapses_into
 from nirbridge.network.model import Network, Projection

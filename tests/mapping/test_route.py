@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nirbridge.chips.model import CoreId
-from nirbridge.mapping.mesh import route_hops
-from nirbridge.mapping.route import DIRECTIONS, link_loads, routes, tree_hops
+from nirbridge.mapping.route import DIRECTIONS, link_loads, route_hops, routes, tree_hops
 from nirbridge.partitioner.cost.axons import HOST
 from tests.cases import cases
 from tests.mapping.tables import (

@@ -13,10 +13,10 @@ from scipy.optimize import linprog
 from benchmarks.nets import Conv, feedforward, mixed
 from nirbridge.chips import read_chip
 from nirbridge.chips.model import CoreId
-from nirbridge.mapping.bounds import tile_program
-from nirbridge.mapping.bounds.tile_nets import count_sets
-from nirbridge.mapping.bounds.traffic_bound import TIGHT, TileWork, tile_bound
+from nirbridge.mapping import tile_program
+from nirbridge.mapping.tile_program import count_sets
 from nirbridge.mapping.traffic import traffic
+from nirbridge.mapping.traffic_bound import TIGHT, TileWork, tile_bound
 from nirbridge.network.nir.from_nir import from_nir
 from nirbridge.partitioner import PartitionOptions, partition
 from nirbridge.partitioner.cost.axons import HOST

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from nirbridge.mapping.bounds.tile_nets import TouchingNets
+from nirbridge.mapping.tile_program import TouchingNets
 from nirbridge.mapping.traffic import traffic
 from nirbridge.partitioner.cost.axons import HOST
 from tests.mapping.tables import Group, table

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from nirbridge.mapping.bounds import tile_nets
-from nirbridge.mapping.bounds.tile_nets import Coverage, chunks, count_sets, members, sums
+from nirbridge.mapping import tile_program as tile_nets
+from nirbridge.mapping.tile_program import Coverage, chunks, count_sets, members, sums
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5])

@@ -19,8 +19,7 @@ from nirbridge.errors import IllegalMapping, ModelError
 from nirbridge.mapping.checker.check import check_mapping, diagnose_mapping
 from nirbridge.mapping.integers import integers_of
 from nirbridge.mapping.model import MappedNetwork
-from nirbridge.mapping.storage.document import map_to_dict
-from nirbridge.mapping.storage.file import map_bytes
+from nirbridge.mapping.storage.file import map_bytes, map_to_dict
 from nirbridge.mapping.storage.record import MapRecord, map_from_dict
 from nirbridge.mapping.zeros import stored_operators
 from nirbridge.network.apply import matrix

@@ -180,7 +180,7 @@ def test_ctrl_c_while_other_partitions_are_tried_keeps_the_first(monkeypatch: py
 
 
 def test_ctrl_c_while_the_bound_on_hops_is_searched_gives_a_quick_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    module, asked = import_module("nirbridge.mapping.bounds.traffic_bound"), list[bool]()
+    module, asked = import_module("nirbridge.mapping.traffic_bound"), list[bool]()
     bound = module.traffic_lower_bound
 
     def long(*args: Any, quick: bool, **kwargs: Any) -> float:

@@ -17,7 +17,7 @@ from nirbridge.chips.model import Chip
 from nirbridge.errors import DoesNotFit, IllegalMapping, ModelError
 from nirbridge.mapping.integers import integers_of
 from nirbridge.mapping.storage import file
-from nirbridge.mapping.storage.document import map_to_dict
+from nirbridge.mapping.storage.file import map_to_dict
 from nirbridge.network import Network
 from nirbridge.pipeline import MapOptions, map_network
 from nirbridge.pipeline.map_files import mapped_network

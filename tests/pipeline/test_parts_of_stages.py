@@ -17,7 +17,7 @@ from nirbridge import pipeline
 from nirbridge import plugins as registry
 from nirbridge.chips import core_at, read_chip
 from nirbridge.errors import Diagnostic, DoesNotFit, FileError, ModelError, NirbridgeError
-from nirbridge.mapping.bounds import traffic_bound
+from nirbridge.mapping import traffic_bound
 from nirbridge.pipeline import MapOptions, fit, load, partitioning, recordings
 from nirbridge.pipeline import load as importing
 from nirbridge.pipeline import map as mapping

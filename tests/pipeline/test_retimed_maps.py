@@ -20,7 +20,7 @@ from nirbridge.chips.model import Chip
 from nirbridge.errors import DoesNotFit, IllegalMapping, ModelError, UsageError
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.mapping.storage import file
-from nirbridge.mapping.storage.document import map_to_dict
+from nirbridge.mapping.storage.file import map_to_dict
 from nirbridge.network import Network, from_nir
 from nirbridge.network.model import Population, Port, Projection
 from nirbridge.network.neurons import neuron

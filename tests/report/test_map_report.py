@@ -12,7 +12,7 @@ from nirbridge.chips.model import Chip, CoreId, EnergyFigures, TimeFigures
 from nirbridge.mapping.cost import costs
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.mapping.storage.differences import map_differences
-from nirbridge.mapping.storage.document import map_to_dict
+from nirbridge.mapping.storage.file import map_to_dict
 from nirbridge.mapping.storage.record import map_from_dict
 from nirbridge.network.model import Network, Population, Projection, Timing
 from nirbridge.network.neurons import neuron

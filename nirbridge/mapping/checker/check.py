@@ -17,17 +17,26 @@ from nirbridge._types import Shape
 from nirbridge.chips import chip_from_dict
 from nirbridge.chips.model import Chip, CoreId
 from nirbridge.errors import Diagnostic, FileError, IllegalMapping, NirbridgeError, counted, quoted
-from nirbridge.mapping.abilities import counted_weight_bits, placement_only_problem, unsupported_features
-from nirbridge.mapping.checker.claims import block_text, claim_problems, slice_label
-from nirbridge.mapping.checker.recount import NeuronLayout, RecountedUse, lay_out, recount
+from nirbridge.mapping.checker.recount import (
+    NeuronLayout,
+    RecountedUse,
+    block_text,
+    claim_problems,
+    lay_out,
+    recount,
+    slice_label,
+)
 from nirbridge.mapping.integers import integers_of
 from nirbridge.mapping.model import MappedNetwork
-from nirbridge.mapping.saved_zeros import stored_of_record
-from nirbridge.mapping.storage.consistency import timing_mismatches
-from nirbridge.mapping.storage.document import describe_operator, map_to_dict
-from nirbridge.mapping.storage.file import core_text, read_map
+from nirbridge.mapping.storage.consistency import (
+    counted_weight_bits,
+    placement_only_problem,
+    timing_mismatches,
+    unsupported_features,
+)
+from nirbridge.mapping.storage.file import core_text, describe_operator, map_to_dict, read_map
 from nirbridge.mapping.storage.record import MapRecord, ProjectionRecord, SliceRecord, map_from_dict
-from nirbridge.mapping.zeros import lost_weights
+from nirbridge.mapping.zeros import lost_weights, stored_of_record
 from nirbridge.network.model import Network, Projection, with_operators
 from nirbridge.partitioner.cost.resources import as_stored, exceeded, limits
 

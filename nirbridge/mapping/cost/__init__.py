@@ -5,8 +5,15 @@
 """
 
 from nirbridge.mapping.cost.expected import WorstCase, core_events, costs, worst_case
-from nirbridge.mapping.cost.figures import ENERGY_FIGURES, TIME_FIGURES, at_end, missing_figures
-from nirbridge.mapping.cost.model import Messages, StepCosts, StepEvents
+from nirbridge.mapping.cost.model import (
+    ENERGY_FIGURES,
+    TIME_FIGURES,
+    Messages,
+    StepCosts,
+    StepEvents,
+    at_end,
+    missing_figures,
+)
 from nirbridge.mapping.cost.recorded import EventCounter, events_of, step_costs
 from nirbridge.mapping.cost.time import price
 

@@ -25,11 +25,11 @@ import numpy as np
 from nirbridge.arrays import Array, weighted_sum
 from nirbridge.chips.boards import board_tiles
 from nirbridge.chips.model import SYNAPSE_KINDS, Chip, CoreId, SynapseKind
-from nirbridge.mapping.bounds.traffic_bound import traffic_lower_bound
-from nirbridge.mapping.cost.figures import (
+from nirbridge.mapping.cost.model import (
     ENERGY_FIGURES,
     STAND_INS,
     TIME_FIGURES,
+    StepCosts,
     figure,
     has_energies,
     has_figure,
@@ -37,12 +37,12 @@ from nirbridge.mapping.cost.figures import (
     own_kind,
     seconds,
 )
-from nirbridge.mapping.cost.model import StepCosts
 from nirbridge.mapping.cost.recorded import EventCounter
 from nirbridge.mapping.cost.time import busiest_link, price, receiving_parts, sending_parts, time_kinds, way_parts
 from nirbridge.mapping.model import MapCosts, MappedNetwork
 from nirbridge.mapping.route import Routes, link_loads, routes, tree_hops
 from nirbridge.mapping.traffic import Traffic
+from nirbridge.mapping.traffic_bound import traffic_lower_bound
 from nirbridge.partitioner.cost.axons import HOST, AxonTable
 
 

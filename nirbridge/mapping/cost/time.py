@@ -26,9 +26,12 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.chips.model import SYNAPSE_KINDS, Chip
-from nirbridge.mapping.cost.figures import (
+from nirbridge.mapping.cost.model import (
     ENERGY_FIGURES,
     TIME_FIGURES,
+    Messages,
+    StepCosts,
+    StepEvents,
     figure,
     has_energies,
     has_figure,
@@ -36,7 +39,6 @@ from nirbridge.mapping.cost.figures import (
     own_kind,
     seconds,
 )
-from nirbridge.mapping.cost.model import Messages, StepCosts, StepEvents
 
 SENDING = ("neuron accesses", "neuron updates", "spikes", "axons out")
 """Kinds of event by which a core computes its neurons and sends."""

@@ -16,7 +16,7 @@ import numpy as np
 from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array, weighted_sum
 from nirbridge.chips.model import CoreId
-from nirbridge.mapping.mesh import HOST_TILE, tiles_of
+from nirbridge.mapping.route import HOST_TILE, tiles_of
 from nirbridge.partitioner.cost.axons import Blocks
 from nirbridge.partitioner.cost.neurons import NeuronLists, neuron_lists, slices_of, total_synapses
 from nirbridge.partitioner.cost.resources import limits

@@ -19,10 +19,15 @@ from nirbridge.arrays import Array, weighted_sum
 from nirbridge.chips.cores import Cores, cores_of
 from nirbridge.chips.model import Chip, CoreId
 from nirbridge.errors import Diagnostic, DoesNotFit, UsageError, counted, did_you_mean
-from nirbridge.mapping.mesh import HOST_TILE
-from nirbridge.mapping.placement.board import PlacementBoard, Sites
-from nirbridge.mapping.placement.tree_moves import NO_TREES, TreeBudget, annealed_trees, runs_and_steps
-from nirbridge.mapping.route import MulticastTrees, link_loads, multicast_trees, tree_hops
+from nirbridge.mapping.placement.tree_moves import (
+    NO_TREES,
+    PlacementBoard,
+    Sites,
+    TreeBudget,
+    annealed_trees,
+    runs_and_steps,
+)
+from nirbridge.mapping.route import HOST_TILE, MulticastTrees, link_loads, multicast_trees, tree_hops
 from nirbridge.mapping.traffic import PairwisePulls, Traffic, gather, pairwise_pulls, traffic
 from nirbridge.partitioner.cost.axons import HOST, AxonTable
 

@@ -19,10 +19,9 @@ import numpy as np
 from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array, weighted_sum
 from nirbridge.chips.model import CoreId
-from nirbridge.mapping.mesh import tiles_of
-from nirbridge.mapping.placement.board import Sites
 from nirbridge.mapping.placement.neuron_moves import Moved
-from nirbridge.mapping.placement.tree_moves import PartNeeds, Parts, Runs, TreeBudget, rows_of, runs_and_steps
+from nirbridge.mapping.placement.tree_moves import PartNeeds, Parts, Runs, Sites, TreeBudget, rows_of, runs_and_steps
+from nirbridge.mapping.route import tiles_of
 from nirbridge.mapping.traffic import Traffic
 from nirbridge.partitioner.cost.axons import HOST, AxonTable, Blocks, axon_table
 from nirbridge.partitioner.cost.resources import distinct_profiles, limits, numbers_in, profile_ids

@@ -1,4 +1,4 @@
-"""Consistency of a map file with its model: latencies and delays, the quantized network, the timing.
+"""Consistency of a map file with its model and chip: delays, features, quantized network, timing.
 
 With latency L, a spike that the model sends with delay d from a to b has to take ``d + L[b] - L[a]`` time steps on the
 chip, relays in between included; a hop between populations takes one of them. The pass that found L is not used.
@@ -15,15 +15,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nirbridge.chips.model import Chip
 from nirbridge.errors import Diagnostic, FileError, counted, quoted
-from nirbridge.mapping.abilities import placement_only_problem
-from nirbridge.mapping.saved_zeros import unstored_problems
 from nirbridge.mapping.storage.record import MapRecord, ProjectionRecord
-from nirbridge.network.model import Network, Timing
+from nirbridge.mapping.zeros import unstored_problems
+from nirbridge.network.model import Network, Projection, Timing
 from nirbridge.network.nir.timing import CHOICES
+from nirbridge.partitioner.cost.resources import delay_on_chip_steps
+from nirbridge.quantization.legality import feature_problems
 
 if TYPE_CHECKING:
     from nirbridge.quantization.model import QuantizedNetwork
+
 
 _AGAIN = "map the model again"
 FIELDS = ("dt", *CHOICES)
@@ -204,3 +207,59 @@ def timing_mismatches(record: MapRecord, network: Network) -> Iterator[Diagnosti
 
 def _shown(value: float | str | None) -> str:
     return quoted(value) if isinstance(value, str) else str(value)
+
+
+# -- abilities -----------------------------------------------------------------------------------------------------
+# Features of neurons and synapses that a map needs and a chip lacks. Limits of cores are counted elsewhere.
+
+
+def unsupported_features(
+    record: MapRecord, network: Network, chip: Chip, *, placement_only: bool
+) -> Iterator[Diagnostic]:
+    """Delays and weight widths beyond those of the chip; for more than a placement, all that it cannot run."""
+    yield from _long_delays(network, chip)
+    yield from _weight_bits(record, chip)
+    if placement_only:
+        return
+    bits = counted_weight_bits(record, network, chip)
+    widths = {id(p): width for p, width in zip(network.projections, bits, strict=True)}
+    yield from feature_problems(network, chip, lambda p: widths[id(p)])
+
+
+def counted_weight_bits(record: MapRecord, network: Network, chip: Chip) -> list[int]:
+    """Weight bits per projection to count with: those of the file, or the chip's own where they are not legal."""
+    stored = [p.weight_bits for p in record.projections]
+    if len(stored) != len(network.projections) or not set(stored) <= set(chip.synapses.weight_bits):
+        return [chip.synapses.weight_bits_default] * len(network.projections)
+    return stored
+
+
+def placement_only_problem(record: MapRecord, hint: str) -> list[Diagnostic]:
+    """The problem of a map marked ``placement_only`` where one that runs is needed."""
+    if not record.placement_only:
+        return []
+    found, limit = "is marked placement_only", "such a map cannot be quantized, run or emitted"
+    return [Diagnostic("map", found, limit, hint, MappingProxyType({"placement_only": True}))]
+
+
+def _subject(k: int, p: Projection | ProjectionRecord) -> str:
+    return f"projection {k} ({quoted(p.source)} -> {quoted(p.target)})"
+
+
+def _long_delays(network: Network, chip: Chip) -> Iterator[Diagnostic]:
+    longest = chip.core.delay_steps
+    for k, p in enumerate(network.projections):
+        steps = delay_on_chip_steps(p)
+        if longest is not None and steps > longest:
+            limit = f"a {quoted(chip.name)} synapse delays by at most {longest:,}"
+            ids = MappingProxyType({"projection": k})
+            yield Diagnostic(_subject(k, p), f"a delay of {steps:,} time steps", limit, "shorten the delay", ids)
+
+
+def _weight_bits(record: MapRecord, chip: Chip) -> Iterator[Diagnostic]:
+    legal = chip.synapses.weight_bits
+    for k, p in enumerate(record.projections):
+        if p.weight_bits not in legal:
+            limit = f"a {quoted(chip.name)} stores {', '.join(map(str, legal))}"
+            ids = MappingProxyType({"projection": k})
+            yield Diagnostic(_subject(k, p), f"{p.weight_bits} weight bits", limit, "choose one of these", ids)

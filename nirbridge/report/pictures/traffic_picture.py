@@ -13,9 +13,8 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.chips.boards import board_tiles, chip_places
-from nirbridge.mapping.mesh import HOST_TILE
 from nirbridge.mapping.model import MappedNetwork
-from nirbridge.mapping.route import DIRECTIONS, MulticastTrees, link_loads, multicast_trees, routes
+from nirbridge.mapping.route import DIRECTIONS, HOST_TILE, MulticastTrees, link_loads, multicast_trees, routes
 from nirbridge.partitioner.cost.axons import HOST
 from nirbridge.report.map_facts import core_name
 from nirbridge.report.pictures.chip_layout import Tile
@@ -164,7 +163,7 @@ def _projected(mapped: MappedNetwork) -> Array:
 
 
 def _tiles(mapped: MappedNetwork) -> tuple[Array, Array]:
-    from nirbridge.mapping.mesh import tiles_of
+    from nirbridge.mapping.route import tiles_of
 
     return tiles_of(mapped.cores, mapped.chip)
 

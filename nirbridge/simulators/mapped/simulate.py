@@ -15,8 +15,7 @@ import numpy as np
 from nirbridge._types import Progress
 from nirbridge.arrays import Array
 from nirbridge.mapping.model import MappedNetwork
-from nirbridge.mapping.storage.document import map_to_dict
-from nirbridge.mapping.storage.file import map_bytes
+from nirbridge.mapping.storage.file import map_bytes, map_to_dict
 from nirbridge.mapping.storage.record import MapRecord, map_from_dict
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.simulators.fixed.host_io import (

@@ -20,8 +20,7 @@ from nirbridge.mapping.checker import check
 from nirbridge.mapping.checker.check import check_file, check_mapping, diagnose_mapping, is_valid_mapping
 from nirbridge.mapping.checker.recount import lay_out, recount
 from nirbridge.mapping.model import MappedNetwork
-from nirbridge.mapping.storage.document import map_to_dict
-from nirbridge.mapping.storage.file import write_document, write_map
+from nirbridge.mapping.storage.file import map_to_dict, write_document, write_map
 from nirbridge.mapping.storage.record import BlockRecord, SliceRecord, map_from_dict
 from nirbridge.network.model import Network, Port, Projection
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Reshape, Scale, Sparse, SumPool
@@ -435,17 +434,13 @@ def test_any_network_on_one_core(network: Network) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "abilities",
         "checker/check",
-        "checker/claims",
         "checker/recount",
         "checker/incoming",
         "synapses",
         "neuron_cores",
-        "storage/form",
         "storage/record",
         "storage/consistency",
-        "saved_zeros",
         "zeros",
     ],
 )
@@ -458,8 +453,8 @@ def test_the_checker_uses_no_code_of_the_search(name: str) -> None:
     assert {module for module in imported if module.startswith("nirbridge.partitioner")} <= allowed
     of_mapping = {module.rpartition(".")[2] for module in imported if module.startswith("nirbridge.mapping")}
     # check.py knows how a map is written and read; what it counts with does not
-    readers = {"document", "file", "model"} if name == "checker/check" else set()
-    counting = {"claims", "recount", "incoming", "synapses"}
-    zeros = {"integers", "saved_zeros", "zeros"}
-    shared = {"abilities", "neuron_cores", "form", "record", "consistency"} | counting | zeros
+    readers = {"file", "model"} if name == "checker/check" else set()
+    counting = {"recount", "incoming", "synapses"}
+    zeros = {"integers", "zeros"}
+    shared = {"neuron_cores", "record", "consistency"} | counting | zeros
     assert of_mapping <= shared | readers

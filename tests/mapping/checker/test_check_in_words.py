@@ -13,8 +13,7 @@ from nirbridge.chips.model import CoreId
 from nirbridge.errors import FileError, IllegalMapping
 from nirbridge.mapping.checker.check import check_file, check_mapping, diagnose_mapping, is_valid_mapping
 from nirbridge.mapping.model import MappedNetwork
-from nirbridge.mapping.storage.document import map_to_dict
-from nirbridge.mapping.storage.file import write_map
+from nirbridge.mapping.storage.file import map_to_dict, write_map
 from nirbridge.mapping.storage.record import MapRecord, SliceRecord, map_from_dict
 from nirbridge.network.model import Network, Port, Projection
 from nirbridge.network.operators import Dense

@@ -13,7 +13,7 @@ from nirbridge.chips.model import CoreId
 from nirbridge.errors import Diagnostic
 from nirbridge.mapping.checker.check import diagnose_mapping
 from nirbridge.mapping.model import MappedNetwork
-from nirbridge.mapping.storage.document import map_to_dict
+from nirbridge.mapping.storage.file import map_to_dict
 from nirbridge.mapping.storage.record import map_from_dict
 from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Dense

@@ -10,7 +10,7 @@ import pytest
 
 from nirbridge.chips.model import CoreId
 from nirbridge.mapping.placement import place as placing
-from nirbridge.mapping.placement.board import PlacementBoard, Sites
+from nirbridge.mapping.placement.tree_moves import PlacementBoard, Sites
 from nirbridge.mapping.traffic import PairwisePulls
 from tests.mapping.tables import chip, cores_in_rows
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from nirbridge.chips.model import CoreId
 from nirbridge.errors import DoesNotFit, UsageError
 from nirbridge.mapping.placement import place as placing
-from nirbridge.mapping.placement.board import Sites
 from nirbridge.mapping.placement.place import EFFORTS, place
+from nirbridge.mapping.placement.tree_moves import Sites
 from nirbridge.partitioner.cost.axons import HOST
 from tests.cases import cases
 from tests.mapping.tables import chip, cores_in_rows, group_lists, hops_by_hand, objective_by_hand, table

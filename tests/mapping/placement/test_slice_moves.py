@@ -16,10 +16,9 @@ from nirbridge.chips.model import Chip
 from nirbridge.mapping.cost import costs
 from nirbridge.mapping.placement import part_kernels, tree_kernels
 from nirbridge.mapping.placement import slice_moves as moves
-from nirbridge.mapping.placement.board import Sites
 from nirbridge.mapping.placement.neuron_moves import Moved
 from nirbridge.mapping.placement.slice_moves import CutSlices, SliceTree, cut_slices
-from nirbridge.mapping.placement.tree_moves import Runs
+from nirbridge.mapping.placement.tree_moves import Runs, Sites
 from nirbridge.network.model import Network
 from nirbridge.partitioner import PartitionOptions, partition
 from nirbridge.partitioner.cost.axons import Blocks, axon_table, resource_use

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from nirbridge._types import Progress
 from nirbridge.chips.model import Chip, CoreId
 from nirbridge.mapping.placement import part_kernels, tree_kernels, tree_moves
-from nirbridge.mapping.placement.board import PlacementBoard, Sites
 from nirbridge.mapping.placement.place import (
     EFFORTS,
     annealed_on_trees,
@@ -27,7 +26,9 @@ from nirbridge.mapping.placement.place import (
 )
 from nirbridge.mapping.placement.tree_moves import (
     NO_TREES,
+    PlacementBoard,
     Runs,
+    Sites,
     TreeBudget,
     annealed_trees,
     runs_and_steps,

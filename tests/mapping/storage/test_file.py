@@ -22,8 +22,7 @@ from hypothesis import strategies as st
 from nirbridge.chips.model import CoreId
 from nirbridge.errors import Bug, FileError
 from nirbridge.mapping.storage.differences import map_differences
-from nirbridge.mapping.storage.document import map_to_dict
-from nirbridge.mapping.storage.file import map_bytes, read_map, write_document, write_map
+from nirbridge.mapping.storage.file import map_bytes, map_to_dict, read_map, write_document, write_map
 from nirbridge.mapping.storage.record import map_from_dict
 from nirbridge.partitioner.model import Slice
 from tests.mapping.hand_made import chip_with, conv_net, dense_net, made

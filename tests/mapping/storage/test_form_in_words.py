@@ -9,14 +9,15 @@ import pytest
 
 from nirbridge.chips.model import CoreId
 from nirbridge.errors import FileError
-from nirbridge.mapping.storage.form import FORM, form_problems
 from nirbridge.mapping.storage.record import (
+    FORM,
     BlockRecord,
     PopulationRecord,
     PortRecord,
     ProjectionRecord,
     RouteRecord,
     SliceRecord,
+    form_problems,
     map_from_dict,
 )
 from tests.mapping.storage.test_file import DOCUMENT

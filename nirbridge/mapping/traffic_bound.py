@@ -31,8 +31,7 @@ import numpy as np
 from nirbridge.arrays import Array, weighted_sum
 from nirbridge.chips.boards import board_tiles
 from nirbridge.chips.model import Chip
-from nirbridge.mapping.bounds.tile_nets import TouchingNets
-from nirbridge.mapping.bounds.tile_program import tiling
+from nirbridge.mapping.tile_program import TouchingNets, tiling
 from nirbridge.mapping.traffic import Traffic, distinct_pairs, traffic
 from nirbridge.partitioner.cost.axons import HOST, AxonTable
 

@@ -1,1 +1,0 @@
-"""Lower bounds on the hops of any placement of given blocks."""
