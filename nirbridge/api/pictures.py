@@ -14,7 +14,7 @@ from nirbridge.mapping.model import MappedNetwork
 from nirbridge.partitioner.model import Partition
 from nirbridge.profiling.model import Profile
 from nirbridge.quantization.model import QuantizedNetwork
-from nirbridge.report.plots import bars, chips, network, pareto, recordings
+from nirbridge.report.plots import bars, chips, pareto, recordings
 from nirbridge.simulators.types import Recording
 from nirbridge.sweeps.model import Sweep
 
@@ -49,7 +49,7 @@ def plot_network(model: object, *, sample: object = None, ax: Axes | None = None
     if value is None:
         hint = "draw the network that it was made from"
         raise UsageError.of(kind_of(model), "keeps no network in real numbers", "", hint)
-    return network.plot_network(network_of(value, sample), ax=ax)
+    return chips.plot_network(network_of(value, sample), ax=ax)
 
 
 @checked

@@ -95,7 +95,7 @@ def check_plot(
     if plot is None and chosen is not None:
         raise UsageError.of(option, "given without --plot", f"it {names}", "add --plot FILE.png")
     if plot is not None:
-        from nirbridge.report.plots.files import check_picture
+        from nirbridge.report.plots.style import check_picture
 
         check_picture(plot)
 

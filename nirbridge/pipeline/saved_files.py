@@ -31,7 +31,7 @@ from nirbridge.pipeline.map_files import load_mapped
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.quantization.storage.file import quantized_to_dict, read_quantized
 from nirbridge.report.compare import place_text
-from nirbridge.report.html.sources import ReportSources
+from nirbridge.report.html.page import ReportSources
 from nirbridge.simulators.recording_file import read_recording
 from nirbridge.simulators.types import Recording
 from nirbridge.verification.storage import read_verification, verification_to_dict

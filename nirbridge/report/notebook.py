@@ -23,14 +23,19 @@ from nirbridge.report.html.events import events_of, raster, remarks_of
 from nirbridge.report.html.page import asset
 from nirbridge.report.html.sections.floorplan import still_plan
 from nirbridge.report.html.sections.network import network_drawing
-from nirbridge.report.html.sections.proof import proof_drawing
+from nirbridge.report.html.sections.overview import proof_drawing
 from nirbridge.report.html.sections.quantization import HISTOGRAM_NOTE, histogram, weight_errors
 from nirbridge.report.html.sections.verification import first_difference
 from nirbridge.report.html.tags import Child, Markup, Picture, number, pattern_definitions, picture, svg, tag, text
 from nirbridge.report.map_facts import figure_with_prefix
 from nirbridge.report.pictures.bar_pictures import proof_picture
-from nirbridge.report.pictures.chip_layout import CARD, chip_layout
-from nirbridge.report.pictures.floorplan_picture import FloorplanPicture, floorplan, floorplan_picture
+from nirbridge.report.pictures.floorplan_picture import (
+    CARD,
+    FloorplanPicture,
+    chip_layout,
+    floorplan,
+    floorplan_picture,
+)
 from nirbridge.report.pictures.labels import fitted_label, printable_name
 from nirbridge.report.pictures.network_picture import network_picture
 from nirbridge.report.pictures.raster_picture import raster_picture

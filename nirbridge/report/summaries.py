@@ -334,7 +334,7 @@ _PARTS: Mapping[str, str | Callable[[Any], Iterable[RenderableType]]] = {
     "QuantizedNetwork": "nirbridge.report.quantize:quantize_text",
     "Recording": _recording,
     "Comparison": "nirbridge.report.compare:compare_text",
-    "Verification": "nirbridge.report.verify:verify_text",
+    "Verification": "nirbridge.report.compare:verify_text",
     "Bench": "nirbridge.report.bench:bench_text",
     "Profile": "nirbridge.report.profile_text:profile_text",
     "ProfilePoint": "nirbridge.report.profile_text:point_text",

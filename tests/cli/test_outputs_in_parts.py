@@ -140,8 +140,8 @@ def test_a_recording_in_numbers_and_words() -> None:
 def test_a_raster_where_there_are_spikes(
     arrays: tuple[str, ...], node: str | None, drawn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from nirbridge.report.plots import files
     from nirbridge.report.plots import recordings as pictures
+    from nirbridge.report.plots import style as files
 
     saved: list[Any] = []
     for name in ("raster", "traces"):

@@ -24,7 +24,7 @@ from nirbridge.network import from_nir
 from nirbridge.pipeline import recordings
 from nirbridge.pipeline.quantize import quantize_network
 from nirbridge.quantization.storage import file as quantized_file
-from nirbridge.report.plots import files as pictures
+from nirbridge.report.plots import style as pictures
 from nirbridge.simulators import recording_file
 from nirbridge.simulators.simulate import simulate
 

@@ -13,7 +13,7 @@ from nirbridge.cli.output import to_json
 from nirbridge.errors import NirbridgeError
 from nirbridge.pipeline import SavedFile, differences
 from nirbridge.report.html.document import report_html, value_html
-from nirbridge.report.html.sources import ReportSources
+from nirbridge.report.html.page import ReportSources
 from nirbridge.report.notebook import value_html as notebook_html
 from nirbridge.report.summaries import plain_text, rows_of, summary
 from nirbridge.report.tables import fitted

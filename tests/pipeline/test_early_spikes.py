@@ -24,7 +24,7 @@ from nirbridge.network.operators import Dense, Identity
 from nirbridge.passes import Retime
 from nirbridge.pipeline import MapOptions, map_network, verify_network
 from nirbridge.quantization import quantize, v_bounds
-from nirbridge.report.verify import verify_document
+from nirbridge.report.compare import verify_document
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.simulate import Probe, simulate
 from tests.cases import cases

@@ -18,10 +18,10 @@ from nirbridge.network.model import Network, Population, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Dense
 from nirbridge.partitioner.model import Block, BlockId, Partition, Slice, SolveReport
+from nirbridge.report.compare import verify_text
 from nirbridge.report.html.sections.quantization import _margin
 from nirbridge.report.map_facts import core_rows, figure_with_prefix, one_line, population_rows, resource_rows
 from nirbridge.report.map_text import map_text, mesh_text, saved_map_text, shade
-from nirbridge.report.verify import verify_text
 from tests.mapping.tables import table
 from tests.report.results_by_hand import printed, verified
 

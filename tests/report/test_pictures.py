@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from nirbridge.errors import FileError, UsageError
-from nirbridge.report.plots import files, style
 from nirbridge.report.plots import recordings as pictures
+from nirbridge.report.plots import style
 from nirbridge.simulators.types import Recording
 
 pytest.importorskip("matplotlib", reason="matplotlib, the extra 'plot', is not installed")
@@ -120,21 +120,21 @@ def test_hostile_names_and_empty_recordings_are_drawn(spikes: np.ndarray, tmp_pa
     figures += [pictures.plot_difference(recording, recording, HOSTILE)] if len(spikes) else []
     figures += [] if spikes is V else [pictures.plot_rates(recording, HOSTILE)]
     for axes in figures:
-        files.save_picture(axes, tmp_path / "p.png")
+        style.save_picture(axes, tmp_path / "p.png")
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_picture_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     axes = pictures.plot_raster(made(), "fc")
     for name in ("a.PNG", "b.png"):
-        files.save_picture(axes, tmp_path / name)
+        style.save_picture(axes, tmp_path / name)
     assert (tmp_path / "a.PNG").read_bytes() == (tmp_path / "b.png").read_bytes()
     with pytest.raises(FileError, match="^picture 'c.png': its folder does not exist; create it$"):
-        files.save_picture(axes, tmp_path / "nope" / "c.png")
+        style.save_picture(axes, tmp_path / "nope" / "c.png")
     with pytest.raises(
         UsageError, match="^picture 'c.jpg': not a name of a picture, pictures are SVG, PDF or PNG; let"
     ):
-        files.save_picture(axes, tmp_path / "c.jpg")
+        style.save_picture(axes, tmp_path / "c.jpg")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.PNG", "b.png"]
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from nirbridge.errors import UsageError
 from nirbridge.report.pictures.raster_picture import differing_events
-from nirbridge.report.plots import files, style
 from nirbridge.report.plots import recordings as pictures
+from nirbridge.report.plots import style
 from nirbridge.report.plots.style import BLUE, INK, LINE, RED, drawn_name
 from nirbridge.simulators.types import Recording
 from tests.report.test_pictures import S, V, legend, made, points
@@ -236,7 +236,7 @@ def test_marks_begin_after_the_steps_that_were_not_kept() -> None:
 
 
 def test_the_file_has_300_dots_per_inch(tmp_path: Path) -> None:
-    files.save_picture(pictures.plot_raster(made(), "fc"), tmp_path / "p.png")
+    style.save_picture(pictures.plot_raster(made(), "fc"), tmp_path / "p.png")
     width, height = struct.unpack(">II", (tmp_path / "p.png").read_bytes()[16:24])
     assert (width, height) == (pytest.approx(300 * 241 / 72, abs=1), pytest.approx(300 * 1.9, abs=1))
 
@@ -270,9 +270,9 @@ def test_integers_are_drawn_in_real_units_at_the_time_of_the_reference() -> None
 
 
 def test_the_name_is_looked_at_before_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
-    files.check_picture("a.Png")
+    style.check_picture("a.Png")
     monkeypatch.setattr(style, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match="^picture 'b.jpg': not a name of a picture"):
-        files.check_picture("a/b.jpg")
+        style.check_picture("a/b.jpg")
     with pytest.raises(UsageError, match="^pictures: matplotlib is not installed"):
-        files.check_picture("a.png")
+        style.check_picture("a.png")

@@ -18,12 +18,11 @@ from nirbridge.mapping.model import MappedNetwork
 from nirbridge.partitioner.model import Block, BlockId, Slice
 from nirbridge.report import tables
 from nirbridge.report.chips import _figure, chip_table, chips_table
-from nirbridge.report.compare import compare_document, compare_text
+from nirbridge.report.compare import compare_document, compare_text, verify_document, verify_text
 from nirbridge.report.inspect import _cut, inspect_text, name_text
 from nirbridge.report.map_facts import ResourceRow, figure_with_prefix, rate_text
 from nirbridge.report.map_text import _style, map_text, mesh_text, shade
 from nirbridge.report.quantize import quantize_document, quantize_text
-from nirbridge.report.verify import verify_document, verify_text
 from nirbridge.verification.verify import ComparedPair
 from tests.mapping.tables import table
 from tests.report.results_by_hand import COMPARED, OTHER, REAL, SAME, comparison, printed, quantized, verified

@@ -17,7 +17,7 @@ from nirbridge import pipeline
 from nirbridge.cli.main import run
 from nirbridge.comparison.types import Comparison
 from nirbridge.errors import FileError
-from nirbridge.report.verify import verify_document, verify_text
+from nirbridge.report.compare import verify_document, verify_text
 from nirbridge.simulators.types import Recording
 from nirbridge.verification.storage import FORMAT, read_verification, verification_to_dict, write_verification
 from nirbridge.verification.verify import Verification

@@ -145,7 +145,7 @@ def run(
 
 def _draw(bench: Bench, plot: str) -> None:
     from nirbridge.report.plots.bars import plot_bench
-    from nirbridge.report.plots.files import save_picture
+    from nirbridge.report.plots.style import save_picture
 
     save_picture(plot_bench(bench), plot)
 

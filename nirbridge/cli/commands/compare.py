@@ -58,8 +58,8 @@ def command(
     """Compare two recordings: equality, first time step that differs, Jaccard index, counts, van Rossum, decisions."""
     from nirbridge.pipeline import compare, load_npy, read_recording
     from nirbridge.report.compare import compare_document, compare_text, comparison_verdict
-    from nirbridge.report.plots.files import save_picture
     from nirbridge.report.plots.recordings import plot_rows
+    from nirbridge.report.plots.style import save_picture
 
     steps = _latency(latency)
     check_plot(plot, node)

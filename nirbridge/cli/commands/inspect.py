@@ -53,8 +53,8 @@ def command(
         network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs)
         document["portability"] = list(export_warnings(network))
     if plot is not None:
-        from nirbridge.report.plots.files import save_picture
-        from nirbridge.report.plots.network import plot_network
+        from nirbridge.report.plots.chips import plot_network
+        from nirbridge.report.plots.style import save_picture
 
         drawn = load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
         save_picture(plot_network(drawn), plot)

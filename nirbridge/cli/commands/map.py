@@ -132,7 +132,7 @@ def command(
 def draw(mapped: MappedNetwork, plot: str, picture: str) -> None:
     """Write one of the pictures of a map. Raises UsageError: no figures of energy; FileError: cannot be written."""
     from nirbridge.api import pictures
-    from nirbridge.report.plots.files import save_picture
+    from nirbridge.report.plots.style import save_picture
 
     drawn: dict[str, Callable[[], Axes]] = {
         "floorplan": lambda: pictures.plot_floorplan(mapped),

@@ -164,7 +164,7 @@ def run(
 
 def _draw(profile: Profile, plot: str) -> None:
     from nirbridge.api.pictures import plot_profile
-    from nirbridge.report.plots.files import save_picture
+    from nirbridge.report.plots.style import save_picture
 
     save_picture(plot_profile(profile), plot)
 

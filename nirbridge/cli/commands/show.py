@@ -55,7 +55,7 @@ def document(saved: SavedFile) -> dict[str, Any]:
 
         return quantize_document(value)
     if saved.kind == "verification":
-        from nirbridge.report.verify import verify_document
+        from nirbridge.report.compare import verify_document
 
         return verify_document(value)
     return summary(value)
@@ -77,7 +77,7 @@ def text_of(saved: SavedFile) -> Any:
 
         return quantize_text(value, notes=not is_quiet())
     if saved.kind == "verification":
-        from nirbridge.report.verify import verify_text
+        from nirbridge.report.compare import verify_text
 
         return verify_text(value, notes=not is_quiet())
     return summary_lines(value)

@@ -98,8 +98,8 @@ def command(
 
 def draw(recording: Recording, plot: str, node: str | None) -> None:
     """A raster of the node's spikes; the trace of its first neuron where it has none. Raises UsageError."""
-    from nirbridge.report.plots.files import save_picture
     from nirbridge.report.plots.recordings import plot_raster, plot_traces
+    from nirbridge.report.plots.style import save_picture
 
     spiking = [name for name, variable in recording.arrays if variable == "s"]
     drawn = [name for name, variable in recording.arrays if variable in ("s", "u", "v")]

@@ -88,7 +88,7 @@ def _show_plan(source: str, as_json: bool) -> None:
 
 def _draw(result: Sweep, plot: str) -> None:
     from nirbridge.api.pictures import plot_pareto
-    from nirbridge.report.plots.files import save_picture
+    from nirbridge.report.plots.style import save_picture
 
     save_picture(plot_pareto(result), plot)
 

@@ -102,7 +102,7 @@ def command(model: str, output: str | None, plot: str | None, node: str | None, 
     on rounding errors; otherwise the exit code is 1.
     """
     from nirbridge.pipeline import write_verification
-    from nirbridge.report.verify import verification_failures, verify_document, verify_text
+    from nirbridge.report.compare import verification_failures, verify_document, verify_text
 
     check_plot(plot, node)
     verification = run(model, **options)
@@ -173,8 +173,8 @@ def _quantization(network: Network, max_bytes: int, progress: Any, options: dict
 
 def _draw(verification: Verification, plot: str, node: str | None) -> None:
     """The first required pair whose spikes differ, else reference and fixed; of samples the first that differs."""
-    from nirbridge.report.plots.files import save_picture
     from nirbridge.report.plots.recordings import plot_rows
+    from nirbridge.report.plots.style import save_picture
 
     broken = [p for p in verification.pairs if p.required and any(r.spikes and not r.equal for r in p.comparison.rows)]
     pair = next(iter(broken), verification.pairs[0])

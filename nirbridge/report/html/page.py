@@ -1,4 +1,4 @@
-"""The frame of a page: head, content security policy, navigation, sections; its style and script are files beside."""
+"""The frame of a page (head, security policy, navigation; style and script are files beside) and its sources."""
 
 from __future__ import annotations
 
@@ -6,14 +6,24 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from nirbridge._version import __version__
 from nirbridge.files.regular import template_text
 from nirbridge.report.html.tags import Child, Markup, joined, short, tag
+
+if TYPE_CHECKING:
+    from nirbridge.comparison.types import Comparison
+    from nirbridge.mapping.model import MappedNetwork
+    from nirbridge.network.model import Network
+    from nirbridge.partitioner.model import Partition
+    from nirbridge.quantization.model import QuantizedNetwork
+    from nirbridge.simulators.types import Recording
+    from nirbridge.verification.verify import Verification
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +99,31 @@ def _digest(text: str) -> str:
 def asset(name: str) -> str:
     """The style or the script of every page."""
     return template_text(files("nirbridge.report.html").joinpath(name))
+
+
+# -- sources -------------------------------------------------------------------------------------------------------
+# Everything that a report is about: values of the stages of one model.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReportSources:
+    """Parts of a report; None or empty: there is none, and its sections are left out.
+
+    ``network``: the model as it was read; ``mapped`` holds the network as it is mapped. ``recordings`` by name.
+    ``remarks``: sentences on how the parts belong together.
+    """
+
+    title: str
+    network: Network | None = None
+    mapped: MappedNetwork | None = None
+    partition: Partition | None = None
+    quantized: QuantizedNetwork | None = None
+    verification: Verification | None = None
+    comparison: Comparison | None = None
+    recordings: Mapping[str, Recording] = field(default_factory=lambda: MappingProxyType({}))
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def drawn(self) -> Network | None:
+        """The network of the picture: that of the map where there is one, since its populations are those of cores."""
+        return self.network if self.mapped is None else self.mapped.network

@@ -17,7 +17,7 @@ from nirbridge.mapping.model import MappedNetwork
 from nirbridge.mapping.route import DIRECTIONS, HOST_TILE, MulticastTrees, link_loads, multicast_trees, routes
 from nirbridge.partitioner.cost.axons import HOST
 from nirbridge.report.map_facts import core_name
-from nirbridge.report.pictures.chip_layout import Tile
+from nirbridge.report.pictures.floorplan_picture import Tile
 
 MATRIX_MAX = 64
 """Cores of a traffic matrix; a map with more has one of populations."""

@@ -1,4 +1,4 @@
-"""Maps as figures of their chips: cores with their populations or their fullest resource, links with their loads."""
+"""Maps as figures of their chips (cores with populations or their fullest resource, links with loads), and networks."""
 
 from __future__ import annotations
 
@@ -9,13 +9,26 @@ from typing import TYPE_CHECKING, Any, Literal
 from nirbridge.chips.model import Chip
 from nirbridge.errors import UsageError, counted, quoted
 from nirbridge.mapping.model import MappedNetwork
+from nirbridge.network.model import Network
 from nirbridge.partitioner.model import RESOURCES
 from nirbridge.report.map_facts import rate_text
-from nirbridge.report.pictures.chip_layout import COLUMN, ChipFrame, ChipLayout, Tile, chip_layout, cores_of, tile_spans
-from nirbridge.report.pictures.floorplan_picture import CoreCell, FloorplanPicture, floorplan_picture
+from nirbridge.report.pictures.floorplan_picture import (
+    COLUMN,
+    ChipFrame,
+    ChipLayout,
+    CoreCell,
+    FloorplanPicture,
+    Tile,
+    chip_layout,
+    cores_of,
+    floorplan_picture,
+    tile_spans,
+)
 from nirbridge.report.pictures.labels import COLUMN_POINTS, printable_name, text_width
+from nirbridge.report.pictures.network_picture import NetworkArrow, NetworkBox, network_picture
 from nirbridge.report.pictures.traffic_picture import DrawnLink, TrafficPicture, traffic_matrix, traffic_picture
 from nirbridge.report.plots.style import (
+    BLUE,
     GREY,
     HATCHES,
     INK,
@@ -38,6 +51,7 @@ from nirbridge.report.plots.style import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes  # pyright: ignore[reportMissingImports]
+
 
 LEGEND_LINE, SWATCH = 9.5, 10.0
 
@@ -336,3 +350,80 @@ def _matrix(mapped: MappedNetwork, ax: Axes | None) -> Axes:
     bar.ax.tick_params(labelsize=SMALL, width=0.5, length=2)
     bar.outline.set(linewidth=0.5, edgecolor=GREY)
     return axes
+
+
+# -- network -------------------------------------------------------------------------------------------------------
+# A network as a figure: its graph in rows from the inputs down to the outputs.
+
+
+_FILL = {"input": "white", "output": "white", "population": "#dceaf4", "folded": PALE}
+_EDGE = {"input": GREY, "output": GREY, "population": BLUE, "folded": INK}
+
+
+def plot_network(network: Network, *, ax: Axes | None = None) -> Axes:
+    """The graph of a network: populations with kind, shape and size, operators and delays on the arrows.
+
+    Inputs and outputs have dashed edges; arrows that close a cycle are dashed. A large network is folded, and a line
+    below says so. Raises UsageError: matplotlib is not installed.
+    """
+    picture = network_picture(network)
+    below = LINE + 3 if picture.remark else 0.0
+    size = (picture.height + below + 2) / POINTS, (picture.width + 2) / POINTS
+    axes = axes_for(ax, *size, filled=True)
+    bare_axes(axes, picture.width, picture.height + below)
+    for arrow in picture.arrows:
+        _network_arrow(axes, arrow)
+    for box in picture.boxes:
+        _box(axes, box)
+    if picture.remark:
+        put_text(axes, picture.width / 2, picture.height + below, picture.remark, size=6, ha="center", color=GREY)
+    return axes
+
+
+def _box(axes: Axes, box: NetworkBox) -> None:
+    from matplotlib.patches import FancyBboxPatch  # pyright: ignore[reportMissingImports]
+
+    axes.add_patch(
+        FancyBboxPatch(
+            (box.x, box.y),
+            box.width,
+            box.height,
+            boxstyle="round,pad=0,rounding_size=2.5",
+            facecolor=_FILL[box.role],
+            edgecolor=_EDGE[box.role],
+            linewidth=0.8 if box.role != "folded" else 1.4,
+            linestyle="--" if box.role in ("input", "output") else "-",
+        )
+    )
+    middle, first = box.x + box.width / 2, box.y + box.height / 2 - (len(box.lines) - 1) * LINE / 2
+    for number, line in enumerate(box.lines):
+        text = drawn_name(line, box.width - 6)
+        weight = "bold" if number == 0 else "normal"
+        put_text(axes, middle, first + number * LINE, text, ha="center", va="center", fontweight=weight, size=TEXT)
+
+
+def _network_arrow(axes: Axes, arrow: NetworkArrow) -> None:
+    from matplotlib.patches import FancyArrowPatch, Rectangle  # pyright: ignore[reportMissingImports]
+    from matplotlib.path import Path  # pyright: ignore[reportMissingImports]
+
+    codes = [Path.MOVETO, *[Path.CURVE4] * (len(arrow.path) - 1)]
+    style = "--" if arrow.closes_cycle else "-"
+    axes.add_patch(
+        FancyArrowPatch(
+            path=Path(arrow.path, codes),
+            arrowstyle="-|>,head_length=2.6,head_width=1.4",
+            linewidth=0.7,
+            linestyle=style,
+            color=INK,
+            shrinkA=0,
+            shrinkB=0,
+            joinstyle="round",
+        )
+    )
+    if arrow.label is not None:
+        label = arrow.label
+        place = (label.x, label.y), label.width, label.height
+        axes.add_patch(Rectangle(*place, facecolor="white", edgecolor="none", zorder=2.5))
+        middle = label.x + label.width / 2, label.y + label.height / 2
+        text = drawn_name(label.text, label.width - 2)
+        put_text(axes, *middle, text, ha="center", va="center", color=INK, size=TEXT, zorder=3)

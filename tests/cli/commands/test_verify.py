@@ -180,7 +180,7 @@ def test_a_picture_of_what_differs(model: str, tmp_path: Path) -> None:
 
 def test_the_picture_is_of_the_sample_that_differs(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib", reason="the plot extra is not installed")
-    from nirbridge.report.plots import files as pictures
+    from nirbridge.report.plots import style as pictures
 
     real, drawn = mapped_simulator.simulate_mapped, []
 

@@ -11,8 +11,8 @@ import pytest
 from nirbridge import pipeline
 from nirbridge.cli.commands import simulate, verify
 from nirbridge.errors import UsageError
-from nirbridge.report.plots import files
 from nirbridge.report.plots import recordings as pictures
+from nirbridge.report.plots import style as files
 from nirbridge.simulators.given import Given
 from nirbridge.simulators.types import Recording
 from tests.partitioner.nets import network_of

@@ -22,7 +22,7 @@ from nirbridge.network.model import Network, Population, Port, Projection, Timin
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Dense
 from nirbridge.partitioner.model import Block, BlockId, Partition, Slice, SolveReport
-from nirbridge.report.html.sources import ReportSources
+from nirbridge.report.html.page import ReportSources
 from tests.mapping.tables import table
 
 ROOT = Path(__file__).resolve().parents[3]

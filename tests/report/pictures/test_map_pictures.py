@@ -19,8 +19,15 @@ from nirbridge.partitioner.model import SolveReport
 from nirbridge.pipeline import network_of_shapes
 from nirbridge.report.map_facts import core_rows
 from nirbridge.report.pictures.bar_pictures import energy_picture, proof_picture
-from nirbridge.report.pictures.chip_layout import CARD, COLUMN, SCREEN, Page, chip_layout
-from nirbridge.report.pictures.floorplan_picture import FloorplanPicture, floorplan_picture
+from nirbridge.report.pictures.floorplan_picture import (
+    CARD,
+    COLUMN,
+    SCREEN,
+    FloorplanPicture,
+    Page,
+    chip_layout,
+    floorplan_picture,
+)
 from nirbridge.report.pictures.traffic_picture import core_routes, traffic_matrix, traffic_picture
 
 CHIP = nb.chip("loihi1")

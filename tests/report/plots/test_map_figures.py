@@ -18,7 +18,7 @@ from nirbridge.chips.model import CoreId
 from nirbridge.pipeline import network_of_shapes
 from nirbridge.report.pictures.network_picture import network_picture
 from nirbridge.report.plots import style
-from nirbridge.report.plots.files import save_picture
+from nirbridge.report.plots.style import save_picture
 from tests.report.pictures.drawn_networks import HOSTILE, NETWORKS
 
 pytest.importorskip("matplotlib", reason="matplotlib, the extra 'plot', is not installed")

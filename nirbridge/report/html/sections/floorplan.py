@@ -30,8 +30,15 @@ from nirbridge.report.html.tags import (
     text,
 )
 from nirbridge.report.map_facts import as_full, core_text, cores_available, fullest_of, one_line, percent, rate_text
-from nirbridge.report.pictures.chip_layout import SCREEN, ChipFrame, ChipLayout, chip_layout
-from nirbridge.report.pictures.floorplan_picture import CoreCell, FloorplanPicture, floorplan_picture
+from nirbridge.report.pictures.floorplan_picture import (
+    SCREEN,
+    ChipFrame,
+    ChipLayout,
+    CoreCell,
+    FloorplanPicture,
+    chip_layout,
+    floorplan_picture,
+)
 from nirbridge.report.pictures.traffic_picture import DrawnLink, TrafficPicture, core_routes, traffic_picture
 
 DETAILED_MAX, ROUTED_MAX, SLICES_MAX, LEGEND_MAX = 2000, 500, 8, 64

@@ -25,8 +25,7 @@ from nirbridge.report.html.events import (
     steps_by_neurons,
     time_axis,
 )
-from nirbridge.report.html.page import Section
-from nirbridge.report.html.sources import ReportSources
+from nirbridge.report.html.page import ReportSources, Section
 from nirbridge.report.html.tags import (
     Child,
     Markup,
