@@ -3,55 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.network.model import Network, Population
 from nirbridge.network.operators import Sparse
-from nirbridge.quantization.model import FixedPopulation, FixedProjection, QuantizedNetwork
+from nirbridge.quantization.model import FixedProjection, QuantizedNetwork
 from nirbridge.quantization.operators import weights_of
 from nirbridge.quantization.overflow import OutputRange, operator_bounds, output_ranges
 
 MATRIX_MAX = 2**20
 """Sparse operators with fewer elements than this as a matrix are one: a product is quicker than adding up places."""
-
-
-def real_states(p: Population) -> dict[str, Array]:
-    """Initial states of a population that it needs, without a batch: ``v``, ``i``, and ``refractory`` in time steps."""
-    n, found = p.neuron, {}
-    if np.any(n.a_mem != 0):
-        found["v"] = np.broadcast_to(n.v_init, p.shape)
-    if np.any(n.a_syn != 0):
-        found["i"] = np.broadcast_to(n.i_init, p.shape)
-    if n.fires and np.any(n.refractory_steps > 0):
-        found["refractory"] = np.zeros(p.shape, np.int64)
-    return found
-
-
-def integer_states(p: FixedPopulation) -> dict[str, Array]:
-    """Initial states of a population in integers, without a batch: ``u``, ``v`` and ``refractory``."""
-    n = p.neuron
-    found = {"u": np.broadcast_to(n.u_init, p.shape), "v": np.broadcast_to(n.v_init, p.shape)}
-    if n.fires and np.any(n.refractory_steps > 0):
-        found["refractory"] = np.zeros(p.shape, np.int64)
-    return found
-
-
-def late_depths(network: Network) -> dict[int, int]:
-    """The longest delay per target element of the projections that have one, by index."""
-    found = {k: int(p.target_delay_steps.max()) for k, p in enumerate(network.projections)}
-    return {k: depth for k, depth in found.items() if depth}
-
-
-def longest_delays(sources: Any, projections: Any) -> Mapping[str, int]:
-    """The longest delay of every source, in time steps."""
-    depths = {x.name: 0 for x in sources}
-    for p in projections:
-        depths[p.source] = max(depths[p.source], int(np.max(p.delay_steps, initial=0)))
-    return depths
 
 
 def sent_ranges(quantized: QuantizedNetwork) -> dict[str, OutputRange]:

@@ -259,3 +259,7 @@ def real_network(p: Population, projection: Projection) -> Network:
     timing = Timing(dt=1e-3, integrator="euler", reset="to-value", compare=">", if_gain="per-second")
     ends = (Port("in", projection.operator.input_shape),), (Port("out", p.shape),)
     return Network(1e-3, timing, (p,), (projection, Projection(p.name, "out", Identity(p.shape))), *ends)
+
+
+def test_a_state_that_a_rule_adds_is_carried(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert_follows_a_changed_rule(ONNX, monkeypatch, adapting, b=700)

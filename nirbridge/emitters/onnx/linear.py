@@ -94,24 +94,17 @@ def _pool(g: GraphBuilder, part: SumPool, x: str) -> str:
     return sums if part.factor == 1.0 else g.op("Mul", sums, g.constant(part.factor, "float32"))
 
 
-def delayed(g: GraphBuilder, past: str | None, now: str | None, depth: int, delays: Array, size: int) -> str:
-    """Values of a source some time steps ago, one delay for all or one per element.
+def delayed(g: GraphBuilder, past: str, now: str | None = None, *, depth: int, delays: Array) -> str:
+    """Values of some time steps ago, one delay for all or one per element.
 
     ``past``: ``[batch, depth, size]``, the oldest first; ``now``: ``[batch, size]``, needed for a delay of 0.
     """
-    delays = np.asarray(delays).reshape(-1)
-    same = bool((delays == delays[0]).all())
-    if same and delays[0] == 0:
-        assert now is not None, "a source is computed before its targets"
-        return now
-    assert past is not None
-    if same:
-        return g.op("Gather", past, g.constant(depth - int(delays[0]), "int64"), axis=1)
-    if (delays == 0).any():
-        assert now is not None
+    if delays.ndim == 0:
+        return g.op("Gather", past, g.constant(depth - int(delays), "int64"), axis=1)
+    if now is not None:
         past = g.op("Concat", past, g.op("Unsqueeze", now, g.constant([1], "int64")), axis=1)
-    rows = g.reshaped(past, -1, (depth + int((delays == 0).any())) * size)
-    return g.columns(rows, (depth - delays) * size + np.arange(size))
+    rows = g.reshaped(past, -1, (depth + int(now is not None)) * delays.size)
+    return g.columns(rows, (depth - delays.reshape(-1)) * delays.size + np.arange(delays.size))
 
 
 def moved_on(g: GraphBuilder, past: str, now: str, depth: int, name: str) -> str:
@@ -162,13 +155,6 @@ class GraphBuilder:
             self._by_value[key] = name = f"{self.prefix}c{len(self.constants)}"
             self.constants[name] = numpy_helper.from_array(array, name)
         return self._by_value[key]
-
-    def flat(self, values: Array, shape: tuple[int, ...], dtype: str) -> str:
-        """A coefficient of a population: one number, or one per neuron ``[1, neurons]``."""
-        values = np.asarray(values)
-        if values.size and (values == values.flat[0]).all():
-            return self.constant(values.flat[0], dtype)
-        return self.constant(np.broadcast_to(values, shape).reshape(1, -1), dtype)
 
     def cast(self, tensor: str, dtype: str) -> str:
         """The tensor in another type."""
