@@ -261,5 +261,6 @@ def real_network(p: Population, projection: Projection) -> Network:
     return Network(1e-3, timing, (p,), (projection, Projection(p.name, "out", Identity(p.shape))), *ends)
 
 
-def test_a_state_that_a_rule_adds_is_carried(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert_follows_a_changed_rule(ONNX, monkeypatch, adapting, b=700)
+@pytest.mark.parametrize("emitter", [C, ONNX])
+def test_a_state_that_a_rule_adds_is_carried(emitter: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert_follows_a_changed_rule(emitter, monkeypatch, adapting, b=700)

@@ -75,7 +75,7 @@ def _show_text(plan: CPlan) -> str:
 
 def readme_text(plan: CPlan, found: Sequence[Table]) -> str:
     """The file ``README.md``."""
-    synaptic = sum(synaptic_operations(s.projection.operator) for s in plan.synapses)
+    synaptic = sum(synaptic_operations(s.operator) for s in plan.synapses)
     neurons = sum(n.source.size for n in plan.neurons)
     values = {
         "CHIP": quoted(plan.quantized.chip)[1:-1],

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,10 +15,11 @@ from nirbridge.errors import ModelError, counted, quoted
 from nirbridge.program.interval import Interval, first_values, fits, intervals
 from nirbridge.program.rewrites import in_halves
 from nirbridge.program.rules import traced_step
-from nirbridge.program.terms import Stepped, in_order
-from nirbridge.quantization.model import FixedPopulation, FixedProjection, QuantizedNetwork
+from nirbridge.program.step import StepProgram, step_program
+from nirbridge.program.terms import Stepped, in_order, is_truth
+from nirbridge.quantization.model import FixedPopulation, IntegerOperator, QuantizedNetwork
 from nirbridge.quantization.operators import weights_of
-from nirbridge.quantization.overflow import OutputRange, operator_bounds, output_ranges, prove
+from nirbridge.quantization.overflow import OutputRange, operator_bounds, prove
 
 Level = Literal["one", "row", "each"]
 
@@ -58,52 +59,69 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Synapses:
-    """One projection; ``kind`` is the type of its sums, ``own_sum`` where they are shifted to the right at the end."""
+    """One current: what an operator makes of its source's values ``delays`` time steps ago, times 2 to ``weight_exp``.
+
+    ``kind`` is the type of its sums.
+    """
 
     id: str
     source: Source
-    projection: FixedProjection
+    operator: IntegerOperator
+    delays: Array
+    weight_exp: int
     kind: str
-    own_sum: bool
 
     @property
     def even(self) -> int:
         """All weights are multiples of 2 to this power, and are stored without it (those of mixed signs are even)."""
-        weights = weights_of(self.projection.operator)
+        weights = weights_of(self.operator)
         bits = int(np.bitwise_or.reduce(np.abs(weights), axis=None)) if weights.size else 0
         return (bits & -bits).bit_length() - 1 if bits else 0
 
     @property
     def exponent(self) -> int:
         """Power of 2 of a stored weight."""
-        return self.even + max(0, self.projection.weight_exp)
+        return self.even + max(0, self.weight_exp)
 
     @property
     def delay(self) -> int | None:
         """The delay in time steps where it is the same for all sources."""
-        delays = np.unique(self.projection.delay_steps)
-        return int(delays[0]) if len(delays) == 1 else None
+        return None if self.delays.ndim else int(self.delays)
 
 
 @dataclass(frozen=True, slots=True)
 class Neurons:
     """A population and the parameters of its neurons.
 
-    It has ``rows`` times ``row`` neurons; ``kind`` is the type of their state. Sums are in units of ``2 ** exponent``.
-    ``step``: one time step; ``values``: the proved least and greatest of each of its terms, by ``id``.
+    ``step``: one time step; ``values``: the proved least and greatest of each of its terms, by ``id``; ``kind``: their
+    type. ``kept``: the types of the state that a time step reads, by name. Sums are in units of ``2 ** exponent``.
     """
 
-    id: str
     population: FixedPopulation
     source: Source
     into: tuple[Synapses, ...]
     step: Stepped
     values: Mapping[int, Interval]
+    kept: Mapping[str, str]
     parameters: Mapping[str, Parameter]
-    rows: int
-    row: int
     kind: str
     is_shown: bool
+
+    @property
+    def id(self) -> str:
+        """Its name in the program."""
+        return self.source.id
+
+    @property
+    def rows(self) -> int:
+        """Rows of ``row`` neurons each that share values; 1 where no value is one per row."""
+        has_rows = any(x.level == "row" for x in self.parameters.values())
+        return self.population.shape[0] if has_rows else 1
+
+    @property
+    def row(self) -> int:
+        """Neurons of a row."""
+        return self.source.size // self.rows
 
     @property
     def out_type(self) -> str:
@@ -122,17 +140,12 @@ class Neurons:
 
     def has_own_sum(self, s: Synapses) -> bool:
         """True for a projection that is shifted to the right at the end, or needs wider sums."""
-        return s.own_sum or s.kind != self.kind
+        return s.weight_exp < 0 or s.kind != self.kind
 
     @property
-    def keeps_current(self) -> bool:
-        """False where the current has no memory, so that no state holds it."""
-        return any(term.name == "state.u" for term in in_order(self.step.ends))
-
-    @property
-    def refractory_type(self) -> str:
-        """The C type of the time steps that are left of a refractory period."""
-        return "int16_t" if max(self.parameters["refractory_steps"].values) < 1 << 15 else "int32_t"
+    def traced(self) -> list[str]:
+        """The variables that no time step reads: only traced builds have them."""
+        return [name for name in self.step.variables if name not in self.kept]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,80 +198,83 @@ def c_plan(quantized: QuantizedNetwork) -> CPlan:
         raise ModelError.of(
             "network", counted(count, "stored weight"), limit, "emit a part of the network, or use Lava"
         )
-    sent = output_ranges(quantized.populations, _input_ranges(quantized))
-    sources = _sources(quantized, sent)
-    bounds = prove(quantized)
-    steps = {p.name: in_halves(traced_step(p.neuron)) for p in quantized.populations}
-    values = {
-        p.name: intervals(steps[p.name], first_values(p.neuron, bounds[p.name].a_in)) for p in quantized.populations
-    }
-    wide = {name: not fits(found, 32) for name, found in values.items()}
-    synapses: dict[str, list[Synapses]] = {p.name: [] for p in quantized.populations}
-    for k, projection in enumerate(quantized.projections):
-        if weights_of(projection.operator).any():  # else it adds nothing, and C has no arrays of no elements
-            kind = "int64_t" if wide[projection.target] or _sums(projection, sent) > INT32_MAX else "int32_t"
-            own_sum = projection.weight_exp < 0
-            synapses[projection.target].append(Synapses(f"s{k}", sources[projection.source], projection, kind, own_sum))
-    read = {r.source for r in quantized.reads}
-    neurons = []
+    program, bounds = step_program(quantized), prove(quantized)
+    sent = {p.name: (-p.value_max if p.graded else 0, p.value_max) for p in quantized.inputs}
+    steps, values = {}, {}
     for p in quantized.populations:
-        parameters = _parameters(p, steps[p.name])
-        rows = p.shape[0] if any(x.level == "row" for x in parameters.values()) else 1
-        kind, into = "int64_t" if wide[p.name] else "int32_t", tuple(synapses[p.name])
-        found = steps[p.name], values[p.name], parameters, rows, p.size // rows
-        neurons.append(Neurons(sources[p.name].id, p, sources[p.name], into, *found, kind, p.name in read))
+        steps[p.name] = step = in_halves(traced_step(p.neuron))
+        values[p.name] = intervals(step, first_values(p.neuron, bounds[p.name].a_in))
+        sent[p.name] = values[p.name][id(step.sent)]
+        if p.neuron.fires and sent[p.name][0] < 0:
+            found = "several spikes in a time step, and a threshold below 0"
+            limit, hint = "C has no negative spikes", "raise its threshold"
+            raise ModelError.of(f"population {quoted(p.name)}", found, limit, hint)
+    sources, neurons = _sources(quantized, program, sent), []
+    read, carried = {r.source for r in quantized.reads}, program.carried
+    for p in quantized.populations:
+        kind, step = "int32_t" if fits(values[p.name], 32) else "int64_t", steps[p.name]
+        into = _synapses(program.populations[p.name], sources, sent, kind)
+        kept = _kept(step, [v for v in step.state if (p.name, v) in carried], kind)
+        first = {f"{v}_init": _parameter(program.initial[p.name, v], p.shape) for v in kept}
+        found = step, values[p.name], kept, _parameters(p.shape, step) | first
+        neurons.append(Neurons(p, sources[p.name], into, *found, kind, p.name in read))
     return CPlan(quantized, tuple(sources[p.name] for p in quantized.inputs), tuple(neurons))
 
 
-def _sources(quantized: QuantizedNetwork, sent: Mapping[str, OutputRange]) -> dict[str, Source]:
-    """Inputs and populations by name."""
-    depths = _depths(quantized)
-    sources = {
-        p.name: _source(f"in{k}", p.shape, depths[p.name], not p.graded, sent[p.name])
-        for k, p in enumerate(quantized.inputs)
-    }
+def _sources(quantized: QuantizedNetwork, program: StepProgram, sent: Mapping[str, Interval]) -> dict[str, Source]:
+    """Inputs and populations by name; the reads of the host remember nothing here."""
+    depths: dict[str, int] = {}
+    for term in in_order([end for step in program.populations.values() for end in step.ends]):
+        if term.op == "past":
+            name, longest = term.value.key[0], int(term.value.delays.max())
+            depths[name] = max(depths.get(name, 0), longest)
+
+    def source(id: str, p: Any, is_binary: bool) -> Source:
+        depth = depths.get(p.name, 0)
+        kind = "uint32_t" if is_binary else integer_type(np.array(sent[p.name]))
+        return Source(id, math.prod(p.shape), is_binary, 1 << depth.bit_length() if depth else 0, kind)
+
+    found = {p.name: source(f"in{k}", p, not p.graded) for k, p in enumerate(quantized.inputs)}
     for k, p in enumerate(quantized.populations):
-        binary = p.neuron.fires and p.neuron.max_spikes == 1
-        sources[p.name] = _source(f"p{k}", p.shape, depths[p.name], binary, sent[p.name])
-    return sources
+        found[p.name] = source(f"p{k}", p, is_truth(program.populations[p.name].sent))
+    return found
 
 
-def _depths(quantized: QuantizedNetwork) -> dict[str, int]:
-    depths = {x.name: 0 for x in (*quantized.inputs, *quantized.populations)}
-    for p in quantized.projections:
-        depths[p.source] = max(depths[p.source], int(p.delay_steps.max(initial=1)))
-    return depths
+def _synapses(
+    step: Stepped, sources: Mapping[str, Source], sent: Mapping[str, Interval], kind: str
+) -> tuple[Synapses, ...]:
+    """The currents of a population, in the order in which they are added; those without weights add nothing."""
+    terms, found = list(in_order(step.ends)), []
+    last = {term.name: term for term in terms}
+    for term in terms:
+        if term.op == "linear" and weights_of(term.value).any():  # C has no arrays of no elements
+            past, current = term.args[0].value, last[term.name]
+            shift = 0 if current is term else int(current.args[1].value) * (1 if current.op == "shl" else -1)
+            is_wide = kind == "int64_t" or _sums(term.value, shift, sent[past.key[0]]) > INT32_MAX
+            own = "int64_t" if is_wide else "int32_t"
+            found.append(Synapses(f"s{term.name[1:]}", sources[past.key[0]], term.value, past.delays, shift, own))
+    return tuple(found)
 
 
-def _input_ranges(quantized: QuantizedNetwork) -> dict[str, OutputRange]:
-    return {p.name: OutputRange(-p.value_max if p.graded else 0, p.value_max) for p in quantized.inputs}
-
-
-def _source(name: str, shape: Shape, depth: int, binary: bool, reach: OutputRange) -> Source:
-    slots = 1 << depth.bit_length() if depth else 0
-    kind = "uint32_t" if binary else integer_type(np.array([reach.low, reach.high]))
-    return Source(name, math.prod(shape), binary, slots, kind)
-
-
-def _sums(projection: FixedProjection, sent: Mapping[str, OutputRange]) -> int:
+def _sums(operator: IntegerOperator, shift: int, sent: Interval) -> int:
     """The largest sum of a projection before its shift to the right, and of the values that are added up in it."""
-    low, high = operator_bounds(projection.operator, sent[projection.source])
-    one = int(np.abs(weights_of(projection.operator)).max(initial=0)) << max(0, projection.weight_exp)
-    one *= max(abs(sent[projection.source].low), abs(sent[projection.source].high))
-    return max(int(-low.min(initial=0)), int(high.max(initial=0)), one)
+    low, high = operator_bounds(operator, OutputRange(*sent))
+    one = int(np.abs(weights_of(operator)).max(initial=0)) << max(0, shift)
+    return max(int(-low.min(initial=0)), int(high.max(initial=0)), one * max(map(abs, sent)))
 
 
-def _parameters(p: FixedPopulation, step: Stepped) -> dict[str, Parameter]:
-    """The coefficients that a time step reads, and the first state."""
-    n = p.neuron
-    if n.fires_above is not None and n.max_spikes > 1 and int(np.min(n.fires_above)) < -1:
-        found = "several spikes in a time step, and a threshold below 0"
-        raise ModelError.of(f"population {quoted(p.name)}", found, "C has no negative spikes", "raise its threshold")
-    values = {term.name: np.asarray(term.value) for term in in_order(step.ends) if term.op == "param"}
-    if "refractory_steps" in values:  # no run has more time steps
-        values["refractory_steps"] = np.minimum(values["refractory_steps"], INT32_MAX)
-    values |= {"u_init": n.u_init, "v_init": n.v_init}
-    return {name: _parameter(x, p.shape) for name, x in values.items()}
+def _kept(step: Stepped, names: Sequence[str], kind: str) -> dict[str, str]:
+    """The C types of a state."""
+    counts = [t.value.max() for t in in_order(step.ends) if t.op == "param" and t.kind == "count"]
+    types = {"int": kind, "count": "int16_t" if max(counts, default=0) < 1 << 15 else "int32_t"}
+    return {name: types[step.state[name].kind] for name in names}
+
+
+def _parameters(shape: Shape, step: Stepped) -> dict[str, Parameter]:
+    """The coefficients that a time step reads."""
+    last = {"int": None, "count": INT32_MAX}  # no run has more time steps
+    read = {t.name: np.clip(t.value, None, last[t.kind]) for t in in_order(step.ends) if t.op == "param"}
+    return {name: _parameter(values, shape) for name, values in read.items()}
 
 
 def _parameter(values: Array, shape: Shape) -> Parameter:

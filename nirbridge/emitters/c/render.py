@@ -95,47 +95,24 @@ def state_sizes(plan: CPlan) -> Iterator[int]:
 def _arrays(plan: CPlan) -> Iterator[tuple[str, str, tuple[int, ...]]]:
     """(type, name, sizes) of every array of the state."""
     for n in plan.neurons:
-        yield n.kind, f"{n.id}_v", (n.source.size,)
-        if n.keeps_current:
-            yield n.kind, f"{n.id}_u", (n.source.size,)
-        if "refractory" in n.step.state:
-            yield n.refractory_type, f"{n.id}_refractory", (n.source.size,)
+        yield from ((kind, f"{n.id}_{name}", (n.source.size,)) for name, kind in n.kept.items())
     for source in (*plan.inputs, *(n.source for n in plan.neurons)):
         if source.slots:
             yield source.type, f"{source.id}_sent", (source.slots, source.words if source.is_binary else source.size)
-    for kind, size in sum_sizes(plan).items():
-        yield kind, f"sums{kind[3:5]}", (size,)
-    for kind, size in part_sizes(plan).items():
-        yield kind, f"part{kind[3:5]}", (size,)
+    sums = {"sums": [(n.kind, n.source.size) for n in plan.neurons]}
+    sums["part"] = [(s.kind, n.source.size) for n in plan.neurons for s in n.into if n.has_own_sum(s)]
+    for name, sizes in sums.items():  # of each type as many as the largest population has neurons
+        yield from ((kind, f"{name}{kind[3:5]}", (size,)) for kind, size in dict(sorted(sizes)).items())
     packed = [n.source.size for n in plan.neurons if n.source.is_binary and n.source.slots]
     if packed:
         yield "uint8_t", "fired", (max(packed),)
 
 
-def sum_sizes(plan: CPlan) -> dict[str, int]:
-    """Neurons of the largest population of each type of sums."""
-    sizes: dict[str, int] = {}
-    for n in plan.neurons:
-        sizes[n.kind] = max(sizes.get(n.kind, 0), n.source.size)
-    return sizes
-
-
-def part_sizes(plan: CPlan) -> dict[str, int]:
-    """The same for projections with sums of their own."""
-    sizes: dict[str, int] = {}
-    for n in plan.neurons:
-        for s in n.into:
-            if n.has_own_sum(s):
-                sizes[s.kind] = max(sizes.get(s.kind, 0), n.source.size)
-    return sizes
-
-
 def trace_fields(plan: CPlan) -> list[str]:
-    """Fields of a traced build: what every population sent, and currents without memory."""
+    """Fields of a traced build: what every population sent, and variables that no time step reads."""
     fields = ["#ifdef NB_TRACE"]
     for n in plan.neurons:
-        fields.append(f"{n.kind} {n.id}_s[{n.source.size}];")
-        fields += [] if n.keeps_current else [f"{n.kind} {n.id}_u[{n.source.size}];"]
+        fields += [f"{n.kind} {n.id}_{name}[{n.source.size}];" for name in n.traced]
     return [*fields, "#endif"] if plan.neurons else []
 
 
@@ -147,17 +124,17 @@ def _reset(plan: CPlan) -> Iterator[str]:
     yield "    for (uint32_t i = 0; i < (uint32_t)sizeof *m; ++i)"
     yield "        bytes[i] = 0;"
     for n in plan.neurons:
-        for name in ("u_init", "v_init") if n.keeps_current else ("v_init",):
-            parameter = n.parameters[name]
+        for name in n.kept:
+            parameter = n.parameters[f"{name}_init"]
             if parameter.one == 0:
                 continue
             place = {
                 "one": str(parameter.values[0]),
-                "row": f"{n.id}_{name}[i / {n.row}u]",
-                "each": f"{n.id}_{name}[i]",
+                "row": f"{n.id}_{name}_init[i / {n.row}u]",
+                "each": f"{n.id}_{name}_init[i]",
             }
             yield f"    for (uint32_t i = 0; i < {n.source.size}u; ++i)"
-            yield f"        m->{n.id}_{name[0]}[i] = {place[parameter.level]};"
+            yield f"        m->{n.id}_{name}[i] = {place[parameter.level]};"
     yield "}"
     yield ""
 
@@ -187,7 +164,7 @@ def _added(n: Neurons, s: Synapses, sums: str) -> Iterator[str]:
     yield f"    nb_clear{s.kind[3:5]}({part}, {n.source.size}u);"
     yield f"    {s.id}_add(m, {part});"
     yield f"    for (uint32_t i = 0; i < {n.source.size}u; ++i)"
-    shift = max(0, -s.projection.weight_exp)
+    shift = max(0, -s.weight_exp)
     value = f"nb_shifted{s.kind[3:5]}({part}[i], {shift}u)" if shift else f"{part}[i]"
     yield f"        {sums}[i] += {value if s.kind == n.kind else f'({n.kind}){value}'};"
 
@@ -309,7 +286,7 @@ def neuron_function(n: Neurons, functions: Functions) -> Iterator[str]:
     if n.rows > 1:
         yield f"    for (uint32_t row = 0; row < {n.rows}u; ++row) {{"
         for name, parameter in n.parameters.items():
-            if parameter.level == "row" and name not in ("u_init", "v_init"):
+            if parameter.level == "row" and not name.endswith("_init"):
                 yield f"        const {n.kind} {name} = {n.id}_{name}[row];"
         yield f"        for (uint32_t i = row * {n.row}u; i < (row + 1u) * {n.row}u; ++i) {{"
         yield from ("            " + line for line in lines)
@@ -340,15 +317,15 @@ def _neuron(n: Neurons, functions: Functions) -> Iterator[str]:
         return n.values.get(id(term), (-1, 0))[0] >= 0
 
     printer = Printer(CLanguage(n.kind, leaf, is_positive, functions, n.exponent))
-    state = {name: term for name, term in n.step.state.items() if name != "u" or n.keeps_current}
-    sent, u, *following = printer.write([n.step.sent, n.step.variables["u"], *state.values()])
+    ends = [n.step.sent, *(n.step.state[name] for name in n.kept), *(n.step.variables[name] for name in n.traced)]
+    sent, *found = printer.write(ends)
     yield from printer.lines
-    for name, text in zip(state, following, strict=True):
-        cast = f"({n.refractory_type})" if name == "refractory" else ""
+    for (name, kind), text in zip(n.kept.items(), found, strict=False):
+        cast = f"({kind})" if n.step.state[name].kind == "count" else ""
         yield f"m->{n.id}_{name}[i] = {cast}{text};"
     yield from _send(n, sent)
-    if not n.keeps_current:
-        yield f"NB_TRACED(m->{n.id}_u[i] = {u};)"
+    for name, text in zip(n.traced, found[len(n.kept) :], strict=True):
+        yield f"NB_TRACED(m->{n.id}_{name}[i] = {text};)"
 
 
 def _send(n: Neurons, what: str) -> Iterator[str]:
@@ -362,8 +339,7 @@ def _send(n: Neurons, what: str) -> Iterator[str]:
         cast = "" if n.out_type == n.kind else f"({n.out_type})"
         yield f"m->out.{n.id}[i] = {cast}{what};"
     if not (source.slots or n.is_shown):
-        yield f"(void){what};"
-    yield f"NB_TRACED(m->{n.id}_s[i] = {what};)"
+        yield f"(void){what};" if n.kept else f"(void)m, (void){what};"
 
 
 def _number(term: Term, kind: str) -> str:

@@ -111,7 +111,7 @@ class _Run:
             run_to_end(command, self.folder, seconds, stdin=source, stdout=target)
 
     def _operations(self) -> int:
-        synaptic = sum(synaptic_operations(s.projection.operator) for s in self.plan.synapses)
+        synaptic = sum(synaptic_operations(s.operator) for s in self.plan.synapses)
         return synaptic + 10 * sum(n.source.size for n in self.plan.neurons)
 
     def _read(self, kept: Sequence[tuple[Neurons, str]]) -> dict[Key, Array]:
@@ -173,7 +173,7 @@ _INDENT = " " * 12
 
 def kept_arrays(plan: CPlan, keys: Collection[Key]) -> list[tuple[Neurons, str]]:
     """(population, variable) of the requested arrays, in a fixed order."""
-    return [(n, v) for n in plan.neurons for v in ("s", "u", "v") if (n.population.name, v) in keys]
+    return [(n, v) for n in plan.neurons for v in n.step.variables if (n.population.name, v) in keys]
 
 
 def driver_text(plan: CPlan, kept: Sequence[tuple[Neurons, str]]) -> str:

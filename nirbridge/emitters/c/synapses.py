@@ -32,18 +32,18 @@ def synapse_functions(n: Neurons, s: Synapses) -> Iterator[str]:
 
 
 def _title(s: Synapses) -> str:
-    operator, p = s.projection.operator, s.projection
+    operator = s.operator
     kind = {Dense: "dense", Sparse: "sparse", Conv: "convolution"}[type(operator)]
     after = f"{s.delay} time step{'s' if s.delay != 1 else ''}" if s.delay is not None else "a delay per source"
     sources, targets = math.prod(operator.input_shape), math.prod(operator.output_shape)
-    return f"{s.id}: {kind}, {sources} -> {targets}, after {after}, times 2 to the {p.weight_exp}"
+    return f"{s.id}: {kind}, {sources} -> {targets}, after {after}, times 2 to the {s.weight_exp}"
 
 
 def _event(s: Synapses, scale: int) -> Iterator[str]:
     value = "" if s.source.is_binary else f", {s.kind} value"
     yield f"static void {s.id}_event({s.kind} *sums, uint32_t source{value})"
     yield "{"
-    operator = s.projection.operator
+    operator = s.operator
     if isinstance(operator, Dense):
         yield from _dense(s, scale, operator.weight.shape[0])
     elif isinstance(operator, Conv):
@@ -69,14 +69,14 @@ def _dense(s: Synapses, scale: int, targets: int) -> Iterator[str]:
 
 def _is_grouped(s: Synapses) -> bool:
     """True for a matrix of many targets whose source sends spikes that arrive together."""
-    operator = s.projection.operator
+    operator = s.operator
     is_wide = isinstance(operator, Dense) and operator.weight.shape[0] >= GROUPED_TARGETS
     return is_wide and s.source.is_binary and s.delay is not None and s.source.size >= GROUP
 
 
 def _events(s: Synapses, scale: int) -> Iterator[str]:
     """Sums of weights, of 9 bits at most, stay narrow until they are added: compilers take vectors of 16 bits."""
-    targets, kind = s.projection.operator.output_shape[0], weights_table(s).type
+    targets, kind = s.operator.output_shape[0], weights_table(s).type
     total = " + ".join(f"row{k}[i]" for k in range(GROUP))
     if scale > 1:
         total = f"({s.kind})({total}) * {scale}"

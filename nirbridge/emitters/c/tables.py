@@ -72,16 +72,16 @@ def tables(plan: CPlan) -> Iterator[Table]:
 
 def _of_neurons(neurons: Neurons) -> Iterator[Table]:
     for name, parameter in neurons.parameters.items():
-        if parameter.level != "one" and (name != "u_init" or neurons.keeps_current):
+        if parameter.level != "one":
             values = np.array(parameter.values, np.int64)
             note = "one per row" if parameter.level == "row" else "one per neuron"
             yield Table(f"{neurons.id}_{name}", integer_type(values), values, f"{note} of {neurons.id}")
 
 
 def _of_synapses(synapses: Synapses) -> Iterator[Table]:
-    name, operator = synapses.id, synapses.projection.operator
+    name, operator = synapses.id, synapses.operator
     if synapses.delay is None:
-        delays = synapses.projection.delay_steps.reshape(-1)
+        delays = synapses.delays.reshape(-1)
         yield Table(f"{name}_delay", integer_type(delays, signed=False), delays, "time steps, one per source")
     if not isinstance(operator, Dense | Conv):
         starts, targets, _ = by_source(operator)
@@ -92,7 +92,7 @@ def _of_synapses(synapses: Synapses) -> Iterator[Table]:
 
 def weights_table(synapses: Synapses) -> Table:
     """The weights in the order in which a spike needs them."""
-    operator = synapses.projection.operator
+    operator = synapses.operator
     if isinstance(operator, Dense):
         return _weights(synapses, operator.weight.T, "[source][target]")
     if isinstance(operator, Conv):

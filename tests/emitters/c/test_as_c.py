@@ -46,7 +46,9 @@ def test_the_emitter_keeps_to_its_protocol() -> None:
 
 
 def test_no_warning_of_the_compiler(tmp_path: Path, digits: QuantizedNetwork) -> None:
-    networks = (digits, random_networks(range(40, 60)), wide_matrices())
+    alone = population("alone", (4,), neuron(dv=4096, bias_mant=70))  # nothing is kept of it, sent or shown
+    nothing_kept = whole(quantized([], [alone, population("p", (2,), neuron())], [], ["p"]))
+    networks = (digits, random_networks(range(40, 60)), wide_matrices(), nothing_kept)
     for k, q in enumerate(networks):
         folder = written(q, tmp_path / str(k))
         for options in (["-O2"], ["-O1", "-fanalyzer"], ["-Os", "-DNB_TRACE"]):
