@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -179,6 +180,11 @@ def with_host_code(text: str) -> str:
     for mark, name in (("# HOST INPUTS\n", "host_inputs"), ("# HOST OUTPUTS\n", "host_outputs")):
         text = text.replace(mark, template_text(TEMPLATES / f"{name}.py.txt"))
     return text
+
+
+def filled(text: str, blocks: Mapping[str, Iterable[str]]) -> str:
+    """A template with lines in place of its marks; a mark is a line ``# NAME``, whose indent they get."""
+    return re.sub(r"( *)# ([A-Z]+)\n", lambda m: "".join(f"{m[1]}{line}\n" for line in blocks[m[2]]), text)
 
 
 def json_text(value: object) -> str:

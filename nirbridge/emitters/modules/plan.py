@@ -48,8 +48,8 @@ class HeldNeuron:
     ``call`` makes the neuron. ``start`` and ``step`` are lines of forward, with ``{id}`` for the neuron's attribute and
     ``{current}`` for its input; ``step`` defines ``spk_{id}``, or for a readout the variable that ``output`` names.
     ``start`` may use ``{like}``, an input ``[time, batch, …]``. ``neuron``: the record that the class computes, without
-    ``outside``. ``notes``: what was moved or rounded, one sentence each. ``own_class``: the body of the class
-    ``Neurons`` that ``call`` makes, where the framework has none; equal ones become one class.
+    ``outside``. ``notes``: what was moved or rounded, one sentence each. ``own_class``: the class that
+    ``call`` makes as ``Neurons``, ``NAME`` in this text, where the framework has none; equal ones become one.
     """
 
     call: LayerCall
@@ -133,7 +133,7 @@ class ModulePlan:
     """Everything of a module; ``ids``: the identifier of each input, population and output by its name.
 
     ``neurons`` are in the order of their calls, ``synapses`` in that of the network's projections. ``classes``: names
-    of the module's own classes of neurons by their bodies.
+    of the module's own classes of neurons by their texts.
     """
 
     network: Network

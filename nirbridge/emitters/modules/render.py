@@ -27,7 +27,7 @@ def model_text(plan: ModulePlan) -> str:
     blocks = [f"{template('model_head.py')}\n{chr(10).join(_imports(plan))}"]
     names = (*plan.framework.support, *(f"{name.lower()}.py" for name in _tables(plan)))
     blocks += [template(name) for name in names]
-    blocks += [f"class {name}(Population):\n{body}" for body, name in plan.classes.items()]
+    blocks += [text.replace("NAME", name, 1) for text, name in plan.classes.items()]
     blocks += [_class(plan), template("model_load.py")]
     return "\n\n\n".join(block.strip("\n") for block in blocks) + "\n"
 

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from nirbridge.emitters.modules.plan import Framework, HeldNeuron, LayerCall
+from nirbridge.emitters.modules.render import template
+from nirbridge.emitters.program import filled
 from nirbridge.network.model import Population
 from nirbridge.network.neurons import Neuron
 from nirbridge.program.printing import ATOM, ArrayLanguage, Printer, Text, array_table, bracketed, number_text
 from nirbridge.program.rules import traced_step
-from nirbridge.program.terms import COMPARISONS, Stepped, Term, is_truth
+from nirbridge.program.terms import Term, is_truth
 
 
 def hold(population: Population, dt: float) -> HeldNeuron:
     """Any population."""
     n = population.neuron
-    values = {f.name: getattr(n, f.name) for f in fields(n)}
-    tensors = {name: a for name, a in values.items() if isinstance(a, np.ndarray)}
+    tensors = {name: a for name, a in _fields(n) if isinstance(a, np.ndarray)}
     each = tuple(name for name, a in tensors.items() if a.ndim)
     return HeldNeuron(
         call=LayerCall(f"Neurons({population.shape}{f', each={each}' if each else ''})", tensors),
         neuron=n,
         start="state_{id} = self.{id}.start({like})",
         step="spk_{id}, state_{id} = self.{id}({current}, state_{id})",
-        own_class="\n".join(f"    {line}" if line else "" for line in _class_lines(n)),
+        own_class=filled(template("torch_class.py"), _blocks(n)),
     )
 
 
@@ -36,6 +37,7 @@ def hold(population: Population, dt: float) -> HeldNeuron:
 class TorchLanguage(ArrayLanguage):
     """Expressions of PyTorch on reals in the type of ``x``; no gradient passes a ``floor``."""
 
+    leaf: Callable[[Term], str]
     table: ClassVar[Mapping[str, tuple[str, int]]] = array_table("torch")
 
     def special(self, term: Term, args: Sequence[Text]) -> tuple[str, int] | None:
@@ -57,47 +59,37 @@ def _leaf(term: Term) -> str:
     return "x" if term.op == "arg" else number_text(term)
 
 
-def _class_lines(n: Neuron) -> Iterator[str]:
-    """The class of a neuron below its first line."""
-    values = {f.name: getattr(n, f.name) for f in fields(n) if f.name != "kind"}
-    yield f'"""Neurons that {"fire" if n.fires else "do not fire"}; see `Population`."""'
-    yield ""
-    yield from (f"{name} = {a!r}" for name, a in values.items() if isinstance(a, str | int))
-    for word, kind in (("reals", "f"), ("counts", "iu")):
-        names = [name for name, a in values.items() if isinstance(a, np.ndarray) and a.dtype.kind in kind]
-        yield f'{word} = "{" ".join(names)}".split()'
+def _fields(n: Neuron) -> list[tuple[str, Any]]:
+    return [(f.name, getattr(n, f.name)) for f in fields(n) if f.name != "kind"]
+
+
+def _blocks(n: Neuron) -> dict[str, list[str]]:
+    """Lines of the class of a neuron, by their marks in the template."""
     step = traced_step(n, is_open=True)
-    yield from (
-        "",
-        "def start(self, like):",
-        '    """The first state for an input [time, batch, ...]."""',
-        "    return {",
-    )
-    for name, term in step.state.items():
-        zeros = f"torch.zeros((){', dtype=torch.int64' if term.kind == 'count' else ''})"
-        yield f'        "{name}": self.first(like, {f"self.{name}_init" if f"{name}_init" in values else zeros}),'
-    yield from ("    }", "", "def forward(self, x, state):")
-    yield f'    """{"Spikes" if n.fires else "The potential"} and the next state."""'
-    yield from (f"    {line}" for line in _forward(step))
-
-
-def _forward(step: Stepped) -> Iterator[str]:
+    names = {kind: [name for name, a in _fields(n) if getattr(a, "dtype", "") == kind] for kind in (float, int)}
     threshold = _threshold(step.sent)
     printer = Printer(TorchLanguage(_leaf))
     sent, *texts = printer.write([step.sent, *step.state.values(), *threshold])
-    yield from printer.lines
     following = ", ".join(f'"{name}": {text}' for name, text in zip(step.state, texts, strict=False))
     if threshold:
         sent = f"Spike.apply({', '.join([sent, *texts[len(step.state) :]])}, self.max_spikes, self.slope)"
-    yield f"return {sent}, {{{following}}}"
+    first = {name: f"torch.zeros((), dtype=torch.{'int64' if t.kind == 'count' else 'float64'})"
+             for name, t in step.state.items()}  # fmt: skip
+    first |= {name: f"self.{name}_init" for name in first if hasattr(n, f"{name}_init")}
+    return {
+        "OPTIONS": [f"{name} = {a!r}" for name, a in _fields(n) if isinstance(a, str | int)],
+        "NAMES": [f'{word} = "{" ".join(names[kind])}".split()' for word, kind in (("reals", float), ("counts", int))],
+        "FIRST": [f'"{name}": self.first(like, {text}),' for name, text in first.items()],
+        "STEP": [*printer.lines, f"return {sent}, {{{following}}}"],
+    }
 
 
 def _threshold(sent: Term) -> tuple[Term, ...]:
-    """What a spike compares, and where it does so: ``u``, ``theta``, a condition; none where nothing is compared."""
+    """``u``, ``theta`` and a further condition of a spike, for its gradient; none where nothing is compared."""
     conditions = [sent.args[0]] if sent.op == "where" else []
     while conditions and conditions[0].op == "and":
         conditions[:1] = conditions[0].args
-    if not conditions or conditions[0].op not in COMPARISONS:
+    if not conditions or conditions[0].op not in ("gt", "ge"):
         return ()
     free = conditions[1] if len(conditions) > 1 else Term("const", "bool", (), True)
     for other in conditions[2:]:
