@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import numpy as np
 
 from nirbridge._types import Progress, no_progress
 from nirbridge.emitters.artifact import Artifact
 from nirbridge.errors import Diagnostic, UsageError, instance_of
 from nirbridge.files.attributes import load_attribute
 from nirbridge.mapping.model import Model
+from nirbridge.network.neurons import Neuron
+from nirbridge.quantization.model import FixedNeuron
 from nirbridge.simulators.inputs import Input
 from nirbridge.simulators.types import Probe, Recording
 
@@ -63,6 +67,13 @@ class Target:
 def later(where: str) -> Callable[..., Any]:
     """The function that ``where`` names as ``"module:function"``; its module is imported when it is called."""
     return lambda *args, **options: load_attribute(where)(*args, **options)
+
+
+def other_fields(n: Neuron | FixedNeuron, *carried: str) -> list[str]:
+    """Optional fields of a neuron that are not at their defaults, but those that a target ``carried``."""
+    optional = {f.name: f.default for f in fields(n) if f.default is not MISSING and f.name not in carried}
+    values = {name: getattr(n, name) for name in optional}
+    return [name for name, default in optional.items() if not np.array_equal(values[name], np.asarray(default))]
 
 
 def _wrong_choices(options: Any, subject: str) -> Iterator[Diagnostic]:

@@ -11,7 +11,11 @@ import pytest
 
 from nirbridge.arrays import Array
 from nirbridge.emitters.c.emit import C
+from nirbridge.emitters.lava.emit import LAVA, LavaOptions
+from nirbridge.emitters.lava.runtime.environment import find_python
+from nirbridge.emitters.modules.emit import TORCH
 from nirbridge.emitters.onnx.emit import ONNX
+from nirbridge.errors import UsageError
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import Neuron
 from nirbridge.network.neurons import neuron as real_neuron
@@ -23,7 +27,7 @@ from nirbridge.program.printing import Printer
 from nirbridge.program.rewrites import in_halves, inlined
 from nirbridge.program.rules import canonical, loihi, traced, traced_step
 from nirbridge.program.terms import Stepped, Term, Tracing, in_order
-from nirbridge.quantization.model import FixedInput, FixedNeuron
+from nirbridge.quantization.model import FixedInput, FixedNeuron, QuantizedNetwork
 from nirbridge.simulators.reference.array_namespace import array_namespace
 from nirbridge.simulators.reference.semantics import ReferenceNeurons
 from nirbridge.simulators.types import Probe
@@ -219,9 +223,21 @@ def assert_follows_a_changed_rule(
     assert found["p", "s"].any()
 
 
-@pytest.mark.parametrize("emitter", [C, ONNX])
+@pytest.mark.parametrize("emitter", [C, ONNX, LAVA], ids=lambda e: e.name)
 def test_a_changed_rule_is_what_programs_compute(emitter: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    need(emitter)
     assert_follows_a_changed_rule(emitter, monkeypatch)
+
+
+def need(emitter: Any) -> None:
+    """Skips a test whose target is not installed."""
+    if emitter is TORCH:
+        pytest.importorskip("torch", reason="torch is not installed")
+    try:
+        if emitter is LAVA:
+            find_python()
+    except UsageError:
+        pytest.skip("Lava is not installed")
 
 
 def tiring(xp: Tracing, n: Any, drive: Term, state: Any) -> Stepped:
@@ -231,27 +247,37 @@ def tiring(xp: Tracing, n: Any, drive: Term, state: Any) -> Stepped:
     return Stepped(step.sent, step.variables, {**step.state, "b": xp.let("b", tired * 0.5 + step.sent * 0.25)})
 
 
-def test_a_changed_rule_of_reals_is_what_modules_of_torch_compute(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch", reason="torch is not installed")
-    from nirbridge.emitters.modules.emit import TORCH
-
+@pytest.mark.parametrize(("emitter", "dtype"), [(TORCH, np.float32), (LAVA, np.float64)], ids=["torch", "lava"])
+def test_a_changed_rule_of_reals_is_what_programs_compute(
+    emitter: Any, dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need(emitter)
     n = real_neuron("CubaLIF", a_mem=0.75, a_syn=0.5, theta=1.0, refractory_steps=[0, 1, 2, 0], reset="subtract")
     rng = np.random.default_rng(3)
-    weights = rng.integers(-8, 9, (4, 9)) / 16
-    net = real_network(Population("p", (4,), n), Projection("in", "p", Dense(weights.astype(np.float32))))
-    spikes = (rng.random((30, 2, 9)) < 0.5).astype(np.float32)
-    usual = TORCH.run(TORCH.emit(net), {"in": spikes}, record=[Probe("p", ("s", "v"))]).arrays
+    weights = (rng.integers(-8, 9, (4, 9)) / 16).astype(dtype)
+    net = real_network(Population("p", (4,), n), Projection("in", "p", Dense(weights), delay_steps=np.asarray(1)))
+    spikes = (rng.random((30, 1, 9)) < 0.5).astype(dtype)
+
+    def ran() -> Any:
+        made = TORCH.emit(net) if emitter is TORCH else LAVA.emit(as_quantized(net), LavaOptions(floating=True))
+        return emitter.run(made, {"in": spikes}, record=[Probe("p", ("s", "v"))]).arrays
+
+    usual = ran()
     monkeypatch.setitem(rules.RULES, Neuron, (tiring, "real"))
-    state: dict[str, Array] = {name: np.zeros((2, 4), np.float32) for name in ("v", "i", "b")}
-    state["refractory"] = np.zeros((2, 4), np.int64)
-    expected = list(
-        steps_of(traced_step(n), spikes @ weights.T.astype(np.float32), state, {"real": np.float32, **TYPES})
-    )
-    found = TORCH.run(TORCH.emit(net), {"in": spikes}, record=[Probe("p", ("s", "v"))]).arrays
+    state: dict[str, Array] = {name: np.zeros((1, 4), dtype) for name in ("v", "i", "b")}
+    state["refractory"] = np.zeros((1, 4), np.int64)
+    drives = np.concatenate([np.zeros((1, 1, 4), dtype), spikes[:-1] @ weights.T])
+    expected = list(steps_of(traced_step(n), drives, state, {"real": dtype, **TYPES}))
+    found = ran()
     for name in ("s", "v"):
         assert np.array_equal(found["p", name], [x.variables[name] for x in expected]), name
     assert not np.array_equal(found["p", "v"], usual["p", "v"])
     assert found["p", "s"].any()
+
+
+def as_quantized(net: Network) -> QuantizedNetwork:
+    """A quantized network of which only the real one matters."""
+    return replace(quantized([FixedInput("in", (9,))], [], [], []), network=net)
 
 
 def real_network(p: Population, projection: Projection) -> Network:

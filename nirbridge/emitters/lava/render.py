@@ -10,14 +10,12 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.emitters.lava.plan.model import Argument, LavaLayer, LavaPlan, LavaSynapse
-from nirbridge.emitters.program import with_host_code
+from nirbridge.emitters.program import filled, with_host_code
 from nirbridge.files.regular import template_text
 
 TEMPLATES = Path(__file__).with_name("templates")
 _IMPORTS = {
     "LIF": "lava.proc.lif.process",
-    "IntegerNeuron": "processes.neurons",
-    "RealNeuron": "processes.real_neurons",
     "Dense": "lava.proc.dense.process",
     "DelayDense": "lava.proc.dense.process",
     "Sparse": "lava.proc.sparse.process",
@@ -42,27 +40,13 @@ def network_text(plan: LavaPlan) -> str:
 def recorder_text(plan: LavaPlan) -> str:
     """The file ``processes/recorder.py``, with a port for every array that a run can keep."""
     number = "np.int32" if plan.tag == "fixed_pt" else "float"
-    ports = [
-        line
-        for layer in plan.layers
-        for line in (
-            f"self.s_{layer.id} = InPort(shape={layer.shape!r})",
-            f"self.u_{layer.id} = RefPort(shape={layer.shape!r})",
-            f"self.v_{layer.id} = RefPort(shape={layer.shape!r})",
-        )
-    ]
-    types = [
-        line
-        for layer in plan.layers
-        for line in (
-            f"s_{layer.id}: PyInPort = LavaPyType(PyInPort.VEC_DENSE, {number})",
-            f"u_{layer.id}: PyRefPort = LavaPyType(PyRefPort.VEC_DENSE, {number})",
-            f"v_{layer.id}: PyRefPort = LavaPyType(PyRefPort.VEC_DENSE, {number})",
-        )
-    ]
-    text = _template("recorder.py.txt")
-    text = text.replace("        # PORTS\n", "".join(f"        {line}\n" for line in ports))
-    return text.replace("    # TYPES\n", "".join(f"    {line}\n" for line in types))
+    ports: list[str] = []
+    types: list[str] = []
+    for layer in plan.layers:
+        for letter, port in (("s", "InPort"), ("u", "RefPort"), ("v", "RefPort")):
+            ports.append(f"self.{letter}_{layer.id} = {port}(shape={layer.shape!r})")
+            types.append(f"{letter}_{layer.id}: Py{port} = LavaPyType(Py{port}.VEC_DENSE, {number})")
+    return filled(_template("recorder.py.txt"), {"PORTS": ports, "TYPES": types})
 
 
 def weight_arrays(plan: LavaPlan) -> dict[str, Array]:
@@ -81,18 +65,18 @@ def static_files(plan: LavaPlan) -> Iterator[tuple[str, str]]:
     yield "lava_compat.py", _template("lava_compat.py.txt")
     yield "clean_exit.py", _template("clean_exit.py.txt")
     yield "processes/__init__.py", '"""Processes of this program that Lava does not have."""\n'
-    used = {layer.process for layer in plan.layers}
-    if "IntegerNeuron" in used:
-        yield "processes/neurons.py", _template("neurons.py.txt")
-    if "RealNeuron" in used:
-        yield "processes/real_neurons.py", _template("real_neurons.py.txt")
+    if plan.definitions:
+        functions = dict.fromkeys(text for layer in plan.layers for text in layer.functions)
+        classes = [text.replace("NAME", name) for text, name in plan.definitions.items()]
+        parts = [_template("neurons.py.txt"), *functions, *classes]
+        yield "processes/neurons.py", "\n\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
 
 def readme_text(plan: LavaPlan) -> str:
     """The file ``README.md`` of the program."""
     kinds = "integers, bit for bit as Loihi computes them" if plan.tag == "fixed_pt" else "floating point"
     inputs = [f"| `{t.id}` | input | {_shape(t.shape)} |" for t in plan.inputs]
-    layers = [f"| `{x.id}` | {x.process} | {_shape(x.shape)} |" for x in plan.layers]
+    layers = [f"| `{x.id}` | {plan.process(x)} | {_shape(x.shape)} |" for x in plan.layers]
     synapses = [f"| `{x.id}` | {x.process}, `{x.source}` to `{x.target}` | |" for x in plan.synapses]
     text = _template("README.md.txt").replace("@KIND@", kinds).replace("@PROCESSES@", str(plan.processes))
     return text.replace("@TABLE@", "\n".join([*inputs, *layers, *synapses]))
@@ -101,9 +85,11 @@ def readme_text(plan: LavaPlan) -> str:
 def _imports(plan: LavaPlan) -> list[str]:
     used = {x.process for x in (*plan.layers, *plan.synapses)}
     imported: dict[str, set[str]] = {"processes.recorder": {"Recorder"}}
+    if plan.definitions:
+        imported["processes.neurons"] = {*plan.definitions.values()}
     if plan.sources:
         imported["lava.proc.io.source"] = {"RingBuffer"}
-    for name in used:
+    for name in used & {*_IMPORTS}:
         imported.setdefault(_IMPORTS[name], set()).add(name)
     if any(s.sign_mode for s in plan.synapses):
         imported["lava.utils.weightutils"] = {"SignMode"}
@@ -116,10 +102,10 @@ def _body(plan: LavaPlan) -> Iterator[str]:
     for source in plan.sources:
         yield f'{source.id} = RingBuffer(data=inputs["{source.id}"])'
     for layer in plan.layers:
-        yield from _constructed(layer)
+        yield from _constructed(layer, plan.process(layer))
     yield ""
     for synapse in plan.synapses:
-        yield from _constructed(synapse)
+        yield from _constructed(synapse, synapse.process)
         yield f"{synapse.source}.s_out{_path(synapse.before)}.connect({synapse.id}.s_in)"
         yield f"{synapse.id}.a_out{_path(synapse.after)}.connect({synapse.target}.a_in)"
     yield ""
@@ -132,13 +118,13 @@ def _body(plan: LavaPlan) -> Iterator[str]:
     yield "return recorder"
 
 
-def _constructed(process: LavaLayer | LavaSynapse) -> Iterator[str]:
+def _constructed(process: LavaLayer | LavaSynapse, name: str) -> Iterator[str]:
     parts = list(_arguments(process))
-    line = f"{process.id} = {process.process}({', '.join(parts)})"
+    line = f"{process.id} = {name}({', '.join(parts)})"
     if len(line) <= 100:
         yield line
         return
-    yield f"{process.id} = {process.process}("
+    yield f"{process.id} = {name}("
     yield from (f"{_INDENT}{part}," for part in parts)
     yield ")"
 

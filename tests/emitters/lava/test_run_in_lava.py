@@ -164,7 +164,7 @@ def test_a_read_out_does_not_fire_however_far_it_is_driven(tmp_path: Path, lava_
     report: Any = SimpleNamespace(population="near", bounds=proved)
     q = replace(q, report=(report,))
     assert b"layer1 = LIF(" in emit(q).files["network.py"]
-    assert emit(q).files["network.py"].count(b"fires=False") == 2
+    assert emit(q).files["network.py"].count(b" = IntegerNeuron(") == 2
     inputs = made.random_inputs(q, STEPS)
     found = in_lava(q, inputs, tmp_path / "program", lava_python)
     assert_all_equal(q, found, inputs)

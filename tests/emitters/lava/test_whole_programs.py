@@ -34,7 +34,7 @@ from nirbridge.quantization.quantize import quantize
 from tests.emitters import hand_made as made
 from tests.network.graphs import graph_of, lif, out, port
 
-SHOWN = ("network.py", "processes/recorder.py", "program.json", "README.md")
+SHOWN = ("network.py", "processes/neurons.py", "processes/recorder.py", "program.json", "README.md")
 WHOLE = Path(__file__).parent / "whole"
 
 

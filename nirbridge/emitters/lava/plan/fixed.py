@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from nirbridge.mapping.model import MappedNetwork
 
 _SYNAPSES_MAX = 200_000_000
-_PER_NEURON = ("du", "dv", "bias_mant", "fires_above", "reset_amount", "spike_size", "refractory_steps", "v_init",
-               "v_min")  # fmt: skip
 _GRADED = "encode its values as spikes (nirbridge.simulators.encoders), or choose a chip with graded spikes (loihi2)"
 
 
@@ -133,8 +131,8 @@ def population_slice(p: FixedPopulation, at: Array | None) -> FixedPopulation:
     """The population of the neurons at these flat indices; all of it for None."""
     if at is None:
         return p
-    fields = {name: getattr(p.neuron, name) for name in (*_PER_NEURON, "u_init", "scale", "v_offset")}
-    cut = {name: a if a is None or not a.ndim else freeze(a.ravel()[at]) for name, a in fields.items()}
+    values = {f.name: getattr(p.neuron, f.name) for f in fields(p.neuron)}
+    cut = {name: freeze(a.ravel()[at]) for name, a in values.items() if isinstance(a, np.ndarray) and a.ndim}
     return replace(p, shape=(len(at),), neuron=replace(p.neuron, **cut))
 
 

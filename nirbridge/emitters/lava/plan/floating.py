@@ -8,8 +8,9 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.emitters.lava.plan.model import Argument, LavaLayer, LavaPlan, LavaSynapse
-from nirbridge.emitters.lava.plan.processes import lava_synapse, uniform_number
+from nirbridge.emitters.lava.plan.processes import lava_synapse, own_layer, uniform_number
 from nirbridge.emitters.program import InputSpec, PopulationParts, ProcessPart, output_spec
+from nirbridge.emitters.target import other_fields
 from nirbridge.errors import ModelError, UsageError, quoted
 from nirbridge.network.apply import matrix
 from nirbridge.network.model import Network, Population, Projection
@@ -95,27 +96,7 @@ def _layer(id: str, p: Population, network: Network) -> LavaLayer:
     for projection in network.projections:
         if projection.target == p.name and projection.bias is not None:
             drive = drive + projection.bias
-    arguments: dict[str, Argument] = {
-        "shape": shape,
-        "a_mem": uniform_number(n.a_mem),
-        "g_mem": uniform_number(n.g_mem),
-        "a_syn": uniform_number(n.a_syn),
-        "g_syn": uniform_number(n.g_syn),
-        "bias": uniform_number(n.bias),
-        "drive": uniform_number(drive),
-        "fires": n.fires,
-        "theta": 0.0 if n.theta is None else uniform_number(n.theta),
-        "inclusive": n.compare == ">=",
-        "reset": n.reset,
-        "v_reset": uniform_number(n.v_reset),
-        "reset_amount": uniform_number(n.reset_amount),
-        "max_spikes": n.max_spikes,
-        "refractory_steps": uniform_number(n.refractory_steps),
-        **({} if n.v_min is None else {"v_min": uniform_number(n.v_min)}),
-        "u": uniform_number(n.i_init),
-        "v": uniform_number(n.v_init),
-    }
-    return _lif(id, p, drive) if _is_plain(p, drive) else LavaLayer(id, "RealNeuron", shape, arguments)
+    return _lif(id, p, drive) if _is_plain(p, drive) else own_layer(id, shape, n, drive)
 
 
 def _is_plain(p: Population, drive: Array) -> bool:
@@ -125,7 +106,7 @@ def _is_plain(p: Population, drive: Array) -> bool:
         return False  # a constant input to a decaying current, which LIF has no entrance for
     ones = bool(np.all(n.g_mem == 1) and np.all(n.g_syn == 1))
     single = n.fires and all(a is not None and a.ndim == 0 for a in (n.a_mem, n.a_syn, n.theta))
-    reset = n.reset == "to-value" and not np.any(n.v_reset) and n.v_min is None
+    reset = n.reset == "to-value" and not np.any(n.v_reset) and not other_fields(n)
     reset = reset and not np.any(n.refractory_steps)
     return ones and single and reset and n.compare == ">" and n.max_spikes == 1 and math.prod(p.shape) > 0
 

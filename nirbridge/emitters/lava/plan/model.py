@@ -18,12 +18,17 @@ SynapseProcess = Literal["Dense", "Sparse", "Conv", "DelayDense", "DelaySparse"]
 
 @dataclass(frozen=True, slots=True)
 class LavaLayer:
-    """One neuron process: ``arguments`` of its constructor, plain values or arrays (which go to ``weights.npz``)."""
+    """One neuron process: ``arguments`` of its constructor, plain values or arrays (which go to ``weights.npz``).
+
+    ``text``: the definition of a process that Lava does not have, named ``NAME`` there; ``functions``: those it calls.
+    """
 
     id: str
     process: LayerProcess
     shape: Shape
     arguments: Mapping[str, Argument]
+    functions: tuple[str, ...] = ()
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +76,17 @@ class LavaPlan:
     def processes(self) -> int:
         """Number of Lava processes of a run, including the recorder."""
         return len(self.sources) + len(self.layers) + len(self.synapses) + 1
+
+    @property
+    def definitions(self) -> dict[str, str]:
+        """The names of processes that Lava does not have, by their text; equal ones are one."""
+        names: dict[str, str] = {}
+        for layer in self.layers:
+            number = len(names) + 1
+            if layer.text:
+                names.setdefault(layer.text, f"{layer.process}{number if number > 1 else ''}")
+        return names
+
+    def process(self, layer: LavaLayer) -> str:
+        """The name of a layer's process in the program."""
+        return self.definitions.get(layer.text, layer.process)

@@ -6,7 +6,9 @@ Widths of registers are checked. A synaptic process adds a time step of its own,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,12 +16,19 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge.arrays import Array
 from nirbridge.emitters.lava.plan.model import Argument, LavaLayer, LavaSynapse, SynapseProcess
+from nirbridge.emitters.program import filled
 from nirbridge.errors import Diagnostic, quoted
+from nirbridge.files.regular import template_text
 from nirbridge.network.apply import matrix
+from nirbridge.network.neurons import Neuron
 from nirbridge.network.operators import Conv, Dense
+from nirbridge.program.printing import ArrayLanguage, Printer, function_text, number_text
+from nirbridge.program.rules import traced_step
+from nirbridge.program.terms import LEAVES, Stepped, Term, Tracing, fold, in_order
 from nirbridge.quantization.formats import grid_of
 from nirbridge.quantization.model import FixedNeuron, FixedPopulation, FixedProjection, QuantizedNetwork
 
+TEMPLATES = Path(__file__).parents[1] / "templates"
 VTH_MAX = 2**17 - 1
 """Largest threshold of a LIF: 17 bits, unsigned."""
 LIF_BITS = 24
@@ -44,24 +53,7 @@ def lava_layer(id: str, population: FixedPopulation, v_max: int | None = None) -
         plain = {"du": int(n.du), "dv": int(n.dv), "vth": int(vth)}
         bias = {"bias_mant": uniform_number(n.bias_mant), "bias_exp": n.bias_exp}
         return LavaLayer(id, "LIF", shape, {"shape": shape, **plain, **bias, **state})
-    arguments: dict[str, Argument] = {
-        "shape": shape,
-        "du": uniform_number(n.du),
-        "dv": uniform_number(n.dv),
-        "bias": uniform_number(n.bias),
-        "fires": n.fires,
-        "fires_above": 0 if n.fires_above is None else uniform_number(n.fires_above),
-        "reset": n.reset,
-        "reset_amount": uniform_number(n.reset_amount),
-        "max_spikes": n.max_spikes,
-        "spike_size": uniform_number(n.spike_size),
-        "refractory_steps": uniform_number(n.refractory_steps),
-        **({} if n.v_min is None else {"v_min": uniform_number(n.v_min)}),
-        "u_bits": n.u_bits,
-        "v_bits": n.v_bits,
-        **state,
-    }
-    return LavaLayer(id, "IntegerNeuron", shape, arguments)
+    return own_layer(id, shape, n)
 
 
 def v_max(quantized: QuantizedNetwork, name: str) -> int | None:
@@ -70,6 +62,72 @@ def v_max(quantized: QuantizedNetwork, name: str) -> int | None:
         if entry.population == name and entry.bounds.proved:
             return entry.bounds.v[1]
     return None
+
+
+# -- own neurons ---------------------------------------------------------------------------------------------------
+# Neurons that Lava has no process for: the rule of their numbers (``program/rules.py``), printed for NumPy.
+
+LAVA_NAMES = {"i": "u", "u": "v"}
+"""Lava's names of the canonical neuron's current and potential."""
+TYPES = {"real": "float", "int": "np.int64", "count": "np.int64"}
+WORDS = {
+    "RealNeuron": {"NUMBER": "float", "TAG": "floating_pt", "WIDE": ""},
+    "IntegerNeuron": {"NUMBER": "np.int32", "TAG": "fixed_pt", "WIDE": ".astype(np.int64)"},
+}
+"""Words in place of those of the template, by process."""
+
+
+def own_layer(id: str, shape: Shape, n: FixedNeuron | Neuron, drive: Array | None = None) -> LavaLayer:
+    """A process of the program's own, with the coefficients that its time step needs.
+
+    ``drive``: a constant input of real neurons.
+    """
+    process, kind = ("RealNeuron", "real") if isinstance(n, Neuron) else ("IntegerNeuron", "int")
+    a_in = Term("arg", kind, (), None, "a_in")
+    step = traced_step(n, a_in if drive is None else a_in + Tracing(kind).param("drive", drive))
+    first = [getattr(n, f"{name}_init", 0) for name in step.state]
+    step = _named(step, LAVA_NAMES) if kind == "real" else step
+    coefficients = {t.name: t for t in in_order(step.ends) if t.op == "param"}
+    values = {name: t.value for name, t in coefficients.items()} | dict(zip(step.state, first, strict=True))
+    types = {name: TYPES[t.kind] for name, t in coefficients.items()}
+    types |= {name: "np.int32" if t.kind == "int" else TYPES[t.kind] for name, t in step.state.items()}
+    arguments = {"shape": shape, **{name: uniform_number(a) for name, a in values.items()}}
+    return LavaLayer(id, process, shape, arguments, *_definition(step, types, process))
+
+
+def _definition(step: Stepped, types: Mapping[str, str], process: str) -> tuple[tuple[str, ...], str]:
+    """Functions, and a process with its model; ``types``: of its variables."""
+    printer = Printer(ArrayLanguage(_leaf))
+    sent, *texts = printer.write([step.sent, *step.state.values()])
+    stored = [f"self.{name}[:] = {text}" for name, text in zip(step.state, texts, strict=True)]
+    blocks = {
+        "PARAMETERS": [f"{name}," for name in types],
+        "VARS": [f"self.{name} = Var(shape=shape, init={name})" for name in types],
+        "TYPES": [f"{name}: np.ndarray = LavaPyType(np.ndarray, {kind})" for name, kind in types.items()],
+        "STEP": [*printer.lines, *stored, f"self.s_out.send({sent}.astype(NUMBER))"],
+    }
+    text = filled(template_text(TEMPLATES / "neuron.py.txt"), blocks)
+    for word, value in WORDS[process].items():
+        text = text.replace(word, value)
+    return tuple(function_text(f, ArrayLanguage(number_text)) for f in printer.functions.values()), text
+
+
+def _named(step: Stepped, names: Mapping[str, str]) -> Stepped:
+    """The time step with other names of variables."""
+
+    def renamed(term: Term, args: list[Term]) -> Term:
+        head, dot, last = term.name.rpartition(".")
+        is_variable = term.op not in LEAVES or bool(dot)
+        return replace(term, args=tuple(args), name=head + dot + names.get(last, last) if is_variable else term.name)
+
+    step = step.remade(lambda ends: fold(ends, renamed))
+    return replace(step, state={names.get(name, name): term for name, term in step.state.items()})
+
+
+def _leaf(term: Term) -> str:
+    if term.name.startswith("state."):
+        return f"self.{term.name.removeprefix('state.')}{'.astype(np.int64)' if term.kind == 'int' else ''}"
+    return f"self.{term.name}" if term.op == "param" else number_text(term)
 
 
 def register_problems(population: FixedPopulation) -> Iterator[Diagnostic]:
@@ -111,7 +169,7 @@ def _as_wide_as_lif(n: FixedNeuron) -> bool:
     return n.u_bits == n.v_bits == LIF_BITS
 
 
-def uniform_number(values: Array) -> float | int | Array:
+def uniform_number(values: Array | int) -> float | int | Array:
     """A plain number where all elements are equal, which is easier to read; else the array."""
     values = np.asarray(values)
     return values.flat[0].item() if values.size and bool(np.all(values == values.flat[0])) else values
