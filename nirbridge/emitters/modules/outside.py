@@ -1,7 +1,7 @@
 """Neurons rewritten into ones that more classes hold: the same spikes in exact arithmetic, another record.
 
 With ``u[t] = a v[t-1] + g x[t] + bias``: a gain moves in front of the neuron; a potential measured from its first value
-``c`` starts at 0 (``bias`` gains ``(a - 1) c``, and thresholds, reset and floor lose ``c``); a bias moves in front
+``c`` starts at 0 (``bias`` gains ``(a - 1) c``, and thresholds and reset lose ``c``); a bias moves in front
 where no current of its own is filtered; a reset by subtraction of ``A`` is a feedback of ``-a A`` one time step later.
 Among numbers of 32 bits, ``u >= theta`` is ``u > theta'`` with ``theta'`` the number before ``theta``.
 """
@@ -48,7 +48,6 @@ class Rewritten:
             bias=compact(np.asarray(n.bias + (n.a_mem - 1) * c)),
             theta=None if n.theta is None else compact(np.asarray(n.theta - c)),
             v_reset=compact(np.asarray(n.v_reset - c)),
-            v_min=None if n.v_min is None else compact(np.asarray(n.v_min - c)),
             v_init=ZERO,
         )
         return self._noted(moved, self.outside, "its potential is measured from its first value")

@@ -15,9 +15,12 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array
+from nirbridge.emitters.target import other_fields
+from nirbridge.errors import Diagnostic, ModelError, quoted
 from nirbridge.network.model import Network, Population, Port, Projection
 from nirbridge.network.neurons import Neuron
 
+ELSEWHERE = "emit --to torch, which holds every neuron"
 _NONE: Mapping[str, Array] = MappingProxyType({})
 
 
@@ -68,21 +71,35 @@ class Framework:
 
     ``name``: of the emitter and of the importer that reads the module again. ``package``: the distribution to install.
     ``imports``: lines at the head of ``model.py``. ``hold``: a population as the framework's class, for time steps of a
-    ``dt`` in seconds; it raises ModelError with every reason why there is none. ``delays``: whether the module holds
-    delays other than those of one time step. ``support``: templates whose text follows the imports. ``records``:
-    variables of a population that a run records, each with its place in what the neuron returns. ``reset``:
-    lines that begin forward. ``surrogate``: a sentence on the gradient of a spike, for the README.
+    ``dt`` in seconds; it raises ModelError with every reason why there is none. ``carries``: optional fields of a
+    neuron that some class has, None: every field. ``delays``: whether the module holds delays other than those of one
+    time step. ``support``: templates whose text follows the imports. ``records``: variables of a population that a run
+    records, each with its place in what the neuron returns. ``reset``: lines that begin forward. ``surrogate``: a
+    sentence on the gradient of a spike, for the README.
     """
 
     name: str
     package: str
     imports: tuple[str, ...]
     hold: Callable[[Population, float], HeldNeuron]
+    carries: tuple[str, ...] | None = ()
     delays: bool = False
     support: tuple[str, ...] = ()
     records: Mapping[str, tuple[int | str, ...]] = field(default_factory=lambda: MappingProxyType({"s": (0,)}))
     reset: tuple[str, ...] = ()
     surrogate: str = ""
+
+    def held(self, population: Population, dt: float) -> HeldNeuron:
+        """``hold``, with a refusal of each optional field that no class carries."""
+        limit, subject = f"no class of {self.name} computes it", f"population {quoted(population.name)}"
+        others = [] if self.carries is None else other_fields(population.neuron, *self.carries)
+        problems = [Diagnostic(subject, f"its field {name!r}", limit, ELSEWHERE) for name in others]
+        try:
+            found = self.hold(population, dt)
+        except ModelError as error:
+            raise ModelError(*problems, *error.problems) from None
+        ModelError.raise_all(problems)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ class _Planner:
 
     def _held(self, p: Population) -> HeldNeuron | None:
         try:
-            return self.framework.hold(p, self.network.dt)
+            return self.framework.held(p, self.network.dt)
         except ModelError as error:
             self.problems += error.problems
             return None

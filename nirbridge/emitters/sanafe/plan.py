@@ -11,6 +11,7 @@ from nirbridge.arrays import Array
 from nirbridge.chips.model import SynapseKind
 from nirbridge.emitters.program import InputSpec, PopulationParts, ProcessPart, output_spec
 from nirbridge.emitters.sanafe.model import DELAY_MAX, GRID, PADDING, Edges, Group, Padding, Place, SanafePlan
+from nirbridge.emitters.target import other_fields
 from nirbridge.errors import Diagnostic, ModelError, quoted
 from nirbridge.mapping.integers import integers_of
 from nirbridge.mapping.model import MappedNetwork
@@ -289,10 +290,8 @@ def neuron_problems(p: FixedPopulation) -> Iterator[Diagnostic]:
     if n.fires_above is not None and n.reset == "subtract" and not _one_threshold(n):
         found = "a spike subtracts another amount than the threshold"
         yield Diagnostic(subject, found, "SANA-FE subtracts the threshold", "choose other weight bits, or reset to 0")
-    yield from _width_problems(n, subject)
-
-
-def _width_problems(n: FixedNeuron, subject: str) -> Iterator[Diagnostic]:
+    for other in other_fields(n, "u_bits", "v_bits", "v_min"):
+        yield Diagnostic(subject, f"its field {other!r}", "SANA-FE's neuron does not compute it", "emit for lava")
     if max(n.u_bits, n.v_bits) > 24:
         found = f"{max(n.u_bits, n.v_bits)} bits of state"
         yield Diagnostic(subject, found, "24 bits are exact in SANA-FE", "quantize for a chip of at most 24 bits")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.equivalence_model import Model
 from nirbridge.emitters.modules.emit import NORSE, SPIKINGJELLY
-from nirbridge.emitters.modules.frameworks import norse, spikingjelly
+from nirbridge.emitters.modules.frameworks import norse, snntorch, spikingjelly
 from nirbridge.emitters.modules.frameworks.inverse import factor_of, single_factors_of, time_constant_of
 from nirbridge.errors import ModelError
 from nirbridge.network.equality import network_differences
@@ -29,7 +29,7 @@ pytest.importorskip("norse", reason="norse is not installed")
 pytest.importorskip("spikingjelly", reason="spikingjelly is not installed")
 
 EMITTERS: dict[str, Any] = {"norse": NORSE, "spikingjelly": SPIKINGJELLY}
-HOLD: dict[str, Any] = {"norse": norse.hold, "spikingjelly": spikingjelly.hold}
+HOLD: dict[str, Any] = {"norse": norse.NORSE.held, "spikingjelly": spikingjelly.SPIKINGJELLY.held}
 
 
 def class_of(name: str, record: Neuron) -> str:
@@ -109,7 +109,7 @@ def test_the_classes_say_what_they_cannot() -> None:
         "up to 3 spikes per time step": {"max_spikes": 3},
         "its synaptic current does not start at 0": {"i_init": 0.5, "a_syn": 0.5},
         "its membrane does not leak": {"a_mem": 1.0, "a_syn": 0.5},
-        "its membrane has a floor": {"v_min": 0.0},
+        "its field 'v_min'": {"v_min": 0.0},
         "its reset subtracts": {"reset": "subtract", "a_syn": 0.5},
         "it does not reset": {"reset": "none", "a_mem": 1.0},
         "its initial potential is neither v_reset nor 0": {"a_mem": 1.0, "v_init": 0.5},
@@ -127,6 +127,27 @@ def test_the_classes_say_what_they_cannot() -> None:
     }
     for text, changes in every.items():
         assert class_of("spikingjelly", neuron("LIF", **{"a_mem": 0.5, "g_mem": 0.5, **changes})) == text
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Odd(Neuron):
+    """A neuron with a field that no framework knows."""
+
+    oddity: float = 0.0
+
+
+@pytest.mark.parametrize("framework", [norse.NORSE, spikingjelly.SPIKINGJELLY, snntorch.SNNTORCH], ids=lambda f: f.name)
+def test_a_new_field_of_the_neuron_is_refused_by_name(framework: Any) -> None:
+    plain = neuron("LIF", a_mem=0.5, g_mem=0.5, max_spikes=3)
+    values = {f.name: getattr(plain, f.name) for f in fields(plain)}
+    problems = []
+    for oddity in (0.0, 0.5):
+        with pytest.raises(ModelError) as caught:
+            framework.held(Population("p", (3,), Odd(**values, oddity=oddity)), 1e-3)
+        problems.append([str(problem) for problem in caught.value.problems])
+    wanted = f"population 'p': its field 'oddity', no class of {framework.name} computes it; emit --to torch, which"
+    assert len(problems[0]) == 1
+    assert problems[1] == [f"{wanted} holds every neuron", *problems[0]]
 
 
 TIES = {("norse", "AdaptiveAvgPool2d that enlarges"): 1}

@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,11 @@ from nirbridge.chips.model import CoreId, EnergyFigures, TimeFigures
 from nirbridge.emitters.sanafe import run
 from nirbridge.emitters.sanafe.architecture import mapping_text
 from nirbridge.emitters.sanafe.emit import SANAFE, SanafeOptions
+from nirbridge.emitters.sanafe.plan import neuron_problems
 from nirbridge.errors import ModelError, ToolMissing, UsageError
 from nirbridge.mapping.integers import integers_of
 from nirbridge.network.operators import Dense
-from nirbridge.quantization.model import FixedInput
+from nirbridge.quantization.model import FixedInput, FixedNeuron
 from tests.emitters.sanafe.networks import changed, mapped_example, small_chip, spikes_for
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -97,6 +98,22 @@ def test_neurons_that_it_does_not_compute_are_refused_by_name(changes: dict[str,
     assert said.startswith("population 'it\\'s 1': ")
     assert text in said
     assert len(said.splitlines()) == 2  # both populations
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Odd(FixedNeuron):
+    """A neuron with a field that SANA-FE does not know."""
+
+    oddity: int = 0
+
+
+def test_a_new_field_of_the_neuron_is_refused_by_name() -> None:
+    mapped = mapped_example()
+    values = {f.name: getattr(integers_of(mapped).populations[0].neuron, f.name) for f in fields(FixedNeuron)}
+    p = replace(integers_of(mapped).populations[0], neuron=Odd(**values))
+    assert list(neuron_problems(p)) == []
+    (problem,) = neuron_problems(replace(p, neuron=Odd(**values, oddity=3)))
+    assert problem.found == "its field 'oddity'"
 
 
 def test_all_other_refusals() -> None:

@@ -17,6 +17,7 @@ from nirbridge._types import Shape
 from nirbridge.arrays import Array
 from nirbridge.emitters.lava.plan.model import Argument, LavaLayer, LavaSynapse, SynapseProcess
 from nirbridge.emitters.program import filled
+from nirbridge.emitters.target import other_fields
 from nirbridge.errors import Diagnostic, quoted
 from nirbridge.files.regular import template_text
 from nirbridge.network.apply import matrix
@@ -49,7 +50,7 @@ def lava_layer(id: str, population: FixedPopulation, v_max: int | None = None) -
     state = {"u": uniform_number(n.u_init), "v": uniform_number(n.v_init)}
     vth = n.vth if n.vth is not None else np.int64(VTH_MAX)
     silent = n.fires or (v_max is not None and v_max <= VTH_MAX << 6)
-    if population.process == "lif" and _as_wide_as_lif(n) and silent:
+    if population.process == "lif" and silent and not other_fields(n):
         plain = {"du": int(n.du), "dv": int(n.dv), "vth": int(vth)}
         bias = {"bias_mant": uniform_number(n.bias_mant), "bias_exp": n.bias_exp}
         return LavaLayer(id, "LIF", shape, {"shape": shape, **plain, **bias, **state})

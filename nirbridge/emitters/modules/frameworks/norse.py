@@ -24,12 +24,11 @@ from nirbridge.emitters.modules.frameworks.inverse import (
     unless,
 )
 from nirbridge.emitters.modules.outside import ONE, ZERO, Rewritten
-from nirbridge.emitters.modules.plan import Framework, HeldNeuron, LayerCall, Outside
+from nirbridge.emitters.modules.plan import ELSEWHERE, Framework, HeldNeuron, LayerCall, Outside
 from nirbridge.errors import Diagnostic, ModelError, quoted
 from nirbridge.network.model import Population
 from nirbridge.network.neurons import Neuron
 
-ELSEWHERE = "emit --to torch, which holds every neuron"
 _PARAMETERS = MappingProxyType(
     {
         "LIFBoxCell": "LIFBoxParameters",
@@ -163,8 +162,6 @@ def _refusals(n: Neuron) -> Iterator[Diagnostic]:
 def _firing_refusals(n: Neuron) -> Iterator[Diagnostic]:
     if n.max_spikes > 1:
         yield Diagnostic("", f"up to {n.max_spikes:,} spikes per time step", "a cell of Norse sends one", ELSEWHERE)
-    if n.v_min is not None:
-        yield Diagnostic("", "its membrane has a floor", "that of Norse's cells has none", ELSEWHERE)
     if n.reset != "to-value" and (_has_current(n) or _waits(n) or _is_integrator(n)):
         found = "its reset subtracts" if n.reset == "subtract" else "it does not reset"
         yield Diagnostic("", found, "of Norse's cells, only LIFBoxCell resets otherwise than to a value, and it has a "

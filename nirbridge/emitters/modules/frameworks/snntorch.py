@@ -11,12 +11,11 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.emitters.modules.outside import Rewritten, as_float32, rewritten
-from nirbridge.emitters.modules.plan import Framework, HeldNeuron, LayerCall
+from nirbridge.emitters.modules.plan import ELSEWHERE, Framework, HeldNeuron, LayerCall
 from nirbridge.errors import Diagnostic, ModelError, quoted
 from nirbridge.network.model import Population
 from nirbridge.network.neurons import Neuron, Reset
 
-OTHER = "emit --to torch, which holds every neuron"
 _MECHANISMS = {"subtract": "subtract", "to-value": "zero", "none": "none"}
 _NUMBERS = {"subtract": 0, "to-value": 1, "none": 2}
 
@@ -51,7 +50,6 @@ def _problems(population: Population, n: Neuron) -> list[Diagnostic]:
     filtered = bool(np.any(n.a_syn))
     faults = {
         f"{n.max_spikes} spikes in a time step": n.max_spikes > 1,
-        "a floor of its potential": n.v_min is not None,
         "a decay outside of 0 to 1": bool(np.any((n.a_mem < 0) | (n.a_mem > 1) | (n.a_syn < 0) | (n.a_syn > 1))),
         "a current that does not start at 0": bool(np.any(n.i_init)) and filtered,
         "a potential that does not start at 0": bool(np.any(n.v_init)),
@@ -62,7 +60,7 @@ def _problems(population: Population, n: Neuron) -> list[Diagnostic]:
         f"a rest of {_range(n.refractory_steps)} time steps after a spike": _other_rest(n),
     }
     limit = "no class of snntorch computes it"
-    return [Diagnostic(subject, fault, limit, OTHER) for fault, is_there in faults.items() if is_there]
+    return [Diagnostic(subject, fault, limit, ELSEWHERE) for fault, is_there in faults.items() if is_there]
 
 
 def _other_amount(n: Neuron, filtered: bool) -> bool:

@@ -17,14 +17,13 @@ from nirbridge._types import Shape
 from nirbridge.arrays import Array, compact, same_array
 from nirbridge.emitters.modules.frameworks.inverse import is_all, same_single, time_constant_of, unless
 from nirbridge.emitters.modules.outside import ONE, ZERO
-from nirbridge.emitters.modules.plan import Framework, HeldNeuron, LayerCall, Outside
+from nirbridge.emitters.modules.plan import ELSEWHERE, Framework, HeldNeuron, LayerCall, Outside
 from nirbridge.errors import Diagnostic, ModelError, quoted
 from nirbridge.network.model import Population
 from nirbridge.network.neurons import Neuron
 
 NEVER = float(np.finfo(np.float32).max)
 """The threshold of a neuron that never fires; an infinite one would make its reset a NaN."""
-ELSEWHERE = "emit --to torch, which holds every neuron"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -208,6 +207,7 @@ SPIKINGJELLY = Framework(
     package="spikingjelly",
     imports=("from spikingjelly.activation_based import functional, neuron, surrogate",),
     hold=hold,
+    carries=("v_min",),
     support=("spikingjelly_nodes.py",),
     records=MappingProxyType({"s": ()}),
     reset=("functional.reset_net(self)",),

@@ -102,6 +102,7 @@ TORCH = Framework(
     package="torch",
     imports=(),
     hold=hold,
+    carries=None,
     delays=True,
     support=("torch_neurons.py",),
     records=MappingProxyType({"s": (0,), "v": (1, "v")}),
