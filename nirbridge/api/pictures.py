@@ -275,7 +275,7 @@ def plot_difference(
         return recordings.plot_comparison(a, node, sample=sample, ax=ax)
     if b is None:
         raise UsageError.of("nirbridge.plot_difference(), b", "is missing", "it takes a second recording", "give it")
-    from nirbridge.api.recordings import compare
+    from nirbridge.api.runs import compare
 
     comparison = compare(a, b, latency=latency)
     return recordings.plot_rows(comparison, (a, b), node, sample=sample, names=names, ax=ax)

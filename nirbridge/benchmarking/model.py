@@ -101,4 +101,4 @@ class Bench(SavedValue):
 
     def plot(self, *, ax: Axes | None = None) -> Axes:
         """Draw the time of a time step by back end, as ``nirbridge.plot_bench``. Raises UsageError."""
-        return load_attribute("nirbridge.api.bench:plot_bench")(self, ax=ax)
+        return load_attribute("nirbridge.api.measures:plot_bench")(self, ax=ax)

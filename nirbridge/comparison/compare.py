@@ -21,7 +21,7 @@ from nirbridge.comparison.alignment import (
     recorded_steps,
     sample_and_neuron,
 )
-from nirbridge.comparison.decisions import checked_labels, compare_decisions, deciding_outputs
+from nirbridge.comparison.distances import checked_labels, compare_decisions, deciding_outputs
 from nirbridge.comparison.types import COUNT, SPIKES, Comparison, ComparisonRow, SpikeDistances
 from nirbridge.errors import Diagnostic, UsageError, counted, did_you_mean, quoted
 from nirbridge.network.naming import natural_key

@@ -16,7 +16,7 @@ import numpy as np
 from nirbridge._values import ReportedValue, SavedValue
 from nirbridge.arrays import Array
 from nirbridge.errors import Bug, FileError, ModelError, quoted
-from nirbridge.files.folders import atomic_folder, resolve_folder
+from nirbridge.files.atomic import atomic_folder, resolve_folder
 from nirbridge.files.json_text import parse_json
 from nirbridge.files.npy import write_npz
 from nirbridge.files.regular import open_file, read_regular, read_up_to

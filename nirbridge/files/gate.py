@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nirbridge.errors import Diagnostic, FileError, quoted
-from nirbridge.files.folders import resolve_folder
+from nirbridge.files.atomic import resolve_folder
 from nirbridge.files.places import ResolvedPath, resolve_output, resolve_path
 
 

@@ -5,11 +5,10 @@ from types import MappingProxyType
 
 from nirbridge.passes.base import Pass, Promise, check_argument, run_passes
 from nirbridge.passes.eliminate_dead import EliminateDead
-from nirbridge.passes.options import check_options
 from nirbridge.passes.relay_pools import RelayPools, RelayProjection
 from nirbridge.passes.replicate_source import ReplicateSource
-from nirbridge.passes.retiming.retime import Retime, RetimedNetwork
-from nirbridge.passes.retiming.uniform_delays import UniformDelays
+from nirbridge.passes.retiming.retime import Retime, RetimedNetwork, UniformDelays
+from nirbridge.passes.text import check_options
 
 PASSES: Mapping[str, str] = MappingProxyType(
     {
@@ -18,7 +17,7 @@ PASSES: Mapping[str, str] = MappingProxyType(
         "relay-projection": "nirbridge.passes.relay_pools:RelayProjection",
         "replicate-source": "nirbridge.passes.replicate_source:ReplicateSource",
         "retime": "nirbridge.passes.retiming.retime:Retime",
-        "uniform-delays": "nirbridge.passes.retiming.uniform_delays:UniformDelays",
+        "uniform-delays": "nirbridge.passes.retiming.retime:UniformDelays",
     }
 )
 """Registered names and their classes."""

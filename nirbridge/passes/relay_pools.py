@@ -17,7 +17,7 @@ from nirbridge.network.naming import fresh_name
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Operator, SumPool
 from nirbridge.passes.base import Promise, check_argument
-from nirbridge.passes.options import check_options
+from nirbridge.passes.text import check_options
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,7 @@ from nirbridge import plugins
 from nirbridge.errors import Bug, UsageError, quoted
 from nirbridge.network.model import Network
 from nirbridge.passes.base import REPORT, AfterPass, Pass, run_passes
-from nirbridge.passes.options import options_of
-from nirbridge.passes.text import format_passes
+from nirbridge.passes.text import format_passes, options_of
 from nirbridge.passes.text import parse_passes as parse
 
 

@@ -27,9 +27,8 @@ from nirbridge.mapping.integers import integers_of
 from nirbridge.network.model import Network
 from nirbridge.pipeline.map import map_network
 from nirbridge.pipeline.options import MapOptions
-from nirbridge.profiling.activity import Activity, measure_integers, measure_reference
+from nirbridge.profiling.activity import Activity, ProfileData, measure_integers, measure_reference, profile_data
 from nirbridge.profiling.costing import OWN, CostCounter, run_rates
-from nirbridge.profiling.data import ProfileData, profile_data
 from nirbridge.profiling.model import FailedPoint, Profile, ProfilePoint
 from nirbridge.profiling.point import PointRuns, profile_point
 from nirbridge.report.profile_document import differs, time_causes

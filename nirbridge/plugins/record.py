@@ -68,7 +68,7 @@ BUILTIN = Plugin(
         "relay-projection": "nirbridge.passes.relay_pools:RelayProjection",
         "replicate-source": "nirbridge.passes.replicate_source:ReplicateSource",
         "retime": "nirbridge.passes.retiming.retime:Retime",
-        "uniform-delays": "nirbridge.passes.retiming.uniform_delays:UniformDelays",
+        "uniform-delays": "nirbridge.passes.retiming.retime:UniformDelays",
     },
     partitioners={
         "sequential": f"{_METHODS}:SEQUENTIAL",

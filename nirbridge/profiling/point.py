@@ -22,11 +22,9 @@ from nirbridge.partitioner.cost.connectivity import out_degrees
 from nirbridge.partitioner.cost.resources import limits
 from nirbridge.partitioner.cost.sizing import CostModel
 from nirbridge.partitioner.model import RESOURCES, Slice
-from nirbridge.profiling.activity import Activity
-from nirbridge.profiling.columns import Basis
+from nirbridge.profiling.activity import Activity, ProfileData
 from nirbridge.profiling.costing import OWN, CostCounter, Parts, RunCosts, drivers
-from nirbridge.profiling.data import ProfileData
-from nirbridge.profiling.model import EventProfile, Figure, LayerProfile, MemoryProfile, ProfilePoint, Witness
+from nirbridge.profiling.model import Basis, EventProfile, Figure, LayerProfile, MemoryProfile, ProfilePoint, Witness
 from nirbridge.profiling.neurobench import accuracy_of, integer_metrics, reference_metrics
 from nirbridge.quantization.model import QuantizedNetwork
 

@@ -10,8 +10,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from nirbridge.comparison.decisions import Decisions
-from nirbridge.comparison.distances import KERNEL
+from nirbridge.comparison.distances import KERNEL, Decisions
 from nirbridge.comparison.types import SPIKES, Comparison, ComparisonRow, SpikeDistances
 from nirbridge.errors import counted, quoted
 from nirbridge.report.inspect import name_text

@@ -1,4 +1,4 @@
-"""The result of a sweep: a row per point, in the order of the plan."""
+"""The result of a sweep, a row per point in the order of the plan, and the columns of its table."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from nirbridge.errors import UsageError, counted
 from nirbridge.files.attributes import load_attribute
-from nirbridge.sweeps.columns import MEASURED
-from nirbridge.sweeps.plan import SweepPlan
+from nirbridge.profiling.model import COLUMNS as PROFILE_COLUMNS
+from nirbridge.sweeps.spec import SweepPlan
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes  # pyright: ignore[reportMissingImports]
     from pandas import DataFrame
+
 
 Quantity = Literal["energy", "time", "cores", "accuracy"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Sweep:
-    """A row of figures for each point of a plan; ``nirbridge.sweeps.columns`` names and explains the columns.
+    """A row of figures for each point of a plan; ``nirbridge.sweeps.model`` names and explains the columns.
 
     A point that could not be mapped or run has the first line of its error in the column ``error``, and no figures.
     """
@@ -40,7 +41,7 @@ class Sweep:
 
     def summary(self) -> str:
         """The table in plain text, at most 30 points of it."""
-        return load_attribute("nirbridge.sweeps.text:sweep_text")(self.table)
+        return load_attribute("nirbridge.sweeps.table:sweep_text")(self.table)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the table as ``.parquet``, ``.csv`` or ``.json``, whole or not at all. Raises FileError, UsageError."""
@@ -66,3 +67,43 @@ class Sweep:
     def __repr__(self) -> str:
         failed = f", {len(self.failed):,} failed" if self.failed else ""
         return f"Sweep: {counted(len(self.table), 'point')}{failed}"
+
+
+# -- columns -------------------------------------------------------------------------------------------------------
+# The columns of a sweep's table: those of its plan, those of a profile, and measured times.
+
+
+PLAN_TEXTS = ("key", "model", "chip", "objective", "effort", "input", "labels", "encoder")
+PLAN_NUMBERS = ("bits", "seed")
+PLAN = ("key", "model", "chip", "bits", "objective", "effort", "seed", "input", "labels", "encoder")
+"""What a point is; ``bits`` is None where the chip's own are used, ``weight_bits`` are those of its map."""
+MAP = ("cores_gap", "unicast_traffic", "multicast_hops", "max_link_load")
+"""Cores above the proved lower bound; spikes per time step to other cores, over links, over the busiest link."""
+MEASURED = ("measured_wall_s", "measured_cpu_s")
+"""Seconds that a point took: the only columns that differ from run to run."""
+FROM_PROFILE = tuple(name for name in PROFILE_COLUMNS if name not in PLAN)
+COLUMNS: tuple[str, ...] = (*PLAN, "error", *FROM_PROFILE, *MAP, *MEASURED)
+"""Names of all columns, in order; None where a point has no such value. ``error``: why a point has no figures."""
+TEXTS = frozenset((*PLAN_TEXTS, "error", "method", "status", "rates", "witness", "energy_basis", "time_basis"))
+WHOLE = frozenset(
+    (
+        *PLAN_NUMBERS,
+        "chips",
+        "weight_bits",
+        "samples",
+        "steps",
+        "hardware_steps",
+        "cores",
+        "cores_lower_bound",
+        "neurons",
+        "synapses",
+        "cores_gap",
+    )
+)
+FLAGS = frozenset(("witness_spikes_equal",))
+"""Columns of truth values; those that are neither texts nor whole numbers nor these are numbers."""
+
+
+def type_of(name: str) -> type:
+    """The type of the values of a column, beside None."""
+    return str if name in TEXTS else bool if name in FLAGS else int if name in WHOLE else float

@@ -20,14 +20,13 @@ from nirbridge.files.regular import open_file
 from nirbridge.network.model import Network
 from nirbridge.network.storage.codec import fits
 from nirbridge.pipeline.options import MapOptions
-from nirbridge.sweeps.columns import COLUMNS, FROM_PROFILE, PLAN, type_of
-from nirbridge.sweeps.model import Sweep
-from nirbridge.sweeps.plan import SweepPlan, SweepPoint, chip_digest, file_digest
+from nirbridge.sweeps.model import COLUMNS, FROM_PROFILE, PLAN, Sweep, type_of
+from nirbridge.sweeps.spec import SweepPlan, SweepPoint, chip_digest, file_digest
 from nirbridge.sweeps.tasks import check_jobs, run_tasks
 
 if TYPE_CHECKING:
     from nirbridge.mapping.model import MappedNetwork
-    from nirbridge.profiling.data import ProfileData
+    from nirbridge.profiling.activity import ProfileData
 
 
 def run_sweep(

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from nirbridge.arrays import Array
-from nirbridge.comparison.decisions import Decisions
+from nirbridge.comparison.distances import Decisions
 from nirbridge.comparison.types import Comparison, ComparisonRow, SpikeDistances
 from nirbridge.errors import Diagnostic, ModelError, quoted
 from nirbridge.files.npy import MAX_BYTES

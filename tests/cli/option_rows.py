@@ -114,7 +114,7 @@ def one_bench(patches: pytest.MonkeyPatch, made: list[Any] = [], real: Any = pip
 
 def no_sweep(patches: pytest.MonkeyPatch) -> None:
     """Processes and clusters give the same table: tests/sweeps."""
-    patches.setattr("nirbridge.api.sweeps.sweep", tell)
+    patches.setattr("nirbridge.api.measures.sweep", tell)
 
 
 def no_browser(patches: pytest.MonkeyPatch) -> None:

@@ -102,10 +102,10 @@ def test_arrays_give_the_same_bytes_and_are_read_back(tmp_path: Path) -> None:
 def test_an_interrupt_while_the_old_folder_is_removed_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from nirbridge.files import folders
+    from nirbridge.files import atomic
 
     write_artifact(make_artifact({"old": b""}, {}), tmp_path / "out")
-    remove, calls = folders.shutil.rmtree, []
+    remove, calls = atomic.shutil.rmtree, []
 
     def interrupted(path: str, **options: bool) -> None:
         calls.append(path)
@@ -113,7 +113,7 @@ def test_an_interrupt_while_the_old_folder_is_removed_leaves_nothing(
             raise KeyboardInterrupt
         remove(path, **options)
 
-    monkeypatch.setattr(folders.shutil, "rmtree", interrupted)
+    monkeypatch.setattr(atomic.shutil, "rmtree", interrupted)
     with pytest.raises(KeyboardInterrupt):
         write_artifact(make_artifact({"new": b""}, {}), tmp_path / "out")
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["manifest.json", "new"]

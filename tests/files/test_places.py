@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from nirbridge.errors import FileError
-from nirbridge.files.atomic import atomic_write
-from nirbridge.files.folders import atomic_folder, resolve_folder
+from nirbridge.files.atomic import atomic_folder, atomic_write, resolve_folder
 from nirbridge.files.gate import CommandInput, CommandOutput, check_outputs
 from nirbridge.files.places import resolve_output, resolve_path
 from nirbridge.files.scratch import sweep, unfinished_name

@@ -16,7 +16,7 @@ from nirbridge.chips import read_chip
 from nirbridge.emitters import artifact
 from nirbridge.emitters.lava.runtime import run as lava
 from nirbridge.errors import NirbridgeError
-from nirbridge.files import atomic, folders, gate, npy, places
+from nirbridge.files import atomic, gate, npy, places
 from nirbridge.importers.nirfile import reader as nir_file
 from nirbridge.mapping import rates
 from nirbridge.mapping.storage import file as map_file
@@ -72,10 +72,10 @@ WRITERS: dict[str, Callable[[str], Any]] = {
     "quantized network": lambda path: quantized_file.write_quantized(quantized(), path),
     "picture": lambda path: pictures.save_picture(FIGURE, f"{path}.png"),
     "file": lambda path: atomic.atomic_write_bytes(path, b"", subject="file"),
-    "folder": lambda path: folders.atomic_folder(path, {"a": b""}, subject="folder"),
+    "folder": lambda path: atomic.atomic_folder(path, {"a": b""}, subject="folder"),
     "program": lambda path: artifact.write_artifact(artifact.make_artifact({}, {}), path),
     "place": lambda path: places.resolve_output(path, "file"),
-    "place of a folder": lambda path: folders.resolve_folder(path, "folder"),
+    "place of a folder": lambda path: atomic.resolve_folder(path, "folder"),
     "gate, file": lambda path: gate.check_outputs([gate.CommandOutput("-o", path)]),
     "gate, folder": lambda path: gate.check_outputs([gate.CommandOutput("-o", path, "folder")]),
     "gate, report": lambda path: gate.check_outputs([gate.CommandOutput("--report", path, "report", ("a.txt",))]),

@@ -230,7 +230,7 @@ def make_table(c: Choices) -> bytes:
 
 def _change_row(row: dict[str, Any], c: Choices) -> None:
     """None, or another value of the type of the column, in one of them; often in that of errors."""
-    from nirbridge.sweeps.columns import type_of
+    from nirbridge.sweeps.model import type_of
 
     name = "error" if c.chance(4) else c.pick(list(row))
     values: dict[type, tuple[Any, ...]] = {
@@ -246,7 +246,7 @@ def read_table(path: Path) -> object:
     """As ``plot_pareto`` does, up to the points of the picture; the rows are also shown as text."""
     from nirbridge.report.plots.pareto import QUANTITIES, pareto_points
     from nirbridge.sweeps import table
-    from nirbridge.sweeps.text import sweep_text
+    from nirbridge.sweeps.table import sweep_text
 
     rows = table.read_table(path)
     _printable(sweep_text(rows))

@@ -18,8 +18,7 @@ from nirbridge.network.masking import only_sources, only_targets
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.operators import Chain, Dense, Identity, Reshape, Scale, Sparse, SumPool
 from nirbridge.passes import ReplicateSource
-from nirbridge.passes.retiming.retime import LatencyArc, all_loops, least_latencies
-from nirbridge.passes.retiming.uniform_delays import UniformDelays
+from nirbridge.passes.retiming.retime import LatencyArc, UniformDelays, all_loops, least_latencies
 
 balancing: Any = sys.modules["nirbridge.passes.retiming.retime"]
 splitting: Any = sys.modules["nirbridge.passes.replicate_source"]

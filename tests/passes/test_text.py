@@ -16,8 +16,7 @@ from nirbridge.network import same_network
 from nirbridge.network.model import Network
 from nirbridge.passes import EliminateDead, RelayPools, RelayProjection, ReplicateSource, Retime, UniformDelays
 from nirbridge.passes.base import Pass, Promise
-from nirbridge.passes.options import check_options
-from nirbridge.passes.text import format_passes, parse_passes
+from nirbridge.passes.text import check_options, format_passes, parse_passes
 from tests.partitioner.nets import network_of
 
 

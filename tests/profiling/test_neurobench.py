@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nirbridge as nb
-from nirbridge.profiling.columns import NEUROBENCH
+from nirbridge.profiling.model import NEUROBENCH
 from tests.profiling.nets import spikes, two_layers
 
 EXAMPLE = [[1.3, 0, -3.2], [0, 1.2, -5.1], [-1.1, 2.7, 0]]

@@ -12,7 +12,7 @@ import pytest
 import nirbridge as nb
 from nirbridge.cli.main import run
 from nirbridge.errors import DoesNotFit, UsageError
-from nirbridge.profiling.columns import COLUMNS, FIGURES, RANGES
+from nirbridge.profiling.model import COLUMNS, FIGURES, RANGES
 from nirbridge.report.profile_text import source_lines
 from tests.profiling.nets import readout_only, spikes, two_layers
 

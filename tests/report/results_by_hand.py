@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 
-from nirbridge.comparison.decisions import Decisions
+from nirbridge.comparison.distances import Decisions
 from nirbridge.comparison.types import Comparison, ComparisonRow, SpikeDistances
 from nirbridge.quantization.model import AccumulatorBounds, FixedInput, LayerReport, QuantizedNetwork, VBound
 from nirbridge.verification.bounds import LayerBound

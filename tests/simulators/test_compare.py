@@ -17,7 +17,7 @@ from rich.console import Console
 from nirbridge.cli.output import to_json
 from nirbridge.comparison.alignment import RecordedSteps, align_steps, estimate_latency, recorded_steps
 from nirbridge.comparison.compare import compare
-from nirbridge.comparison.decisions import Decisions
+from nirbridge.comparison.distances import Decisions
 from nirbridge.errors import UsageError
 from nirbridge.report.compare import compare_document, compare_text, comparison_verdict
 from nirbridge.simulators.types import Recording

@@ -12,7 +12,7 @@ import pytest
 
 from nirbridge.comparison import distances
 from nirbridge.comparison.compare import compare
-from nirbridge.comparison.decisions import Decisions
+from nirbridge.comparison.distances import Decisions
 from nirbridge.comparison.types import Comparison, ComparisonRow, SpikeDistances
 from nirbridge.errors import UsageError
 from nirbridge.simulators.types import Recording

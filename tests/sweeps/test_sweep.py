@@ -16,12 +16,12 @@ import pytest
 import nirbridge as nb
 from nirbridge.cli.main import run
 from nirbridge.errors import FileError, UsageError
-from nirbridge.sweeps import plan, tasks
 from nirbridge.sweeps import run as runs
-from nirbridge.sweeps.columns import COLUMNS, MEASURED
-from nirbridge.sweeps.plan import make_plan
+from nirbridge.sweeps import spec as plan
+from nirbridge.sweeps import tasks
+from nirbridge.sweeps.model import COLUMNS, MEASURED
 from nirbridge.sweeps.run import compute_and_keep, run_sweep
-from nirbridge.sweeps.spec import load_spec
+from nirbridge.sweeps.spec import load_spec, make_plan
 from nirbridge.sweeps.table import read_table, write_table
 from nirbridge.sweeps.tasks import run_tasks
 from tests.sweeps.small import write_files, write_model

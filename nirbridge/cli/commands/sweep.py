@@ -50,7 +50,7 @@ def command(
     table (FILE.parquet.parts) as they are computed: after Ctrl-C, or a lost worker, the same command goes on. A point
     that does not fit is a row with its error; the exit code is 1 where no point has a map.
     """
-    from nirbridge.api.sweeps import sweep
+    from nirbridge.api.measures import sweep
 
     check_plot(plot)
     if dry_run:
@@ -75,9 +75,8 @@ def command(
 
 
 def _show_plan(source: str, as_json: bool) -> None:
-    from nirbridge.sweeps.plan import make_plan
-    from nirbridge.sweeps.spec import load_spec
-    from nirbridge.sweeps.text import plan_text
+    from nirbridge.sweeps.spec import load_spec, make_plan
+    from nirbridge.sweeps.table import plan_text
 
     plan = make_plan(load_spec(source))
     if as_json:
@@ -94,7 +93,7 @@ def _draw(result: Sweep, plot: str) -> None:
 
 
 def _show(result: Sweep, output: str | None, as_json: bool) -> None:
-    from nirbridge.sweeps.columns import MEASURED
+    from nirbridge.sweeps.model import MEASURED
 
     if as_json:
         print_json({"output": output, "measured": list(MEASURED), "rows": result.rows()})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from types import MappingProxyType
 from typing import ClassVar
@@ -13,12 +13,12 @@ import numpy as np
 from nirbridge.arrays import compact, freeze
 from nirbridge.errors import Bug, Diagnostic, ModelError, counted, quoted
 from nirbridge.network.graph import in_causal_order
+from nirbridge.network.masking import only_targets
 from nirbridge.network.model import Network, Projection
 from nirbridge.passes.base import Promise, check_argument
-from nirbridge.passes.options import check_options, option_error
 from nirbridge.passes.retiming.delay_lines import constant_drives, heard_early, with_constant_drives, with_delay_lines
 from nirbridge.passes.retiming.initial_states import is_quiet
-from nirbridge.passes.retiming.uniform_delays import UniformDelays
+from nirbridge.passes.text import check_options, option_error
 
 NAMES_SHOWN = 6
 
@@ -311,3 +311,49 @@ def _paid_for(names: Sequence[str], arcs: Sequence[LatencyArc]) -> list[LatencyA
     if solved.status != 0:
         raise Bug.of("latencies", f"the solver says: {solved.message}", "", "please report it")
     return [arc for arc, dual in zip(arcs, solved.ineqlin.marginals, strict=True) if dual < -0.5]
+
+
+# -- uniform delays ------------------------------------------------------------------------------------------------
+# Projections whose delay differs per target, as several projections of one delay each.
+
+
+@dataclass(frozen=True, slots=True)
+class UniformDelays:
+    """Move every delay to the source side, so that ``target_delay_steps`` is 0 everywhere.
+
+    A delay that all targets share is added to ``delay_steps``. Delays that differ split the projection into one per
+    distinct delay, each for the targets that have it. Every target gets the same input as before, bit for bit.
+    """
+
+    pass_name: ClassVar[str] = "uniform-delays"
+    promise: Promise = field(default="same", init=False, repr=False)
+
+    def __call__(self, network: Network) -> Network:
+        """The network with delays at the sources; the same object where nothing has to move.
+
+        Raises:
+            ModelError: a projection that has to be split has too many synapses to be listed.
+        """
+        check_argument(self, network)
+        if not any(p.target_delay_steps.any() for p in network.projections):
+            return network
+        return replace(network, projections=tuple(q for p in network.projections for q in _even(p)))
+
+
+def _even(p: Projection) -> Iterator[Projection]:
+    delays = np.unique(p.target_delay_steps)
+    no_delay = freeze(np.int64(0))
+    if len(delays) == 1:
+        yield replace(p, delay_steps=compact(p.delay_steps + int(delays[0])), target_delay_steps=no_delay)
+        return
+    for steps in delays.tolist():
+        has_delay = p.target_delay_steps == steps
+        bias = None if p.bias is None else freeze(np.where(has_delay, p.bias, np.zeros((), p.bias.dtype)))
+        yield replace(
+            p,
+            operator=only_targets(p.operator, has_delay),
+            bias=bias,
+            delay_steps=compact(p.delay_steps + steps),
+            target_delay_steps=no_delay,
+            nodes=(),
+        )

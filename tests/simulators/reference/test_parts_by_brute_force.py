@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.comparison.decisions import Decisions, checked_labels, compare_decisions, deciding_outputs
+from nirbridge.comparison.distances import Decisions, checked_labels, compare_decisions, deciding_outputs
 from nirbridge.errors import ModelError, UsageError
 from nirbridge.network.graph import population_groups
 from nirbridge.simulators import checks
@@ -138,7 +138,7 @@ def recording(arrays: Any, **meta: Any) -> Any:
 
 
 def test_samples_are_decided_by_the_most_and_ties_by_the_lower_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nirbridge.comparison.decisions.has_batch", lambda r: r.meta.get("batched"))
+    monkeypatch.setattr("nirbridge.comparison.distances.has_batch", lambda r: r.meta.get("batched"))
     a = np.array([[2, 2, 0], [0, 1, 5], [0, 0, 0], [1, 0, 0]])
     b = np.array([[0, 3, 0], [0, 1, 5], [0, 0, 1], [2, 1, 0]])
     both = recording({}, batched=True), recording({}, batched=True)
@@ -202,7 +202,7 @@ def test_labels_are_whole_numbers_on_one_axis_or_none() -> None:
 def test_outputs_are_decided_by_the_first_variable_of_both(
     meta: Any, other: Any, wanted: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nirbridge.comparison.decisions.has_batch", lambda r: r.meta.get("batched"))
+    monkeypatch.setattr("nirbridge.comparison.distances.has_batch", lambda r: r.meta.get("batched"))
     x = recording(dict.fromkeys([("c", "v"), ("b", "v"), ("b", "s"), ("a", "count"), ("a", "s"), ("d", "u")]), **meta)
     y = recording(dict.fromkeys([("c", "v"), ("b", "v"), ("b", "s"), ("a", "count"), ("d", "u"), ("e", "s")]), **other)
     assert list(deciding_outputs(x, y, labels=False)) == wanted
