@@ -1,18 +1,20 @@
-"""Options and outputs that several commands share: inputs, widths, plots, recordings."""
+"""Options and outputs that several commands share: inputs, widths, plots, recordings, mapping."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from nirbridge.cli.output import is_quiet, noted
+from nirbridge.cli.paths import Choice, RegisteredName
 from nirbridge.cli.streams import write_to_stderr
 from nirbridge.errors import Diagnostic, UsageError, counted, quoted
 
 if TYPE_CHECKING:
+    from nirbridge.pipeline import MapOptions
     from nirbridge.simulators.given import Given
     from nirbridge.simulators.simulate import Recording
 
@@ -127,3 +129,126 @@ def summary_lines(recording: Recording) -> list[str]:
         spikes = f", {counted(entry['spikes'], 'spike')}" if "spikes" in entry else ""
         lines.append(f"{quoted(entry['node'])} {entry['variable']}: {entry['shape']} {entry['type']}{spikes}")
     return lines
+
+
+# -- mapping options -----------------------------------------------------------------------------------------------
+# Options of commands that map a model: ``map`` and ``profile``.
+
+
+OBJECTIVES = ("cores", "traffic", "latency")
+_OPTIONS = (
+    click.option(
+        "--effort",
+        type=Choice(["fast", "default", "max"]),
+        default="default",
+        show_default=True,
+        help="Search effort, counted in solver work, not in seconds.",
+    ),
+    click.option(
+        "--bound",
+        type=Choice(["auto", "quick", "tight"]),
+        default="auto",
+        show_default=True,
+        help="Lower bound on hops: quick has a hundredth of the work; auto is tight for 256 cores, or --effort max.",
+    ),
+    click.option(
+        "--method",
+        metavar="sequential|packed|cp-sat",
+        type=RegisteredName("partitioners"),
+        default="cp-sat",
+        show_default=True,
+        help="One layer at a time; first-fit; or the solver (or a plugin's name). The first two keep the order of the "
+        "model, and need many times the cores where it does not bring neurons of like sources together.",
+    ),
+    click.option(
+        "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Same seed, same map."
+    ),
+    click.option(
+        "--pin",
+        "pins",
+        multiple=True,
+        metavar="POPULATION=CORE",
+        help="Fix a population to a core (or 3,4,5). Repeatable.",
+    ),
+    click.option("--without-cores", default="", metavar="3,17", help="Cores that must not be used."),
+    click.option("--chips", type=int, default=1, show_default=True, metavar="N", help="Chips of the board to use."),
+    click.option(
+        "--split",
+        "splits",
+        multiple=True,
+        metavar="POPULATION=N",
+        help="Replicate a population; each copy feeds some of its targets. Repeatable.",
+    ),
+    click.option(
+        "--keep-zeros", is_flag=True, help="Store weights that are 0 in the chip's integers as synapses, too."
+    ),
+    click.option("--no-relays", is_flag=True, help="Never map a pooling layer to relay neurons."),
+    click.option(
+        "--retime",
+        type=Choice(["auto", "always", "never"]),
+        default="auto",
+        show_default=True,
+        help="Retime for the delay of hops: where possible, or refuse, or keep the model's delays.",
+    ),
+    click.option(
+        "--placement-only",
+        is_flag=True,
+        help="Also map a model that the chip cannot run; such a map cannot be executed.",
+    ),
+)
+
+
+def mapping_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options; ``map_options`` takes their values."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def map_options(settings: dict[str, Any], progress: Any, **more: Any) -> MapOptions:
+    """``MapOptions`` of the values of the options above and of ``--keep-early-spikes``. Raises UsageError."""
+    from nirbridge.pipeline import MapOptions
+
+    return MapOptions(
+        method=settings["method"],
+        effort=settings["effort"],
+        bound=settings["bound"],
+        seed=settings["seed"],
+        chips=settings["chips"],
+        pins=dict(_pin(text) for text in settings["pins"]),
+        relays=not settings["no_relays"],
+        retime=settings["retime"],
+        splits=dict(_split(text) for text in settings["splits"]),
+        placement_only=settings["placement_only"],
+        keep_zeros=settings["keep_zeros"],
+        keep_early_spikes=settings["keep_early_spikes"],
+        progress=progress,
+        **more,
+    )
+
+
+def core_numbers(option: str, text: str) -> tuple[int, ...]:
+    """Core numbers with commas between them, ascending. Raises UsageError."""
+    parts = [p.strip() for p in text.split(",") if p.strip()]
+    if not all(p.isascii() and p.isdigit() and len(p) < 10 for p in parts):
+        raise UsageError.of(option, quoted(text), "expected core numbers separated by commas", f"as in {option} 3,17")
+    return tuple(sorted({int(p) for p in parts}))
+
+
+def _pin(text: str) -> tuple[str, tuple[int, ...]]:
+    name, equals, cores = text.rpartition("=")
+    numbers = core_numbers("--pin", cores) if equals else ()
+    if not name or not numbers:
+        raise UsageError.of(
+            "--pin", quoted(text), "expected a population and its core", "as in --pin fc1=12 or --pin fc1=12,13"
+        )
+    return name, numbers
+
+
+def _split(text: str) -> tuple[str, int]:
+    name, equals, ways = text.rpartition("=")
+    if not equals or not name or not (ways.isascii() and ways.isdigit() and len(ways) < 10):
+        raise UsageError.of(
+            "--split", quoted(text), "expected a population and a number of copies", "as in --split fc1=2"
+        )
+    return name, int(ways)

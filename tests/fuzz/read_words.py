@@ -66,7 +66,7 @@ def read_option(given: tuple[str, tuple[str, ...]]) -> object:
 
 
 def _pins(texts: tuple[str, ...]) -> object:
-    from nirbridge.cli.mapping_options import _pin
+    from nirbridge.cli.common import _pin
 
     pins = dict(_pin(text) for text in texts)
     quick = pipeline.MapOptions(method="sequential", effort="fast", pins=pins)
@@ -74,13 +74,13 @@ def _pins(texts: tuple[str, ...]) -> object:
 
 
 def _splits(texts: tuple[str, ...]) -> object:
-    from nirbridge.cli.mapping_options import _split
+    from nirbridge.cli.common import _split
 
     return pipeline.replicate_sources(models.network(), dict(_split(text) for text in texts))
 
 
 def _without(texts: tuple[str, ...]) -> object:
-    from nirbridge.cli.mapping_options import core_numbers
+    from nirbridge.cli.common import core_numbers
 
     return [pipeline.load_chip("loihi1", core_numbers("--without-cores", text)) for text in texts]
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nirbridge.cli.common import RANDOM_ONLY, axes_option, check_plot, read_data_file, refuse_given
-from nirbridge.cli.names import BackEndName
 from nirbridge.cli.options import model_options
 from nirbridge.cli.output import (
     is_quiet,
@@ -18,7 +17,7 @@ from nirbridge.cli.output import (
     progress_on_stderr,
     reported_faults,
 )
-from nirbridge.cli.paths import ChipFile, Command, ModelFile, OutputFile
+from nirbridge.cli.paths import BackEndName, ChipFile, Command, ModelFile, OutputFile
 from nirbridge.errors import Diagnostic, NirbridgeError, quoted
 from nirbridge.files.places import file_name
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nirbridge.cli.names import Choice
 from nirbridge.cli.output import print_result, progress_on_stderr
-from nirbridge.cli.paths import Command
+from nirbridge.cli.paths import Choice, Command
 from nirbridge.errors import UsageError
 
 if TYPE_CHECKING:

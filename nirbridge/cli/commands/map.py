@@ -7,13 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nirbridge.cli.common import axes_option, check_plot, read_data_file, refuse_given
+from nirbridge.cli.common import (
+    OBJECTIVES,
+    axes_option,
+    check_plot,
+    core_numbers,
+    map_options,
+    mapping_options,
+    read_data_file,
+    refuse_given,
+)
 from nirbridge.cli.interrupts import EXIT_CODE, MESSAGE
-from nirbridge.cli.mapping_options import OBJECTIVES, core_numbers, map_options, mapping_options
-from nirbridge.cli.names import Choice
 from nirbridge.cli.options import early_option, model_options
 from nirbridge.cli.output import is_quiet, output_width, print_json, print_rich, print_text, progress_on_stderr
-from nirbridge.cli.paths import REPORT_FILES, ChipFile, Command, ModelFile, OutputFile, ReportFolder
+from nirbridge.cli.paths import REPORT_FILES, ChipFile, Choice, Command, ModelFile, OutputFile, ReportFolder
 from nirbridge.cli.streams import write_to_stderr
 from nirbridge.errors import FileError, UsageError, quoted
 from nirbridge.files.atomic import atomic_write_bytes

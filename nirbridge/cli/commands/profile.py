@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nirbridge.cli.common import axes_option, check_plot, read_data_file
-from nirbridge.cli.mapping_options import OBJECTIVES, core_numbers, map_options, mapping_options
-from nirbridge.cli.names import Choice, RegisteredName
+from nirbridge.cli.common import (
+    OBJECTIVES,
+    axes_option,
+    check_plot,
+    core_numbers,
+    map_options,
+    mapping_options,
+    read_data_file,
+)
 from nirbridge.cli.options import early_option, model_options
 from nirbridge.cli.output import is_quiet, print_json, print_result, print_text, progress_on_stderr
-from nirbridge.cli.paths import ChipFile, Command, ModelFile, OutputFile
+from nirbridge.cli.paths import ChipFile, Choice, Command, ModelFile, OutputFile, RegisteredName
 from nirbridge.cli.streams import write_to_stderr
 from nirbridge.errors import quoted
 from nirbridge.files.places import file_name

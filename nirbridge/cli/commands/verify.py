@@ -15,10 +15,9 @@ from nirbridge.cli.common import (
     refuse_given,
     widths,
 )
-from nirbridge.cli.names import RegisteredName
 from nirbridge.cli.options import clipping_options, early_option, model_options
 from nirbridge.cli.output import is_quiet, print_error, print_result, progress_on_stderr, reported_faults
-from nirbridge.cli.paths import ChipFile, ModelFile, OutputFile
+from nirbridge.cli.paths import ChipFile, ModelFile, OutputFile, RegisteredName
 from nirbridge.cli.target_options import TargetCommand
 from nirbridge.errors import NirbridgeError, UsageError, quoted
 from nirbridge.files.places import file_name
