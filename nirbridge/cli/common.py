@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge import pipeline
 from nirbridge.cli.output import is_quiet, noted
 from nirbridge.cli.paths import Choice, RegisteredName
 from nirbridge.cli.streams import write_to_stderr
 from nirbridge.errors import Diagnostic, UsageError, counted, quoted
 
 if TYPE_CHECKING:
-    from nirbridge.pipeline import MapOptions
     from nirbridge.simulators.given import Given
     from nirbridge.simulators.simulate import Recording
 
@@ -73,13 +73,11 @@ axes_option = click.option(
 
 def read_data_file(network: Any, path: str | None, axes: str | None, max_bytes: int, **options: Any) -> Given:
     """The arrays of a file, read by named axes, which stderr states. Raises FileError or UsageError."""
-    from nirbridge.pipeline import load_inputs, read_inputs
-
     if path is None and axes is not None:
         limit = "it names the axes of data"
         raise UsageError.of("--axes", "given without data", limit, "give a file, or leave it out")
-    arrays = None if path is None else load_inputs(path, max_bytes=max_bytes)
-    given = read_inputs(network, arrays, axes=axes, **options)
+    arrays = None if path is None else pipeline.load_inputs(path, max_bytes=max_bytes)
+    given = pipeline.read_inputs(network, arrays, axes=axes, **options)
     state_reading(path, given.reading)
     return given
 
@@ -205,26 +203,12 @@ def mapping_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def map_options(settings: dict[str, Any], progress: Any, **more: Any) -> MapOptions:
+def map_options(settings: dict[str, Any], progress: Any, **more: Any) -> pipeline.MapOptions:
     """``MapOptions`` of the values of the options above and of ``--keep-early-spikes``. Raises UsageError."""
-    from nirbridge.pipeline import MapOptions
-
-    return MapOptions(
-        method=settings["method"],
-        effort=settings["effort"],
-        bound=settings["bound"],
-        seed=settings["seed"],
-        chips=settings["chips"],
-        pins=dict(_pin(text) for text in settings["pins"]),
-        relays=not settings["no_relays"],
-        retime=settings["retime"],
-        splits=dict(_split(text) for text in settings["splits"]),
-        placement_only=settings["placement_only"],
-        keep_zeros=settings["keep_zeros"],
-        keep_early_spikes=settings["keep_early_spikes"],
-        progress=progress,
-        **more,
-    )
+    same = ("method", "effort", "bound", "seed", "chips", "retime", "placement_only", "keep_zeros", "keep_early_spikes")
+    pins, splits = dict(map(_pin, settings["pins"])), dict(map(_split, settings["splits"]))
+    more |= {name: settings[name] for name in same}
+    return pipeline.MapOptions(pins=pins, splits=splits, relays=not settings["no_relays"], progress=progress, **more)
 
 
 def core_numbers(option: str, text: str) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from nirbridge import pipeline
 from nirbridge.cli.common import refuse_options
 from nirbridge.cli.output import progress_on_stderr
 from nirbridge.cli.paths import RegisteredName, names_module
@@ -110,44 +111,40 @@ def imported_file(
         UsageError: no shape, no such module, no framework found; ModelError and UnequalImport from the import.
     """
     from nirbridge.files.scratch import unnamed_file
-    from nirbridge.pipeline import save_graph
 
     if not sample_shapes:
         limit = "the shape of one time step is needed to run the module"
         raise UsageError.of("--sample-shape", "is missing", limit, "for example --sample-shape 1,34,34")
     graph = imported_graph(target, sample_shapes, framework, weights)
     with unnamed_file(f"{target.rpartition(':')[2]}.nir") as path:
-        save_graph(graph, path, warn=False)
+        pipeline.save_graph(graph, path, warn=False)
         yield path
 
 
 def imported_graph(target: str, sample_shapes: tuple[str, ...], framework: str | None, weights: str | None) -> Any:
     """The graph of a module, with the defaults of ``nirbridge import``."""
-    from nirbridge.pipeline import import_module, is_emitted
-
     samples = tuple(sample_of(text) for text in sample_shapes)
     module = module_with_weights(target, framework, weights)
     importer = framework or recognised(module, target)
-    if importer == PLAIN and not is_emitted(module):
+    if importer == PLAIN and not pipeline.is_emitted(module):
         options = f"--from torch --calibrate DATA.npy --sample-shape {sample_shapes[0]} -o MODEL.nir"
         hint = f"nirbridge import {target} {options}"
         raise UsageError.of("--from torch", "does not apply here", "a conversion needs typical inputs", hint)
     with progress_on_stderr() as progress:
         progress("importing", None)
-        return import_module(importer, module, samples[0] if len(samples) == 1 else samples)
+        return pipeline.import_module(importer, module, samples[0] if len(samples) == 1 else samples)
 
 
 def module_with_weights(target: str, framework: str | None, weights: str | None) -> Any:
     """The module that ``target`` names, after its code has run, with the weights of a file where one is given."""
     from nirbridge import plugins
-    from nirbridge.pipeline import load_weights
 
     if framework is not None:
         plugins.get("importers", framework)  # an unknown name is said before the user's code runs
     of_torch = framework is None or framework in FRAMEWORKS.split("|") or weights is not None
     module = module_of(target, of_torch=of_torch)
     if weights is not None:
-        load_weights(module, weights)
+        pipeline.load_weights(module, weights)
     return module
 
 
@@ -157,10 +154,8 @@ def recognised(module: Any, target: str) -> str:
     Raises:
         UsageError: parts of several frameworks, or of none: a network without spikes is never converted silently.
     """
-    from nirbridge.pipeline import framework_of, is_emitted
-
-    importer = framework_of(module)
-    if importer is None or (importer == PLAIN and not is_emitted(module)):
+    importer = pipeline.framework_of(module)
+    if importer is None or (importer == PLAIN and not pipeline.is_emitted(module)):
         frameworks = ", ".join(name for name in FRAMEWORKS.split("|") if name != PLAIN)
         hint = "convert a network of ReLUs: nirbridge import --from torch --calibrate DATA.npy; or give --from NAME"
         raise UsageError.of(quoted(target), "has no spiking neurons", f"none of its parts is of {frameworks}", hint)

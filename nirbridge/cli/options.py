@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge import pipeline
 from nirbridge.cli.common import refuse_given, refuse_options
 from nirbridge.cli.model_target import target_options
 from nirbridge.cli.output import faults_on_stderr, print_details
@@ -145,9 +146,7 @@ def _percentile(text: str) -> str | float:
 
 def _calibration(path: str) -> Any:
     """The one array of a file, or a tuple of several in the order of their names."""
-    from nirbridge.pipeline import load_inputs
-
-    data = load_inputs(path, max_bytes=2**33)
+    data = pipeline.load_inputs(path, max_bytes=2**33)
     if not isinstance(data, dict):
         return data
     arrays = tuple(data[name] for name in sorted(data))
@@ -254,10 +253,9 @@ def timing_options(function: Callable[..., Any]) -> Callable[..., Any]:
         if_gain: Any,
         **kwargs: Any,
     ) -> Any:
-        from nirbridge.pipeline import Timing
 
         chosen: Any = None if compare is None else COMPARE[compare]
-        return function(*args, timing=Timing(dt, integrator, reset, chosen, if_gain), **kwargs)
+        return function(*args, timing=pipeline.Timing(dt, integrator, reset, chosen, if_gain), **kwargs)
 
     return wrapped
 
@@ -302,20 +300,18 @@ def pass_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def rewriter(passes: str | None, printed: tuple[str, ...] = ()) -> Callable[[Network], Network] | None:
     """The rewrite that the options describe, None without ``--passes``. Raises UsageError before any file is read."""
-    from nirbridge.pipeline import apply_passes, format_passes, parse_passes
-
     if passes is None:
         if printed:
             raise UsageError.of("--print-after", "given without --passes", "it names one of them", "add --passes TEXT")
         return None
-    pipeline = parse_passes(passes)
-    _check_printed(printed, [p.pass_name for p in pipeline])
+    parsed = pipeline.parse_passes(passes)
+    _check_printed(printed, [p.pass_name for p in parsed])
 
     def print_some(rewrite: Pass, network: Network) -> None:
         if ALL in printed or rewrite.pass_name in printed:
-            print_details([f"network after {format_passes([rewrite])}:", network.summary()])
+            print_details([f"network after {pipeline.format_passes([rewrite])}:", network.summary()])
 
-    return lambda network: apply_passes(network, pipeline, after=print_some)
+    return lambda network: pipeline.apply_passes(network, parsed, after=print_some)
 
 
 def _check_printed(printed: tuple[str, ...], names: list[str]) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge import pipeline
 from nirbridge.cli.memory import check_address_space
 from nirbridge.cli.output import quiet_option
 from nirbridge.errors import UsageError, did_you_mean, quoted
@@ -129,9 +130,7 @@ def _files_of(kind: click.Path, path: str) -> Iterable[str]:
     if isinstance(kind, ModuleTarget) or (isinstance(kind, ModelFile) and names_module(path)):
         return _sources(path)
     if isinstance(kind, ProgramFolder):
-        from nirbridge.pipeline import program_files
-
-        return (path, *program_files(path))
+        return (path, *pipeline.program_files(path))
     return (path,)
 
 
@@ -197,9 +196,7 @@ class BackEndName(click.ParamType):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """The back ends that begin so."""
-        from nirbridge.pipeline import backend_names
-
-        return beginning_with(incomplete, backend_names())
+        return beginning_with(incomplete, pipeline.backend_names())
 
 
 def beginning_with(incomplete: str, names: Iterable[str]) -> list[CompletionItem]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge import pipeline
 from nirbridge.cli.common import RANDOM_ONLY, axes_option, check_plot, read_data_file, refuse_given
 from nirbridge.cli.options import model_options
 from nirbridge.cli.output import (
@@ -131,8 +132,6 @@ def run(
     **settings: Any,
 ) -> Bench:
     """The benchmark that the command shows."""
-    from nirbridge import pipeline
-
     refuse_given({"--rate": source and settings["rate"], "--seed": source and settings["seed"]}, RANDOM_ONLY)
     network = pipeline.load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
     chip = None if chip_name is None else pipeline.load_chip(chip_name)

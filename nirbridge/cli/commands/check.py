@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge import pipeline
 from nirbridge.cli.common import refuse_given
 from nirbridge.cli.options import early_option, model_options
 from nirbridge.cli.output import noted, print_result, progress_on_stderr, reported_faults
@@ -72,8 +73,6 @@ def command(
 
 
 def _network(model: str | None, shapes: str | None, timing: Timing, **reading: Any) -> Network:
-    from nirbridge import pipeline
-
     if model is not None:
         return pipeline.load_network(model, timing, **reading)
     if reading["repairs"]:
@@ -84,17 +83,13 @@ def _network(model: str | None, shapes: str | None, timing: Timing, **reading: A
 
 def _as_mapped(model: str, saved: str, network: Network, timing: Timing, **reading: Any) -> Network:
     """The model read with the timing that the map was made with, where the options leave it open."""
-    from nirbridge.pipeline import timing_of_map
-
-    timing_asked = timing_of_map(saved, network, timing)
+    timing_asked = pipeline.timing_of_map(saved, network, timing)
     return network if timing_asked == timing else _network(model, None, timing_asked, **reading)
 
 
 def _check_map(
     model: str, saved: str, chip: str | None, network: Network, *, placement_only: bool, as_json: bool
 ) -> None:
-    from nirbridge import pipeline
-
     target = None if chip is None else pipeline.load_chip(chip)
     problems = pipeline.check_map(saved, network, pipeline.file_sha256(model), target, placement_only=placement_only)
     IllegalMapping.raise_all(problems)
@@ -108,8 +103,6 @@ def _check_map(
 
 
 def _check_fit(network: Network, chip: str, limits: dict[str, Any], *, as_json: bool) -> None:
-    from nirbridge import pipeline
-
     target = pipeline.load_chip(chip)
     with progress_on_stderr() as progress:
         options = pipeline.MapOptions(**limits, effort="fast", progress=progress)

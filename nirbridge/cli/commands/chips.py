@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from nirbridge import pipeline
 from nirbridge.cli.output import print_json, print_result, print_rich
 from nirbridge.cli.paths import ChipFile, Command
 
@@ -48,7 +49,6 @@ def doctor(as_json: bool) -> None:
     Frameworks, compilers, runtimes and simulators that single commands use. Nothing is imported; programs are asked
     for their version.
     """
-    from nirbridge import pipeline
     from nirbridge.report.chips import doctor_document, doctor_table
 
     facts, states = pipeline.host_facts(), pipeline.tool_states()

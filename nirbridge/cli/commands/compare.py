@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from nirbridge import pipeline
 from nirbridge.cli.common import check_plot
 from nirbridge.cli.output import is_quiet, print_error, print_json, print_result, print_warning
 from nirbridge.cli.paths import Command, OutputFile
@@ -56,16 +57,15 @@ def command(
     as_json: bool,
 ) -> int:
     """Compare two recordings: equality, first time step that differs, Jaccard index, counts, van Rossum, decisions."""
-    from nirbridge.pipeline import compare, load_npy, read_recording
     from nirbridge.report.compare import compare_document, compare_text, comparison_verdict
     from nirbridge.report.plots.recordings import plot_rows
     from nirbridge.report.plots.style import save_picture
 
     steps = _latency(latency)
     check_plot(plot, node)
-    recordings = read_recording(a), read_recording(b)
-    classes = None if labels is None else load_npy(labels)
-    comparison = compare(*recordings, latency=steps, labels=classes, tau_steps=tau)
+    recordings = pipeline.read_recording(a), pipeline.read_recording(b)
+    classes = None if labels is None else pipeline.load_npy(labels)
+    comparison = pipeline.compare(*recordings, latency=steps, labels=classes, tau_steps=tau)
     if plot is not None:
         save_picture(plot_rows(comparison, recordings, node), plot)
     if as_json:
@@ -85,10 +85,8 @@ def command(
 
 def _faults(recording: Recording) -> list[str]:
     """The faults of exporters that a recording's notes tell of; any JSON may stand where notes are expected."""
-    from nirbridge.pipeline import faults_of
-
     notes = recording.meta.get("notes")
-    return list(faults_of(notes)) if isinstance(notes, list | tuple) else []
+    return list(pipeline.faults_of(notes)) if isinstance(notes, list | tuple) else []
 
 
 def _latency(text: str) -> int | Literal["auto"]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge import pipeline
 from nirbridge.cli.common import graded_inputs
 from nirbridge.cli.options import early_option, model_options
 from nirbridge.cli.output import is_quiet, print_result, progress_on_stderr, reported_faults
@@ -64,11 +65,9 @@ def command(model: str, target: str, output: str, as_json: bool, **options: Any)
     is. Targets that take real numbers get these unless a chip is named. An existing folder is replaced only if
     nirbridge wrote it and everything in it.
     """
-    from nirbridge.pipeline import can_run, check_folder, write_program
-
-    check_folder(output)
+    pipeline.check_folder(output)
     program = emitted(model, target, **options)
-    manifest = write_program(program, output)
+    manifest = pipeline.write_program(program, output)
     assumed = assumed_chip(model, target, **options)
     about = {"output": output, "digest": program.digest, "target": target, "faults": reported_faults()}
     about["assumed_chip"] = assumed
@@ -76,7 +75,7 @@ def command(model: str, target: str, output: str, as_json: bool, **options: Any)
     lines = [f"{output}: {counted(len(program.files), 'file')}{of_lava}", f"digest {program.digest}"]
     if assumed is not None:
         lines.append(f"integers of the chip {assumed}, the default of --to {target}; --chip names another")
-    if can_run(target):
+    if pipeline.can_run(target):
         lines.append(f"run with: nirbridge run {output} --input IN.npy -o OUT.npz")
     lines += [] if is_quiet() else manifest.get("notes", [])
     print_result({**about, "manifest": manifest} if as_json else lines)
@@ -84,15 +83,11 @@ def command(model: str, target: str, output: str, as_json: bool, **options: Any)
 
 def assumed_chip(model: str, target: str, *, chip: str | None, own: Mapping[str, Any], **_: Any) -> str | None:
     """The chip whose integers the program computes where none was named; None: named, in the model, or no integers."""
-    from nirbridge.pipeline import default_chip
-
-    return None if chip or own.get("floating") or model.endswith(".q.npz") else default_chip(target)
+    return None if chip or own.get("floating") or model.endswith(".q.npz") else pipeline.default_chip(target)
 
 
 def emitted(model: str, target: str, chip: str | None, own: Mapping[str, Any], **options: Any) -> Artifact:
     """The program that the command writes; ``own``: the options of the target."""
-    from nirbridge.pipeline import Timing
-
     if own.get("floating") and (options["per_core"] or options["map_file"] is not None):
         limit = "cores hold the chip's integers"
         raise UsageError.of("--floating", "given with --per-core or --map", limit, "choose one of them")
@@ -101,18 +96,16 @@ def emitted(model: str, target: str, chip: str | None, own: Mapping[str, Any], *
         raise UsageError.of(f"--dtype {own['dtype']}", "given with integers", limit, "leave it out")
     if model.endswith(".q.npz"):
         named = ("weight_bits", "repairs", "rewrite", "keep_early_spikes", "per_core", "graded", "map_file")
-        has_options = chip or own or any(options[name] for name in named) or options["timing"] != Timing()
+        has_options = chip or own or any(options[name] for name in named) or options["timing"] != pipeline.Timing()
         return _of_integers(model, target, bool(has_options), options["max_bytes"])
     return _of_network(model, target, chip, own, **options)
 
 
 def _of_integers(model: str, target: str, has_options: bool, max_bytes: int) -> Artifact:
-    from nirbridge.pipeline import emit_quantized
-
     if has_options:
         limit = "its integers are fixed, so only --to applies"
         raise UsageError.of(f"model {quoted(model)}", "given with other options", limit, "leave them out")
-    return emit_quantized(model, target=target, max_bytes=max_bytes)
+    return pipeline.emit_quantized(model, target=target, max_bytes=max_bytes)
 
 
 def _of_network(
@@ -129,24 +122,16 @@ def _of_network(
     rewrite: Any,
     **options: bool,
 ) -> Artifact:
-    from nirbridge.pipeline import (
-        default_chip,
-        emit_with,
-        emitter_options,
-        file_sha256,
-        load_chip,
-        load_map,
-        load_network,
-    )
-
-    chosen = emitter_options(target, **own)
-    network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
-    name = chip or default_chip(target)
-    target_chip = None if name is None else load_chip(name)
+    chosen = pipeline.emitter_options(target, **own)
+    network = pipeline.load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
+    name = chip or pipeline.default_chip(target)
+    target_chip = None if name is None else pipeline.load_chip(name)
     mapping = None
     if map_file is not None:
-        mapping = load_map(map_file, network, file_sha256(model), target_chip or load_chip("loihi2"))
+        mapping = pipeline.load_map(
+            map_file, network, pipeline.file_sha256(model), target_chip or pipeline.load_chip("loihi2")
+        )
     with progress_on_stderr() as progress:
         settings: dict[str, Any] = {"weight_bits": weight_bits, "mapping": mapping, **options}
         settings["graded"] = graded_inputs(graded)
-        return emit_with(target, network, target_chip, chosen, progress=progress, **settings)
+        return pipeline.emit_with(target, network, target_chip, chosen, progress=progress, **settings)

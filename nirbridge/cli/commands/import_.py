@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge import pipeline
 from nirbridge.cli.common import refuse_options
 from nirbridge.cli.model_target import PLAIN, is_text, module_options, module_with_weights, recognised, sample_of
 from nirbridge.cli.options import conversion_options, importer_arguments, report_lines, report_of
@@ -91,9 +92,7 @@ def sample_arguments(framework: str, reading: Mapping[str, Any]) -> dict[str, An
 
 def _labelled(path: str) -> Mapping[str, Any]:
     """The arrays of a file, ``labels`` among them."""
-    from nirbridge.pipeline import load_inputs
-
-    data = load_inputs(path, max_bytes=2**33)
+    data = pipeline.load_inputs(path, max_bytes=2**33)
     if not isinstance(data, Mapping) or "labels" not in data or len(data) < 2:
         found = f"arrays {', '.join(map(quoted, data)) or 'none'}" if isinstance(data, Mapping) else "one array"
         step = "save them with numpy.savez('data.npz', inputs=x, labels=y)"
@@ -147,11 +146,9 @@ def command(target: str, output: str, as_json: bool, portability: bool, **option
     ATTR is a torch module, or a class or function that returns one when called without arguments. THIS RUNS THE CODE of
     the file or package: import only code that you trust. A file of weights holds tensors alone; no code of it is run.
     """
-    from nirbridge.pipeline import network_of_graph, save_graph
-
     graph, is_assumed = imported_text(target, **options) if is_text(target) else imported(target, **options)
-    save_graph(graph, output, warn=False)  # what the warning says is printed
-    network = network_of_graph(graph)
+    pipeline.save_graph(graph, output, warn=False)  # what the warning says is printed
+    network = pipeline.network_of_graph(graph)
     about = output, graph, network, is_assumed
     print_result(_document(*about) if as_json else _lines(*about, portability=portability))
 
@@ -168,8 +165,6 @@ def imported(
     no_check: bool,
 ) -> tuple[Any, bool]:
     """The graph of the module, and whether its time step is a default."""
-    from nirbridge.pipeline import assumes_dt, import_module, is_emitted
-
     if no_check and check is not None:
         raise UsageError.of("--check and --no-check", "both were given", "one of the two", "leave one out")
     samples = tuple(sample_of(text) for text in sample_shapes)
@@ -178,25 +173,25 @@ def imported(
     module = module_with_weights(target, framework, weights)
     if framework is None or is_plain:
         framework = PLAIN if is_plain or "calibration" in conversion else recognised(module, target)
-        is_written = is_emitted(module) and not conversion
+        is_written = pipeline.is_emitted(module) and not conversion
         options |= sample_arguments(framework, reading) if is_written else _arguments(framework, reading, conversion)
     with progress_on_stderr() as progress:
         options |= {"progress": progress} if framework == PLAIN else {}
-        graph = import_module(framework, module, _one_or_all(samples), check=0 if no_check else check, **options)
-    return graph, assumes_dt(framework, module, dt)
+        graph = pipeline.import_module(
+            framework, module, _one_or_all(samples), check=0 if no_check else check, **options
+        )
+    return graph, pipeline.assumes_dt(framework, module, dt)
 
 
 def imported_text(target: str, dt: float | None, reading: Any, conversion: Any, **options: Any) -> tuple[Any, bool]:
     """The graph of a ``.mlir`` file, which has shapes of its own and is not run; see ``imported``."""
-    from nirbridge.pipeline import Timing, graph_of_text
-
     _step(dt)
     where = "it belongs to a module; a text has shapes and weights of its own"
     names = {"sample_shapes": "--sample-shape", "framework": "--from", "weights": "--weights", "check": "--check"}
     refuse_options([name for key, name in names.items() if options.get(key)], where)
     keys = ("calibrate" if key == "calibration" else key.replace("_", "-") for key in (*reading, *conversion))
     refuse_options([f"--{key}" for key in keys], where)
-    return graph_of_text(target, Timing(dt))
+    return pipeline.graph_of_text(target, pipeline.Timing(dt))
 
 
 def _arguments(framework: str, reading: dict[str, Any], conversion: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge import pipeline
 from nirbridge.cli.common import check_plot
 from nirbridge.cli.options import model_options
 from nirbridge.cli.output import is_quiet, print_result
@@ -44,18 +45,17 @@ def command(
     Nodes, neurons, synapses, timing (read or assumed), warnings, dead parts, and known faults of the exporter that
     wrote the file, with the name that --repair takes.
     """
-    from nirbridge.pipeline import export_warnings, load_network
     from nirbridge.report.inspect import inspect_file, inspect_text
 
     check_plot(plot)
     document = inspect_file(model, timing, max_bytes, repairs, rewrite)
     if portability:
-        network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs)
-        document["portability"] = list(export_warnings(network))
+        network = pipeline.load_network(model, timing, max_bytes=max_bytes, repairs=repairs)
+        document["portability"] = list(pipeline.export_warnings(network))
     if plot is not None:
         from nirbridge.report.plots.chips import plot_network
         from nirbridge.report.plots.style import save_picture
 
-        drawn = load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
+        drawn = pipeline.load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
         save_picture(plot_network(drawn), plot)
     print_result(document if as_json else inspect_text(document, notes=not is_quiet()))

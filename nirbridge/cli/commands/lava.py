@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge import pipeline
 from nirbridge.cli.output import print_result, progress_on_stderr
 from nirbridge.cli.paths import Choice, Command
 from nirbridge.errors import UsageError
@@ -38,21 +39,17 @@ def command(action: str, python: str | None, again: bool, as_json: bool) -> int:
 
 def install(python: str | None, again: bool) -> LavaStatus:
     """Installs the environment if it is missing, with progress on a terminal."""
-    from nirbridge.pipeline import install_environment
-
     with progress_on_stderr() as progress:
-        return install_environment(None if python is None else Path(python), again=again, progress=progress)
+        return pipeline.install_environment(None if python is None else Path(python), again=again, progress=progress)
 
 
 def status(python: str | None, again: bool) -> LavaStatus:
     """The state of the environment. Raises UsageError for options of install."""
-    from nirbridge.pipeline import environment_status
-
     if python is not None or again:
         raise UsageError.of(
             "nirbridge lava status", "--python and --again are options of install", "", "leave them out"
         )
-    return environment_status()
+    return pipeline.environment_status()
 
 
 def status_document(environment: LavaStatus) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge import pipeline
 from nirbridge.cli.common import refuse_given
 from nirbridge.cli.options import model_options
 from nirbridge.cli.output import print_result, print_text, reported_faults
@@ -79,14 +80,12 @@ def command(
     The last stage is one function over time with inputs, outputs and state as arguments and results, for mlir-opt,
     IREE and others. Needs the extra mlir, but for snn-mlir: one time step in the dialect of that project.
     """
-    from nirbridge.pipeline import save_module
-
     if irdl is not None and options["until"] == "snn-mlir":
         raise UsageError.of("--irdl", "does not apply here", "snn-mlir has a dialect of its own", "leave it out")
     lowering = run(**options)
     for path, text in ((output, lowering.text), (irdl, lowering.definition)):
         if path is not None:
-            save_module(text, path)
+            pipeline.save_module(text, path)
     if as_json:
         print_result(lowering.document() | {"faults": reported_faults()})
     elif shows_all:
@@ -110,8 +109,6 @@ def run(
     **settings: Any,
 ) -> Lowering:
     """The stages that the command shows."""
-    from nirbridge import pipeline
-
     if until == "dialect":
         refuse_given({f"--{name}": settings[name] for name in ("batch", "steps")}, "the dialect has no extents")
     refuse_given({"--dtype": chip_name and settings["dtype"] != "float32"}, "a chip computes in integers")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge import pipeline
 from nirbridge.cli.common import (
     OBJECTIVES,
     axes_option,
@@ -104,8 +105,6 @@ def command(
 
     Ctrl-C during the search gives the best map so far.
     """
-    from nirbridge import pipeline
-
     check_plot(plot, picture, "--picture", "names the picture to draw")
     refuse_given({"--summary": summary and as_json}, "--json prints the whole map")
     target = pipeline.load_chip(chip, core_numbers("--without-cores", settings["without_cores"]))
@@ -159,17 +158,15 @@ def _with_rates(
     """The options with rates of a file, or with those measured on inputs."""
     from dataclasses import replace
 
-    from nirbridge.pipeline import measured_rates, read_rates
-
     if rates is not None and source is not None:
         raise UsageError.of("--input", "given beside --rates", "rates are measured or given", "leave one out")
     if rates is not None:
-        return replace(options, rates=read_rates(rates, network))
+        return replace(options, rates=pipeline.read_rates(rates, network))
     inputs = read_data_file(network, source, axes, max_bytes).inputs
     if source is None:
         return options
     origin = quoted(Path(source).name)
-    return replace(options, rates=measured_rates(network, inputs, origin=origin, progress=options.progress))
+    return replace(options, rates=pipeline.measured_rates(network, inputs, origin=origin, progress=options.progress))
 
 
 def _write_report(mapped: MappedNetwork, folder: Path, title: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge import pipeline
 from nirbridge.cli.common import (
     OBJECTIVES,
     axes_option,
@@ -144,8 +145,6 @@ def run(
     **settings: Any,
 ) -> Profile:
     """The profile that the command shows."""
-    from nirbridge import pipeline
-
     without = core_numbers("--without-cores", settings["without_cores"])
     chips = [pipeline.load_chip(name, without) for name in dict.fromkeys(chips_named)]
     classes = None if labels is None else pipeline.load_npy(labels)

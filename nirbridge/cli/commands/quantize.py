@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge import pipeline
 from nirbridge.cli.common import axes_option, graded_inputs, read_data_file, widths
 from nirbridge.cli.options import clipping_options, early_option, model_options
 from nirbridge.cli.output import is_quiet, print_result, progress_on_stderr, reported_faults
@@ -72,11 +73,10 @@ def command(model: str, chip_name: str, output: str, as_json: bool, **options: A
     Weights, decays, thresholds and biases become integers. The report gives the error of each layer and the bounds that
     hold for every input. DATA.npz holds arrays by input, with the axes of --axes, and labels [samples].
     """
-    from nirbridge.pipeline import write_quantized
     from nirbridge.report.quantize import quantize_document, quantize_text
 
     quantized = run(model, chip_name, **options)
-    digest = write_quantized(quantized, output)
+    digest = pipeline.write_quantized(quantized, output)
     document = {"output": output, "faults": reported_faults(), **quantize_document(quantized, digest)}
     print_result(document if as_json else quantize_text(quantized, notes=not is_quiet()))
 
@@ -100,14 +100,12 @@ def run(
     rewrite: Any = None,
 ) -> QuantizedNetwork:
     """The network that the command saves."""
-    from nirbridge.pipeline import load_chip, load_network, quantize_network, quantize_plan
-
-    network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
-    chip = load_chip(chip_name)
+    network = pipeline.load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
+    chip = pipeline.load_chip(chip_name)
     arrays = read_data_file(network, calibrate, axes, max_bytes).inputs
     options = {"weight_bits": widths(bits), "graded": graded_inputs(graded), "run_steps": run_steps}
     memory = None if memory_kib is None else memory_kib * 8192
     with progress_on_stderr() as progress:
         plan = {"method": method, "percentile": percentile, "tight": tight, "memory_bits": memory, "progress": progress}
-        planned = quantize_plan(network, options, arrays, plan)
-        return quantize_network(network, chip, *planned, keep_early_spikes=keep_early_spikes)
+        planned = pipeline.quantize_plan(network, options, arrays, plan)
+        return pipeline.quantize_network(network, chip, *planned, keep_early_spikes=keep_early_spikes)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge import pipeline
 from nirbridge.cli.options import model_options
 from nirbridge.cli.output import print_result, print_warning, progress_on_stderr, reported_faults
 from nirbridge.cli.paths import Command, ModelFile, OutputFile
@@ -57,14 +58,13 @@ def command(
 
     The page is one file that loads nothing from anywhere; it shows the parts that are given.
     """
-    from nirbridge.pipeline import report_sources
     from nirbridge.report.html.document import report_html, section_names, write_page
 
     with progress_on_stderr() as progress:
         progress("reading", None)
         network = _network(model, map_file, timing, **reading)
         files = {"quantized_file": quantized, "verification_file": verification, "recording_files": recordings}
-        sources = report_sources(model, network, map_file=map_file, **files)
+        sources = pipeline.report_sources(model, network, map_file=map_file, **files)
         progress("report", None)
         page = report_html(sources)
         write_page(page, output)
@@ -79,8 +79,6 @@ def command(
 
 def _network(model: str, map_file: str | None, timing: Timing, **reading: Any) -> Network:
     """The model; where there is a map, with the timing that it was made with, where the options leave it open."""
-    from nirbridge.pipeline import load_network, timing_of_map
-
-    network = load_network(model, timing, **reading)
-    asked = timing if map_file is None else timing_of_map(map_file, network, timing)
-    return network if asked == timing else load_network(model, asked, **reading)
+    network = pipeline.load_network(model, timing, **reading)
+    asked = timing if map_file is None else pipeline.timing_of_map(map_file, network, timing)
+    return network if asked == timing else pipeline.load_network(model, asked, **reading)

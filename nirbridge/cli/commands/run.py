@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from nirbridge import pipeline
 from nirbridge.cli.common import axes_option, state_reading, summary, summary_lines
 from nirbridge.cli.output import print_result, progress_on_stderr
 from nirbridge.cli.paths import OutputFile, ProgramFolder
@@ -44,13 +45,11 @@ def command(
     A run without progress is terminated. However a run ends, no process and no shared memory is left. The output of
     processes that failed is in the message. u is the synaptic current.
     """
-    from nirbridge.pipeline import load_inputs, run_emitted, write_recording
-
-    inputs = load_inputs(source)
+    inputs = pipeline.load_inputs(source)
     with progress_on_stderr() as progress:
         options = {"steps": steps, "record": record, "progress": progress}
-        recording = run_emitted(folder, inputs, axes=axes, drain=True, **options)
+        recording = pipeline.run_emitted(folder, inputs, axes=axes, drain=True, **options)
     state_reading(source, recording.meta["reading"])
-    write_recording(recording, output)
+    pipeline.write_recording(recording, output)
     document = {"output": output, **summary(recording)}
     print_result(document if as_json else summary_lines(recording))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge import pipeline
 from nirbridge.cli.common import summary, summary_lines
 from nirbridge.cli.output import is_quiet, print_result
 from nirbridge.cli.paths import Command
@@ -33,9 +34,7 @@ def command(file: str, as_json: bool) -> None:
 
     A map is shown as stored; nirbridge check --map verifies it against its model.
     """
-    from nirbridge.pipeline import load_saved
-
-    saved = load_saved(file)
+    saved = pipeline.load_saved(file)
     print_result({"file": Path(file).name, "kind": saved.kind, **document(saved)} if as_json else text_of(saved))
 
 
@@ -104,10 +103,8 @@ def diff(a: str, b: str, as_json: bool) -> int:
     Of maps: model, chip, settings, slices, cores of neurons, costs, bounds. The numbering of blocks, the version of
     nirbridge and the course of the search are ignored. Use nirbridge compare for details of recordings.
     """
-    from nirbridge.pipeline import differences, load_saved
-
-    first = load_saved(a)
-    differing = differences(first, load_saved(b))
+    first = pipeline.load_saved(a)
+    differing = pipeline.differences(first, pipeline.load_saved(b))
     rows = [{"name": each.name, "a": each.a, "b": each.b} for each in differing]
     document = {"a": Path(a).name, "b": Path(b).name, "kind": first.kind, "same": not differing, "differences": rows}
     names = f"{quoted(Path(a).name)} and {quoted(Path(b).name)}"

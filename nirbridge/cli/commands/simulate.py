@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge import pipeline
 from nirbridge.cli.common import axes_option, check_plot, read_data_file, refuse_given, summary, summary_lines
 from nirbridge.cli.options import early_option, model_options
 from nirbridge.cli.output import print_result, progress_on_stderr, reported_faults
@@ -84,13 +85,11 @@ def command(
     name. Without the axis of samples it is one sample. 0 and 1 are spikes, other values graded currents. Integers run
     on until the last output is there, and each node is recorded from its latency on.
     """
-    from nirbridge.pipeline import write_recording
-
     check_plot(plot, node)
     recording = run(model, source, **options)
     if plot is not None:
         draw(recording, plot, node)
-    write_recording(recording, output)
+    pipeline.write_recording(recording, output)
     document = {"output": output, "faults": reported_faults(), **summary(recording)}
     print_result(document if as_json else summary_lines(recording))
 
@@ -131,9 +130,7 @@ def run(
     rewrite: Any = None,
 ) -> Recording:
     """The recording that the command saves."""
-    from nirbridge.pipeline import load_network, simulate_network, simulate_on_chip, with_reading
-
-    network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
+    network = pipeline.load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
     given = read_data_file(network, source, axes, max_bytes, steps=steps)
     if backend in ("fixed", "mapped") or chip is not None or map_file is not None or keep_early_spikes:
         real = {"--dtype": dtype != "float32", "--library": library, "--device": device != "cpu"}
@@ -142,11 +139,11 @@ def run(
         with progress_on_stderr() as progress:
             on_chip = {"backend": backend, "chip": chip, "map_file": map_file, "progress": progress}
             on_chip |= {"keep_early_spikes": keep_early_spikes, "threads": threads, "drain": True}
-            recording = simulate_on_chip(network, given.inputs, steps=steps, record=wants, **on_chip)
-            return with_reading(recording, given)
+            recording = pipeline.simulate_on_chip(network, given.inputs, steps=steps, record=wants, **on_chip)
+            return pipeline.with_reading(recording, given)
     array_library = library or ("torch" if device.startswith("cuda") else "numpy")
     with progress_on_stderr() as progress:
-        recording = simulate_network(
+        recording = pipeline.simulate_network(
             network,
             given.inputs,
             steps=steps,
@@ -158,13 +155,11 @@ def run(
             threads=threads,
             progress=progress,
         )
-    return with_reading(recording, given)
+    return pipeline.with_reading(recording, given)
 
 
 def parse_probes(network: Network, texts: tuple[str, ...], every: int) -> list[Probe] | None:
     """``NODE:s,v`` each; a name may hold colons, the last one counts."""
-    from nirbridge import pipeline
-
     probes = []
     for text in texts:
         node, colon, variables = text.rpartition(":")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge import pipeline
 from nirbridge.cli.common import (
     RANDOM_ONLY,
     axes_option,
@@ -100,13 +101,12 @@ def command(model: str, output: str | None, plot: str | None, node: str | None, 
     but the reference must agree in every spike, current and potential, and each population must stay within its bound
     on rounding errors; otherwise the exit code is 1.
     """
-    from nirbridge.pipeline import write_verification
     from nirbridge.report.compare import verification_failures, verify_document, verify_text
 
     check_plot(plot, node)
     verification = run(model, **options)
     if output is not None:
-        write_verification(verification, output)
+        pipeline.write_verification(verification, output)
     if plot is not None:
         _draw(verification, plot, node)
     print_result(
@@ -133,20 +133,18 @@ def run(
     **options: Any,
 ) -> Verification:
     """The verification that the command reports."""
-    from nirbridge.pipeline import load_chip, load_network, load_npy, verify_network
-
     if options["per_core"] and options["target"] is None:
         raise UsageError.of("--per-core", "given without --to", "it applies to the emitted program", "add --to lava")
     refuse_given({"--seed": source and options.get("seed")}, RANDOM_ONLY)
-    network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
-    chip = load_chip(chip_name)
-    classes = None if labels is None else load_npy(labels)
+    network = pipeline.load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
+    chip = pipeline.load_chip(chip_name)
+    classes = None if labels is None else pipeline.load_npy(labels)
     axes = options["axes"] if source is not None or options["calibrate"] is None else None
     given = read_data_file(network, source, axes, max_bytes, labels=classes, steps=options["steps"])
     told = f"as given, {given.reading}" if given.reading else "as given"
     with progress_on_stderr() as progress:
         quantization = _quantization(network, max_bytes, progress, options)
-        return verify_network(
+        return pipeline.verify_network(
             network,
             chip,
             given.inputs,
@@ -160,14 +158,12 @@ def run(
 
 def _quantization(network: Network, max_bytes: int, progress: Any, options: dict[str, Any]) -> Any:
     """Takes the options that choose the integers out of ``options``."""
-    from nirbridge.pipeline import quantize_plan
-
     bits, data, axes = options.pop("bits"), options.pop("calibrate"), options.pop("axes")
     graded = graded_inputs(options.pop("graded"))
     numbers = {"weight_bits": widths(bits), "graded": graded, "progress": progress}
     plan = {name: options.pop(name) for name in ("method", "percentile", "tight")}
     arrays = read_data_file(network, data, None if data is None else axes, max_bytes).inputs
-    return quantize_plan(network, numbers, arrays, {**plan, "progress": progress})
+    return pipeline.quantize_plan(network, numbers, arrays, {**plan, "progress": progress})
 
 
 def _draw(verification: Verification, plot: str, node: str | None) -> None:
