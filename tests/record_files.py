@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nirbridge.files.records import RecordFormat, digest_of
+from nirbridge.files.npy import RecordFormat, digest_of
 
 VALUES: list[Any] = [
     *(None, True, -1, 0, 3, 2**31, 2**63, 2**70, -0.5, 1e308, float("inf"), float("nan")),

@@ -13,9 +13,8 @@ from typing import Any
 import click
 
 from nirbridge import pipeline
-from nirbridge.cli.common import refuse_options
+from nirbridge.cli.common import RegisteredName, names_module, refuse_options
 from nirbridge.cli.output import progress_on_stderr
-from nirbridge.cli.paths import RegisteredName, names_module
 from nirbridge.errors import FileError, UsageError, nearest, quoted
 
 _NAMES = {"sample_shapes": "--sample-shape", "framework": "--from", "weights": "--weights"}

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nirbridge import pipeline
-from nirbridge.cli.common import refuse_given, refuse_options
+from nirbridge.cli.common import Choice, refuse_given, refuse_options
 from nirbridge.cli.model_target import target_options
 from nirbridge.cli.output import faults_on_stderr, print_details
-from nirbridge.cli.paths import Choice
 from nirbridge.errors import UsageError, did_you_mean, quoted
 
 if TYPE_CHECKING:

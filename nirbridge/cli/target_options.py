@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_o
 
 import click
 
-from nirbridge.cli.paths import Choice, Command
+from nirbridge.cli.common import Choice, Command
 
 _FLAGS, _PREFIX = "nirbridge.targets", "of_target_"
 _TYPES = {bool: click.BOOL, int: click.INT, float: click.FLOAT, str: click.STRING}

@@ -10,18 +10,20 @@ import numpy.typing as npt
 
 from nirbridge.arrays import Array
 from nirbridge.comparison import distances
-from nirbridge.comparison.alignment import (
+from nirbridge.comparison.distances import (
     ESTIMATE_MAX_STEPS,
     LatencySource,
     RecordedSteps,
     StepAlignment,
     align_steps,
     both_stored,
+    checked_labels,
+    compare_decisions,
+    deciding_outputs,
     node_latency,
     recorded_steps,
     sample_and_neuron,
 )
-from nirbridge.comparison.distances import checked_labels, compare_decisions, deciding_outputs
 from nirbridge.comparison.types import COUNT, SPIKES, Comparison, ComparisonRow, SpikeDistances
 from nirbridge.errors import Diagnostic, UsageError, counted, did_you_mean, quoted
 from nirbridge.network.naming import natural_key

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from nirbridge._values import ReportedValue
 from nirbridge.comparison import distances
-from nirbridge.comparison.alignment import LatencySource
-from nirbridge.comparison.distances import Decisions
+from nirbridge.comparison.distances import Decisions, LatencySource
 from nirbridge.files.attributes import load_attribute
 from nirbridge.simulators.types import Key, Recording
 

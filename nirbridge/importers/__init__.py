@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from nirbridge.files.attributes import load_attribute
 from nirbridge.importers.frameworks import FRAMEWORKS, JAX_FRAMEWORKS
-from nirbridge.importers.nirfile.reader import file_sha256, load_nir
-from nirbridge.importers.nirfile.writer import save_nir
+from nirbridge.importers.nirfile.reader import file_sha256, load_nir, save_nir
 
 if TYPE_CHECKING:
     from nirbridge.importers.ann.from_torch import from_torch

@@ -3,7 +3,7 @@
 1. ``load``: a file, shapes in words, or a module of a framework as a ``Network``; a chip by name.
 2. ``passes``, ``fit``: the network as it will run on the chip, with relays, delays that hold the hops, copies.
 3. ``partitioning``, ``map``: slices in cores, cores on the mesh, and the independent checker.
-4. ``map_files``, ``saved_files``: the map as a file, checked against its model; saved files of any kind.
+4. ``saved_files``: the map as a file, checked against its model; saved files of any kind.
 5. ``quantize``: the network in the chip's integers, calibrated on data, and run.
 6. ``emit``: programs for another tool, emitted and run.
 7. ``recordings``: inputs and the reference simulation.

@@ -30,9 +30,9 @@ from nirbridge.mapping.storage.record import MapRecord
 from nirbridge.network.model import Network
 from nirbridge.pipeline.fit import retime
 from nirbridge.pipeline.map import map_retimed
-from nirbridge.pipeline.map_files import mapped_network
 from nirbridge.pipeline.options import MapOptions
 from nirbridge.pipeline.recordings import with_reading
+from nirbridge.pipeline.saved_files import mapped_network
 from nirbridge.plugins import Emitter
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.quantization.options import QuantizationOptions

@@ -18,8 +18,8 @@ from nirbridge.network.model import Network
 from nirbridge.pipeline.fit import retime
 from nirbridge.pipeline.load import load_chip
 from nirbridge.pipeline.map import map_retimed
-from nirbridge.pipeline.map_files import load_runnable
 from nirbridge.pipeline.options import MapOptions
+from nirbridge.pipeline.saved_files import load_runnable
 from nirbridge.quantization import QuantizationOptions, QuantizedNetwork
 from nirbridge.quantization.calibration import Calibration, calibration_of, clip_shares
 from nirbridge.quantization.mixed_precision import WidthChoice, Widths, choose_widths

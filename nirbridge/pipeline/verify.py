@@ -18,9 +18,9 @@ from nirbridge.passes import RetimedNetwork
 from nirbridge.pipeline.emit import check_takes, model_to_emit, takes_integers
 from nirbridge.pipeline.fit import retime
 from nirbridge.pipeline.map import map_retimed
-from nirbridge.pipeline.map_files import load_runnable, mapped_network
 from nirbridge.pipeline.options import MapOptions
 from nirbridge.pipeline.quantize import CalibrationPlan, quantize_with_data
+from nirbridge.pipeline.saved_files import load_runnable, mapped_network
 from nirbridge.quantization import QuantizedNetwork
 from nirbridge.quantization.options import QuantizationOptions
 from nirbridge.verification.program import Program

@@ -17,16 +17,26 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from nirbridge.chips import chip_from_dict
-from nirbridge.comparison.alignment import has_batch
+from nirbridge.comparison.distances import has_batch
 from nirbridge.errors import NirbridgeError, counted
 from nirbridge.report.html.events import events_of, raster, remarks_of
-from nirbridge.report.html.page import asset
+from nirbridge.report.html.page import (
+    Child,
+    Markup,
+    Picture,
+    asset,
+    number,
+    pattern_definitions,
+    picture,
+    svg,
+    tag,
+    text,
+)
 from nirbridge.report.html.sections.floorplan import still_plan
 from nirbridge.report.html.sections.network import network_drawing
 from nirbridge.report.html.sections.overview import proof_drawing
 from nirbridge.report.html.sections.quantization import HISTOGRAM_NOTE, histogram, weight_errors
 from nirbridge.report.html.sections.verification import first_difference
-from nirbridge.report.html.tags import Child, Markup, Picture, number, pattern_definitions, picture, svg, tag, text
 from nirbridge.report.map_facts import figure_with_prefix
 from nirbridge.report.pictures.bar_pictures import proof_picture
 from nirbridge.report.pictures.floorplan_picture import (

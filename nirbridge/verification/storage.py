@@ -14,8 +14,7 @@ from nirbridge.arrays import Array
 from nirbridge.comparison.distances import Decisions
 from nirbridge.comparison.types import Comparison, ComparisonRow, SpikeDistances
 from nirbridge.errors import Diagnostic, ModelError, quoted
-from nirbridge.files.npy import MAX_BYTES
-from nirbridge.files.records import RecordFormat, read_record, write_record
+from nirbridge.files.npy import MAX_BYTES, RecordFormat, read_record, write_record
 from nirbridge.network.storage.codec import ValueDecoder, ValueEncoder, fits
 from nirbridge.simulators.recording import VARIABLES
 from nirbridge.simulators.recording_file import check_meta

@@ -87,7 +87,7 @@ def test_junk_is_answered_in_the_form_of_the_project(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     if name == "run":
-        monkeypatch.setattr("nirbridge.emitters.lava.runtime.run.run_program", _no_program)
+        monkeypatch.setattr("nirbridge.pipeline.emit.run_program", _no_program)
     if name == "bench":
         monkeypatch.setattr("nirbridge.pipeline.bench._measured", lambda contender, *_: contender.row("equal"))
     junks = [x for x in JUNK if argument != "progress" or not callable(x)]  # what a callback raises is its own

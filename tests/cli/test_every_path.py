@@ -14,8 +14,8 @@ import click
 import numpy as np
 import pytest
 
+from nirbridge.cli.common import OutputFile, OutputFolder, ReportFolder
 from nirbridge.cli.main import COMMANDS, run
-from nirbridge.cli.paths import OutputFile, OutputFolder, ReportFolder
 from nirbridge.files.attributes import load_attribute
 from nirbridge.importers import save_nir
 from tests.network.graphs import graph_of, lif, out, port

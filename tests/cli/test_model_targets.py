@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from nirbridge.cli.common import names_module
 from nirbridge.cli.main import run
 from nirbridge.cli.model_target import module_of
-from nirbridge.cli.paths import names_module
 from nirbridge.errors import ExportWarning, FileError
 from nirbridge.importers.weights import load_weights
 

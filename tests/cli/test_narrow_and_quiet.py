@@ -18,9 +18,9 @@ from rich.table import Table
 
 from nirbridge import map as map_network
 from nirbridge import pipeline
+from nirbridge.cli.common import Command
 from nirbridge.cli.main import COMMANDS, run
 from nirbridge.cli.output import encodable, is_ascii_locale, print_warning, progress_on_stderr
-from nirbridge.cli.paths import Command
 from nirbridge.network import to_nir
 from nirbridge.report.tables import fitted
 

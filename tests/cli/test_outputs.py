@@ -17,8 +17,8 @@ import pytest
 
 from nirbridge import pipeline
 from nirbridge.cli import main as cli
+from nirbridge.cli.common import ChipFile, Command, ModuleTarget, OutputFile, OutputFolder, ProgramFolder, ReportFolder
 from nirbridge.cli.main import run
-from nirbridge.cli.paths import ChipFile, Command, ModuleTarget, OutputFile, OutputFolder, ProgramFolder, ReportFolder
 from nirbridge.emitters.artifact import make_artifact, write_artifact
 from nirbridge.importers import save_nir
 from tests.network.graphs import graph_of, lif, out, port

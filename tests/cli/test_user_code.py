@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from nirbridge.cli.common import _sources
 from nirbridge.cli.model_target import module_of
-from nirbridge.cli.paths import _sources
 from nirbridge.errors import NirbridgeError
 
 CODE = """

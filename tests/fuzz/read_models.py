@@ -20,7 +20,7 @@ from tests.fuzz.shown import page, shown
 from tests.fuzz.values import json_bytes, mutate_bytes, mutate_json, resize
 
 if TYPE_CHECKING:
-    from nirbridge.files.records import RecordFormat
+    from nirbridge.files.npy import RecordFormat
 
 RUN_MAX = 100_000
 """Neurons, inputs and outputs of a network that is run."""
@@ -142,7 +142,7 @@ def make_verification(c: Choices) -> bytes:
 
 
 def _record_file(form: RecordFormat, record: Any, arrays: dict[str, Any], c: Choices) -> bytes:
-    from nirbridge.files.records import digest_of
+    from nirbridge.files.npy import digest_of
 
     record = json.loads(json.dumps(record))
     kind = c.below(8)

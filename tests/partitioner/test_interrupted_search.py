@@ -140,10 +140,8 @@ def test_more_seeds_where_the_cores_do_not_suffice(effort: str, seeds: int, monk
 def test_ctrl_c_after_the_search_keeps_its_map(name: str, objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if name == "with_moved_neurons" and objective == "cores":
         pytest.skip("no neurons are moved")
-    module, attribute = {
-        "check": (import_module("nirbridge.mapping.checker.check"), "check_mapping"),
-        "second": (import_module("nirbridge.mapping.cost"), "costs"),
-    }.get(name, (import_module("nirbridge.pipeline.map"), name))
+    module = import_module("nirbridge.pipeline.map")
+    attribute = {"check": "check_mapping", "second": "costs"}.get(name, name)
     work, calls = getattr(module, attribute), []
 
     def once(*args: Any, **kwargs: Any) -> Any:
@@ -180,7 +178,7 @@ def test_ctrl_c_while_other_partitions_are_tried_keeps_the_first(monkeypatch: py
 
 
 def test_ctrl_c_while_the_bound_on_hops_is_searched_gives_a_quick_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    module, asked = import_module("nirbridge.mapping.traffic_bound"), list[bool]()
+    module, asked = import_module("nirbridge.pipeline.map"), list[bool]()
     bound = module.traffic_lower_bound
 
     def long(*args: Any, quick: bool, **kwargs: Any) -> float:

@@ -20,7 +20,7 @@ from nirbridge.mapping.storage import file
 from nirbridge.mapping.storage.file import map_to_dict
 from nirbridge.network import Network
 from nirbridge.pipeline import MapOptions, map_network
-from nirbridge.pipeline.map_files import mapped_network
+from nirbridge.pipeline.saved_files import mapped_network
 from nirbridge.plugins import get
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.quantization.options import QuantizationOptions

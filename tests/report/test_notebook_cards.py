@@ -21,9 +21,8 @@ from nirbridge.mapping.storage.record import SliceRecord
 from nirbridge.network.operators import Dense
 from nirbridge.pipeline import network_of_shapes
 from nirbridge.report import notebook
-from nirbridge.report.html.page import asset
+from nirbridge.report.html.page import DEAD, asset, paint
 from nirbridge.report.html.sections.quantization import weight_errors
-from nirbridge.report.html.tags import DEAD, paint
 from nirbridge.report.pictures.bar_pictures import proof_picture
 from nirbridge.report.pictures.floorplan_picture import floorplan_picture
 from nirbridge.report.pictures.network_picture import network_picture

@@ -15,9 +15,8 @@ from hypothesis.extra import numpy as hnp
 from rich.console import Console
 
 from nirbridge.cli.output import to_json
-from nirbridge.comparison.alignment import RecordedSteps, align_steps, estimate_latency, recorded_steps
 from nirbridge.comparison.compare import compare
-from nirbridge.comparison.distances import Decisions
+from nirbridge.comparison.distances import Decisions, RecordedSteps, align_steps, estimate_latency, recorded_steps
 from nirbridge.errors import UsageError
 from nirbridge.report.compare import compare_document, compare_text, comparison_verdict
 from nirbridge.simulators.types import Recording

@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nirbridge import pipeline
-from nirbridge.cli.common import RANDOM_ONLY, axes_option, check_plot, read_data_file, refuse_given
+from nirbridge.cli.common import (
+    RANDOM_ONLY,
+    BackEndName,
+    ChipFile,
+    Command,
+    ModelFile,
+    OutputFile,
+    axes_option,
+    check_plot,
+    read_data_file,
+    refuse_given,
+)
 from nirbridge.cli.options import model_options
 from nirbridge.cli.output import (
     is_quiet,
@@ -18,7 +29,6 @@ from nirbridge.cli.output import (
     progress_on_stderr,
     reported_faults,
 )
-from nirbridge.cli.paths import BackEndName, ChipFile, Command, ModelFile, OutputFile
 from nirbridge.errors import Diagnostic, NirbridgeError, quoted
 from nirbridge.files.places import file_name
 

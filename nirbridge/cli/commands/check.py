@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nirbridge import pipeline
-from nirbridge.cli.common import refuse_given
+from nirbridge.cli.common import ChipFile, Command, ModelFile, refuse_given
 from nirbridge.cli.options import early_option, model_options
 from nirbridge.cli.output import noted, print_result, progress_on_stderr, reported_faults
-from nirbridge.cli.paths import ChipFile, Command, ModelFile
 from nirbridge.errors import IllegalMapping, UsageError, quoted
 from nirbridge.files.places import file_name
 

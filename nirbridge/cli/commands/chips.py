@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from nirbridge import pipeline
+from nirbridge.cli.common import ChipFile, Command
 from nirbridge.cli.output import print_json, print_result, print_rich
-from nirbridge.cli.paths import ChipFile, Command
 
 EXAMPLE = """\b
 Example:

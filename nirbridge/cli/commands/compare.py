@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from nirbridge import pipeline
-from nirbridge.cli.common import check_plot
+from nirbridge.cli.common import Command, OutputFile, check_plot
 from nirbridge.cli.output import is_quiet, print_error, print_json, print_result, print_warning
-from nirbridge.cli.paths import Command, OutputFile
 from nirbridge.errors import NirbridgeError, UsageError, quoted
 
 if TYPE_CHECKING:

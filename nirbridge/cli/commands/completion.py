@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from nirbridge.cli.common import Choice, Command
 from nirbridge.cli.output import print_result
-from nirbridge.cli.paths import Choice, Command
 
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_NIRBRIDGE_COMPLETE"

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nirbridge import pipeline
-from nirbridge.cli.common import graded_inputs
+from nirbridge.cli.common import ChipFile, ModelFile, OutputFolder, RegisteredName, graded_inputs
 from nirbridge.cli.options import early_option, model_options
 from nirbridge.cli.output import is_quiet, print_result, progress_on_stderr, reported_faults
-from nirbridge.cli.paths import ChipFile, ModelFile, OutputFolder, RegisteredName
 from nirbridge.cli.target_options import EmitCommand
 from nirbridge.errors import UsageError, counted, quoted
 

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nirbridge import pipeline
-from nirbridge.cli.common import refuse_options
+from nirbridge.cli.common import Command, ModuleTarget, OutputFile, refuse_options
 from nirbridge.cli.model_target import PLAIN, is_text, module_options, module_with_weights, recognised, sample_of
 from nirbridge.cli.options import conversion_options, importer_arguments, report_lines, report_of
 from nirbridge.cli.output import noted, print_result, progress_on_stderr
-from nirbridge.cli.paths import Command, ModuleTarget, OutputFile
 from nirbridge.errors import UsageError, counted, quoted
 
 if TYPE_CHECKING:

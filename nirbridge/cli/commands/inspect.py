@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nirbridge import pipeline
-from nirbridge.cli.common import check_plot
+from nirbridge.cli.common import Command, ModelFile, OutputFile, check_plot
 from nirbridge.cli.options import model_options
 from nirbridge.cli.output import is_quiet, print_result
-from nirbridge.cli.paths import Command, ModelFile, OutputFile
 
 if TYPE_CHECKING:
     from nirbridge.network.model import Timing

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nirbridge import pipeline
+from nirbridge.cli.common import Choice, Command
 from nirbridge.cli.output import print_result, progress_on_stderr
-from nirbridge.cli.paths import Choice, Command
 from nirbridge.errors import UsageError
 
 if TYPE_CHECKING:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nirbridge import pipeline
-from nirbridge.cli.common import refuse_given
+from nirbridge.cli.common import ChipFile, Command, ModelFile, OutputFile, refuse_given
 from nirbridge.cli.options import model_options
 from nirbridge.cli.output import print_result, print_text, reported_faults
-from nirbridge.cli.paths import ChipFile, Command, ModelFile, OutputFile
 from nirbridge.errors import UsageError, counted, quoted
 
 if TYPE_CHECKING:

@@ -10,6 +10,13 @@ import click
 from nirbridge import pipeline
 from nirbridge.cli.common import (
     OBJECTIVES,
+    REPORT_FILES,
+    ChipFile,
+    Choice,
+    Command,
+    ModelFile,
+    OutputFile,
+    ReportFolder,
     axes_option,
     check_plot,
     core_numbers,
@@ -21,7 +28,6 @@ from nirbridge.cli.common import (
 from nirbridge.cli.interrupts import EXIT_CODE, MESSAGE
 from nirbridge.cli.options import early_option, model_options
 from nirbridge.cli.output import is_quiet, output_width, print_json, print_rich, print_text, progress_on_stderr
-from nirbridge.cli.paths import REPORT_FILES, ChipFile, Choice, Command, ModelFile, OutputFile, ReportFolder
 from nirbridge.cli.streams import write_to_stderr
 from nirbridge.errors import FileError, UsageError, quoted
 from nirbridge.files.atomic import atomic_write_bytes

@@ -10,6 +10,12 @@ import click
 from nirbridge import pipeline
 from nirbridge.cli.common import (
     OBJECTIVES,
+    ChipFile,
+    Choice,
+    Command,
+    ModelFile,
+    OutputFile,
+    RegisteredName,
     axes_option,
     check_plot,
     core_numbers,
@@ -19,7 +25,6 @@ from nirbridge.cli.common import (
 )
 from nirbridge.cli.options import early_option, model_options
 from nirbridge.cli.output import is_quiet, print_json, print_result, print_text, progress_on_stderr
-from nirbridge.cli.paths import ChipFile, Choice, Command, ModelFile, OutputFile, RegisteredName
 from nirbridge.cli.streams import write_to_stderr
 from nirbridge.errors import quoted
 from nirbridge.files.places import file_name

@@ -7,10 +7,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nirbridge import pipeline
-from nirbridge.cli.common import axes_option, graded_inputs, read_data_file, widths
+from nirbridge.cli.common import (
+    ChipFile,
+    Command,
+    ModelFile,
+    OutputFile,
+    axes_option,
+    graded_inputs,
+    read_data_file,
+    widths,
+)
 from nirbridge.cli.options import clipping_options, early_option, model_options
 from nirbridge.cli.output import is_quiet, print_result, progress_on_stderr, reported_faults
-from nirbridge.cli.paths import ChipFile, Command, ModelFile, OutputFile
 
 if TYPE_CHECKING:
     from nirbridge.network.model import Timing

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nirbridge import pipeline
+from nirbridge.cli.common import Command, ModelFile, OutputFile
 from nirbridge.cli.options import model_options
 from nirbridge.cli.output import print_result, print_warning, progress_on_stderr, reported_faults
-from nirbridge.cli.paths import Command, ModelFile, OutputFile
 from nirbridge.errors import quoted
 from nirbridge.files.places import file_name
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import click
 
 from nirbridge import pipeline
-from nirbridge.cli.common import axes_option, state_reading, summary, summary_lines
+from nirbridge.cli.common import OutputFile, ProgramFolder, axes_option, state_reading, summary, summary_lines
 from nirbridge.cli.output import print_result, progress_on_stderr
-from nirbridge.cli.paths import OutputFile, ProgramFolder
 from nirbridge.cli.target_options import TargetCommand
 
 EXAMPLE = """\b

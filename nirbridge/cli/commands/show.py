@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nirbridge import pipeline
-from nirbridge.cli.common import summary, summary_lines
+from nirbridge.cli.common import Command, summary, summary_lines
 from nirbridge.cli.output import is_quiet, print_result
-from nirbridge.cli.paths import Command
 from nirbridge.errors import counted, quoted
 
 if TYPE_CHECKING:

@@ -7,10 +7,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nirbridge import pipeline
-from nirbridge.cli.common import axes_option, check_plot, read_data_file, refuse_given, summary, summary_lines
+from nirbridge.cli.common import (
+    ChipFile,
+    Choice,
+    Command,
+    ModelFile,
+    OutputFile,
+    RegisteredName,
+    axes_option,
+    check_plot,
+    read_data_file,
+    refuse_given,
+    summary,
+    summary_lines,
+)
 from nirbridge.cli.options import early_option, model_options
 from nirbridge.cli.output import print_result, progress_on_stderr, reported_faults
-from nirbridge.cli.paths import ChipFile, Choice, Command, ModelFile, OutputFile, RegisteredName
 from nirbridge.errors import UsageError, quoted
 
 if TYPE_CHECKING:

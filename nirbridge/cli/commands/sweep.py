@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nirbridge.cli.common import check_plot, refuse_given
+from nirbridge.cli.common import Command, OutputFile, check_plot, refuse_given
 from nirbridge.cli.interrupts import EXIT_CODE, MESSAGE
 from nirbridge.cli.output import print_json, print_result, print_text, progress_on_stderr
-from nirbridge.cli.paths import Command, OutputFile
 from nirbridge.cli.streams import write_to_stderr
 from nirbridge.errors import UsageError, counted, quoted
 

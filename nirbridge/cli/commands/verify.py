@@ -9,6 +9,10 @@ import click
 from nirbridge import pipeline
 from nirbridge.cli.common import (
     RANDOM_ONLY,
+    ChipFile,
+    ModelFile,
+    OutputFile,
+    RegisteredName,
     axes_option,
     check_plot,
     graded_inputs,
@@ -18,7 +22,6 @@ from nirbridge.cli.common import (
 )
 from nirbridge.cli.options import clipping_options, early_option, model_options
 from nirbridge.cli.output import is_quiet, print_error, print_result, progress_on_stderr, reported_faults
-from nirbridge.cli.paths import ChipFile, ModelFile, OutputFile, RegisteredName
 from nirbridge.cli.target_options import TargetCommand
 from nirbridge.errors import NirbridgeError, UsageError, quoted
 from nirbridge.files.places import file_name

@@ -14,9 +14,8 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge.arrays import Array
 from nirbridge.errors import Diagnostic, ModelError, UsageError, quoted
-from nirbridge.files.npy import MAX_BYTES
+from nirbridge.files.npy import MAX_BYTES, RecordFormat, read_record, write_record
 from nirbridge.files.places import file_name
-from nirbridge.files.records import RecordFormat, read_record, write_record
 from nirbridge.files.regular import open_regular
 from nirbridge.network.axes import stored_axes
 from nirbridge.network.check import diagnose_network

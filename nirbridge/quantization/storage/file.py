@@ -12,8 +12,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.errors import Diagnostic, ModelError, counted, quoted
-from nirbridge.files.npy import MAX_BYTES
-from nirbridge.files.records import RecordFormat, read_record, record_bytes, write_record
+from nirbridge.files.npy import MAX_BYTES, RecordFormat, read_record, record_bytes, write_record
 from nirbridge.network.axes import stored_axes
 from nirbridge.network.check import diagnose_network as network_problems
 from nirbridge.network.compose import parts_of

@@ -14,7 +14,20 @@ from nirbridge.errors import UsageError, counted, quoted
 from nirbridge.files.atomic import atomic_write_bytes
 from nirbridge.files.attributes import load_attribute
 from nirbridge.mapping.model import MappedNetwork
-from nirbridge.report.html.page import ReportSources, Section, page
+from nirbridge.report.html.page import (
+    Markup,
+    ReportSources,
+    Section,
+    folded,
+    joined,
+    page,
+    paints,
+    pattern_definitions,
+    remark,
+    short,
+    table,
+    tag,
+)
 from nirbridge.report.html.sections.floorplan import Plan, floorplan_section, plan_data
 from nirbridge.report.html.sections.network import network_data, network_section
 from nirbridge.report.html.sections.overview import (
@@ -28,7 +41,6 @@ from nirbridge.report.html.sections.quantization import quantization_section
 from nirbridge.report.html.sections.recordings import recordings_section
 from nirbridge.report.html.sections.traffic import map_matrix, matrix_data, traffic_section
 from nirbridge.report.html.sections.verification import compared_parts, verification_section
-from nirbridge.report.html.tags import Markup, folded, joined, paints, pattern_definitions, remark, short, table, tag
 from nirbridge.report.map_facts import figure_with_prefix
 from nirbridge.report.summaries import summary
 

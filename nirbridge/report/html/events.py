@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.comparison.alignment import RecordedSteps, has_batch, recorded_steps
+from nirbridge.comparison.distances import RecordedSteps, has_batch, recorded_steps
 from nirbridge.errors import NirbridgeError, counted
-from nirbridge.report.html.tags import Child, Markup, Picture, joined, number, picture, short, tag, text, track
+from nirbridge.report.html.page import Child, Markup, Picture, joined, number, picture, short, tag, text, track
 from nirbridge.report.pictures.raster_picture import NodeEvents, RasterBand, RasterPicture
 from nirbridge.simulators.types import Recording
 

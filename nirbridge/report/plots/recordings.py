@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.comparison.alignment import align_steps, has_batch, recorded_steps, stored_latency
-from nirbridge.comparison.distances import is_counts
+from nirbridge.comparison.distances import align_steps, has_batch, is_counts, recorded_steps, stored_latency
 from nirbridge.errors import UsageError, counted, did_you_mean, quoted
 from nirbridge.network.naming import natural_key
 from nirbridge.report.map_facts import figure_with_prefix

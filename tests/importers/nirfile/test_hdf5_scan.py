@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 import pytest
 
-from nirbridge.importers.nirfile import writer as nir_save
+from nirbridge.importers.nirfile import reader as nir_save
 from nirbridge.importers.nirfile.hdf5 import items as hdf5_filters
 from nirbridge.importers.nirfile.hdf5 import scan as hdf5_scan
 from nirbridge.importers.nirfile.hdf5.items import metadata_of

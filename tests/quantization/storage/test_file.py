@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 
 from nirbridge.chips import read_chip
 from nirbridge.errors import FileError, ModelError
-from nirbridge.files.records import digest_of
+from nirbridge.files.npy import digest_of
 from nirbridge.network.nir.from_nir import from_nir
 from nirbridge.passes import Retime
 from nirbridge.quantization import QuantizedNetwork, quantize

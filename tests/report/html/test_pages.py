@@ -20,16 +20,15 @@ from nirbridge.arrays import freeze
 from nirbridge.chips import read_chip
 from nirbridge.chips.model import CoreId, EnergyFigures, TimeFigures
 from nirbridge.cli.main import run
-from nirbridge.comparison.alignment import RecordedSteps
+from nirbridge.comparison.distances import RecordedSteps
 from nirbridge.report.html.document import map_html, report_html, value_html
 from nirbridge.report.html.events import round_steps
-from nirbridge.report.html.page import ReportSources
+from nirbridge.report.html.page import ReportSources, number, short, tag
 from nirbridge.report.html.sections.floorplan import Plan, link_name, load_class, plan_picture, wedge
 from nirbridge.report.html.sections.quantization import weight_errors
 from nirbridge.report.html.sections.recordings import trace_of
 from nirbridge.report.html.sections.traffic import Scale, drawn_matrix, map_matrix, scale_of, traffic_section
 from nirbridge.report.html.sections.verification import agreement_over_time
-from nirbridge.report.html.tags import number, short, tag
 from nirbridge.report.map_facts import percent
 from nirbridge.report.pictures.floorplan_picture import SCREEN, chip_layout
 from nirbridge.report.pictures.traffic_picture import TrafficMatrix, traffic_picture

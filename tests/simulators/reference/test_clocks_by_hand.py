@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.comparison import alignment
-from nirbridge.comparison.alignment import (
+from nirbridge.comparison import distances as alignment
+from nirbridge.comparison.distances import (
     RecordedSteps,
     StepAlignment,
     align_steps,

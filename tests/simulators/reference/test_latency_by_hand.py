@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nirbridge.comparison.alignment import estimate_latency
 from nirbridge.comparison.compare import compare
+from nirbridge.comparison.distances import estimate_latency
 from nirbridge.report.compare import comparison_verdict
 from nirbridge.simulators.types import Recording
 from tests.cases import cases

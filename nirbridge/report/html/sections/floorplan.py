@@ -10,11 +10,11 @@ from nirbridge.errors import counted, quoted
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.partitioner.cost.resources import limits
 from nirbridge.partitioner.model import RESOURCES
-from nirbridge.report.html.page import Section
-from nirbridge.report.html.tags import (
+from nirbridge.report.html.page import (
     DEAD,
     Markup,
     Picture,
+    Section,
     explored,
     folded,
     number,

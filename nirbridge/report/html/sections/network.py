@@ -11,10 +11,11 @@ from nirbridge.comparison.distances import is_counts
 from nirbridge.errors import counted, quoted
 from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.neurons import EXTRAS
-from nirbridge.report.html.page import ReportSources, Section
-from nirbridge.report.html.tags import (
+from nirbridge.report.html.page import (
     Markup,
     Picture,
+    ReportSources,
+    Section,
     folded,
     joined,
     number,

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from nirbridge.errors import counted
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.partitioner.model import Partition
-from nirbridge.report.html.page import ReportSources, Section
-from nirbridge.report.html.sections.floorplan import Plan, link_name
-from nirbridge.report.html.tags import (
+from nirbridge.report.html.page import (
     Child,
     Markup,
     Picture,
+    ReportSources,
+    Section,
     bar,
     facts,
     folded,
@@ -28,6 +28,7 @@ from nirbridge.report.html.tags import (
     tag,
     text,
 )
+from nirbridge.report.html.sections.floorplan import Plan, link_name
 from nirbridge.report.map_facts import (
     as_full,
     core_name,

@@ -13,11 +13,11 @@ from nirbridge.quantization.folding import fold_population
 from nirbridge.quantization.formats import grid_of, signed_max
 from nirbridge.quantization.model import FixedProjection, LayerReport, QuantizedNetwork
 from nirbridge.quantization.operators import gained_operator, weights_of
-from nirbridge.report.html.page import Section
-from nirbridge.report.html.tags import (
+from nirbridge.report.html.page import (
     Child,
     Markup,
     Picture,
+    Section,
     bar,
     folded,
     listed,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.comparison.alignment import RecordedSteps, has_batch, recorded_steps
+from nirbridge.comparison.distances import RecordedSteps, has_batch, recorded_steps
 from nirbridge.errors import NirbridgeError, counted
 from nirbridge.network.model import Network
 from nirbridge.network.naming import natural_key
@@ -25,10 +25,11 @@ from nirbridge.report.html.events import (
     steps_by_neurons,
     time_axis,
 )
-from nirbridge.report.html.page import ReportSources, Section
-from nirbridge.report.html.tags import (
+from nirbridge.report.html.page import (
     Child,
     Markup,
+    ReportSources,
+    Section,
     folded,
     number,
     picture,

@@ -10,11 +10,10 @@ from typing import Any
 from nirbridge.arrays import Array
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.network.naming import natural_key
-from nirbridge.report.html.page import Section
-from nirbridge.report.html.sections.floorplan import Plan, link_name, rounded
-from nirbridge.report.html.tags import (
+from nirbridge.report.html.page import (
     Child,
     Markup,
+    Section,
     bar,
     explored,
     folded,
@@ -27,6 +26,7 @@ from nirbridge.report.html.tags import (
     tag,
     text,
 )
+from nirbridge.report.html.sections.floorplan import Plan, link_name, rounded
 from nirbridge.report.map_facts import one_line, rate_text, traffic_lines
 from nirbridge.report.pictures.traffic_picture import TrafficMatrix, traffic_matrix
 

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.comparison.alignment import RecordedSteps, align_steps, recorded_steps
+from nirbridge.comparison.distances import RecordedSteps, align_steps, recorded_steps
 from nirbridge.comparison.types import Comparison, ComparisonRow
 from nirbridge.errors import NirbridgeError, counted, quoted
 from nirbridge.report.compare import place_text
 from nirbridge.report.html.events import LEFT, WIDTH, difference, is_drawable, place_of, steps_by_neurons, time_axis
-from nirbridge.report.html.page import Section
-from nirbridge.report.html.tags import (
+from nirbridge.report.html.page import (
     Child,
     Markup,
     Picture,
+    Section,
     bar,
     folded,
     listed,
