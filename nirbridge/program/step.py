@@ -72,6 +72,15 @@ class StepProgram:
         """The states that a time step reads, as args."""
         return {t.value: t for t in in_order(self.ends) if t.op == "arg" and t.value is not None}
 
+    @property
+    def of_samples(self) -> set[int]:
+        """Ids of the terms that have a value for each sample: all but coefficients and what they alone yield."""
+        found: set[int] = set()
+        for term in in_order(self.ends):
+            if term.op in ("arg", "past") or any(id(a) in found for a in term.args):
+                found.add(id(term))
+        return found
+
     def remade(self, change: Change) -> StepProgram:
         """The program with other terms in place of ``ends``."""
         new = dict(zip(map(id, self.ends), change(self.ends), strict=True))

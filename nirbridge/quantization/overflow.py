@@ -143,6 +143,12 @@ def output_ranges(populations: Sequence[FixedPopulation], inputs: Mapping[str, O
     return {**inputs, **{p.name: _sent(p.neuron) for p in populations}}
 
 
+def sent_ranges(quantized: QuantizedNetwork) -> dict[str, OutputRange]:
+    """``output_ranges`` of a whole network."""
+    inputs = {p.name: OutputRange(-p.value_max if p.graded else 0, p.value_max) for p in quantized.inputs}
+    return output_ranges(quantized.populations, inputs)
+
+
 def _sent(n: FixedNeuron) -> OutputRange:
     last = signed_max(n.v_bits)
     return OutputRange(0, n.max_spikes) if n.fires else OutputRange(-last, last)
@@ -150,8 +156,7 @@ def _sent(n: FixedNeuron) -> OutputRange:
 
 def prove(quantized: QuantizedNetwork) -> dict[str, AccumulatorBounds]:
     """The bounds of every population of a quantized network, from its integers alone."""
-    inputs = {p.name: OutputRange(-p.value_max if p.graded else 0, p.value_max) for p in quantized.inputs}
-    sent = output_ranges(quantized.populations, inputs)
+    sent = sent_ranges(quantized)
     into: dict[str, list[FixedProjection]] = {p.name: [] for p in quantized.populations}
     for projection in quantized.projections:
         into[projection.target].append(projection)
@@ -160,8 +165,7 @@ def prove(quantized: QuantizedNetwork) -> dict[str, AccumulatorBounds]:
 
 def largest_sum(quantized: QuantizedNetwork) -> int:
     """A bound of every sum of weighted inputs, also of those that are shifted to the right at the end."""
-    inputs = {p.name: OutputRange(-p.value_max if p.graded else 0, p.value_max) for p in quantized.inputs}
-    sent = output_ranges(quantized.populations, inputs)
+    sent = sent_ranges(quantized)
     totals = dict.fromkeys((p.name for p in quantized.populations), 0)
     for p in quantized.projections:
         low, high = operator_bounds(p.operator, sent[p.source])

@@ -11,7 +11,7 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge.emitters.jax.module import INDENT, ModuleWriter, axes, comment, size_of
 from nirbridge.emitters.ports import ProgramNames, identifiers, integer_names, real_names
-from nirbridge.emitters.timesteps import largest_sum, sent_ranges, sparse_rows, sparse_table
+from nirbridge.emitters.sums import sparse_rows, sparse_table, sums_of_currents
 from nirbridge.errors import counted
 from nirbridge.network.apply import matrix
 from nirbridge.network.compose import parts_of
@@ -47,14 +47,9 @@ class ModuleBuilder:
         self.model, self.shapes = model, {x.name: x.shape for x in (*model.inputs, *model.populations, *model.outputs)}
         self.projections: dict[str, Any] = {f"c{k}": p for k, p in enumerate(model.projections)}
         self.projections |= {f"r{k}": p for k, p in enumerate(getattr(model, "reads", ()))}
-        terms = list(in_order(program.ends))
-        named = {t.name.removesuffix("_late"): t for t in terms if t.op not in LEAVES}
+        named = {t.name.removesuffix("_late"): t for t in in_order(program.ends) if t.op not in LEAVES}
         self.currents = {key: named[key] for key in self.projections if key in named}
-        self.carried = program.carried
-        self.samples: set[int] = set()
-        for t in terms:
-            if t.op in ("arg", "past") or any(id(a) in self.samples for a in t.args):
-                self.samples.add(id(t))
+        self.carried, self.samples = program.carried, program.of_samples
         self.made: dict[int, Text] = {}
         self.last: list[str] = []
 
@@ -345,8 +340,7 @@ def integer_module(quantized: QuantizedNetwork) -> tuple[ModuleWriter, ProgramNa
 
     Sums are made in real numbers where these are exact, neurons in int32 or int64.
     """
-    q, bounds, ranges = quantized, prove(quantized), sent_ranges(quantized)
-    sums = {f"c{k}": largest_sum(p, ranges[p.source]) for k, p in enumerate(q.projections)}
+    q, bounds, sums = quantized, prove(quantized), sums_of_currents(quantized)
     types = {p.name: "int32" if p.value_max < INT32 else "int64" for p in q.inputs} | {p.name: REAL for p in q.outputs}
     for p in q.populations:
         into = [sums[f"c{k}"] << max(x.weight_exp, 0) for k, x in enumerate(q.projections) if x.target == p.name]

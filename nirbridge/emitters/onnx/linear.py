@@ -11,7 +11,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from nirbridge.arrays import Array
-from nirbridge.emitters.timesteps import sparse_rows, sparse_table
+from nirbridge.emitters.sums import sparse_rows, sparse_table
 from nirbridge.network.apply import matrix
 from nirbridge.network.compose import parts_of
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool

@@ -14,14 +14,14 @@ from nirbridge.arrays import Array
 from nirbridge.emitters.onnx.linear import BATCH, TIME, GraphBuilder, delayed, described, linear, model_of, moved_on
 from nirbridge.emitters.onnx.plan import OnnxPlan
 from nirbridge.emitters.ports import identifiers, integer_names, real_names
-from nirbridge.emitters.timesteps import largest_sum, sent_ranges
+from nirbridge.emitters.sums import sums_of_currents
 from nirbridge.network.graph import in_causal_order
 from nirbridge.network.model import Network
 from nirbridge.program.interval import first_values, fits, intervals
 from nirbridge.program.rewrites import in_halves, inlined
 from nirbridge.program.rules import traced_step
 from nirbridge.program.step import Key, StepProgram, step_program
-from nirbridge.program.terms import Kind, Term, fold, in_order, is_truth
+from nirbridge.program.terms import Kind, Term, fold, is_truth
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.quantization.overflow import prove
 
@@ -46,13 +46,12 @@ def integer_model(quantized: QuantizedNetwork) -> OnnxPlan:
     Raises:
         ModelError: a convolution whose sums float32 cannot hold and whose synapses are too many to list.
     """
-    q, bounds, ranges = quantized, prove(quantized), sent_ranges(quantized)
-    program = step_program(q)
+    q, bounds, program = quantized, prove(quantized), step_program(quantized)
     steps = ((traced_step(p.neuron), first_values(p.neuron, bounds[p.name].a_in)) for p in q.populations)
     if not all(fits(intervals(*step), WIDTH) for step in steps):
         program = in_halves(program)
-    sums = {f"c{k}": largest_sum(p, ranges[p.source]) for k, p in enumerate(q.projections)}
-    builder = _Builder(q, program, INTEGERS, {key: "float32" for key, largest in sums.items() if largest < EXACT})
+    exact = {key: "float32" for key, largest in sums_of_currents(q).items() if largest < EXACT}
+    builder = _Builder(q, program, INTEGERS, exact)
     return OnnxPlan(builder.scan(), integer_names(q, builder.variables()))
 
 
@@ -93,11 +92,8 @@ class _Builder:
         self.model, self.program, self.types, self.exact = model, inlined(program), types, exact
         self.g, self.ids = GraphBuilder(), identifiers(model)
         self.shapes = {x.name: x.shape for x in (*model.inputs, *model.populations, *model.outputs)}
-        samples: set[int] = set()
-        for t in in_order(self.program.ends):
-            if t.op in ("arg", "past") or any(id(a) in samples for a in t.args):
-                samples.add(id(t))
-        ends = [(t, name) for name, step in self.program.populations.items() for t in step.ends]
+        samples, steps = self.program.of_samples, self.program.populations
+        ends = [(t, name) for name, step in steps.items() for t in step.ends]
         self.constant = {id(t): math.prod(self.shapes[name]) for t, name in ends if id(t) not in samples}
         self.made: dict[int, str] = {}
         fold(self.program.ends, self._made, self.made)
