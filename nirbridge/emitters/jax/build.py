@@ -59,16 +59,13 @@ class ModuleBuilder:
             key = self.ids[name]
             self.m.before.append(f'{key} = inputs["{key}"].astype(jnp.{self.types[name]})')
             self._remember((name, "past"), key)
-        variables = {p.name: self._population(p) for p in self._populations()}
+        by_name = {p.name: p for p in self.model.populations}
+        variables = {name: self._population(by_name[name]) for name in self.program.populations}
         for k, (name, term) in enumerate(self.program.outputs.items()):
             self._currents(name)
             self.m.step.append(f'values["out{k}"] = {self._write([term], name, self.m.step)[0]}')
         self.m.step += self.last
         return variables
-
-    def _populations(self) -> list[Any]:
-        by_name = {p.name: p for p in self.model.populations}
-        return [by_name[name] for name in self.program.populations]
 
     def _population(self, p: Any) -> dict[str, str]:
         """The lines of a population, after those of its currents; the keys of its variables."""
@@ -107,7 +104,8 @@ class ModuleBuilder:
 
     def _write(self, ends: Sequence[Term], of: str, lines: list[str]) -> list[str]:
         """Appends the statements of terms of a target; their texts, each with all axes."""
-        printer = Printer(JaxLanguage(self._leaf(of), self.types[of], self._special(of)), lines, made=self.made)
+        leaf, other = lambda term: self._leaf(term, of), lambda term, args: self._special(term, args, of)
+        printer = Printer(JaxLanguage(leaf, self.types[of], other), lines, made=self.made)
         texts = printer.write(ends)
         self.m.functions |= {f.name: function_text(f) for f in printer.functions.values()}
         full = axes(self.shapes[of], "*batch")
@@ -119,37 +117,29 @@ class ModuleBuilder:
     def _type(self, term: Term, of: str) -> str:
         return "int32" if term.kind == "count" else self.types[of]
 
-    def _leaf(self, of: str) -> Callable[[Term], str]:
-        def leaf(term: Term) -> str:
-            if term.op == "param":
-                is_count = term.kind == "count"  # no run has more time steps than int32 holds
-                values = np.minimum(term.value, 2**31 - 1) if is_count else term.value
-                key = term.name if "." in term.name else f"{self.ids[of]}.{term.name}"
-                return self.m.weight(key, values, self._type(term, of))
-            if term.op == "const":
-                return number_text(term)
-            if term.value is None:
-                return self.ids[term.name]
-            return f'state["{self.ids[of]}.{term.value[1]}"]'
+    def _leaf(self, term: Term, of: str) -> str:
+        if term.op == "param":
+            is_count = term.kind == "count"  # no run has more time steps than int32 holds
+            values = np.minimum(term.value, 2**31 - 1) if is_count else term.value
+            key = term.name if "." in term.name else f"{self.ids[of]}.{term.name}"
+            return self.m.weight(key, values, self._type(term, of))
+        if term.op == "const":
+            return number_text(term)
+        return self.ids[term.name] if term.value is None else f'state["{self.ids[of]}.{term.value[1]}"]'
 
-        return leaf
-
-    def _special(self, of: str) -> Callable[[Term, Sequence[Text]], str]:
+    def _special(self, term: Term, args: Sequence[Text], of: str) -> str:
         """What is no operation of elements."""
-
-        def special(term: Term, args: Sequence[Text]) -> str:
-            if term.op == "past":
-                return self._past(term.value, args)
-            x = bracketed(args[0], ATOM)
-            if term.op == "real":
-                return f"{x}.astype(jnp.{REAL})"
-            p, dtype = self.projections[term.name], self.exact.get(term.name, self.types[of])
-            shapes = self.shapes[p.source], self.shapes[p.target]
-            x = f"{x}.astype(jnp.{dtype})" if term.name in self.exact else x
-            text = linear(self.m, term.name, term.value, x, dtype, shapes)
-            return f"{text}.astype(jnp.{self.types[of]})" if term.name in self.exact else text
-
-        return special
+        if term.op == "past":
+            return self._past(term.value, args)
+        x = bracketed(args[0], ATOM)
+        if term.op == "real":
+            return f"{x}.astype(jnp.{REAL})"
+        p, exact = self.projections[term.name], self.exact.get(term.name)
+        shapes = self.shapes[p.source], self.shapes[p.target]
+        if exact is None:
+            return linear(self.m, term.name, term.value, x, self.types[of], shapes)
+        text = linear(self.m, term.name, term.value, f"{x}.astype(jnp.{exact})", exact, shapes)
+        return f"{text}.astype(jnp.{self.types[of]})"
 
     def _ring(self, key: Key) -> tuple[str, bool]:
         """The name of what is remembered, and True where it is of all time steps at once."""
