@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.network.operators import Sparse
+from nirbridge.network.apply import matrix
+from nirbridge.network.operators import Conv, Sparse, SumPool
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.quantization.operators import weights_of
 from nirbridge.quantization.overflow import operator_bounds, sent_ranges
@@ -24,6 +25,14 @@ def sums_of_currents(quantized: QuantizedNetwork) -> dict[str, int]:
         ends = (-int(low.min(initial=0)), int(high.max(initial=0)), -ranges[p.source].low, ranges[p.source].high)
         found[f"c{k}"] = max(*ends, int(np.abs(weights_of(p.operator)).max(initial=0)))
     return found
+
+
+def synapses(part: Sparse | Conv | SumPool) -> Sparse:
+    """The operator as a list of its synapses."""
+    if isinstance(part, Sparse):
+        return part
+    rows = matrix(part)
+    return Sparse(rows.indptr, rows.indices, rows.data, part.input_shape, part.output_shape)
 
 
 def sparse_rows(part: Sparse) -> Array:

@@ -11,9 +11,8 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge.emitters.jax.module import INDENT, ModuleWriter, axes, comment, size_of
 from nirbridge.emitters.ports import ProgramNames, identifiers, integer_names, real_names
-from nirbridge.emitters.sums import sparse_rows, sparse_table, sums_of_currents
+from nirbridge.emitters.sums import sparse_rows, sparse_table, sums_of_currents, synapses
 from nirbridge.errors import counted
-from nirbridge.network.apply import matrix
 from nirbridge.network.compose import parts_of
 from nirbridge.network.graph import in_causal_order
 from nirbridge.network.model import Network
@@ -265,12 +264,8 @@ def _part(m: ModuleWriter, key: str, part: Operator, x: str, dtype: str) -> str:
         return f"{x} * {m.weight(f'{key}.scale', part.scale, dtype)}"
     if isinstance(part, Dense):
         return f"{m.helper('dense')}({x}, {m.weight(f'{key}.weight', np.asarray(part.weight).T, dtype)})"
-    if isinstance(part, Sparse):
-        return _sparse(m, key, part, x, dtype)
-    if dtype.startswith("int"):  # convolutions are of real numbers on most devices
-        rows = matrix(part)
-        listed = Sparse(rows.indptr, rows.indices, rows.data, part.input_shape, part.output_shape)
-        return _sparse(m, key, listed, x, dtype)
+    if isinstance(part, Sparse) or dtype.startswith("int"):  # convolutions are of real numbers on most devices
+        return _sparse(m, key, synapses(part), x, dtype)
     if isinstance(part, Conv):
         weight = m.weight(f"{key}.weight", part.weight, dtype)
         return (

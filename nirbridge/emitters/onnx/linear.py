@@ -11,8 +11,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from nirbridge.arrays import Array
-from nirbridge.emitters.sums import sparse_rows, sparse_table
-from nirbridge.network.apply import matrix
+from nirbridge.emitters.sums import sparse_rows, sparse_table, synapses
 from nirbridge.network.compose import parts_of
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
 
@@ -39,13 +38,8 @@ def _part(g: GraphBuilder, part: Operator, x: str, dtype: str) -> str:
         return g.op("Mul", x, g.constant(np.asarray(part.scale).reshape(1, -1), dtype))
     if isinstance(part, Dense):
         return _product(g, x, np.asarray(part.weight).T, dtype)
-    if isinstance(part, Sparse):
-        return _sparse(g, part, x, dtype)
-    if dtype != "float32":  # ONNX Runtime has convolutions of float32 alone
-        table = matrix(part)
-        return _sparse(
-            g, Sparse(table.indptr, table.indices, table.data, part.input_shape, part.output_shape), x, dtype
-        )
+    if isinstance(part, Sparse) or dtype != "float32":  # ONNX Runtime has convolutions of float32 alone
+        return _sparse(g, synapses(part), x, dtype)
     return _conv(g, part, x) if isinstance(part, Conv) else _pool(g, part, x)
 
 
