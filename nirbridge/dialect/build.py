@@ -48,67 +48,83 @@ def network_module(
     """
     check_network(network)
     check_placements(network, placement or {})
-    return _Builder(network, dtype, placement or {}).module(records)
+    return Builder(network, dtype, placement or {}).module(records)
 
 
-class _Builder:
-    """One time step of a network, projection by projection."""
+class Builder:
+    """One time step of a network, projection by projection; ``host``: the type of outputs where it is another one."""
 
-    def __init__(self, network: Network, dtype: str, placement: Mapping[str, Placement]) -> None:
-        self.network, self.dtype, self.placement = network, dtype, placement
-        self.step = StepBuilder(ELEMENTS[dtype])
+    host: Any = None
+
+    def __init__(self, network: Any, numbers: str, placement: Mapping[str, Placement]) -> None:
+        self.network, self.numbers, self.placement = network, numbers, placement
+        self.step = StepBuilder(ELEMENTS[numbers])
         self.resources = self.step.resources
 
     def module(self, records: Sequence[Variable]) -> DialectModule:
+        """The module; ``records`` become further results."""
         network, step = self.network, self.step
-        step.block.add_op(self._facts())
+        timing, facts = map(_plain, self.facts())
+        given = {"dt": real(network.dt), "timing": timing, "numbers": StringAttr(self.numbers), "facts": facts}
+        step.block.add_op(NetworkOp.create(attributes=given))
         variables: dict[Variable, Any] = {(p.name, "s"): step.input(p.name, p.shape) for p in network.inputs}
-        for p in (p for group in population_groups(network) for p in group.populations):
+        for p in self.order():
             index = next(k for k, q in enumerate(network.populations) if q is p)
-            given = step.neurons(index, p, self.placement.get(p.name), self._currents(p.name))
-            variables |= {(p.name, name): value for name, value in given.items()}
-            step.now[p.name] = given["s"]
+            found = step.neurons(index, p, self.placement.get(p.name), self.currents(p))
+            variables |= {(p.name, name): value for name, value in found.items()}
+            step.now[p.name] = found["s"]
         for p in network.outputs:
-            value = step.output(p.name, p.shape, list(self._currents(p.name)))
-            step.result(p.name, "s", value)
+            step.result(p.name, "s", step.output(p.name, p.shape, list(self.read(p)), self.host))
         for name, variable in records:
             step.result(name, variable, variable_of(variables, name, variable))
         step.connect()
         return DialectModule(ModuleOp(Region(step.block)), self.resources)
 
-    def _currents(self, target: str) -> Iterator[Any]:
-        return (self._current(k, p) for k, p in enumerate(self.network.projections) if p.target == target)
+    def facts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The timing of a network, and what else a module says of it."""
+        network = self.network
+        file = {} if network.file is None else {"file": (network.file.name, network.file.sha256)}
+        timing = {f.name: getattr(network.timing, f.name) for f in fields(network.timing)}
+        return timing, {"assumed": network.assumed, "notes": network.notes, **file}
 
-    def _current(self, k: int, p: Projection) -> Any:
+    def order(self) -> Iterator[Any]:
+        """The populations in the order in which a time step computes them."""
+        return (p for group in population_groups(self.network) for p in group.populations)
+
+    def currents(self, target: Any) -> Iterator[Any]:
+        """The currents of a population or an output."""
+        return (self.current(k, p) for k, p in enumerate(self.network.projections) if p.target == target.name)
+
+    read = currents
+
+    def current(self, k: int, p: Projection) -> Any:
+        """The current of a projection."""
         step = self.step
         if p.source not in step.now and not p.delay_steps.all():  # the delay after the operator closes a cycle
-            value = step.awaited(lambda: self._sums(p), p.target_delay_steps, p.operator.output_shape)
-        else:
-            value = self._sums(p)
-            if p.target_delay_steps.any() or p.target_delay_steps.ndim:
-                value = step.delayed(value, p.target_delay_steps)
-        given: dict[str, Any] = {"index": integer(k), "nodes": texts(p.nodes), "delay_nodes": texts(p.delay_nodes)}
-        given["is_back"] = IntegerAttr(int(p.is_back), i1)
-        given["bias"] = None if p.bias is None else self.resources.attribute(p.bias)
-        return step.op(CurrentOp, [value], value.type, **given)
+            return self.ended(k, p, step.awaited(lambda: self._sums(p), p.target_delay_steps, p.operator.output_shape))
+        value = self._sums(p)
+        if p.target_delay_steps.any() or p.target_delay_steps.ndim:
+            value = step.delayed(value, p.target_delay_steps)
+        return self.ended(k, p, value)
+
+    def ended(self, k: int, p: Any, value: Any) -> Any:
+        """The last operation of a projection, which has what no other says of it."""
+        given: dict[str, Any] = {"index": integer(k), "nodes": texts(p.nodes)}
+        given["delay_nodes"] = texts(getattr(p, "delay_nodes", ()))
+        given["is_back"] = IntegerAttr(int(getattr(p, "is_back", False)), i1)
+        bias = getattr(p, "bias", None)
+        given["bias"] = None if bias is None else self.resources.attribute(bias)
+        return self.step.op(CurrentOp, [value], value.type, **given)
 
     def _sums(self, p: Projection) -> Any:
         """What a projection's operator makes of the values that arrive."""
-        value = self.step.sent(p.source, p.delay_steps, p.operator.input_shape)
-        for part in parts_of(p.operator):
+        return self.applied(p.operator, self.step.sent(p.source, p.delay_steps, p.operator.input_shape))
+
+    def applied(self, operator: Any, value: Any) -> Any:
+        """What an operator makes of values, part by part."""
+        for part in parts_of(operator):
             value = self.step.part(part, value)
         return value
-
-    def _facts(self) -> NetworkOp:
-        network = self.network
-        file = {} if network.file is None else {"file": (network.file.name, network.file.sha256)}
-        given: dict[str, Any] = {
-            "dt": real(network.dt),
-            "timing": _plain({f.name: getattr(network.timing, f.name) for f in fields(network.timing)}),
-            "numbers": StringAttr(self.dtype),
-            "facts": _plain({"assumed": network.assumed, "notes": network.notes, **file}),
-        }
-        return NetworkOp.create(attributes=given)
 
 
 def variable_of(variables: Mapping[Variable, Any], name: str, variable: str) -> Any:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i1
-from xdsl.ir import Region
 
 from nirbridge.arrays import Array
-from nirbridge.dialect.build import Variable, variable_of
+from nirbridge.dialect.build import Builder, Variable
 from nirbridge.dialect.module import DialectModule
 from nirbridge.dialect.placement import Placement, check_placements
-from nirbridge.dialect.step import StepBuilder
-from nirbridge.dialect.structure import NetworkOp
-from nirbridge.dialect.synapses import CurrentOp, RealOp, ShiftOp
-from nirbridge.dialect.values import ELEMENTS, integer, real, tensor_type, text, texts
-from nirbridge.network.compose import parts_of
-from nirbridge.network.model import Projection
+from nirbridge.dialect.synapses import RealOp, ShiftOp
+from nirbridge.dialect.values import ELEMENTS, integer, tensor_type
+from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Reshape
 from nirbridge.program.interval import fit_of_neurons
-from nirbridge.quantization.model import FixedProjection, QuantizedNetwork
+from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.quantization.overflow import largest_sum, prove
 
 
@@ -55,55 +50,35 @@ def fits_in_32(quantized: QuantizedNetwork) -> bool:
     return fits and largest_sum(quantized) < 1 << 31
 
 
-class _FixedBuilder:
-    """One time step of a quantized network, projection by projection."""
+class _FixedBuilder(Builder):
+    """One time step of a quantized network."""
 
-    def __init__(self, quantized: QuantizedNetwork, numbers: str, placement: Mapping[str, Placement]) -> None:
-        self.q, self.numbers, self.placement = quantized, numbers, placement
-        self.step = StepBuilder(ELEMENTS[numbers])
-        self.resources = self.step.resources
+    host = ELEMENTS["float64"]
 
-    def module(self, records: Sequence[Variable]) -> DialectModule:
-        q, step = self.q, self.step
-        given = {"dt": real(q.dt), "timing": DictionaryAttr({}), "numbers": StringAttr(self.numbers)}
-        facts = DictionaryAttr({"chip": text(q.chip), "notes": texts(q.notes)})
-        step.block.add_op(NetworkOp.create(attributes={**given, "facts": facts}))
-        variables: dict[Variable, Any] = {(p.name, "s"): step.input(p.name, p.shape) for p in q.inputs}
-        for k, p in enumerate(q.populations):
-            currents = (self._current(j, e, p.shape) for j, e in enumerate(q.projections) if e.target == p.name)
-            found = step.neurons(k, p, self.placement.get(p.name), currents)
-            variables |= {(p.name, name): value for name, value in found.items()}
-            step.now[p.name] = found["s"]
-        for port in q.outputs:
-            currents = [self._read(k, r) for k, r in enumerate(q.reads) if r.target == port.name]
-            step.result(port.name, "s", step.output(port.name, port.shape, currents, ELEMENTS["float64"]))
-        for name, variable in records:
-            step.result(name, variable, variable_of(variables, name, variable))
-        step.connect()
-        return DialectModule(ModuleOp(Region(step.block)), self.resources)
+    def facts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return {}, {"chip": self.network.chip, "notes": self.network.notes}
+
+    def order(self) -> Iterator[Any]:
+        return iter(self.network.populations)
+
+    def read(self, target: Port) -> Iterator[Any]:
+        return (self._read(k, r) for k, r in enumerate(self.network.reads) if r.target == target.name)
 
     def _shape(self, name: str) -> tuple[int, ...]:
-        return next(x.shape for x in (*self.q.inputs, *self.q.populations) if x.name == name)
+        return next(x.shape for x in (*self.network.inputs, *self.network.populations) if x.name == name)
 
-    def _current(self, k: int, p: FixedProjection, shape: tuple[int, ...]) -> Any:
-        step, source = self.step, self._shape(p.source)
+    def current(self, k: int, p: Any) -> Any:
+        step, source, target = self.step, self._shape(p.source), self._shape(p.target)
         value = step.sent(p.source, _over(p.delay_steps, source), source)
-        value = self._reshaped(value, source, p.operator.input_shape)
-        value = step.part(p.operator, value)
+        value = step.part(p.operator, self._reshaped(value, source, p.operator.input_shape))
         value = step.op(ShiftOp, [value], value.type, exponent=integer(p.weight_exp))
-        value = self._reshaped(value, p.operator.output_shape, shape)
+        value = self._reshaped(value, p.operator.output_shape, target)
         if p.target_delay_steps.any():
-            value = step.delayed(value, _over(p.target_delay_steps, shape))
-        return self._ended(k, value, p.nodes, None)
+            value = step.delayed(value, _over(p.target_delay_steps, target))
+        return self.ended(k, p, value)
 
     def _reshaped(self, value: Any, before: tuple[int, ...], after: tuple[int, ...]) -> Any:
         return value if before == after else self.step.part(Reshape(before, after), value)
-
-    def _ended(self, k: int, value: Any, nodes: Sequence[str], bias: Array | None) -> Any:
-        given: dict[str, Any] = {"index": integer(k), "nodes": texts(nodes), "delay_nodes": texts(())}
-        given["is_back"] = IntegerAttr(0, i1)
-        given["bias"] = None if bias is None else self.resources.attribute(bias)
-        return self.step.op(CurrentOp, [value], value.type, **given)
 
     def _read(self, k: int, read: Projection) -> Any:
         """The values of an output from one source, in reals."""
@@ -113,16 +88,14 @@ class _FixedBuilder:
         given: dict[str, Any] = {"scale": self.resources.attribute(scale)}
         given["offset"] = None if offset is None else self.resources.attribute(offset)
         value = step.op(RealOp, [value], tensor_type(ELEMENTS["float64"], None, *source), **given)
-        for part in parts_of(read.operator):
-            value = step.part(part, value)
-        return self._ended(k, value, read.nodes, read.bias)
+        return self.ended(k, read, self.applied(read.operator, value))
 
     def _units(self, name: str) -> tuple[Array, Array | None]:
         """(factor of what a source sends, None), or (integers per real, real at 0) of a readout."""
-        for port in self.q.inputs:
+        for port in self.network.inputs:
             if port.name == name:
                 return np.float64(port.scale if port.graded else 1.0), None  # type: ignore[return-value]
-        n = self.q.population(name).neuron
+        n = self.network.population(name).neuron
         return (np.float64(1.0), None) if n.fires else (n.scale, n.v_offset)  # type: ignore[return-value]
 
 
