@@ -15,17 +15,31 @@ import secrets
 import shutil
 import signal
 import stat
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+CACHE = "NIRBRIDGE_CACHE"
 _NAME_MAX = 100
 _HEX = re.compile(r"[0-9a-f]{16}")
 _RANDOM = re.compile(r"[a-z0-9_]{8}")
 _SUFFIX = ".part"
+
+
+def cache_folder() -> Path:
+    """Folder of files that can be made again: ``$NIRBRIDGE_CACHE``, else its folder in the user's cache."""
+    override = os.environ.get(CACHE)
+    if override:
+        return Path(override).expanduser().absolute()
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "nirbridge"
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "nirbridge"
 
 
 def unfinished_name(name: str) -> str:

@@ -240,6 +240,21 @@ def need(emitter: Any) -> None:
         pytest.skip("Lava is not installed")
 
 
+def test_a_changed_rule_is_what_the_compiled_simulator_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba", reason="numba is not installed")
+    from nirbridge.simulators.fixed.kernels import FAST
+
+    monkeypatch.setitem(rules.RULES, FixedNeuron, (leaking, "int"))
+    n, drives = neuron(du=300, dv=70), np.random.default_rng(3).integers(-90, 200, (50, 1, 100))
+    state = {name: np.zeros((1, 100), np.int64) for name in ("u", "v", "refractory")}
+    expected = list(steps_of(traced_step(n), drives, state, TYPES))
+    sent, v = np.zeros(drives.shape, np.int8), np.zeros(drives.shape, np.int64)
+    FAST.steps(population("p", (100,), n), 200)(drives, state, sent, {"v": v})
+    assert np.array_equal(sent, [x.variables["s"] for x in expected])
+    assert np.array_equal(v, [x.variables["v"] for x in expected])
+    assert sent.any()
+
+
 def tiring(xp: Tracing, n: Any, drive: Term, state: Any) -> Stepped:
     """The canonical rule with a leak of v on its way to the threshold, and a state of its own that spikes feed."""
     tired = Term("arg", "real", (), None, "state.b")

@@ -1,4 +1,4 @@
-"""Neurons of the compiled backend: arrays in and out; their steps are in ``kernels.neuron``."""
+"""Neurons of the compiled backend: arrays in and out; their steps are in ``kernels.neuron``, by hand (decision 49)."""
 
 from __future__ import annotations
 

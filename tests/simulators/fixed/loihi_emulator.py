@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from nirbridge.emitters.lava.runtime.environment import cache_folder
+from nirbridge.files.scratch import cache_folder
 from nirbridge.network.apply import matrix
 from nirbridge.quantization import FixedPopulation, FixedProjection, QuantizedNetwork
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -14,7 +13,6 @@ pytest.importorskip("numba", reason="the compiled backend needs the extra 'fast'
 from nirbridge.network.apply import matrix
 from nirbridge.network.operators import Conv, Dense, Sparse
 from nirbridge.quantization import FixedNeuron, FixedPopulation, FixedProjection
-from nirbridge.simulators.fixed import kernels_neuron as fixed_update
 from nirbridge.simulators.fixed import kernels_sums as fixed_sums
 from nirbridge.simulators.fixed.kernels import FAST, FastFixedAccumulate, _conv_arrays
 from nirbridge.simulators.fixed.kernels_neuron import FastFixedNeurons
@@ -183,7 +181,7 @@ def test_a_step_from_every_edge(own: dict[str, Any]) -> None:
     population = FixedPopulation("p", (len(inside),), n, "custom")
     wanted = np.array([python_neuron(n, *map(int, row)) for row in inside])
     found: dict[str, Any] = {}
-    for name, made in (("wide", FastFixedNeurons(population, 2**18)), ("narrow", FastFixedNeurons(population,
+    for name, made in (("wide", FastFixedNeurons(population, 2**40)), ("narrow", FastFixedNeurons(population,
     2**18 - 1)),
                        ("numpy", ReferenceFixedNeurons(population, 0))):  # fmt: skip
         state = {k: inside[None, :, i].astype(np.int64) for i, k in enumerate(("u", "v", "refractory"))}
@@ -200,48 +198,31 @@ def test_a_step_from_every_edge(own: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("own", "reach", "narrow"), [
-    ({}, 2**18 - 1, True), ({}, 2**18, False), ({"fires_above": None}, 1, False), ({"max_spikes": 2}, 1, False),
-    ({"u_bits": 23}, 1, False), ({"v_bits": 23}, 1, False), ({"u_bits": 23, "v_bits": 23}, 1, False),
-    ({"bias_mant": whole([2**24 - 1, 0])}, 1, True), ({"bias_mant": whole([0, -(2**24)])}, 1, False),
-    ({"reset_amount": whole([0, 2**24 - 1])}, 1, True), ({"reset_amount": whole([2**24, 1])}, 1, False),
-    ({"refractory_steps": whole(2**24 - 1)}, 1, True), ({"refractory_steps": whole(2**24)}, 1, False),
-    ({"spike_size": whole(2**24)}, 1, True), ({"fires_above": whole(2**40)}, 1, True),
+    ({}, 2**24, True), ({}, 2**25, False), ({"fires_above": None}, 1, True), ({"max_spikes": 2}, 1, True),
+    ({"u_bits": 31}, 1, True), ({"u_bits": 32}, 1, False), ({"u_bits": 23, "v_bits": 23}, 1, True),
+    ({"bias_mant": whole([2**30, 0])}, 1, True), ({"bias_mant": whole([0, -(2**31)])}, 1, False),
+    ({"reset": "subtract", "reset_amount": whole([0, 2**29])}, 1, True),
+    ({"reset": "subtract", "reset_amount": whole([2**31 - 2**22, 1])}, 1, False),
+    ({"refractory_steps": whole(2**40)}, 1, True), ({"fires_above": whole(2**40)}, 1, False),
 ])  # fmt: skip
 def test_32_bits_are_for_what_fits_them(own: dict[str, Any], reach: int, narrow: bool) -> None:
-    assert (FastFixedNeurons(FixedPopulation("p", (2,), cell(**own), "custom"), reach).narrow is not None) is narrow
-
-
-def test_numbers_of_the_narrow_way() -> None:
-    n = cell(fires_above=whole([-(2**30), 2**30]), reset_amount=whole([3, 4]), refractory_steps=whole([0, 2]))
-    for reset, taken, kept in (("zero", [0, 0], 0), ("subtract", [3, 4], 1), ("none", [0, 0], 1)):
-        population = FixedPopulation("p", (2,), replace(n, reset=reset), "custom")  # type: ignore[arg-type]
-        made = FastFixedNeurons(population, 1)
-        assert made.narrow is not None
-        charge, (above, own, zero, v_min, holds, hold) = made.narrow
-        assert [x.tolist() for x in charge] == [[0, 0], [4096, 4096], [0, 0]]
-        assert (above.tolist(), v_min.tolist()) == ([-(2**24), 2**24], [-(2**24)] * 2)
-        assert (own.tolist(), int(zero), holds, hold.tolist()) == (taken, kept, True, [0, 2])
-        assert made.limits == (2**23, 2**23 - 1, {"zero": 0, "subtract": 1, "none": 2}[reset], 1, True)
-    still = FastFixedNeurons(FixedPopulation("p", (2,), cell(), "custom"), 1)
-    assert still.narrow is not None
-    assert still.narrow[1][4] is False
+    assert FastFixedNeurons(FixedPopulation("p", (2,), cell(**own), "custom"), reach).is_narrow is narrow
 
 
 def test_states_beyond_24_bits_are_wide() -> None:
     for u, v, wide in ((2**23, -(2**23), False), (2**23 + 1, 0, True), (0, -(2**23) - 1, True)):
-        assert fixed_update._wide({"u": np.array([0, u]), "v": np.array([v, 0])}) is wide
+        made = FastFixedNeurons(FixedPopulation("p", (2,), cell(), "custom"), 1)
+        assert made._is_held({"u": np.array([0, u]), "v": np.array([v, 0])}) is not wide
 
 
-def test_narrow_numbers_pay_from_so_many_steps_of_neurons_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The wide way would keep a start in 64 bits; what is read is which kernel ran."""
+def test_narrow_numbers_pay_from_so_many_steps_of_neurons_on() -> None:
+    """The wide way would keep a start in 64 bits; what is read is which loop ran."""
     ran: list[str] = []
-    for name in ("_update", "_narrow"):
-        own = getattr(fixed_update, name)
-        monkeypatch.setattr(fixed_update, name, lambda *a, n=name, f=own: ran.append(n) or f(*a))
     made = FastFixedNeurons(FixedPopulation("p", (16,), cell(), "custom"), 1)
+    made.loops = {kind: (lambda *a, kind=kind: ran.append(kind), ()) for kind in ("int32", "int64")}
     for steps in (127, 128):
         state = {k: np.zeros((1, 16), np.int64) for k in ("u", "v", "refractory")}
         made(np.zeros((steps, 1, 16), np.int32), state, np.zeros((steps, 1, 16), np.int8), {})
     state["v"][0, 3] = 2**23 + 1
     made(np.zeros((128, 1, 16), np.int32), state, np.zeros((128, 1, 16), np.int8), {})
-    assert ran == ["_update", "_narrow", "_update"]
+    assert ran == ["int64", "int32", "int64"]

@@ -23,11 +23,10 @@ from nirbridge.errors import FileError, UsageError, quoted
 from nirbridge.files.atomic import write_new
 from nirbridge.files.json_text import ANSWER_BYTES_MAX, parse_json
 from nirbridge.files.regular import read_regular, template_bytes, template_text
-from nirbridge.files.scratch import locked, remove_folder
+from nirbridge.files.scratch import CACHE, cache_folder, locked, remove_folder
 
 LAVA = "0.10.0"
 OVERRIDE = "NIRBRIDGE_LAVA_PYTHON"
-CACHE = "NIRBRIDGE_CACHE"
 REQUIREMENTS = Path(__file__).parents[1] / "requirements.txt"
 SHIM = Path(__file__).parents[1] / "templates" / "lava_compat.py.txt"
 READY = "ready.json"
@@ -68,17 +67,6 @@ class LavaStatus:
     def ready(self) -> bool:
         """True if programs can be run."""
         return self.python is not None and not self.trouble
-
-
-def cache_folder() -> Path:
-    """Folder of files that can be made again: ``$NIRBRIDGE_CACHE``, else its folder in the user's cache."""
-    override = os.environ.get(CACHE)
-    if override:
-        return Path(override).expanduser().absolute()
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "nirbridge"
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "nirbridge"
 
 
 def find_python() -> Path:

@@ -2,7 +2,7 @@
 
 For neurons without synaptic filter and refractory time that send 0 or 1 and share all coefficients; others take
 ``kernels.neuron``.
-Products and sums are rounded one by one in the order of the neuron record.
+Products and sums are rounded one by one in the order of the neuron record. By hand (decision 49): vectors in registers.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _firing(lanes: int) -> Any:
     The sums are 0 afterwards.
 
     ``packs``: one bit per spike, in the bytes from ``sent[k / 8]`` on; ``c``: a_mem, g_mem, bias, theta, v_reset,
-    amount, v_min (-inf: no floor); ``least``: ``>=`` and not ``>``; ``value``: reset to v_reset.
+    amount, floor (-inf: none); ``least``: ``>=`` and not ``>``; ``value``: reset to v_reset.
     """
 
     @vectorised
