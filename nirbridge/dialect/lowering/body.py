@@ -12,9 +12,9 @@ from nirbridge.arrays import Array
 from nirbridge.dialect.base import element, leading_axes, shape
 from nirbridge.dialect.lowering.function import Body, Extent, FunctionText, Tensor
 from nirbridge.dialect.lowering.linear import conv, dense, dense_by_events, sparse, sum_pool
-from nirbridge.dialect.lowering.neurons import REFRACTORY, fixed_states, lowered_step, real_states
+from nirbridge.dialect.lowering.neurons import kept_states, lowered_step
 from nirbridge.dialect.lowering.pointwise import Node, Pointwise
-from nirbridge.dialect.neurons import NeuronBase, NeuronOp
+from nirbridge.dialect.neurons import NeuronBase
 from nirbridge.dialect.read import attribute_values, operator_of
 from nirbridge.dialect.structure import CollectOp, DelayOp, InputOp, NetworkOp, OutputOp, ResultOp, ScanOp
 from nirbridge.dialect.synapses import (
@@ -77,13 +77,11 @@ class BodyLowering:
         return Tensor(f"%state{k}", kind, (self.batch,), extents)
 
     def _neuron_states(self, op: Any, first: int) -> dict[str, LoweredState]:
-        values = attribute_values(op, self.resources)
-        starts = real_states(values) if isinstance(op, NeuronOp) else fixed_states(values)
-        kind, found = str(element(op.results[0])), {}
-        for k, (name, start) in enumerate(starts.items(), first):
-            own = "i32" if name == REFRACTORY and isinstance(op, NeuronOp) else kind
-            found[name] = LoweredState(_name(op), name, start, self._argument(k, own, op.shape))
-        return found
+        kept = kept_states(attribute_values(op, self.resources), str(element(op.results[0])))
+        return {
+            name: LoweredState(_name(op), name, start, self._argument(k, kind, op.shape))
+            for k, (name, (kind, start)) in enumerate(kept.items(), first)
+        }
 
     def before(self) -> None:
         """Operations on all time steps at once: time and batch are one axis of them."""

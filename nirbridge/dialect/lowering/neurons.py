@@ -7,17 +7,13 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
-
 from nirbridge.dialect.lowering.pointwise import Node, Pointwise
 from nirbridge.network.neurons import Neuron
 from nirbridge.program.rewrites import in_halves, inlined, rewritten
-from nirbridge.program.rules import RULES, traced
-from nirbridge.program.terms import Term, as_term, fold
+from nirbridge.program.rules import RULES, first_value, traced
+from nirbridge.program.terms import Stepped, Term, as_term, fold, in_order
 from nirbridge.quantization.model import FixedNeuron
 
-REFRACTORY = "refractory"
-"""The state that counts the time steps until the end of a refractory period."""
 Values = Mapping[str, Any]
 """The attributes of a neuron as arrays, numbers and words."""
 OF_REALS = {
@@ -32,37 +28,29 @@ OF_INTEGERS = {
 """Operations of ``arith``, or with their dialect."""
 
 
-def real_states(n: Values) -> dict[str, Any]:
-    """The initial state of a population in real numbers; variables that nothing is kept of are left out."""
-    found = {}
-    if np.any(n["a_mem"] != 0):
-        found["v"] = n["v_init"]
-    if np.any(n["a_syn"] != 0):
-        found["i"] = n["i_init"]
-    if n["theta"] is not None and np.any(n["refractory_steps"] > 0):
-        found[REFRACTORY] = np.int64(0)
-    return found
+def kept_states(n: Values, element: str) -> dict[str, tuple[str, Any]]:
+    """The types and first values of the state that a time step reads; ``element``: the type of potentials."""
+    step, types = _traced(n, element)
+    read = {term.name for term in in_order(step.ends)}
+    kept = {name: types[term.kind] for name, term in step.state.items() if f"state.{name}" in read}
+    return {name: (kind, first_value(SimpleNamespace(**n), name)) for name, kind in kept.items()}
 
 
-def fixed_states(n: Values) -> dict[str, Any]:
-    """The initial state of a population in integers."""
-    found = {"u": n["u_init"], "v": n["v_init"]}
-    if n["fires_above"] is not None and np.any(n["refractory_steps"] > 0):
-        found[REFRACTORY] = np.int64(0)
-    return found
+def _traced(n: Values, element: str) -> tuple[Stepped, dict[str, str]]:
+    """The rule of a neuron, and the types of each kind of its values."""
+    is_real = element.startswith("f")
+    rule, kind = RULES[Neuron if is_real else FixedNeuron]
+    types = {"real": element, "int": element, "count": "i32" if is_real else element, "bool": "i1"}
+    return traced(rule, SimpleNamespace(**n), kind), types
 
 
 def lowered_step(
     p: Pointwise, n: Values, element: str, drive: Node | None, state: Mapping[str, Node]
 ) -> dict[str, Node]:
-    """The variables and the next state by name; ``element``: the type of potentials."""
-    record = SimpleNamespace(**n)
-    is_real = "theta" in n
-    rule, kind = RULES[Neuron if is_real else FixedNeuron]
-    step = traced(rule, record, kind)
+    """The variables and the next state by name."""
+    step, types = _traced(n, element)
     step = rewritten(in_halves(inlined(step)), _as_choice)
     args = {"drive": drive or p.number(0, element)} | {f"state.{name}": node for name, node in state.items()}
-    types = {"real": element, "int": element, "count": "i32" if is_real else element, "bool": "i1"}
 
     def make(term: Term, given: list[Node]) -> Node:
         if term.op == "arg":
