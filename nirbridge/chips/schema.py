@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from nirbridge.network.neurons import EXTRAS
+
 Kind = Literal["count", "count list", "flag", "figure", "steps", "pairs"]
 
 COUNT_MAX = 10**12
@@ -98,7 +100,10 @@ FIELDS: tuple[Field, ...] = (
     Field("neuron", "soft_reset", "flag", "", "a spike may subtract from the membrane instead of setting it"),
     Field("neuron", "graded_spikes", "flag", "", "a spike may carry an integer"),
     Field("neuron", "synaptic_current", "flag", "", "a neuron may have a decaying synaptic current"),
-    Field("neuron", "v_min", "flag", "", "a membrane may have a floor; left out: it has none", optional=True),
+    *(
+        Field("neuron", name, "flag", "", f"it may have {x.noun}; left out: it has none", optional=True)
+        for name, x in EXTRAS.items()
+    ),
     _number("du_max", "largest decay of a synaptic current, which loses du + 1 parts of 4096 per time step", 0),
     _number("dv_max", "largest decay of a membrane, in parts of 4096 per time step", 0),
     _number("bias_mant_bits", "mantissa of a bias, signed"),

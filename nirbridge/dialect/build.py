@@ -20,6 +20,7 @@ from nirbridge.network.check import check_network
 from nirbridge.network.compose import parts_of
 from nirbridge.network.graph import population_groups
 from nirbridge.network.model import Network, Projection
+from nirbridge.network.neurons import USUAL, check_extras
 
 Variable = tuple[str, str]
 """A node and one of its variables, as recordings name them."""
@@ -47,6 +48,7 @@ def network_module(
         UsageError: no variable of that name.
     """
     check_network(network)
+    check_extras(network.populations, USUAL, "the dialect")
     check_placements(network, placement or {})
     return Builder(network, dtype, placement or {}).module(records)
 

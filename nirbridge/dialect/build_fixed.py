@@ -14,6 +14,7 @@ from nirbridge.dialect.placement import Placement, check_placements
 from nirbridge.dialect.synapses import RealOp, ShiftOp
 from nirbridge.dialect.values import ELEMENTS, integer, tensor_type
 from nirbridge.network.model import Port, Projection
+from nirbridge.network.neurons import USUAL, check_extras
 from nirbridge.network.operators import Reshape
 from nirbridge.program.interval import fit_of_neurons
 from nirbridge.quantization.model import QuantizedNetwork
@@ -38,6 +39,7 @@ def quantized_module(
         ModelError: a map of other populations.
         UsageError: no variable of that name.
     """
+    check_extras(quantized.populations, USUAL, "the dialect")
     check_placements(quantized, placement or {})
     width = (32 if fits_in_32(quantized) else 64) if bits is None else bits
     return _FixedBuilder(quantized, f"int{width}", placement or {}).module(records)

@@ -10,10 +10,10 @@ import numpy as np
 
 from nirbridge._types import Progress, no_progress
 from nirbridge.emitters.artifact import Artifact
-from nirbridge.errors import Diagnostic, UsageError, instance_of
+from nirbridge.errors import Diagnostic, UsageError, instance_of, quoted
 from nirbridge.files.attributes import load_attribute
-from nirbridge.mapping.model import Model
-from nirbridge.network.neurons import Neuron
+from nirbridge.mapping.model import MappedNetwork, Model
+from nirbridge.network.neurons import USUAL, Neuron, check_extras, extras_of
 from nirbridge.quantization.model import FixedNeuron
 from nirbridge.simulators.inputs import Input
 from nirbridge.simulators.types import Probe, Recording
@@ -29,7 +29,8 @@ class Target:
     """An ``Emitter`` of ``nirbridge.plugins``, which says what its fields are.
 
     ``name``: as registered. ``hint``: the way to a model that it takes. ``make``: the program of a model, for options.
-    ``start``: the function of ``run``; see ``later``.
+    ``start``: the function of ``run``; see ``later``. ``carries``: the optional fields of neurons (``EXTRAS``) that its
+    programs follow, or that it refuses in words of its own.
     """
 
     name: str
@@ -41,14 +42,24 @@ class Target:
     options: type[Any] = NoOptions
     records: tuple[str, ...] = ("s", "u", "v")
     one_sample_at_a_time: bool = False
+    carries: tuple[str, ...] = USUAL
 
     def emit(self, model: Model, options: Any = None) -> Artifact:
         """See ``Emitter``."""
         known = instance_of(model, self.takes, f"model of emitter '{self.name}'", self.hint)
+        self._check_carried(known)
         subject = f"options of emitter '{self.name}'"
         chosen = self.options() if options is None else instance_of(options, self.options, subject)
         UsageError.raise_all(_wrong_choices(chosen, subject))
         return self.make(known, chosen)
+
+    def _check_carried(self, model: Model) -> None:
+        known = model.quantized or model.network if isinstance(model, MappedNetwork) else model
+        if any(name not in self.carries for p in known.populations for name in extras_of(p.neuron)):
+            names, get = (load_attribute(f"nirbridge.plugins.registry:{each}") for each in ("names", "get"))
+            able = [x for x in names("emitters") if set(getattr(get("emitters", x), "carries", ())) > set(USUAL)]
+            hint = f"emit for {', '.join(able)}" if able else ""
+            check_extras(known.populations, self.carries, f"a program of emitter {quoted(self.name)}", hint)
 
     def run(
         self,

@@ -86,6 +86,9 @@ def _population(population: Population) -> Iterator[Diagnostic]:
     for name in () if neuron.fires else extras_of(neuron):
         found, limit = f"a readout with {EXTRAS[name].noun} ({name})", "only neurons that fire have one"
         yield _problem(subject, found, limit, f"remove {name}", name=population.name)
+    for name in extras_of(neuron) if neuron.fires else ():
+        for found, limit in EXTRAS[name].faults(neuron):
+            yield _problem(subject, found, limit, f"correct {name}", name=population.name)
 
 
 def _projection(

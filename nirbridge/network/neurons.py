@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Literal, TypeVar
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from nirbridge._values import ReportedValue
 from nirbridge.arrays import Array, compact
+from nirbridge.errors import Diagnostic, ModelError, quoted
 
 Reset = Literal["to-value", "subtract", "none"]
 Compare = Literal[">", ">="]
@@ -77,6 +78,7 @@ class Extra:
     """An optional field of the neuron: what it is, what other tools do with a NIR file that has it, and a way out.
 
     ``short``: in tables. ``of_v``: it changes v alone, so nothing where a neuron forgets v in every time step.
+    ``faults``: what is wrong with it in a neuron: pairs of what was found, and what is allowed.
     """
 
     noun: str
@@ -84,6 +86,7 @@ class Extra:
     portability: str
     hint: str
     of_v: bool = False
+    faults: Callable[[Neuron], Iterable[tuple[str, str]]] = lambda n: ()
 
 
 EXTRAS: dict[str, Extra] = {
@@ -97,11 +100,47 @@ EXTRAS: dict[str, Extra] = {
 }
 """The optional fields of a neuron that fires, None where it has none; files leave them out then. A chip file's table
 ``[neuron]`` has a key of the same name."""
+USUAL = ("v_min",)
+"""Those that every kernel, target and dialect knows, or refuses itself."""
 
 
 def extras_of(n: Any) -> dict[str, Any]:
     """The optional fields that a neuron record has."""
     return {name: getattr(n, name) for name in EXTRAS if getattr(n, name) is not None}
+
+
+def first_state(n: Any) -> dict[str, Array]:
+    """The state of a neuron record before its first time step by name: v, its current i or u, and time steps left."""
+    found = {name: getattr(n, f"{name}_init") for name in ("v", "i", "u") if hasattr(n, f"{name}_init")}
+    return found | {"refractory": np.zeros((), np.int64)}
+
+
+def beyond_kernels(n: Any) -> bool:
+    """True for neurons with optional fields that compiled kernels do not know: they are stepped by their rule."""
+    return not extras_of(n).keys() <= set(USUAL)
+
+
+def check_extras(populations: Iterable[Any], carried: Collection[str], what: str, hint: str = "") -> None:
+    """Raises ModelError for every population with an optional field that is not carried by ``what``."""
+    lost = [(p, EXTRAS[name]) for p in populations for name in extras_of(p.neuron) if name not in carried]
+    limit = f"{what} has none"
+    ModelError.raise_all(Diagnostic(f"population {quoted(p.name)}", x.noun, limit, hint or x.hint) for p, x in lost)
+
+
+def is_extra(name: str) -> bool:
+    """True for the name of an optional field, or of a part of one."""
+    return name.partition(".")[0] in EXTRAS
+
+
+def extra_arrays(n: Any) -> dict[str, Array]:
+    """The arrays of the optional fields that a neuron record has, by name as of ``flat_fields``."""
+    return {name: values for name, values in arrays_of(n).items() if is_extra(name)}
+
+
+def extra_label(name: str) -> str:
+    """One of ``extra_arrays`` in a table."""
+    field, _, part = name.partition(".")
+    return f"{EXTRAS[field].short} {part}".rstrip()
 
 
 def flat_fields(record: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -19,7 +19,7 @@ from scipy import sparse
 
 from nirbridge.arrays import Array, freeze
 from nirbridge.network.model import Network, Population, Projection
-from nirbridge.network.neurons import Neuron
+from nirbridge.network.neurons import with_arrays
 from nirbridge.network.operators import Chain, Dense, Operator, Reshape, Sparse
 from nirbridge.partitioner.cost.connectivity import AllToAll, connectivity, explicit
 
@@ -53,9 +53,7 @@ def in_orders(values: Mapping[str, Array], orders: Orders) -> Mapping[str, Array
 def _population(p: Population, order: Array | None) -> Population:
     if order is None:
         return p
-    arrays = {f.name: getattr(p.neuron, f.name) for f in fields(Neuron)}
-    taken = {name: _taken(a, order) for name, a in arrays.items() if isinstance(a, np.ndarray)}
-    return replace(p, neuron=replace(p.neuron, **taken))
+    return replace(p, neuron=with_arrays(p.neuron, lambda values: _taken(values, order)))
 
 
 def _projection(p: Projection, source: Array | None, target: Array | None) -> Projection:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from nirbridge.network.neurons import Neuron
+from nirbridge.network.neurons import Neuron, first_state
 from nirbridge.program.terms import Kind, Stepped, Term, Tracing
 from nirbridge.quantization.formats import DECAY_ONE, INPUT_SHIFT
 from nirbridge.quantization.model import FixedNeuron
@@ -142,7 +142,7 @@ def traced_step(
 
 def first_value(n: Any, state: str) -> Any:
     """The value of a state before the first time step: what the neuron has as ``v_init`` and the like, else 0."""
-    return getattr(n, f"{state}_init", np.int64(0))
+    return first_state(n).get(state, np.int64(0))
 
 
 RULES: dict[type, tuple[Rule, Kind]] = {Neuron: (canonical, "real"), FixedNeuron: (loihi, "int")}

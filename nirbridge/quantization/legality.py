@@ -20,7 +20,7 @@ from nirbridge.chips import builtin_chips, read_chip
 from nirbridge.chips.model import Chip
 from nirbridge.errors import Diagnostic, counted, quoted
 from nirbridge.network.model import Network, Population, Projection
-from nirbridge.network.neurons import EXTRAS, extras_of
+from nirbridge.network.neurons import EXTRAS, extra_arrays, extras_of
 from nirbridge.quantization.formats import DECAY_ONE, formats_of, grid_of
 from nirbridge.quantization.operators import gained_operator, weights_of
 from nirbridge.quantization.weights import weight_range
@@ -159,9 +159,11 @@ def _refractory(population: Population, chip: Chip) -> Iterator[MissingFeature]:
 
 
 def _extras(population: Population, chip: Chip) -> Iterator[MissingFeature]:
-    for name, values in extras_of(population.neuron).items():
+    arrays = extra_arrays(population.neuron)
+    for name in extras_of(population.neuron):
         if not getattr(chip.neuron, name) and not (EXTRAS[name].of_v and is_memoryless(population)):
-            found = f"{EXTRAS[name].noun} ({name} = {float(np.max(values)):g})"
+            said = (f"{k} = {float(np.max(x)):g}" for k, x in arrays.items() if k.partition(".")[0] == name)
+            found = f"{EXTRAS[name].noun} ({', '.join(said)})"
             yield MissingFeature(found, f"neurons of chip {quoted(chip.name)} have none", EXTRAS[name].hint)
 
 

@@ -31,6 +31,7 @@ from nirbridge._types import Shape
 from nirbridge._values import SavedValue
 from nirbridge.arrays import Array, freeze
 from nirbridge.network.model import Network, Port, Projection
+from nirbridge.network.neurons import extras_of
 from nirbridge.network.operators import Conv, Dense, Sparse
 
 FixedReset = Literal["zero", "subtract", "none"]
@@ -87,7 +88,7 @@ class FixedNeuron:
         uniform_decays = self.du.ndim == 0 and self.dv.ndim == 0 and bool(np.all(self.dv < 4096))
         if self.fires_above is None:
             return uniform_decays
-        plain = self.reset == "zero" and self.max_spikes == 1 and self.v_min is None
+        plain = self.reset == "zero" and self.max_spikes == 1 and not extras_of(self)
         plain = plain and not bool(np.any(self.refractory_steps > 0))
         on_grid = self.fires_above.ndim == 0 and int(self.fires_above) % 64 == 0 and int(self.fires_above) >= 0
         return uniform_decays and plain and on_grid

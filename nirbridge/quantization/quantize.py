@@ -11,7 +11,7 @@ import numpy as np
 from nirbridge.chips.model import Chip
 from nirbridge.errors import Diagnostic, ModelError, counted, did_you_mean, quoted
 from nirbridge.network.model import Network
-from nirbridge.network.neurons import floored
+from nirbridge.network.neurons import beyond_kernels, floored
 from nirbridge.passes.retiming.retime import early_notes
 from nirbridge.quantization.folding import FoldedPopulation, fold_population
 from nirbridge.quantization.formats import formats_of, plain_formats
@@ -128,7 +128,12 @@ def _incoming(
 def _most_spikes(folded: FoldedPopulation, incoming: list[IncomingOperator], declared: int) -> int:
     """Bound on the spikes of one time step, where they take v back below its threshold."""
     n, theta = folded.neuron, folded.theta
-    if theta is None or n.reset == "none" or (n.reset == "subtract" and not np.all(n.reset_amount >= theta)):
+    if (
+        theta is None
+        or n.reset == "none"
+        or beyond_kernels(n)
+        or (n.reset == "subtract" and not np.all(n.reset_amount >= theta))
+    ):
         return declared
     gone = float(np.min(np.maximum(1.0 - folded.a_syn, 1 / 4096)))
     drive = input_range(incoming, folded.population.size).high / gone + float(np.max(folded.bias))

@@ -20,7 +20,7 @@ from nirbridge.network.compose import part_weights, parts_of
 from nirbridge.network.graph import unreached_populations, useless_populations
 from nirbridge.network.model import Network, Timing
 from nirbridge.network.naming import natural_key
-from nirbridge.network.neurons import EXTRAS, arrays_of
+from nirbridge.network.neurons import arrays_of, extra_label, is_extra
 from nirbridge.network.nir.fields import NEURONS, WEIGHTED, kind_of
 from nirbridge.network.nir.flatten import FlatGraph
 from nirbridge.network.nir.from_nir import lower_graph, nodes_with_shapes
@@ -96,7 +96,7 @@ def populations_table(populations: Sequence[Mapping[str, Any]]) -> RenderableTyp
             _spread_text(p["threshold"]),
             ", ".join(_spread_text(decay) for decay in (p["membrane_decay"], p["synaptic_decay"]) if decay),
             f"v {p['compare']} threshold" if p["compare"] else "none (readout)",
-            (p["reset"] or "") + "".join(f", {x.short} {_spread_text(p[k])}" for k, x in EXTRAS.items() if k in p),
+            (p["reset"] or "") + "".join(f", {extra_label(k)} {_spread_text(p[k])}" for k in p if is_extra(k)),
         )
         for p in populations[:ROWS_SHOWN]
     ]

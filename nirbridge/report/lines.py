@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from nirbridge.errors import counted, quoted
 from nirbridge.files.attributes import load_attribute
 from nirbridge.network.compose import parts_of
-from nirbridge.network.neurons import EXTRAS, extras_of
+from nirbridge.network.neurons import extra_arrays, extra_label
 from nirbridge.network.nir.import_notes import partial_checks
 from nirbridge.report.map_facts import cores_available, figure_with_prefix, one_line
 
@@ -87,7 +87,7 @@ def _neuron(neuron: Neuron) -> str:
     if neuron.theta is None:
         return f"{kind}, readout, decay {range_text(neuron.a_mem)}"
     text = f"{kind}, threshold {range_text(neuron.theta)}, decay {range_text(neuron.a_mem)}, reset {neuron.reset}"
-    return text + "".join(f", {EXTRAS[name].short} {range_text(values)}" for name, values in extras_of(neuron).items())
+    return text + "".join(f", {extra_label(name)} {range_text(x)}" for name, x in extra_arrays(neuron).items())
 
 
 def _chip(chip: Chip) -> str:

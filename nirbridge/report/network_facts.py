@@ -8,7 +8,7 @@ from nirbridge.arrays import Array
 from nirbridge.errors import ModelError
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Population, Projection
-from nirbridge.network.neurons import Neuron, extras_of
+from nirbridge.network.neurons import Neuron, extra_arrays
 from nirbridge.network.operators import Conv, Dense, Operator, Scale, Sparse, SumPool
 from nirbridge.partitioner.cost.connectivity import connectivity, synapses
 
@@ -27,7 +27,7 @@ def population_facts(p: Population) -> dict[str, Any]:
         "compare": p.neuron.compare if p.neuron.fires else None,
         "max_spikes": p.neuron.max_spikes if p.neuron.fires else None,
         "refractory_steps": _spread(p.neuron.refractory_steps),
-        **{name: _spread(values) for name, values in extras_of(p.neuron).items()},
+        **{name: _spread(values) for name, values in extra_arrays(p.neuron).items()},
     }
 
 

@@ -15,6 +15,7 @@ from rich.text import Text
 from nirbridge.errors import UsageError, quoted
 from nirbridge.files.attributes import load_attribute
 from nirbridge.network.compose import parts_of
+from nirbridge.network.neurons import flat_fields
 from nirbridge.report.lines import range_text, shape_line
 from nirbridge.report.map_facts import one_line
 from nirbridge.report.map_text import map_renderable
@@ -312,8 +313,8 @@ def _cell(value: object) -> str:
 
 def _fields(value: Any) -> Iterator[RenderableType]:
     """Name and value of each field; arrays as their range."""
-    names = [f.name for f in fields(value)] if is_dataclass(value) else []
-    rows = [(name, _field(getattr(value, name))) for name in names]
+    found = flat_fields(value) if is_dataclass(value) else {}
+    rows = [(name, _field(each)) for name, each in found.items()]
     yield from _rows(("field", "value"), "l", rows)
 
 

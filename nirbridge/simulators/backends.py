@@ -6,12 +6,15 @@ its kernel (compiled/sums.py, compiled/cost_model.py); the choices are in ``Reco
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from nirbridge.errors import ToolMissing, UsageError, quoted
+from nirbridge.network.model import Population, Projection
+from nirbridge.network.neurons import beyond_kernels
 from nirbridge.simulators.reference.array_namespace import ArrayNamespace
-from nirbridge.simulators.reference.semantics import Backend
+from nirbridge.simulators.reference.semantics import Backend, Layer, Loop, NeuronStepper
 
 if TYPE_CHECKING:
     from nirbridge.simulators.compiled.sums import Method
@@ -37,10 +40,28 @@ def backend_named(name: str, space: ArrayNamespace) -> Backend:
         UsageError: all but ``reference`` need numpy's arrays.
         ToolMissing: the compiled ones need numba.
     """
-    if name == "reference":
-        from nirbridge.simulators.reference.engine import reference_backend
+    from nirbridge.simulators.reference.engine import reference_backend
 
-        return reference_backend(space)
+    plain = reference_backend(space)
+    return plain if name == "reference" else _with_plain(plain, _kernels(name, space))
+
+
+def _with_plain(plain: Backend, kernels: Backend) -> Backend:
+    """A backend that steps neurons which its kernels do not know as the reference does."""
+
+    def neurons(population: Population) -> NeuronStepper:
+        return (plain if beyond_kernels(population.neuron) else kernels).neurons(population)
+
+    def loop(population: Population, own: Projection) -> Loop | None:
+        return None if beyond_kernels(population.neuron) else kernels.loop(population, own)
+
+    def layer(population: Population, projection: Projection) -> Layer | None:
+        return None if beyond_kernels(population.neuron) else kernels.layer(population, projection)
+
+    return replace(kernels, neurons=neurons, loop=loop, layer=layer)
+
+
+def _kernels(name: str, space: ArrayNamespace) -> Backend:
     if not space.is_numpy:
         found = f"runs on numpy, not on {space.library}"
         raise UsageError.of(f"backend {quoted(name)}", found, "", "choose the backend 'reference'")

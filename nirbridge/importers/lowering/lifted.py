@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ from nirbridge.importers.neuron_specs import (
 from nirbridge.network import Projection
 from nirbridge.network.compose import compose, parts_of
 from nirbridge.network.naming import fresh_name
-from nirbridge.network.neurons import Neuron
+from nirbridge.network.neurons import Neuron, with_arrays
 from nirbridge.network.nir.raise_linear import merged_axes
 from nirbridge.network.operators import Conv, Dense, Identity, Operator, Reshape, Scale, Sparse
 
@@ -106,9 +106,7 @@ def _lifted(projections: Sequence[Projection], shapes: Mapping[str, Shape], spli
 
 def reshaped_neuron(neuron: Neuron, shape: Shape) -> Neuron:
     """The neuron with its parameters per neuron in another shape."""
-    values = {f.name: getattr(neuron, f.name) for f in fields(neuron)}
-    arrays = {name: v for name, v in values.items() if isinstance(v, np.ndarray) and v.ndim}
-    return replace(neuron, **{name: freeze(v.reshape(shape)) for name, v in arrays.items()})
+    return with_arrays(neuron, lambda values: freeze(values.reshape(shape)) if values.ndim else values)
 
 
 def merged_path(

@@ -86,8 +86,9 @@ class ValueDecoder:
         members = get_args(hint)
         if Dense in members:
             return self.operator(value)
-        if is_dataclass(hint):
-            return self.parts(hint, value)
+        records = [hint] if is_dataclass(hint) else [m for m in members if is_dataclass(m) and isinstance(value, dict)]
+        if records:
+            return self.parts(records[0], value)
         if isinstance(value, list):
             return tuple(self.value(v, members[0] if members else Any) for v in value)
         if isinstance(value, dict) and get_origin(hint) is Mapping:

@@ -17,7 +17,7 @@ from nirbridge.network.axes import stored_axes
 from nirbridge.network.check import diagnose_network as network_problems
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
-from nirbridge.network.neurons import neuron
+from nirbridge.network.neurons import extra_arrays, neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Operator, Reshape, Sparse
 from nirbridge.network.storage.codec import ValueDecoder, ValueEncoder, check_fields, fits
 from nirbridge.network.storage.file import diagnose_kept
@@ -70,7 +70,7 @@ def _checked(record: Mapping[str, Any], arrays: Mapping[str, Array]) -> Quantize
 _RANGES = {"du": (0, 4095), "dv": (0, 4096), "refractory_steps": (0, 2**31), "spike_size": (-(2**47), 2**47)}
 _DELAY_MAX = 2**20
 _REAL = ("scale", "v_offset")
-_WHOLE = {f.name: str(f.type) for f in fields(FixedNeuron) if "Array" in str(f.type) and f.name not in _REAL}
+_WHOLE = {f.name: str(f.type) for f in fields(FixedNeuron) if str(f.type).startswith("Array") and f.name not in _REAL}
 
 
 def diagnose_quantized(quantized: QuantizedNetwork) -> Iterator[Diagnostic]:
@@ -164,6 +164,12 @@ def _population(p: FixedPopulation) -> Iterator[Diagnostic]:
         values = getattr(n, field)
         if values is not None or "None" not in kind:
             yield from _array(f"{subject}, {field}", values, p.shape, *_RANGES.get(field, (-(2**47), 2**47)))
+    for field, values in extra_arrays(n).items():
+        yield from (
+            ()
+            if field in _WHOLE
+            else _array(f"{subject}, {field}", values, p.shape, *_RANGES.get(field, (-(2**47), 2**47)))
+        )
     for field in _REAL:
         values = getattr(n, field)
         if values.dtype != np.float64 or values.shape not in ((), p.shape) or not np.isfinite(values).all():

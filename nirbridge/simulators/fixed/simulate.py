@@ -15,6 +15,7 @@ from nirbridge.arrays import Array, freeze
 from nirbridge.errors import UsageError, did_you_mean, quoted
 from nirbridge.network.graph import PopulationGroup, population_groups
 from nirbridge.network.model import Network
+from nirbridge.network.neurons import beyond_kernels, first_state
 from nirbridge.quantization.model import FixedProjection, QuantizedNetwork
 from nirbridge.quantization.operators import weights_of
 from nirbridge.quantization.overflow import largest_sum, prove
@@ -81,7 +82,8 @@ class FixedSimulator:
         self.groups: Sequence[PopulationGroup] = population_groups(cast(Network, quantized))
         reach = {name: max(abs(x) for x in bounds.a_in) for name, bounds in prove(quantized).items()}
         self.steps: dict[str, FixedNeurons] = {
-            p.name: self.parts.steps(p, reach[p.name]) for p in quantized.populations
+            p.name: (REFERENCE if beyond_kernels(p.neuron) else self.parts).steps(p, reach[p.name])
+            for p in quantized.populations
         }
         self.into: dict[str, list[tuple[str, FixedAccumulate]]] = {p.name: [] for p in quantized.populations}
         self.kind = _kind(quantized, self.parts, max(reach.values(), default=0))
@@ -155,7 +157,7 @@ class FixedSimulator:
         check_history((*q.inputs, *q.populations), (*q.projections, *q.reads), batch)
         arrays: dict[tuple[str, str], Array] = {}
         for p in self.quantized.populations:
-            for name, value in (("u", p.neuron.u_init), ("v", p.neuron.v_init), ("refractory", np.zeros((), np.int64))):
+            for name, value in first_state(p.neuron).items():
                 arrays[p.name, name] = freeze(np.broadcast_to(value, (batch, *p.shape)))
         for x in (*self.quantized.inputs, *self.quantized.populations):
             if self.depths[x.name]:
@@ -215,7 +217,7 @@ class _FixedRun:
         self.step = start.step
         self.states: dict[str, FixedState] = {}
         for p in simulator.quantized.populations:
-            parts = {name: start.arrays[p.name, name] for name in ("u", "v", "refractory")}
+            parts = {name: start.arrays[p.name, name] for name in first_state(p.neuron)}
             self.states[p.name] = {k: x.reshape(batch, -1).astype(np.int64, order="C") for k, x in parts.items()}
         self.past = {
             n: a.reshape(*a.shape[:2], -1).astype(simulator.sent[n])

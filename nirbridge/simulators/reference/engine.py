@@ -14,6 +14,7 @@ import numpy as np
 from nirbridge.arrays import Array, all_finite, freeze, kept
 from nirbridge.network.graph import PopulationGroup, population_groups
 from nirbridge.network.model import Network, Population, Port, Projection
+from nirbridge.network.neurons import first_state
 from nirbridge.simulators.checks import check_state
 from nirbridge.simulators.recording import copied_source
 from nirbridge.simulators.reference.array_namespace import ArrayNamespace
@@ -119,9 +120,9 @@ class Engine:
     def _made_blank(self, batch: int) -> SimulationState:
         space, arrays = self.parts.space, {}
         for p in self.network.populations:
-            for name, value in (("v", p.neuron.v_init), ("i", p.neuron.i_init)):
-                arrays[p.name, name] = _batched(np.asarray(value, space.float_name), batch, p.shape)
-            arrays[p.name, "refractory"] = _batched(np.zeros((), np.int64), batch, p.shape)
+            for name, value in first_state(p.neuron).items():
+                first = value if name == "refractory" else np.asarray(value, space.float_name)
+                arrays[p.name, name] = _batched(first, batch, p.shape)
         check_history((*self.network.inputs, *self.network.populations), self.network.projections, batch)
         shapes = {p.name: p.shape for p in (*self.network.inputs, *self.network.populations)}
         silent = np.zeros((), space.float_name)

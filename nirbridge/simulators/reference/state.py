@@ -13,6 +13,7 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError
 from nirbridge.network.model import Network
+from nirbridge.network.neurons import first_state
 from nirbridge.network.nir.delays import SECONDS, delayed_subject
 from nirbridge.simulators.reference.array_namespace import ArrayNamespace
 from nirbridge.simulators.reference.semantics import Backend, BlankState
@@ -37,9 +38,8 @@ def run_start(
     integers = np.asarray if space.is_numpy and is_blank else space.integers
     states = {
         p.name: mapping(
-            v=space.array(arrays[p.name, "v"]),
-            i=space.array(arrays[p.name, "i"]),
-            refractory=integers(arrays[p.name, "refractory"]),
+            (name, (integers if name == "refractory" else space.array)(arrays[p.name, name]))
+            for name in first_state(p.neuron)
         )
         for p in network.populations
     }

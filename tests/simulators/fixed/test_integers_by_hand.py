@@ -232,8 +232,8 @@ def test_wrong_states_are_told_part_by_part() -> None:
         simulate_fixed(q, np.zeros((2, 3)), state=SimulationState(2, wrong))
     step = "give the state of a run of this network, with the same batch and dtype"
     assert str(caught.value).splitlines() == [
-        f"state, 'u' of 'p': is missing, this run needs int64 of (1, 2); {step}",
         f"state, 'v' of 'p': int32 of shape (1, 2), this run needs int64 of (1, 2); {step}",
+        f"state, 'u' of 'p': is missing, this run needs int64 of (1, 2); {step}",
         f"state, 'past' of 'in': int64 of shape (2, 1, 3), this run needs int64 of (1, 1, 3); {step}",
     ]
 

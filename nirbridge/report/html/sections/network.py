@@ -10,7 +10,7 @@ import numpy as np
 from nirbridge.comparison.distances import is_counts
 from nirbridge.errors import counted, quoted
 from nirbridge.network.model import Network, Population, Projection
-from nirbridge.network.neurons import EXTRAS
+from nirbridge.network.neurons import is_extra
 from nirbridge.report.html.page import (
     Markup,
     Picture,
@@ -173,7 +173,7 @@ def _parameters(population: Population) -> Iterator[list[str]]:
     yield ["kind", one_line(facts["kind"])]
     shape = f" ({times_text(population.shape)})" if len(population.shape) > 1 else ""
     yield ["neurons", f"{population.size:,}{shape}"]
-    ranges = ("threshold", "membrane_decay", "synaptic_decay", "refractory_steps", *EXTRAS)
+    ranges = ("threshold", "membrane_decay", "synaptic_decay", "refractory_steps", *filter(is_extra, facts))
     for name in ranges:
         if facts.get(name) is not None and (name != "refractory_steps" or facts[name][1]):
             yield [name.replace("_", " "), _range(facts[name])]
