@@ -162,13 +162,15 @@ class Board:
 class NeuronSupport:
     """Abilities of the neurons of a core beyond leaky integrate-and-fire with a hard reset.
 
-    ``v_min``: a membrane may have a floor; None: the chip's file does not say, so it has none.
+    ``v_min``: a membrane may have a floor; ``adaptation``: a threshold may adapt. None: the chip's file does not say,
+    so it has none.
     """
 
     soft_reset: bool
     graded_spikes: bool
     synaptic_current: bool
     v_min: bool | None = None
+    adaptation: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

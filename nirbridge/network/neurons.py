@@ -16,6 +16,35 @@ Reset = Literal["to-value", "subtract", "none"]
 Compare = Literal[">", ">="]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Adaptation:
+    """A threshold that each spike raises by ``jump``, and that returns by ``decay`` (0 to 1) per time step.
+
+    Arrays of shape ``()`` or the population's, in units of v; ``decay`` in a chip's integers: the parts of 4096 kept.
+    ``in_reset``: a spike also subtracts b, so that it subtracts the threshold as it is ('subtract' alone).
+    """
+
+    decay: Array
+    jump: Array
+    init: Array
+    in_reset: bool = False
+
+    @classmethod
+    def of(cls, decay: object, jump: object, init: object = 0.0, *, in_reset: bool = False) -> Adaptation:
+        """From real numbers; arrays are compacted and frozen."""
+        return cls(*(compact(np.asarray(x, np.float64)) for x in (decay, jump, init)), in_reset=in_reset)
+
+    def reach(self, most_spikes: int, one: int = 1) -> tuple[Array, Array]:
+        """The least and the greatest b of any time step, for any spikes; infinite where nothing decays.
+
+        With ``high = max(init, 0, jump * most / (1 - decay))`` a time step leads from b <= high to no more than that.
+        """
+        push, gone = self.jump * float(most_spikes * one), one - self.decay
+        still = np.where(push == 0, 0.0, np.copysign(np.inf, push))
+        limit = np.where(gone > 0, push / np.where(gone > 0, gone, 1), still)
+        return np.minimum(np.minimum(self.init, limit), 0.0), np.maximum(np.maximum(self.init, limit), 0.0)
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Neuron(ReportedValue):
     """The neuron record of one population, in discrete time (one step = dt).
@@ -30,6 +59,10 @@ class Neuron(ReportedValue):
              = u[t] - k * reset_amount             (reset 'subtract')
              = u[t]                                (reset 'none')
         v[t] = max(v[t], v_min)                   (where there is a floor)
+
+    where there is an ``Adaptation``, theta is ``theta + b[t]`` above, reset_amount ``reset_amount + b[t]`` (in_reset)::
+
+        b[t+1] = decay * b[t] + jump * k[t]       (b[0] = init)
 
     and for ``refractory_steps`` time steps after a spike v stays at v_reset and input is ignored. The floor comes last,
     after a reset, as ``min_v_mem`` of Sinabs does (measured in ``tests/importers/frameworks/test_sinabs_floor.py``).
@@ -61,6 +94,7 @@ class Neuron(ReportedValue):
     v_init: Array
     i_init: Array
     v_min: Array | None = None
+    adaptation: Adaptation | None = None
 
     @property
     def fires(self) -> bool:
@@ -89,6 +123,18 @@ class Extra:
     faults: Callable[[Neuron], Iterable[tuple[str, str]]] = lambda n: ()
 
 
+def _adaptation_faults(n: Neuron) -> Iterable[tuple[str, str]]:
+    """Adaptations without a meaning, or without bounds."""
+    a = n.adaptation
+    assert a is not None
+    if bool(np.any((a.decay < 0) | (a.decay > 1))):
+        yield "an adaptation whose decay leaves 0 to 1", "it keeps a share of b"
+    if a.in_reset and n.reset != "subtract":
+        yield f"an adaptation in reset {n.reset!r}", "b is subtracted with reset 'subtract' alone"
+    if n.max_spikes > 1 and bool(np.any(a.jump < 0) or np.any(a.init < 0)):
+        yield "an adaptation that lowers the threshold", "several spikes per time step need a threshold above 0"
+
+
 EXTRAS: dict[str, Extra] = {
     "v_min": Extra(
         "a membrane floor",
@@ -96,6 +142,13 @@ EXTRAS: dict[str, Extra] = {
         "plain NIR has none; Sinabs loses its min_v_mem in a NIR file",
         "train without one (Sinabs: min_v_mem = None)",
         of_v=True,
+    ),
+    "adaptation": Extra(
+        "an adaptive threshold",
+        "adaptation",
+        "plain NIR has none, and every other tool ignores it",
+        "train with a fixed threshold (LIF in place of ALIF or LSNN)",
+        faults=_adaptation_faults,
     ),
 }
 """The optional fields of a neuron that fires, None where it has none; files leave them out then. A chip file's table
@@ -106,12 +159,13 @@ USUAL = ("v_min",)
 
 def extras_of(n: Any) -> dict[str, Any]:
     """The optional fields that a neuron record has."""
-    return {name: getattr(n, name) for name in EXTRAS if getattr(n, name) is not None}
+    return {name: getattr(n, name) for name in EXTRAS if getattr(n, name, None) is not None}
 
 
 def first_state(n: Any) -> dict[str, Array]:
-    """The state of a neuron record before its first time step by name: v, its current i or u, and time steps left."""
+    """The state of a neuron record before its first time step by name: v, its current i or u, b, time steps left."""
     found = {name: getattr(n, f"{name}_init") for name in ("v", "i", "u") if hasattr(n, f"{name}_init")}
+    found |= {} if n.adaptation is None else {"b": n.adaptation.init}
     return found | {"refractory": np.zeros((), np.int64)}
 
 
@@ -196,6 +250,7 @@ def neuron(
     v_init: object = 0.0,
     i_init: object = 0.0,
     v_min: object | None = None,
+    adaptation: Adaptation | None = None,
 ) -> Neuron:
     """A ``Neuron`` with defaults (an integrate-and-fire neuron); arrays are compacted and frozen.
 
@@ -223,4 +278,5 @@ def neuron(
         v_init=real(v_init),
         i_init=real(i_init),
         v_min=None if v_min is None else real(v_min),
+        adaptation=adaptation,
     )

@@ -28,7 +28,7 @@ def canonical(xp: Tracing, n: Any, drive: Term, state: State) -> Stepped:
     u = xp.let("u", potential + xp.param("bias", n.bias))
     if n.theta is None:
         return Stepped(u, {"s": u, "v": u, "u": u, "i": i}, {"v": u, "i": i})
-    v_reset, theta, following = xp.param("v_reset", n.v_reset), xp.param("theta", n.theta), {"i": i}
+    v_reset, theta, following = xp.param("v_reset", n.v_reset), _raised(xp, n, "theta", state), {"i": i}
     held = _held(xp, n, state)
     if held is not None:
         u = xp.let("u", xp.where(held, v_reset, u))
@@ -40,10 +40,11 @@ def canonical(xp: Tracing, n: Any, drive: Term, state: State) -> Stepped:
     spikes = xp.let("spikes", xp.where(fired, xp.minimum(xp.floor(u / theta), n.max_spikes) if several else 1, 0))
     v = u
     if n.reset == "subtract":
-        v = xp.let("v", u - xp.param("reset_amount", n.reset_amount) * spikes)
+        v = xp.let("v", u - _amount(xp, n, state) * spikes)
     elif n.reset == "to-value":
         v = xp.let("v", xp.where(fired, v_reset, u))
     v = v if n.v_min is None else xp.let("v", xp.maximum(v, xp.param("v_min", n.v_min)))
+    following |= _adapted(xp, n, spikes, state)
     return Stepped(spikes, {"s": spikes, "v": v, "u": u, "i": i}, {**following, "v": v})
 
 
@@ -62,22 +63,51 @@ def loihi(xp: Tracing, n: Any, drive: Term, state: State) -> Stepped:
     held, following = _held(xp, n, state), {"u": u}
     if held is not None:
         v = xp.let("v", xp.where(held, 0, v))
-    fired = v > xp.param("fires_above", n.fires_above)
+    fired = v > _raised(xp, n, "fires_above", state)
     fired = xp.let("fired", fired if held is None else fired & ~held)
     if n.max_spikes == 1:
         spikes = xp.let("spikes", xp.where(fired, 1, 0))
     else:
-        many = v // xp.param("spike_size", np.maximum(n.spike_size, 1))
-        spikes = xp.let("spikes", xp.where(fired, xp.minimum(many, n.max_spikes), 0))
+        spikes = xp.let("spikes", xp.where(fired, xp.minimum(v // _size(xp, n, state), n.max_spikes), 0))
         fired = xp.let("fired", spikes > 0)
     if held is not None:
         following["refractory"] = _refractory(xp, n, fired, state)
     if n.reset == "subtract":
-        v = xp.let("v", v - xp.param("reset_amount", n.reset_amount) * spikes)
+        v = xp.let("v", v - _amount(xp, n, state) * spikes)
     elif n.reset == "zero":
         v = xp.let("v", xp.where(fired, 0, v))
     v = v if n.v_min is None else xp.let("v", xp.maximum(v, xp.param("v_min", n.v_min)))
+    following |= _adapted(xp, n, spikes, state)
     return Stepped(spikes, {"s": spikes, "u": u, "v": v}, {**following, "v": v})
+
+
+def _raised(xp: Tracing, n: Any, name: str, state: State) -> Term:
+    """A threshold, or what follows it, as it is in this time step, an adaptation included."""
+    theta = xp.param(name, getattr(n, name))
+    printed = {"reset_amount": "amount", "spike_size": "size"}.get(name, "threshold")
+    return theta if n.adaptation is None else xp.let(printed, theta + state["b"])
+
+
+def _amount(xp: Tracing, n: Any, state: State) -> Term:
+    """What one spike subtracts."""
+    in_reset = n.adaptation is not None and n.adaptation.in_reset
+    return _raised(xp, n, "reset_amount", state) if in_reset else xp.param("reset_amount", n.reset_amount)
+
+
+def _size(xp: Tracing, n: Any, state: State) -> Term:
+    """The value of one of several spikes, at least 1."""
+    if n.adaptation is None:
+        return xp.param("spike_size", np.maximum(n.spike_size, 1))
+    return xp.maximum(_raised(xp, n, "spike_size", state), 1)
+
+
+def _adapted(xp: Tracing, n: Any, spikes: Term, state: State) -> dict[str, Term]:
+    """The next state of an adaptation; nothing where there is none."""
+    if (a := n.adaptation) is None:
+        return {}
+    b, jump = state["b"], xp.param("b_jump", a.jump)
+    kept = xp.param("b_decay", a.decay) * b if xp.kind == "real" else _decay(xp, b, a.decay, "keep_b")
+    return {"b": xp.let("b", kept + jump * spikes)}
 
 
 def decayed(xp: Tracing, x: Term, keep: Term) -> Term:

@@ -8,7 +8,8 @@ parts of 4096, one step of a neuron adds at most (all in integers; ``e_u`` and `
     e_v  = max(e_v', |integer floor - exact floor|)
 
 ``cut`` is 1 where a decay cuts towards zero, 0 where it keeps all or nothing. Both start at most half a unit off. A
-spike of both resets: to a value, then ``e_v`` is 0; by an amount, then what its rounding lost is added. A graded input
+spike of both resets: to a value, then ``e_v`` is 0; by an amount, then what its rounding lost is added (of an
+adaptation in the reset that of b, too). A graded input
 adds half a unit of itself times each weight. Roundings of the reference's own floats are counted too, so that tests
 need no tolerance. ``u`` and ``v`` are the integers' own. The equations hold up to the first spike that
 differs, of the population or of its sources, and until v saturates
@@ -94,10 +95,26 @@ def rounding_loss(folded: FoldedPopulation, made: FixedPopulation) -> RoundingLo
         cut_u=flat((kept_u > 0) & (kept_u < 1)),
         cut_v=flat((kept_v > 0) & (kept_v < 1)),
         bias=flat(np.abs(n.bias - folded.bias * scale)),
-        amount=flat(np.abs(n.reset_amount - folded.amount * scale)),
+        amount=flat(np.abs(n.reset_amount - folded.amount * scale) + adaptation_loss(folded, made, in_reset=True)),
         floor=flat(0.0 if n.v_min is None or folded.v_min is None else np.abs(n.v_min - folded.v_min * scale)),
         far=flat((np.abs(folded.offset) + np.abs(current) + np.abs(folded.bias)) * scale),
     )
+
+
+def adaptation_loss(folded: FoldedPopulation, made: FixedPopulation, *, in_reset: bool = False) -> Array:
+    """Bound of ``|b - real b|`` in integers while both fire alike, of any time step; 0 without an adaptation.
+
+    ``e_b' = a e_b + |A - a| |b| + cut + |integer jump - exact jump| * spikes``; ``in_reset``: what a spike subtracts.
+    """
+    real, n, scale = folded.neuron.adaptation, made.neuron, made.neuron.scale
+    if real is None or n.adaptation is None or (in_reset and not real.in_reset):
+        return np.zeros(())
+    kept, most = n.adaptation.decay / DECAY_ONE, np.maximum(*map(np.abs, n.adaptation.reach(n.max_spikes, DECAY_ONE)))
+    step = np.abs(kept - real.decay) * most + ((kept > 0) & (kept < 1))
+    step = step + np.abs(n.adaptation.jump - real.jump * scale) * n.max_spikes
+    gone, start = 1.0 - real.decay, np.abs(n.adaptation.init - real.init * scale)
+    still = np.where(step > 0, np.inf, 0.0)
+    return np.maximum(start, np.where(gone > 0, step / np.where(gone > 0, gone, 1.0), still))
 
 
 def weight_loss(p: FixedProjection, exact: IntegerOperator, worth: float | None) -> WeightLoss:

@@ -13,6 +13,9 @@ One time step of a population, all in int64 (a superset of Lava's ``fixed_pt`` L
        = v'                    (reset 'none')
     v  = max(v, v_min)         (where there is a floor)
 
+An adaptation adds b to fires_above and spike_size (1 at least) and, ``in_reset``, to reset_amount; then
+``b = dec(b, 4096 - decay) + k * jump``.
+
 For ``refractory_steps`` time steps after a spike v stays 0 and nothing is sent, whatever the input (u goes on).
 The widths 24 are ``u_bits`` and ``v_bits``. Spikes sent at time step t arrive at time step t + delay.
 """
@@ -31,7 +34,7 @@ from nirbridge._types import Shape
 from nirbridge._values import SavedValue
 from nirbridge.arrays import Array, freeze
 from nirbridge.network.model import Network, Port, Projection
-from nirbridge.network.neurons import extras_of
+from nirbridge.network.neurons import Adaptation, extras_of
 from nirbridge.network.operators import Conv, Dense, Sparse
 
 FixedReset = Literal["zero", "subtract", "none"]
@@ -57,6 +60,7 @@ class FixedNeuron:
         scale: integer v per real v (float64); v in reals is ``v / scale + v_offset``.
         v_offset: the real v at integer 0 (float64): v_reset, so that a reset is to 0.
         v_min: the floor of v, in units of v, applied after the reset; None: there is none.
+        adaptation: of the threshold, in units of v; None: it is fixed.
     """
 
     du: Array
@@ -76,6 +80,7 @@ class FixedNeuron:
     u_bits: int = 24
     v_bits: int = 24
     v_min: Array | None = None
+    adaptation: Adaptation | None = None
 
     @property
     def fires(self) -> bool:

@@ -91,12 +91,12 @@ def _highest(n: FixedNeuron, at: Flat, drive: Array) -> tuple[Array, int | None]
     """Largest v of any time step before the reset, and the time steps until it saturates (None: never)."""
     v0, dv, last = at(n.v_init), at(n.dv), signed_max(n.v_bits)
     v0 = np.maximum(v0, at(floored(n, _DEEP)))
-    up = np.maximum(drive, 0)
+    up, raised = np.maximum(drive, 0), at(raised_by(n)[1])
     if n.fires_above is not None and n.reset == "zero":
-        carried = np.maximum(np.maximum(at(n.fires_above), 0), v0)
+        carried = np.maximum(np.maximum(at(n.fires_above) + raised, 0), v0)
         return np.minimum(carried + up, last), None  # saturated, it fires as it would beyond
     if n.fires_above is not None and n.reset == "subtract" and _subtracts_enough(n, at, up):
-        carried = np.maximum(np.maximum(at(n.fires_above), at(n.spike_size)), v0)
+        carried = np.maximum(np.maximum(at(n.fires_above), at(n.spike_size)) + raised, v0)
         return _limited(carried + up, v0, up, last)
     return _limited(
         np.where(dv > 0, np.maximum(_held(up, np.maximum(dv, 1)), v0), _unbounded(up, v0, last)), v0, up, last
@@ -106,10 +106,21 @@ def _highest(n: FixedNeuron, at: Flat, drive: Array) -> tuple[Array, int | None]
 def _subtracts_enough(n: FixedNeuron, at: Flat, up: Array) -> bool:
     """True if the spikes of one time step always take v back to its threshold or below."""
     amount, threshold = at(n.reset_amount), at(np.asarray(n.fires_above))
+    less, raised = map(at, raised_by(n))
+    in_reset = n.adaptation is not None and n.adaptation.in_reset
     if n.max_spikes == 1:
-        return bool(np.all(up <= amount))
+        return bool(np.all(up <= (amount + less if in_reset else amount)))
     size = np.maximum(at(n.spike_size), 1)
-    return bool(np.all((amount >= size) & ((np.maximum(threshold, size) + up) // size <= n.max_spikes)))
+    many = (np.maximum(threshold, size) + raised + up) // np.maximum(size + less, 1)
+    return bool(np.all((amount >= size + (0 if in_reset else raised)) & (many <= n.max_spikes)))
+
+
+def raised_by(n: FixedNeuron) -> tuple[Array, Array]:
+    """The least and the greatest b that an adaptation adds to the threshold; 2**48 where nothing bounds it."""
+    if n.adaptation is None:
+        return np.zeros((), np.int64), np.zeros((), np.int64)
+    low, high = (np.clip(x, -(2**48), 2**48) for x in n.adaptation.reach(n.max_spikes, DECAY_ONE))
+    return np.floor(low).astype(np.int64), np.ceil(high).astype(np.int64)
 
 
 def _lowest(n: FixedNeuron, at: Flat, drive: Array) -> tuple[Array, int | None]:
@@ -118,7 +129,8 @@ def _lowest(n: FixedNeuron, at: Flat, drive: Array) -> tuple[Array, int | None]:
     down = np.maximum(-drive, 0)
     start = -v0
     if n.fires_above is not None and n.reset == "subtract":
-        start = np.maximum(start, (at(n.reset_amount) - at(n.spike_size)) * n.max_spikes)
+        less = 0 if n.adaptation is not None and n.adaptation.in_reset else at(raised_by(n)[0])
+        start = np.maximum(start, (at(n.reset_amount) - at(n.spike_size) - less) * n.max_spikes)
     depth = np.where(dv > 0, np.maximum(_held(down, np.maximum(dv, 1)), start), _unbounded(down, start, last))
     # no time step begins below the floor, but for the first
     depth = np.minimum(depth, np.maximum(np.maximum(-at(floored(n, _DEEP)), -v0), 0) + down)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from nirbridge.arrays import Array, compact, freeze
 from nirbridge.chips.model import Chip, NumberFormats
 from nirbridge.errors import Diagnostic, counted, quoted
 from nirbridge.network.model import Network, Population
+from nirbridge.network.neurons import Adaptation
 from nirbridge.quantization.decays import decay_of, initial_integers
 from nirbridge.quantization.error_bounds import report_bound, rounding_loss, weight_loss
 from nirbridge.quantization.folding import FoldedPopulation
@@ -79,9 +81,10 @@ def quantize_population(
         fixed, notes, early = _fixed_population(folded, scale, numbers, *timing)
         bounds = bounds_of(fixed, *total_input_range(projections, sent, population.size))
         excess = _over(bounds, numbers)
-        if requested is not None or not seen.proved or excess <= 1.0:
+        wide = max(excess if seen.proved else 0.0, _raised(fixed.neuron, numbers))
+        if requested is not None or wide <= 1.0 or wide == math.inf:
             break
-        scale = replace(scale, value=scale.value / excess * (1 - 1e-3), exact=False)  # rounding added to the bounds
+        scale = replace(scale, value=scale.value / wide * (1 - 1e-3), exact=False)  # rounding added to the bounds
     fits = excess <= 1.0
     bounds = replace(bounds, proved=fits if requested is not None else seen.proved or fits)
     return QuantizedPopulation(
@@ -90,6 +93,7 @@ def quantize_population(
         report=layer_report(folded, fixed, projections, incoming, bounds, scale, notes, chip),
         problems=(
             *([early] if early else []),
+            *_adaptation_problems(folded, fixed, numbers),
             *_too_small(population, incoming, projections, scale),
             *_too_large(population, scale, requested, fits or not seen.proved),
         ),
@@ -161,6 +165,7 @@ def _fixed_population(
         u_bits=numbers.u_bits,
         v_bits=numbers.v_bits,
         v_min=None if f.v_min is None else compact(np.clip(_whole(f.v_min * s), -last, last)),
+        adaptation=_adaptation(n.adaptation, s),
     )
     fires_above, notes = _threshold(f, first, scale, numbers)
     neuron = replace(first, fires_above=fires_above, spike_size=_spike_size(first, fires_above))
@@ -169,6 +174,37 @@ def _fixed_population(
     kind: Process = "lif" if neuron.is_lava_lif else "custom"
     fixed = FixedPopulation(f.population.name, f.population.shape, neuron, kind)
     return fixed, notes + _decay_notes(f, numbers), problem
+
+
+def _adaptation(real: Adaptation | None, scale: float) -> Adaptation | None:
+    """The adaptation in integers; what decays goes on to decay."""
+    if real is None:
+        return None
+    kept = DECAY_ONE - decay_of(real.decay, DECAY_ONE)
+    kept = np.where(real.decay < 1, np.minimum(kept, DECAY_ONE - 1), kept)
+    whole = (compact(x) for x in (kept, _whole(real.jump * scale), _whole(real.init * scale)))
+    return Adaptation(*whole, in_reset=real.in_reset)
+
+
+def _raised(n: FixedNeuron, numbers: NumberFormats) -> float:
+    """Largest ratio of b, and of a threshold with it, to the chip's limit of v; infinite where nothing bounds b."""
+    if n.adaptation is None or n.fires_above is None:
+        return 0.0
+    low, high = n.adaptation.reach(n.max_spikes, DECAY_ONE)
+    sizes = (-low, high, np.abs(n.fires_above + low), np.abs(n.fires_above + high))
+    return max(float(np.max(x)) for x in sizes) / signed_max(numbers.v_bits)
+
+
+def _adaptation_problems(f: FoldedPopulation, fixed: FixedPopulation, numbers: NumberFormats) -> Iterator[Diagnostic]:
+    real, made, subject = f.neuron.adaptation, fixed.neuron.adaptation, f"population {quoted(fixed.name)}"
+    if real is None or made is None:
+        return
+    if _raised(fixed.neuron, numbers) > 1.0:
+        limit = f"v and the threshold have {counted(numbers.v_bits, 'bit')}"
+        yield Diagnostic(subject, "its adaptive threshold may grow beyond", limit, "give it a faster decay")
+    if bool(np.any((made.jump == 0) & (real.jump != 0))):
+        found = f"the jump of its adaptive threshold becomes 0 at a scale of {float(fixed.neuron.scale):g}"
+        yield Diagnostic(subject, found, "", "train with a larger one, or with smaller weights")
 
 
 def _bias(bias: Array, scale: float, numbers: NumberFormats) -> tuple[Array, int]:

@@ -26,7 +26,7 @@ import numpy as np
 from nirbridge.arrays import Array, freeze
 from nirbridge.network.apply import apply, matrix
 from nirbridge.network.operators import Sparse
-from nirbridge.quantization.error_bounds import initial_offsets, rounding_loss, weight_loss
+from nirbridge.quantization.error_bounds import adaptation_loss, initial_offsets, rounding_loss, weight_loss
 from nirbridge.quantization.folding import FoldedPopulation, fold_population
 from nirbridge.quantization.formats import INPUT_SHIFT, signed_max
 from nirbridge.quantization.model import FixedInput, FixedPopulation, FixedProjection, IntegerOperator, QuantizedNetwork
@@ -114,6 +114,8 @@ class _ConstrainedNeurons:
         self.c, self.w = start
         off = initial_offsets(p, folded) if quantized.early else (np.asarray(0.5), np.asarray(0.5))
         self.far_c, self.far_w = (np.broadcast_to(x / self.scale, self.shape) for x in off)
+        adapts = folded.neuron.adaptation
+        self.b = np.zeros(()) if adapts is None else np.broadcast_to(adapts.init, self.shape).astype(float)
         self.refractory, self.lost = np.zeros(self.shape, np.int64), np.zeros(self.shape, bool)
         self.bound = self.seen = 0.0
         self.changed = self.unbounded = 0
@@ -142,8 +144,10 @@ class _ConstrainedNeurons:
         self.w, self.far_w = np.where(held, 0.0, w), np.where(held, 0.0, far)
         reached = self.v[step].astype(np.int64)
         if self.s is not None:
+            in_reset = f.neuron.adaptation is not None and f.neuron.adaptation.in_reset
+            raised = np.ceil((np.abs(self.b) + o.raised) * self.scale).astype(np.int64) if in_reset else 0
             self._spike(step, held)
-            reached = reached + (self.s[step] * n.reset_amount if n.reset == "subtract" else 0)
+            reached = reached + (self.s[step] * (n.reset_amount + raised) if n.reset == "subtract" else 0)
         self.lost |= np.abs(reached) >= signed_max(n.v_bits)
         self._judge(step, np.abs(self.v[step] / self.scale - self.w))
 
@@ -158,8 +162,12 @@ class _ConstrainedNeurons:
         low, high = self._count(self.w - margin), self._count(self.w + margin)
         self._break(step, ~held & ~self.lost & ((sent < low) | (sent > high)))
         self.refractory = np.where(held, self.refractory - 1, np.where(sent > 0, n.refractory_steps, self.refractory))
+        adapts = f.neuron.adaptation
         if n.reset == "subtract":
-            self.w, self.far_w = self.w - sent * f.amount, self.far_w + sent * o.amount
+            amount = f.amount + (self.b if adapts is not None and adapts.in_reset else 0.0)
+            self.w, self.far_w = self.w - sent * amount, self.far_w + sent * o.amount
+        if adapts is not None:
+            self.b = adapts.decay * self.b + adapts.jump * sent
         at_rest = held | (sent > 0) if n.reset == "zero" else held
         self.w, self.far_w = np.where(at_rest, 0.0, self.w), np.where(at_rest, 0.0, self.far_w)
         self.lost = self.lost & ~at_rest
@@ -171,10 +179,11 @@ class _ConstrainedNeurons:
         """Spikes of the real neuron at these membranes."""
         f = self.f
         assert f.theta is not None
-        fires = w > f.theta if f.neuron.compare == ">" else w >= f.theta
+        theta = f.theta + self.b
+        fires = w > theta if f.neuron.compare == ">" else w >= theta
         if f.neuron.max_spikes == 1:
             return fires.astype(np.int64)
-        many = np.clip(np.floor(w / f.theta), 0, self.n.max_spikes)
+        many = np.clip(np.floor(w / theta), 0, self.n.max_spikes)
         return np.where(fires, many, 0).astype(np.int64)
 
     def _judge(self, step: int, distance: Array) -> None:
@@ -200,6 +209,7 @@ class _RoundingError:
     bias: Array
     theta: Array
     size: Array
+    raised: Array
     amount: Array
     v_min: Array
 
@@ -209,12 +219,14 @@ class _RoundingError:
         n, scale, lost = p.neuron, float(p.neuron.scale), rounding_loss(f, p)
         terms = (lost.u_decay, lost.v_decay, lost.cut_u, lost.cut_v, lost.bias)
         theta = size = np.zeros(())
+        raised = adaptation_loss(f, p) / scale
         if f.theta is not None and n.fires_above is not None:
             theta = np.abs(n.fires_above / scale - f.theta) + (1 / scale if n.max_spikes > 1 else 0.0)
-            size = np.abs(n.spike_size / scale - f.theta) if n.max_spikes > 1 else size
+            theta = theta + raised
+            size = np.abs(n.spike_size / scale - f.theta) + raised if n.max_spikes > 1 else size
         scaled = (x.reshape(p.shape) / scale for x in terms)
         amount, v_min = (x.reshape(p.shape) / scale for x in (lost.amount, lost.floor))
-        return cls(*scaled, theta=theta, size=size, amount=amount, v_min=v_min)
+        return cls(*scaled, theta=theta, size=size, raised=raised, amount=amount, v_min=v_min)
 
 
 # -- drive ---------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ for values of the other side, the standard model ``fl(a op b) = (a op b)(1 + d),
   operations: they differ by ``COMPUTED``, absolute for decays (``1 - g``, ``exp(-x)``) and for gains that are one
   minus the decay, relative for other gains;
 * a reset to a value forgets the error of the neuron that fired; a subtraction keeps it and adds that of its amount;
+* an adaptive threshold differs by what ``adapted`` states; where a spike subtracts it, that is added to its amount;
 * a floor leaves the larger of the membrane's error and its own (``relu(v - floor) + floor`` is rounded twice).
 
 The recursion is run beside the simulation with the values that were recorded, so the bound is one number for each
@@ -35,6 +36,7 @@ from nirbridge.network.apply import apply, fan_in
 from nirbridge.network.compose import part_weights, parts_of, weight_field
 from nirbridge.network.graph import grouped
 from nirbridge.network.model import Network, Population, Projection
+from nirbridge.network.neurons import Neuron
 from nirbridge.network.operators import Chain, Operator
 
 DOUBLE, SINGLE = 2.0**-53, 2.0**-24
@@ -142,7 +144,7 @@ class _BoundUpdate:
 
     def __init__(self, p: Population, values: Values, constants: ModuleConstants, unit: float) -> None:
         n = p.neuron
-        self.p, self.n, self.unit = p, n, unit
+        self.p, self.n, self.unit, self.constants = p, n, unit, constants
         self.v, self.i = values[p.name, "v"].astype(np.float64), values[p.name, "i"].astype(np.float64)
         self.s = values[p.name, "s"].astype(np.float64) if n.fires else None
         self.d_mem, self.d_syn = (0.0 if constants.holds(c) else COMPUTED for c in (n.a_mem, n.a_syn))
@@ -162,6 +164,10 @@ class _BoundUpdate:
         n, round_off = self.n, OPERATIONS * self.unit
         a_mem, g_mem, a_syn, g_syn = (np.abs(c) for c in (n.a_mem, n.g_mem, n.a_syn, n.g_syn))
         before, after = np.zeros_like(drive), np.zeros_like(drive)
+        d_amount = np.broadcast_to(self.d_amount, drive.shape)
+        if self.s is not None and n.adaptation is not None and n.adaptation.in_reset:
+            b, d_b = adapted(n, self.s, self.constants, self.unit)
+            d_amount = d_amount + d_b + 4 * self.unit * np.abs(b)
         d_i, d_v = np.zeros_like(drive[0]), np.zeros_like(drive[0])
         i_before = np.abs(np.broadcast_to(n.i_init, drive[0].shape)).astype(np.float64)
         v_before = np.abs(np.broadcast_to(n.v_init, drive[0].shape)).astype(np.float64)
@@ -172,7 +178,9 @@ class _BoundUpdate:
             d_u = a_mem * d_v + self.d_mem * v_before + g_mem * d_i + self.d_gain * i_now + self.d_bias
             d_u = d_u + round_off * (v_before + g_mem * i_now + self.rest)
             before[t] = d_u
-            after[t] = d_v = d_u if self.s is None else self._floored(self._reset(d_u, self.s[t]), self.v[t])
+            after[t] = d_v = (
+                d_u if self.s is None else self._floored(self._reset(d_u, self.s[t], d_amount[t]), self.v[t])
+            )
             i_before, v_before = i_now, np.abs(self.v[t])
         return before, after
 
@@ -181,10 +189,28 @@ class _BoundUpdate:
             return d_v
         return np.maximum(d_v, self.d_min) + 2 * self.unit * (np.abs(v) + np.abs(self.n.v_min))
 
-    def _reset(self, d_u: Array, spikes: Array) -> Array:
+    def _reset(self, d_u: Array, spikes: Array, d_amount: Array) -> Array:
         if self.n.reset == "to-value":
             return np.where(spikes != 0, self.d_reset, d_u)
-        return d_u + spikes * self.d_amount if self.n.reset == "subtract" else d_u
+        return d_u + spikes * d_amount if self.n.reset == "subtract" else d_u
+
+
+def adapted(n: Neuron, spikes: Array, constants: ModuleConstants, unit: float) -> tuple[Array, Array]:
+    """What an adaptation adds to the threshold in each time step of a run, and the rounding bound of it; zeros if none.
+
+    ``b' = a b + j k`` differs by ``|a| Db + da |b| + dj k`` and the rounding of four operations.
+    """
+    found, errors = np.zeros(spikes.shape), np.zeros(spikes.shape)
+    if n.adaptation is None:
+        return found, errors
+    a, b, error = n.adaptation, np.broadcast_to(n.adaptation.init, spikes.shape[1:]), np.zeros(spikes.shape[1:])
+    d_decay, d_jump = (0.0 if constants.holds(c) else COMPUTED for c in (a.decay, a.jump))
+    for t, k in enumerate(spikes):
+        found[t], errors[t] = b, error
+        error = a.decay * error + d_decay * np.abs(b) + d_jump * np.abs(a.jump) * k
+        error = error + 4 * unit * (np.abs(a.decay * b) + np.abs(a.jump) * k)
+        b = a.decay * b + a.jump * k
+    return found, errors
 
 
 def _gain_error(gain: Array, decay: Array, constants: ModuleConstants) -> Any:

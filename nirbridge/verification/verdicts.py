@@ -11,7 +11,7 @@ from nirbridge.arrays import Array
 from nirbridge.errors import quoted
 from nirbridge.network.model import Network, Population
 from nirbridge.verification.matching import STEPWISE, MatchedValues
-from nirbridge.verification.rounding import COMPUTED, ModuleConstants, RoundingBounds
+from nirbridge.verification.rounding import COMPUTED, SINGLE, ModuleConstants, RoundingBounds, adapted
 from nirbridge.verification.spike_differences import SpikeDifference, spike_differences
 
 _TELLING = 10
@@ -180,6 +180,9 @@ class RunEvidence:
         n, u = p.neuron, self.values[p.name, "u"].astype(np.float64)
         theta = np.asarray(n.theta, np.float64)
         error = self.bounds.before_reset[p.name] + (0.0 if self.constants.holds(theta) else COMPUTED) * np.abs(theta)
+        if n.adaptation is not None:
+            b, d_b = adapted(n, self.values[p.name, "s"].astype(np.float64), self.constants, SINGLE)
+            theta, error = theta + b, error + d_b
         if n.max_spikes == 1:
             return np.abs(u - theta) <= error
         counts = np.clip(np.rint(u / theta), 1, n.max_spikes)

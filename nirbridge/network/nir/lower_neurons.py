@@ -13,14 +13,14 @@ from typing import Any, cast
 import numpy as np
 
 from nirbridge._types import Shape
-from nirbridge.arrays import Array, all_finite, stored_part
+from nirbridge.arrays import Array, all_finite, compact, stored_part
 from nirbridge.errors import ModelError, quoted
-from nirbridge.network.neurons import EXTRAS, Compare, Neuron, Reset, neuron
+from nirbridge.network.neurons import Adaptation, Compare, Neuron, Reset, neuron
 from nirbridge.network.nir.fields import NEURONS, kind_of, label
 from nirbridge.network.nir.timing import PREFIX, Metadata, ResolvedTiming, read_choice
 
 _LONGEST_KIND = 40
-_STORED = ("reset_amount", "v_init", "i_init", *EXTRAS)
+_STORED = ("reset_amount", "v_init", "i_init", "v_min")
 CONSISTENT = 1e-6
 """Stored exact coefficients count as long as they agree with the plain parameters to this relative error."""
 TAU_IS_DT = float(np.finfo(np.float32).eps)
@@ -126,6 +126,7 @@ def _record(
     reset = timing.choice("reset", metadata, subject) if stateful else read_choice(metadata, "reset", subject) or "none"
     compare = timing.choice("compare", metadata, subject) if fires else read_choice(metadata, "compare", subject) or ">"
     stored = {key: _stored_array(metadata, key, shape, subject) for key in _STORED}
+    stored_adaptation = _adaptation(metadata, shape, subject)
     default = {"reset_amount": values["theta"] if stateful else np.asarray(0.0)}
     return neuron(
         kind if stored_kind is None else _stored_kind(stored_kind, subject),
@@ -135,8 +136,20 @@ def _record(
         max_spikes=int(_stored_counts(metadata, "max_spikes", (), 1, subject)),
         refractory_steps=_stored_counts(metadata, "refractory_steps", shape, 0, subject),
         **{key: values[key] for key in ("a_mem", "g_mem", "bias", "a_syn", "g_syn", "v_reset")},
+        adaptation=stored_adaptation,
         **default | {key: value for key, value in stored.items() if value is not None},
     )
+
+
+def _adaptation(metadata: Metadata, shape: Shape, subject: str) -> Adaptation | None:
+    names = ("decay", "jump", "init", "in_reset")
+    found = {name: _stored_array(metadata, f"adaptation.{name}", shape, subject) for name in names}
+    given = {name: values for name, values in found.items() if values is not None}
+    if not given:
+        return None
+    if missing := [name for name in names if name not in given]:
+        raise ModelError.of(subject, f"metadata without {PREFIX}adaptation.{missing[0]}", "", "correct the metadata")
+    return Adaptation(*(compact(given[name]) for name in names[:3]), in_reset=bool(np.any(given["in_reset"])))
 
 
 def _stored_kind(value: Any, subject: str) -> str:

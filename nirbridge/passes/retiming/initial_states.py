@@ -33,7 +33,7 @@ def is_quiet(population: Population, drive: Array | None, *, feeds_neurons: bool
     """True if the population, left alone with its constant drive, keeps its state exactly and sends nothing."""
     n = population.neuron
     state = _forwards(n, drive, InitialState(n.v_init, n.i_init), 1, feeds_neurons=feeds_neurons)
-    if state is None:
+    if state is None or (n.adaptation is not None and bool(np.any(n.adaptation.init))):
         return False
     same_i = bool(np.all((n.a_syn == 0) | (state.i == n.i_init)))
     return same_i and bool(np.all((n.a_mem == 0) | (state.v == n.v_init)))
@@ -60,6 +60,8 @@ def initial_state_before(
     n = population.neuron
     if steps == 0 or is_quiet(population, drive, feeds_neurons=feeds_neurons):
         return n
+    if n.adaptation is not None and bool(np.any(n.adaptation.init)):  # its threshold would move on the way
+        return None
     with np.errstate(all="ignore"):
         start = _backwards(n, drive, steps)
         reached = _forwards(n, drive, start, steps, feeds_neurons=feeds_neurons)

@@ -45,6 +45,10 @@ class CoreNeurons:
         self.limit = None if n.fires_above is None else own(n.fires_above)
         self.amount, self.size = own(n.reset_amount), own(n.spike_size)
         self.v_min = None if n.v_min is None else own(n.v_min)
+        self.adapts = n.adaptation
+        if n.adaptation is not None:
+            a = n.adaptation
+            self.b, self.b_lost, self.b_jump = own(a.init), 4096 - own(a.decay), own(a.jump)
         self.u, self.v, self.left = own(n.u_init), own(n.v_init), np.zeros(len(piece.neurons), np.int64)
 
     def step(self, arrived: Array) -> Array:
@@ -57,21 +61,25 @@ class CoreNeurons:
             return np.zeros(len(self.v), np.int64)
         waiting = self.left > 0
         self.v = np.where(waiting, 0, self.v)
-        fired = (self.v > self.limit) & ~waiting
-        sent = self._sent(fired, n)
+        raised = np.zeros_like(self.v) if self.adapts is None else self.b
+        fired = (self.v > self.limit + raised) & ~waiting
+        sent = self._sent(fired, n, raised)
         self.left = np.where(sent > 0, self.hold, self.left - waiting)
         if n.reset == "zero":
             self.v = np.where(sent > 0, 0, self.v)
         elif n.reset == "subtract":
-            self.v = self.v - sent * self.amount
+            own = raised if self.adapts is not None and self.adapts.in_reset else 0
+            self.v = self.v - sent * (self.amount + own)
         if self.v_min is not None:
             self.v = np.maximum(self.v, self.v_min)
+        if self.adapts is not None:
+            self.b = _decayed(self.b, self.b_lost) + self.b_jump * sent
         return sent
 
-    def _sent(self, fired: Array, n: FixedNeuron) -> Array:
+    def _sent(self, fired: Array, n: FixedNeuron, raised: Array) -> Array:
         if n.max_spikes == 1:
             return fired.astype(np.int64)
-        return np.where(fired, np.minimum(n.max_spikes, self.v // np.maximum(self.size, 1)), 0)
+        return np.where(fired, np.minimum(n.max_spikes, self.v // np.maximum(self.size + raised, 1)), 0)
 
 
 def _decayed(x: Array, k: Array) -> Array:

@@ -12,6 +12,7 @@
   at most ``max_spikes``. Subtraction takes off ``k * reset_amount``, the product rounded.
 * A neuron in its refractory time has ``u = v = v_reset`` and sends nothing; its synaptic current goes on.
 * A floor comes last: ``v = max(v, v_min)``, after the reset; k and the trace of u are those before it.
+* An adaptation adds b to theta and, ``in_reset``, to reset_amount first; ``b = decay * b + jump * k`` comes last.
 * Only the sign of a zero is open: a term that is 0 for all neurons may be left out.
 
 **The seam.** A faster backend gives ``Backend``, nothing else: ``accumulate(projection)`` makes the ``Accumulate`` of a
@@ -37,7 +38,7 @@ from nirbridge.network.neurons import Neuron
 from nirbridge.simulators.reference.array_namespace import ArrayNamespace
 
 NeuronState = Mapping[str, Any]
-"""``v``, ``i`` and ``refractory`` of one population, each ``[batch, *shape]``."""
+"""``v``, ``i``, ``refractory`` and, of an adaptation, ``b`` of one population, each ``[batch, *shape]``."""
 
 
 class BlankState(dict[str, Any]):
@@ -125,6 +126,9 @@ class ReferenceNeurons:
         self.theta = None if n.theta is None else space.coefficient(n.theta)
         self.v_reset, self.amount = space.array(n.v_reset), space.coefficient(n.reset_amount)
         self.v_min = None if n.v_min is None else space.array(n.v_min)
+        self.adapts = n.adaptation
+        if self.adapts is not None:
+            self.b_decay, self.b_jump = map(space.coefficient, (self.adapts.decay, self.adapts.jump))
         self.none, self.most = space.array(np.zeros(())), space.array(np.asarray(n.max_spikes))
         self.holds = bool(np.any(n.refractory_steps > 0))
         self.hold_steps = space.integers(n.refractory_steps)
@@ -159,31 +163,35 @@ class ReferenceNeurons:
         held = now["refractory"] > 0 if self.holds else None
         if held is not None:
             u = xp.where(held, self.v_reset, u)
-        fired = u > self.theta if self.kind.compare == ">" else u >= self.theta
+        theta = self.theta if self.adapts is None else self.theta + now["b"]
+        fired = u > theta if self.kind.compare == ">" else u >= theta
         if held is not None:
             fired = xp.logical_and(fired, xp.logical_not(held))
             waits = xp.where(held, now["refractory"] - 1, now["refractory"])
             now["refractory"] = xp.where(fired, self.hold_steps, waits)
-        sent = self._sent(u, fired)
-        v = self._reset(u, fired, sent)
+        sent = self._sent(u, fired, theta)
+        v = self._reset(u, fired, sent, now)
+        if self.adapts is not None:
+            now["b"] = _times(self.b_decay, now["b"]) + _times(self.b_jump, sent)
         now["v"] = self._floored(v)
         return sent, u
 
     def _floored(self, v: Any) -> Any:
         return v if self.v_min is None else self.space.xp.where(v < self.v_min, self.v_min, v)
 
-    def _sent(self, u: Any, fired: Any) -> Any:
+    def _sent(self, u: Any, fired: Any, theta: Any) -> Any:
         xp = self.space.xp
         if self.kind.max_spikes == 1:
             return xp.astype(fired, self.space.dtype)
-        many = xp.floor(u / self.theta)
+        many = xp.floor(u / theta)
         return xp.where(fired, xp.where(many > self.most, self.most, many), self.none)
 
-    def _reset(self, u: Any, fired: Any, sent: Any) -> Any:
+    def _reset(self, u: Any, fired: Any, sent: Any, now: NeuronState) -> Any:
         if self.kind.reset == "none":
             return u
         if self.kind.reset == "subtract":
-            return u - _times(self.amount, sent)
+            amount = self.amount + now["b"] if self.adapts is not None and self.adapts.in_reset else self.amount
+            return u - _times(amount, sent)
         return self.space.xp.where(fired, self.v_reset, u)
 
 
