@@ -44,6 +44,7 @@ class ImportedNeuron:
 
     ``operator``: the module's own operator on its input, from the input's shape to the population's (input weights of a
     cell; None: none).
+    ``input_delay``: time steps by which all that arrives, recurrences included, acts later.
     ``scale_out``: the value of one output spike (None: 1). ``bias``: a constant that is added to the input (None: 0).
     ``deviations``: names of ``module_checks.DEVIATIONS``, each with a description.
     """
@@ -54,6 +55,7 @@ class ImportedNeuron:
     bias: Array | None = None
     operator: Operator | None = None
     deviations: tuple[tuple[str, str], ...] = ()
+    input_delay: int = 0
 
 
 NeuronReader = Callable[[Any, Shape, float], ImportedNeuron]

@@ -3,6 +3,8 @@
 Norse integrates by Euler with a dt of its own: ``v + dt tmi ((v_leak - v) + j)``, which is ``a v + g j + b`` with
 ``g = dt tmi`` (in float32, as the module computes it), ``a = 1 - g``, ``b = g v_leak``; the synaptic current is updated
 first, ``j = i + x``, ``i = (1 - dt tsi) j``. It fires above the threshold and starts at v_leak (IAF: at v_reset).
+LSNN takes its current as it was before the input of the time step, and fires above ``b = b + dt tai (v_th - b)``, to
+which it adds beta with each spike: an input one time step later, and an adaptation.
 Source: ``norse/torch/functional``, measured in ``tests/importers/frameworks/test_norse.py``.
 """
 
@@ -33,7 +35,7 @@ from nirbridge.importers.neuron_specs import (
 )
 from nirbridge.importers.sample import TimeAxis
 from nirbridge.importers.tracing.run import copied
-from nirbridge.network.neurons import Neuron, neuron
+from nirbridge.network.neurons import Adaptation, Neuron, neuron
 from nirbridge.network.operators import Dense
 
 DEFAULT_DT = 1e-3
@@ -45,7 +47,6 @@ _REFUSED = (
       "LIFExRecurrentCell", "LIFAdExRefracCell", "LIFAdExRefracRecurrent", "LIFAdExRefracRecurrentCell")),
     ("a quadratic membrane", "use LIFCell or LIFBoxCell",
      ("Izhikevich", "IzhikevichCell", "IzhikevichRecurrent", "IzhikevichRecurrentCell")),
-    ("a threshold that adapts to spikes", "use LIFCell", ("LSNN", "LSNNCell", "LSNNRecurrent", "LSNNRecurrentCell")),
     ("conductances that multiply the potential", "use LIFCell", ("CobaLIFCell",)),
     ("weights that change while it runs", "use LIFRecurrentCell with fixed weights", ("LIFCorrelation",)),
     ("potentials of compartments that drive each other", "use LIFRecurrentCell",
@@ -123,6 +124,8 @@ def neuron_specs() -> Mapping[type, NeuronSpec]:
     return {
         **both(read_lif, "LIFCell", "LIF", 1),
         **both(read_lif, "LIFRecurrentCell", "LIFRecurrent", 2),
+        **both(read_lsnn, "LSNNCell", "LSNN", 1),
+        **both(read_lsnn, "LSNNRecurrentCell", "LSNNRecurrent", 2),
         **both(read_refractory, "LIFRefracCell", None, 1),
         **both(read_refractory, "LIFRefracRecurrentCell", "LIFRefracRecurrent", 2),
         **both(read_box, "LIFBoxCell", None, 1),
@@ -139,6 +142,25 @@ def read_lif(p: Parameters) -> ImportedNeuron:
     """LIFCell, LIF, LIFRecurrentCell, LIFRecurrent: current first, strict threshold, reset to v_reset."""
     p.check_dt()
     return _with_weights(p, _firing(p, _current_based(p, p.module.p), p.module.p))
+
+
+@reader
+def read_lsnn(p: Parameters) -> ImportedNeuron:
+    """LSNNCell, LSNN and their recurrent forms: b - v_th, after its decay, is what the threshold is raised by."""
+    import torch
+    from norse.torch.functional.lsnn import lsnn_feed_forward_step, lsnn_step
+
+    p.check_dt()
+    cell = p.module.p
+    if p.module.activation not in (lsnn_step, lsnn_feed_forward_step):
+        p.fault("it is made with adjoint", "its forward pass is another one", "leave adjoint out")
+    share = p.fitted("tau_adapt_inv", float(p.module.dt) * torch.as_tensor(cell.tau_adapt_inv))
+    if bool(np.any((share < 0) | (share > 1))):
+        p.fault("dt * tau_adapt_inv is not from 0 to 1", "its threshold must return", "make dt smaller")
+        share = np.zeros(())
+    adaptation = Adaptation.of(1 - share, (1 - share) * p.fitted("beta", cell.beta))
+    firing = replace(_firing(p, _current_based(p, cell), cell), adaptation=adaptation)
+    return replace(_with_weights(p, firing), input_delay=1)
 
 
 @reader

@@ -40,7 +40,7 @@ _REFUSED = (
     ("a rate, not spikes", "use LIFTorch", ("RateTorch",)),
     ("a filter whose output is the sum before its decay", "use ExpSynTorch", ("LowPass",)),
     ("an encoder", "leave it out: import the network after it and feed that spikes", ("UpDownTorch",)),
-    ("a threshold that adapts to spikes", "use LIFTorch", ("aLIFTorch",)),
+    ("a current from its own spikes (iahp, in place of a threshold that adapts)", "use LIFTorch", ("aLIFTorch",)),
 )
 _SPIKES = ("StepPWL", "PeriodicExponential")
 

@@ -1,8 +1,9 @@
-"""sinabs 3.1.3: LIF, IAF, ExpLeak and their recurrent and squeezed forms as canonical neurons.
+"""sinabs 3.1.3: LIF, IAF, ALIF, ExpLeak and their recurrent and squeezed forms as canonical neurons.
 
 Time constants are in time steps: ``i = e_syn (i + x)`` (without tau_syn: x), ``v = e v + g i`` with
 ``e = exp(-1/tau)``, ``g = 1 - e`` (norm_input) or 1; a neuron fires ``trunc(v / threshold)`` times where that is 1 or
-more and subtracts as often; ``min_v_mem`` is a floor of v after that. Source: ``sinabs/layers/functional/lif.py``,
+more and subtracts as often; ``min_v_mem`` is a floor of v after that. ALIF adds ``adapt_scale b`` to its threshold and
+subtracts that, too (MembraneSubtract): ``b = e b + (1 - e) s`` at the end. Source: ``sinabs/layers/functional/lif.py``,
 measured in ``tests/importers/frameworks/test_sinabs.py``. The optional hardware packages are not imported.
 """
 
@@ -32,7 +33,7 @@ from nirbridge.importers.neuron_specs import (
 )
 from nirbridge.importers.sample import TimeAxis
 from nirbridge.importers.tracing.run import computed_tensors_memo
-from nirbridge.network.neurons import Neuron, neuron
+from nirbridge.network.neurons import Adaptation, Neuron, neuron
 from nirbridge.network.operators import Dense
 
 UNLIMITED = 2**31 - 1
@@ -40,7 +41,6 @@ UNLIMITED = 2**31 - 1
 
 _BATCH_FIRST = ("batch", "time")
 _REFUSED = (
-    ("a threshold that adapts to spikes", "use LIF", ("ALIF", "ALIFRecurrent", "ALIFSqueeze")),
     ("a maximum over spike counts of the whole past", "use SumPool2d or AvgPool2d", ("SpikingMaxPooling2dLayer",)),
     ("a random encoder", "leave it out: import the network after it and feed that spikes",
      ("Img2SpikeLayer", "Sig2SpikeLayer")),
@@ -129,6 +129,8 @@ def neuron_specs() -> Mapping[type, NeuronSpec]:
     return {
         **dict.fromkeys((sl.LIF, sl.IAF, sl.ExpLeak), timed),
         **dict.fromkeys((sl.LIFRecurrent, sl.IAFRecurrent), NeuronSpec(read_recurrent, layout=_BATCH_FIRST)),
+        sl.ALIF: NeuronSpec(read_alif, layout=_BATCH_FIRST),
+        sl.ALIFRecurrent: NeuronSpec(read_alif_recurrent, layout=_BATCH_FIRST),
         **dict.fromkeys((sl.LIFSqueeze, sl.IAFSqueeze, sl.ExpLeakSqueeze), flat),
         **refusals(sl, _REFUSED),
     }
@@ -146,7 +148,22 @@ def read_recurrent(p: Parameters) -> ImportedNeuron:
 
     The recurrence's bias acts from the first time step; the initial state cancels it there.
     """
-    canonical = _canonical(p)
+    return _recurrent(p, _canonical(p))
+
+
+@reader
+def read_alif(p: Parameters) -> ImportedNeuron:
+    """ALIF: a LIF whose threshold adapts."""
+    return ImportedNeuron(_adaptive(p))
+
+
+@reader
+def read_alif_recurrent(p: Parameters) -> ImportedNeuron:
+    """ALIFRecurrent, as LIFRecurrent."""
+    return _recurrent(p, _adaptive(p))
+
+
+def _recurrent(p: Parameters, canonical: Neuron) -> ImportedNeuron:
     layer = _linear(p)
     if layer is None:
         return ImportedNeuron(canonical)
@@ -193,13 +210,34 @@ def _canonical(p: Parameters) -> Neuron:
             found = f"min_v_mem = {float(np.min(floor)):g}, and it sends the potential before the floor"
             p.fault(found, "only neurons that fire have a floor", "set min_v_mem = None")
         return replace(membrane, kind="LI", theta=None, reset="none", reset_amount=freeze(np.float64(0)), compare=">")
-    return _firing(p, membrane)
+    return _firing(p, membrane, module.spike_threshold)
 
 
-def _firing(p: Parameters, membrane: Neuron) -> Neuron:
+def _adaptive(p: Parameters) -> Neuron:
+    """An ALIF. With norm_input its current is multiplied by ``1 - e`` where it is kept, and so decays by that, too."""
+    from sinabs.activation import MembraneSubtract
+
+    module, syn = p.module, p.module.alpha_syn_calculated
+    a_mem = p.fitted("tau_mem", module.alpha_mem_calculated)
+    gain = p.fitted("tau_mem", 1 - module.alpha_mem_calculated) if module.norm_input else np.float64(1)
+    a_syn = np.zeros(()) if syn is None else gain * p.fitted("tau_syn", syn)
+    floor = None if module.min_v_mem is None else p.fitted("min_v_mem", module.min_v_mem)
+    kind, gain = ("LIF", gain) if syn is None else ("CubaLIF", a_syn)  # e (i + x) is e times j = e j + x
+    membrane = neuron(kind, a_mem=a_mem, g_mem=gain, a_syn=a_syn, compare=">=", v_min=floor)
+    firing = _firing(p, membrane, module.b0)
+    kept, size = p.fitted("tau_adapt", module.alpha_adapt_calculated), p.fitted("adapt_scale", module.adapt_scale)
+    jump = size * p.fitted("tau_adapt", 1 - module.alpha_adapt_calculated)
+    if firing.max_spikes > 1 and bool(np.any(jump < 0)):
+        p.fault("its adapt_scale is below 0", "several spikes need a threshold above 0", "use SingleSpike")
+        return firing
+    in_reset = type(module.reset_fn) is MembraneSubtract and module.reset_fn.subtract_value is None
+    return replace(firing, adaptation=Adaptation.of(kept, jump, in_reset=in_reset))
+
+
+def _firing(p: Parameters, membrane: Neuron, threshold: Any) -> Neuron:
     from sinabs.activation import MembraneReset, MembraneSubtract
 
-    theta = compact(p.fitted("spike_threshold", p.module.spike_threshold))
+    theta = compact(p.fitted("spike_threshold", threshold))
     if bool(np.any(theta <= 0)):
         p.fault("its spike_threshold is not above 0", "", "give a threshold above 0")
     firing = replace(membrane, theta=theta, reset_amount=theta, max_spikes=_max_spikes(p))

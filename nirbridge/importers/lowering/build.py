@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nirbridge._types import Shape
-from nirbridge.arrays import Array, freeze
+from nirbridge.arrays import Array, compact, freeze
 from nirbridge.errors import Diagnostic, ModelError, quoted
 from nirbridge.importers.lowering.analysis import (
     folding_text,
@@ -82,6 +82,11 @@ def build_network(flow: DataflowGraph, forms: NeuronSpecs, dt: float, accept: Se
     """
     flow = with_replaced_pools(with_several_steps(flow, forms, dt), forms, dt, accept)
     return _NetworkBuilder(flow, forms, dt, accept).network()
+
+
+def _later(e: Expression, steps: int) -> Expression:
+    """The value, with terms that arrive ``steps`` time steps later."""
+    return replace(e, terms=tuple(replace(term, delay=term.delay + steps) for term in e.terms)) if steps else e
 
 
 class _NetworkBuilder:
@@ -243,16 +248,29 @@ class _NetworkBuilder:
         e = self._value(call.inputs[0])
         if reading.operator is not None:
             e = apply_operator(e, reading.operator, f"{call.name}_in")
-        e = add_constant(e, reading.bias)
+        e = _later(add_constant(e, reading.bias), reading.input_delay)
+        if reading.input_delay:
+            reading = self.readings[call.name] = self._waiting(call, reading, e)
         population = Population(call.name, call.shape, reading.neuron)
         projections = self._projections(e, population)
         for recurrence in reading.recurrences:
-            feedback = Expression(call.shape, (Term(call.name, 1, call.shape),))
+            feedback = Expression(call.shape, (Term(call.name, 1 + reading.input_delay, call.shape),))
             feedback = apply_operator(
                 scale_by(feedback, reading.scale_out, call.name), recurrence.operator, f"{call.name}_rec"
             )
             projections += self._projections(add_constant(feedback, recurrence.bias), population)
         return projections
+
+    def _waiting(self, call: Operation, reading: ImportedNeuron, e: Expression) -> ImportedNeuron:
+        """The neuron with a first current that cancels the constant input of its first time step."""
+        n = reading.neuron
+        if e.constant is None or not np.any(e.constant):
+            return reading
+        if reading.input_delay != 1 or bool(np.any(n.a_syn == 0)):
+            found = "a constant input that acts a time step later, and a current without memory"
+            self.problems.append(Diagnostic(call.subject, found, "", "leave out the bias before it"))
+            return reading
+        return replace(reading, neuron=replace(n, i_init=compact(n.i_init - n.g_syn * e.constant / n.a_syn)))
 
     def _logic_projections(self, call: Operation) -> list[Projection]:
         """Into a threshold population; a constant of the sum is part of the threshold."""

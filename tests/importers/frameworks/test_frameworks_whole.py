@@ -141,13 +141,13 @@ def test_states_of_recurrent_cells_are_no_outputs() -> None:
 def test_norse_refusals_are_all_in_one_error() -> None:
     norse = package("norse.torch")
     model = norse.SequentialState(
-        nn.Linear(4, 3), norse.LIFCell(dt=5e-4), norse.LIFBoxCell(), norse.LSNNCell(), nn.ReLU()
+        nn.Linear(4, 3), norse.LIFCell(dt=5e-4), norse.LIFBoxCell(), norse.LIFAdExCell(), nn.ReLU()
     )
     with pytest.raises(ModelError) as error:
         from_norse(model, torch.zeros(1, 4))
     text = str(error.value)
     assert "'2' (LIFBoxCell): it was made with dt = 0.001 s" in text
-    assert "'3' (LSNNCell): a threshold that adapts" in text
+    assert "'3' (LIFAdExCell): an exponential or adaptive" in text
     assert "'4'" in text
     with pytest.raises(ModelError, match="is fed back to the input through a cache"):
         from_norse(norse.RecurrentSequential(nn.Linear(4, 4), norse.LIFCell()), torch.zeros(1, 4))

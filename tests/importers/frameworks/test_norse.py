@@ -167,7 +167,7 @@ def test_every_other_class_of_norse_is_refused_by_name(name: str) -> None:
 
 
 def test_a_refusal_says_the_reason() -> None:
-    assert "LSNNCell: a threshold that adapts to spikes" in refusal_of(norse.LSNNCell())
+    assert "LIFAdExCell: an exponential or adaptive membrane" in refusal_of(norse.LIFAdExCell())
     for method in (lambda z, v, r, th: v - 0.5 * z * v, lambda z, v, r, th: v - z * r, lambda z, v: v):
         box = norse.LIFBoxCell(norse.LIFBoxParameters(reset_method=method))
         assert "reset_method is a custom function" in refusal_of(box)

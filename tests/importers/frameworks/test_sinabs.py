@@ -143,10 +143,6 @@ def test_a_recurrence_that_is_not_one_linear_layer_is_refused() -> None:
     assert "rec_connect is Sequential" in refusal_of(layers.LIFRecurrent(20.0, connect))
 
 
-def test_adaptive_thresholds_are_refused() -> None:
-    assert "a threshold that adapts to spikes" in refusal_of(layers.ALIF(20.0, 20.0))
-
-
 def test_hardware_parts_are_not_imported() -> None:
     reader.neuron_specs()
     assert "samna" not in sys.modules
