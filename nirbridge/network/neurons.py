@@ -155,6 +155,7 @@ EXTRAS: dict[str, Extra] = {
 ``[neuron]`` has a key of the same name."""
 USUAL = ("v_min",)
 """Those that every kernel, target and dialect knows, or refuses itself."""
+ALL = tuple(EXTRAS)
 
 
 def extras_of(n: Any) -> dict[str, Any]:
@@ -165,7 +166,7 @@ def extras_of(n: Any) -> dict[str, Any]:
 def first_state(n: Any) -> dict[str, Array]:
     """The state of a neuron record before its first time step by name: v, its current i or u, b, time steps left."""
     found = {name: getattr(n, f"{name}_init") for name in ("v", "i", "u") if hasattr(n, f"{name}_init")}
-    found |= {} if n.adaptation is None else {"b": n.adaptation.init}
+    found |= {} if getattr(n, "adaptation", None) is None else {"b": n.adaptation.init}
     return found | {"refractory": np.zeros((), np.int64)}
 
 

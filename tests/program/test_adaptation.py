@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from nirbridge.importers.nirfile.writer import save_nir
 
 from nirbridge.arrays import Array, freeze
 from nirbridge.chips import builtin_chips, chip_from_dict, read_chip
@@ -17,7 +18,6 @@ from nirbridge.chips.model import Chip
 from nirbridge.dialect.snn_mlir.write import snn_mlir_text
 from nirbridge.errors import ModelError
 from nirbridge.importers.nirfile.reader import read_nir
-from nirbridge.importers.nirfile.writer import save_nir
 from nirbridge.network.check import diagnose_network
 from nirbridge.network.equality import network_differences
 from nirbridge.network.model import Network, Population, Port, Projection
@@ -36,7 +36,7 @@ from nirbridge.program.rules import traced_step
 from nirbridge.program.step import step_program
 from nirbridge.program.text import program_text, read_program
 from nirbridge.quantization.error_bounds import v_bounds
-from nirbridge.quantization.model import FixedNeuron
+from nirbridge.quantization.model import FixedNeuron, QuantizedNetwork
 from nirbridge.quantization.overflow import prove, raised_by
 from nirbridge.quantization.quantize import quantize
 from nirbridge.quantization.storage.file import diagnose_quantized, read_quantized, write_quantized
@@ -49,6 +49,7 @@ from tests.cases import cases
 from tests.quantization.nets import TIMING
 
 ALL = [Probe("*", ("s", "u", "v"))]
+SPIKES = [Probe("p0", ("s",)), Probe("p1", ("s",))]
 SHAPE = (5,)
 
 
@@ -382,3 +383,29 @@ def test_dialects_refuse_it_by_name() -> None:
 
 def at_rest(rng: np.random.Generator) -> Adaptation:
     return Adaptation.of(rng.uniform(0.5, 0.98), rng.uniform(0.05, 0.6))
+
+
+# -- printed -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name in EMITTERS if name not in TARGETS])
+def test_targets_that_print_programs_follow_it(name: str) -> None:
+    emitter = EMITTERS[name]
+    pytest.importorskip({"jax": "jax", "onnx": "onnxruntime"}.get(name, "numpy"), reason="it runs the program")
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        subtracted = replace(at_rest(rng), in_reset=True)
+        neurons = [adaptive(rng, adaptation=subtracted, reset="subtract", max_spikes=1 + 2 * seed), neuron("IF")]
+        network, x = chain(*neurons, seed=seed), spikes(seed)
+        q = quantize(Retime().retimed(network), able_chip())
+        runs = {
+            QuantizedNetwork: (q, lambda q=q, x=x: simulate_fixed(q, x, record=SPIKES).recording),
+            Network: (network, lambda network=network, x=x: simulate(network, x, record=SPIKES).recording),
+        }
+        taken = [runs[kind] for kind in emitter.takes if kind in runs]
+        assert taken
+        for model, expected in taken:
+            found = emitter.run(emitter.emit(model), {"in": x}, record=SPIKES)
+            assert expected().arrays["p0", "s"].any()
+            for node in ("p0", "p1"):
+                assert np.array_equal(found.arrays[node, "s"], expected().arrays[node, "s"]), (seed, node)

@@ -8,6 +8,7 @@ from nirbridge.emitters.c.plan import c_plan
 from nirbridge.emitters.c.render import header, source_text, weights_header
 from nirbridge.emitters.c.tables import tables
 from nirbridge.emitters.target import Target, later
+from nirbridge.network.neurons import ALL
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.quantization.storage.file import quantized_bytes
 
@@ -46,6 +47,7 @@ C = Target(
     make=lambda quantized, options: emit(quantized),
     start=later("nirbridge.emitters.c.run:run_program"),
     one_sample_at_a_time=True,
+    carries=ALL,
 )
 
 

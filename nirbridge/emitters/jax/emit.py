@@ -14,6 +14,7 @@ from nirbridge.emitters.target import Target, later
 from nirbridge.errors import ModelError, counted
 from nirbridge.files.regular import template_text
 from nirbridge.network.model import Network
+from nirbridge.network.neurons import ALL
 from nirbridge.quantization.model import QuantizedNetwork
 
 Platform = Literal["cpu", "cuda", "rocm", "tpu"]
@@ -104,6 +105,7 @@ JAX = Target(
     options=JaxOptions,
     make=emit,
     start=later("nirbridge.emitters.jax.process:run_program"),
+    carries=ALL,
 )
 
 

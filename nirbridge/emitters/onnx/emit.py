@@ -11,6 +11,7 @@ from nirbridge.emitters.target import Target, later
 from nirbridge.errors import ModelError
 from nirbridge.files.regular import template_bytes
 from nirbridge.network.model import Network
+from nirbridge.network.neurons import ALL
 from nirbridge.quantization.model import QuantizedNetwork
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -62,4 +63,5 @@ ONNX = Target(
     hint="emit its quantized network or the network itself",
     make=lambda model, options: emit(model),
     start=later("nirbridge.emitters.onnx.runtime:run_program"),
+    carries=ALL,
 )
