@@ -171,8 +171,8 @@ def traced_step(
 
 
 def first_value(n: Any, state: str) -> Any:
-    """The value of a state before the first time step: what the neuron has as ``v_init`` and the like, else 0."""
-    return first_state(n).get(state, np.int64(0))
+    """The value of a state before the first time step, by ``first_state``, or as ``v_init`` and the like, else 0."""
+    return first_state(n).get(state, getattr(n, f"{state}_init", np.int64(0)))
 
 
 RULES: dict[type, tuple[Rule, Kind]] = {Neuron: (canonical, "real"), FixedNeuron: (loihi, "int")}

@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from nirbridge.importers.nirfile.writer import save_nir
 
 from nirbridge.arrays import Array, freeze
 from nirbridge.chips import builtin_chips, chip_from_dict, read_chip
 from nirbridge.chips.model import Chip
 from nirbridge.dialect.snn_mlir.write import snn_mlir_text
 from nirbridge.errors import ModelError
-from nirbridge.importers.nirfile.reader import read_nir
+from nirbridge.importers.nirfile.reader import read_nir, save_nir
 from nirbridge.network.check import diagnose_network
 from nirbridge.network.equality import network_differences
 from nirbridge.network.model import Network, Population, Port, Projection

@@ -25,6 +25,7 @@ from nirbridge.report.pictures.floorplan_picture import (
     tile_spans,
 )
 from nirbridge.report.pictures.labels import COLUMN_POINTS, printable_name, text_width
+from nirbridge.report.pictures.network_picture import LINE as LINE_HEIGHT
 from nirbridge.report.pictures.network_picture import NetworkArrow, NetworkBox, network_picture
 from nirbridge.report.pictures.traffic_picture import DrawnLink, TrafficPicture, traffic_matrix, traffic_picture
 from nirbridge.report.plots.style import (
@@ -367,7 +368,7 @@ def plot_network(network: Network, *, ax: Axes | None = None) -> Axes:
     below says so. Raises UsageError: matplotlib is not installed.
     """
     picture = network_picture(network)
-    below = LINE + 3 if picture.remark else 0.0
+    below = LINE_HEIGHT + 3 if picture.remark else 0.0
     size = (picture.height + below + 2) / POINTS, (picture.width + 2) / POINTS
     axes = axes_for(ax, *size, filled=True)
     bare_axes(axes, picture.width, picture.height + below)
@@ -395,11 +396,13 @@ def _box(axes: Axes, box: NetworkBox) -> None:
             linestyle="--" if box.role in ("input", "output") else "-",
         )
     )
-    middle, first = box.x + box.width / 2, box.y + box.height / 2 - (len(box.lines) - 1) * LINE / 2
+    middle, first = box.x + box.width / 2, box.y + box.height / 2 - (len(box.lines) - 1) * LINE_HEIGHT / 2
     for number, line in enumerate(box.lines):
         text = drawn_name(line, box.width - 6)
         weight = "bold" if number == 0 else "normal"
-        put_text(axes, middle, first + number * LINE, text, ha="center", va="center", fontweight=weight, size=TEXT)
+        put_text(
+            axes, middle, first + number * LINE_HEIGHT, text, ha="center", va="center", fontweight=weight, size=TEXT
+        )
 
 
 def _network_arrow(axes: Axes, arrow: NetworkArrow) -> None:
