@@ -309,12 +309,6 @@ class TouchingNets:
         ptr = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
         return TouchingNets(self.blocks, ptr, self.ends[entries], self.rate[nets], self.is_host[nets])
 
-    def with_host(self) -> TouchingNets:
-        """The host as a block more, the last one, that its nets touch."""
-        at = self.ptr[1:][self.is_host]
-        ptr = self.ptr + np.concatenate(([0], np.cumsum(self.is_host)))
-        return TouchingNets(self.blocks + 1, ptr, np.insert(self.ends, at, self.blocks), self.rate, self.is_host)
-
     def affordable(self, size: int, work: int) -> TouchingNets:
         """The nets that have fewest sets of ``size`` blocks for their rate, while there is ``work`` left for these."""
         sets = np.array([comb(degree, min(degree, size)) for degree in range(int(self.degrees.max(initial=0)) + 1)])

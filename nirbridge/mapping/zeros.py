@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -31,10 +31,6 @@ from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, 
 from nirbridge.partitioner.cost.resources import delay_on_chip_steps, fills_gaps, words_in_order
 from nirbridge.passes.retiming.retime import without_hops
 from nirbridge.quantization.model import FixedProjection, QuantizedNetwork
-
-if TYPE_CHECKING:
-    from nirbridge.quantization.model import QuantizedNetwork
-
 
 FEW = 16
 """A dense projection keeps its zeros, and its closed form, where fewer than one weight in this number is 0 …"""

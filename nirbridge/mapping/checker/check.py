@@ -34,7 +34,7 @@ from nirbridge.mapping.storage.consistency import (
     timing_mismatches,
     unsupported_features,
 )
-from nirbridge.mapping.storage.file import core_text, describe_operator, map_to_dict, read_map
+from nirbridge.mapping.storage.file import core_text, describe_operator, map_bytes, map_to_dict, read_map
 from nirbridge.mapping.storage.record import MapRecord, ProjectionRecord, SliceRecord, map_from_dict
 from nirbridge.mapping.zeros import lost_weights, stored_of_record
 from nirbridge.network.model import Network, Projection, with_operators
@@ -141,8 +141,6 @@ def check_file(
 def _as_loaded(document: dict[str, Any]) -> Any:
     """The document as it comes back from a file: plain lists, dicts and numbers."""
     import json
-
-    from nirbridge.mapping.storage.file import map_bytes
 
     try:
         return json.loads(map_bytes(document))

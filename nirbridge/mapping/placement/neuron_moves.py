@@ -32,7 +32,6 @@ JOINT_STEPS_PER_NEURON = 1_000
 HOT, WARM, COLD = 0.3, 0.02, 0.01
 """Temperatures in units of the mean cost of a neuron: at the start of a joint search, of another, and at the end."""
 CHUNKS = 60
-KINDS_MAX = 64
 
 
 @dataclass(frozen=True, slots=True)
