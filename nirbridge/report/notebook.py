@@ -39,14 +39,14 @@ from nirbridge.report.html.sections.quantization import HISTOGRAM_NOTE, histogra
 from nirbridge.report.html.sections.verification import first_difference
 from nirbridge.report.map_facts import figure_with_prefix
 from nirbridge.report.pictures.bar_pictures import proof_picture
-from nirbridge.report.pictures.floorplan_picture import (
+from nirbridge.report.pictures.labels import fitted_label, printable_name
+from nirbridge.report.pictures.map_pictures import (
     CARD,
     FloorplanPicture,
     chip_layout,
     floorplan,
     floorplan_picture,
 )
-from nirbridge.report.pictures.labels import fitted_label, printable_name
 from nirbridge.report.pictures.network_picture import network_picture
 from nirbridge.report.pictures.raster_picture import raster_picture
 from nirbridge.report.plots.bars import energy_bars

@@ -24,7 +24,7 @@ from nirbridge.report import notebook
 from nirbridge.report.html.page import DEAD, asset, paint
 from nirbridge.report.html.sections.quantization import weight_errors
 from nirbridge.report.pictures.bar_pictures import proof_picture
-from nirbridge.report.pictures.floorplan_picture import floorplan_picture
+from nirbridge.report.pictures.map_pictures import floorplan_picture
 from nirbridge.report.pictures.network_picture import network_picture
 from nirbridge.verification.verify import Verification
 from tests.report.pictures.drawn_networks import NETWORKS

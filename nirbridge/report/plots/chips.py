@@ -12,22 +12,24 @@ from nirbridge.mapping.model import MappedNetwork
 from nirbridge.network.model import Network
 from nirbridge.partitioner.model import RESOURCES
 from nirbridge.report.map_facts import rate_text
-from nirbridge.report.pictures.floorplan_picture import (
+from nirbridge.report.pictures.labels import COLUMN_POINTS, printable_name, text_width
+from nirbridge.report.pictures.map_pictures import (
     COLUMN,
     ChipFrame,
     ChipLayout,
     CoreCell,
+    DrawnLink,
     FloorplanPicture,
     Tile,
+    TrafficPicture,
     chip_layout,
     cores_of,
     floorplan_picture,
     tile_spans,
+    traffic_matrix,
+    traffic_picture,
 )
-from nirbridge.report.pictures.labels import COLUMN_POINTS, printable_name, text_width
-from nirbridge.report.pictures.network_picture import LINE as LINE_HEIGHT
-from nirbridge.report.pictures.network_picture import NetworkArrow, NetworkBox, network_picture
-from nirbridge.report.pictures.traffic_picture import DrawnLink, TrafficPicture, traffic_matrix, traffic_picture
+from nirbridge.report.pictures.network_picture import LINE_HEIGHT, NetworkArrow, NetworkBox, network_picture
 from nirbridge.report.plots.style import (
     BLUE,
     GREY,

@@ -30,8 +30,7 @@ from nirbridge.report.html.sections.recordings import trace_of
 from nirbridge.report.html.sections.traffic import Scale, drawn_matrix, map_matrix, scale_of, traffic_section
 from nirbridge.report.html.sections.verification import agreement_over_time
 from nirbridge.report.map_facts import percent
-from nirbridge.report.pictures.floorplan_picture import SCREEN, chip_layout
-from nirbridge.report.pictures.traffic_picture import TrafficMatrix, traffic_picture
+from nirbridge.report.pictures.map_pictures import SCREEN, TrafficMatrix, chip_layout, traffic_picture
 from nirbridge.simulators.types import Recording
 from tests.report.html.pages import MODEL, NAMES, Reader, cores_in_order, everything, hostile, placed
 

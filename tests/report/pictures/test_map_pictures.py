@@ -19,16 +19,18 @@ from nirbridge.partitioner.model import SolveReport
 from nirbridge.pipeline import network_of_shapes
 from nirbridge.report.map_facts import core_rows
 from nirbridge.report.pictures.bar_pictures import energy_picture, proof_picture
-from nirbridge.report.pictures.floorplan_picture import (
+from nirbridge.report.pictures.map_pictures import (
     CARD,
     COLUMN,
     SCREEN,
     FloorplanPicture,
     Page,
     chip_layout,
+    core_routes,
     floorplan_picture,
+    traffic_matrix,
+    traffic_picture,
 )
-from nirbridge.report.pictures.traffic_picture import core_routes, traffic_matrix, traffic_picture
 
 CHIP = nb.chip("loihi1")
 

@@ -113,7 +113,7 @@ def test_the_busiest_link_is_named(mapped: nb.MappedNetwork) -> None:
 
 
 def test_the_matrix_is_that_of_the_traffic(mapped: nb.MappedNetwork) -> None:
-    from nirbridge.report.pictures.traffic_picture import traffic_matrix
+    from nirbridge.report.pictures.map_pictures import traffic_matrix
 
     axes = nb.plot_traffic(mapped, show="matrix")
     image: Any = axes.images[0]

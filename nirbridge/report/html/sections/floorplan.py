@@ -30,16 +30,19 @@ from nirbridge.report.html.page import (
     text,
 )
 from nirbridge.report.map_facts import as_full, core_text, cores_available, fullest_of, one_line, percent, rate_text
-from nirbridge.report.pictures.floorplan_picture import (
+from nirbridge.report.pictures.map_pictures import (
     SCREEN,
     ChipFrame,
     ChipLayout,
     CoreCell,
+    DrawnLink,
     FloorplanPicture,
+    TrafficPicture,
     chip_layout,
+    core_routes,
     floorplan_picture,
+    traffic_picture,
 )
-from nirbridge.report.pictures.traffic_picture import DrawnLink, TrafficPicture, core_routes, traffic_picture
 
 DETAILED_MAX, ROUTED_MAX, SLICES_MAX, LEGEND_MAX = 2000, 500, 8, 64
 """Cores with a panel (the fullest), cores with routes (the fullest), slices of a core in words, lines of a legend."""

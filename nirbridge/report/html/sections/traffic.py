@@ -28,7 +28,7 @@ from nirbridge.report.html.page import (
 )
 from nirbridge.report.html.sections.floorplan import Plan, link_name, rounded
 from nirbridge.report.map_facts import one_line, rate_text, traffic_lines
-from nirbridge.report.pictures.traffic_picture import TrafficMatrix, traffic_matrix
+from nirbridge.report.pictures.map_pictures import TrafficMatrix, traffic_matrix
 
 LINKS_MAX, PAIRS_MAX, ROWS_MAX, CORES_MAX = 12, 100, 160, 1600
 """Links in the table, pairs in the table, rows of the matrix, cores up to which it is one of cores."""
