@@ -135,6 +135,10 @@ def _of_name(kind: str, name: str, *, integers: bool) -> Iterator[tuple[Contende
         yield contender, contender.row("refused", "computes in the integers of a chip", "name a chip")
 
 
+# -- process -------------------------------------------------------------------------------------------------------
+# The process of one back end: it gets a model and inputs as files, and writes what it finds, stage by stage.
+
+
 INPUTS, EXPECTED, RESULT = "inputs.pickle", "expected.pickle", "result.json"
 """Files of a folder that is shared by the back ends of one kind of numbers, and the file of each one's result."""
 COMMAND = (

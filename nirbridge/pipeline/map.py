@@ -40,6 +40,13 @@ Draft = Callable[..., MappedNetwork]
 """The function that makes drafts: ``place_partition`` with all but a partition, options and cores given."""
 
 
+# -- improvements --------------------------------------------------------------------------------------------------
+# A placed map made better: slices, neurons and blocks moved to where their spikes take fewer links.
+#
+# Each step takes a draft (``place_partition``), its options and the function that makes drafts, and gives a draft: the
+# same one where nothing better was found.
+
+
 def with_moved_slices(mapped: MappedNetwork, options: MapOptions, draft: Draft) -> MappedNetwork:
     """Slices on other cores, and their blocks. Those of pinned blocks stay where they are."""
     return _with_moved_slices(mapped, options, draft, new_cores=False)
@@ -138,6 +145,9 @@ def _repartitioned(partition: Partition, moved: Moved, used: Sequence[Mapping[st
     status = "optimal" if cores == lower else "optimal-sliced" if cores == sliced else "feasible"
     report = replace(report, cores=cores, cores_lower_bound_sliced=sliced, status=status)
     return replace(partition, blocks=tuple(blocks), report=report)
+
+
+# -- maps ----------------------------------------------------------------------------------------------------------
 
 
 TIGHT_MAX = 256

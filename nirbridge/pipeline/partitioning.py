@@ -177,6 +177,10 @@ def _core(chip: Chip, number: int) -> CoreId:
     return core_at(chip, index, on_chip)
 
 
+# -- remedies ------------------------------------------------------------------------------------------------------
+# The smallest changes that make a network fit; each was tried.
+
+
 SPLITS = (2, 3, 4, 6, 8, 12, 16)
 """Copies of a source that are tried, in this order."""
 SOURCES_MAX = 3

@@ -32,6 +32,10 @@ from nirbridge.simulators.mapped.simulate import simulate_mapped
 from nirbridge.simulators.simulate import Probe, Recording, simulate
 from nirbridge.simulators.threads import refuse_threads
 
+# -- calibration ---------------------------------------------------------------------------------------------------
+# Quantization with data: the reference and the integers run on it, for calibration, search and reports.
+
+
 SAMPLES = 32
 """Samples whose currents and potentials are recorded together."""
 
@@ -239,6 +243,9 @@ class ReferenceScore:
 
 def _longer(array: Array, steps: int) -> Array:
     return np.concatenate([array, np.zeros((steps, *array.shape[1:]), array.dtype)])
+
+
+# -- networks in integers ------------------------------------------------------------------------------------------
 
 
 def quantize_network(

@@ -108,6 +108,10 @@ def _kind_of_archive(path: str | Path, subject: str) -> Kind:
     return _RECORDS.get(stored_kind(path), "quantized")
 
 
+# -- differences ---------------------------------------------------------------------------------------------------
+# Differences in meaning between two saved files of one kind.
+
+
 _MEASURED = ("report", "notes")
 """Parts of a network that say how it was made, or report its errors."""
 
@@ -182,6 +186,10 @@ def _of_recordings(a: Recording, b: Recording) -> Iterator[Difference]:
         yield Difference(f"{node} {variable}", "recorded", None)
     for node, variable in comparison.only_b:
         yield Difference(f"{node} {variable}", None, "recorded")
+
+
+# -- report --------------------------------------------------------------------------------------------------------
+# The parts of a report from files: a model, and what was made of it, each held against the model.
 
 
 File = str | Path
