@@ -12,8 +12,7 @@ from typing import Any
 
 from nirbridge import pipeline, plugins
 from nirbridge.api.arguments import Count, Natural, checked, kind_of
-from nirbridge.chips import without_cores
-from nirbridge.chips.model import Chip
+from nirbridge.chips import Chip, without_cores
 from nirbridge.errors import Diagnostic, UsageError, quoted
 from nirbridge.files.places import file_name
 from nirbridge.importers.emitted import is_emitted

@@ -19,8 +19,7 @@ from nirbridge.chips.model import Chip
 from nirbridge.dialect.lower import Lowering
 from nirbridge.errors import IllegalMapping, UsageError, counted, quoted
 from nirbridge.mapping.model import MappedNetwork
-from nirbridge.network.equality import same_network
-from nirbridge.network.model import Network
+from nirbridge.network import Network, same_network
 from nirbridge.partitioner.model import Partition
 from nirbridge.pipeline.options import MapOptions
 from nirbridge.quantization.model import QuantizedNetwork

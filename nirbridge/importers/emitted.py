@@ -15,10 +15,8 @@ from nirbridge._types import Shape
 from nirbridge.arrays import Array, compact, freeze
 from nirbridge.errors import ModelError, quoted
 from nirbridge.importers.neuron_specs import DataflowGraph
-from nirbridge.network.check import check_network
+from nirbridge.network import Network, Neuron, Population, Port, Projection, Timing, check_network
 from nirbridge.network.compose import compose
-from nirbridge.network.model import Network, Population, Port, Projection, Timing
-from nirbridge.network.neurons import Neuron
 from nirbridge.network.operators import Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
 
 ATTRIBUTE, FORM = "nirbridge", 1

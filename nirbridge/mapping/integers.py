@@ -11,9 +11,7 @@ from nirbridge.errors import IllegalMapping
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.network.model import Network, Projection
 from nirbridge.passes.retiming.retime import Retime, RetimedNetwork, with_hops
-from nirbridge.quantization.model import QuantizedNetwork
-from nirbridge.quantization.options import QuantizationOptions
-from nirbridge.quantization.quantize import quantize
+from nirbridge.quantization import QuantizationOptions, QuantizedNetwork, quantize
 
 
 def integers_of(mapped: MappedNetwork) -> QuantizedNetwork:

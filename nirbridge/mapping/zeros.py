@@ -18,15 +18,13 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array, freeze
-from nirbridge.chips import chip_from_dict
-from nirbridge.chips.model import Chip, SynapseFormat
+from nirbridge.chips import Chip, SynapseFormat, chip_from_dict
 from nirbridge.errors import Diagnostic, NirbridgeError, counted, quoted
 from nirbridge.mapping.integers import default_integers
 from nirbridge.mapping.storage.record import MapRecord
 from nirbridge.mapping.synapses import describe_operator, synapse_count
-from nirbridge.network.apply import matrix
+from nirbridge.network import Network, Projection, matrix
 from nirbridge.network.compose import part_weights, parts_of, whole_rows
-from nirbridge.network.model import Network, Projection
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
 from nirbridge.partitioner.cost.resources import delay_on_chip_steps, fills_gaps, words_in_order
 from nirbridge.passes.retiming.retime import without_hops

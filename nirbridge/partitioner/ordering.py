@@ -18,7 +18,7 @@ import numpy as np
 from scipy import sparse
 
 from nirbridge.arrays import Array, freeze
-from nirbridge.network.model import Network, Population, Projection
+from nirbridge.network import Network, Population, Projection
 from nirbridge.network.neurons import with_arrays
 from nirbridge.network.operators import Chain, Dense, Operator, Reshape, Sparse
 from nirbridge.partitioner.cost.connectivity import AllToAll, connectivity, explicit

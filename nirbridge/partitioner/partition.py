@@ -11,8 +11,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from nirbridge.chips import cores_of
-from nirbridge.chips.model import Chip
+from nirbridge.chips import Chip, cores_of
 from nirbridge.errors import DoesNotFit, counted, instance_of
 from nirbridge.network.compose import whole_rows
 from nirbridge.network.model import Network, Projection, with_operators

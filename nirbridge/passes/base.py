@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import ClassVar, Literal, Protocol
 
 from nirbridge.errors import Bug, Diagnostic, NirbridgeError, instance_of, quoted, type_text
-from nirbridge.network.check import check_network, diagnose_network
-from nirbridge.network.model import Network
+from nirbridge.network import Network, check_network, diagnose_network
 
 Promise = Literal["same", "later", "changed"]
 """Outputs after a pass: those before, bit for bit; those before, a constant number of time steps later (up to the

@@ -11,10 +11,9 @@ import numpy as np
 
 from nirbridge.arrays import freeze
 from nirbridge.errors import ModelError, UsageError, quoted
+from nirbridge.network import Network, Neuron, Population, Projection, neuron
 from nirbridge.network.compose import compose, parts_of
-from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.naming import fresh_name
-from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Operator, SumPool
 from nirbridge.passes.base import Promise, check_argument
 from nirbridge.passes.text import check_options

@@ -24,13 +24,11 @@ from nirbridge.errors import DoesNotFit, FileError, ModelError, NirbridgeError, 
 from nirbridge.files.atomic import write_new
 from nirbridge.files.json_text import ANSWER_BYTES_MAX, parse_json
 from nirbridge.files.regular import read_own
-from nirbridge.network.check import check_network
-from nirbridge.network.model import Network
+from nirbridge.network import Network, check_network
 from nirbridge.pipeline.bench_worker import COMMAND, RESULT, Contender, Task, contenders, write_shared
 from nirbridge.pipeline.fit import retime
 from nirbridge.pipeline.verify import map_to_verify
-from nirbridge.quantization.options import QuantizationOptions
-from nirbridge.quantization.quantize import quantize
+from nirbridge.quantization import QuantizationOptions, quantize
 from nirbridge.simulators.checks import versions
 
 _LOG_CHARACTERS = 300

@@ -34,9 +34,7 @@ from nirbridge.pipeline.options import MapOptions
 from nirbridge.pipeline.recordings import with_reading
 from nirbridge.pipeline.saved_files import mapped_network
 from nirbridge.plugins import Emitter
-from nirbridge.quantization.model import QuantizedNetwork
-from nirbridge.quantization.options import QuantizationOptions
-from nirbridge.quantization.quantize import quantize
+from nirbridge.quantization import QuantizationOptions, QuantizedNetwork, quantize
 from nirbridge.quantization.storage.file import read_quantized
 from nirbridge.simulators.types import Probe, Recording
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nirbridge import plugins as registry
-from nirbridge.chips import without_cores
-from nirbridge.chips.model import Chip
+from nirbridge.chips import Chip, without_cores
 from nirbridge.dialect.snn_mlir.read import is_snn_mlir_file, load_snn_mlir
 from nirbridge.errors import ExportWarning, UsageError
 from nirbridge.files.npy import MAX_BYTES
@@ -23,12 +22,10 @@ from nirbridge.importers.frameworks import FRAMEWORKS, stored_dt
 from nirbridge.importers.frameworks import framework_of as importer_of
 from nirbridge.importers.nirfile.faults import diagnose_exporter, fault_sentences, unsettled_findings
 from nirbridge.importers.nirfile.reader import DEFAULT_MAX_BYTES, load_repaired
-from nirbridge.network.model import Network, Timing
-from nirbridge.network.nir.from_nir import from_nir
+from nirbridge.network import Network, Timing, from_nir, to_nir
 from nirbridge.network.nir.import_notes import with_import_notes
 from nirbridge.network.nir.portability import export_warnings, warn_of_faults
 from nirbridge.network.nir.tensors import without_tensors
-from nirbridge.network.nir.to_nir import to_nir
 from nirbridge.network.storage.file import is_network_file, load_network_file
 
 FAULT = "exporter: "

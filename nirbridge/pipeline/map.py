@@ -9,8 +9,7 @@ from functools import partial
 from types import MappingProxyType
 
 from nirbridge.arrays import Array
-from nirbridge.chips import cores_of
-from nirbridge.chips.model import Chip, CoreId
+from nirbridge.chips import Chip, CoreId, cores_of
 from nirbridge.errors import UsageError, did_you_mean, quoted
 from nirbridge.mapping.checker.check import check_mapping
 from nirbridge.mapping.cost import costs

@@ -8,8 +8,7 @@ from types import MappingProxyType
 from typing import NoReturn
 
 from nirbridge import plugins as registry
-from nirbridge.chips import builtin_chips, core_at, cores_of, read_chip
-from nirbridge.chips.model import Chip, CoreId
+from nirbridge.chips import Chip, CoreId, builtin_chips, core_at, cores_of, read_chip
 from nirbridge.errors import (
     Diagnostic,
     DoesNotFit,
@@ -21,9 +20,8 @@ from nirbridge.errors import (
     quoted,
 )
 from nirbridge.network.model import Network
-from nirbridge.partitioner import Partition, PartitionOptions
+from nirbridge.partitioner import Partition, PartitionOptions, partition
 from nirbridge.partitioner.cost.sizing import cost_model, total_out_degrees
-from nirbridge.partitioner.partition import partition
 from nirbridge.passes.base import run_passes
 from nirbridge.passes.replicate_source import ReplicateSource
 from nirbridge.pipeline.fit import PreparedNetwork, prepare_network, with_placement_hint

@@ -20,12 +20,10 @@ from nirbridge.pipeline.load import load_chip
 from nirbridge.pipeline.map import map_retimed
 from nirbridge.pipeline.options import MapOptions
 from nirbridge.pipeline.saved_files import load_runnable
-from nirbridge.quantization import QuantizationOptions, QuantizedNetwork
+from nirbridge.quantization import LayerReport, QuantizationOptions, QuantizedNetwork, quantize
 from nirbridge.quantization.calibration import Calibration, calibration_of, clip_shares
 from nirbridge.quantization.mixed_precision import WidthChoice, Widths, choose_widths
-from nirbridge.quantization.model import LayerReport
 from nirbridge.quantization.options import bits_of
-from nirbridge.quantization.quantize import quantize
 from nirbridge.simulators.fixed.simulate import FixedSimulator, simulate_fixed
 from nirbridge.simulators.inputs import open_inputs
 from nirbridge.simulators.mapped.simulate import simulate_mapped

@@ -10,8 +10,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from nirbridge.chips import chip_from_dict
-from nirbridge.chips.model import Chip
+from nirbridge.chips import Chip, chip_from_dict
 from nirbridge.comparison.compare import compare
 from nirbridge.errors import Diagnostic, FileError, IllegalMapping, ModelError, NirbridgeError, UsageError, quoted
 from nirbridge.files.differences import Difference, flat, flat_differences

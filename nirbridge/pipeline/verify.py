@@ -21,8 +21,7 @@ from nirbridge.pipeline.map import map_retimed
 from nirbridge.pipeline.options import MapOptions
 from nirbridge.pipeline.quantize import CalibrationPlan, quantize_with_data
 from nirbridge.pipeline.saved_files import load_runnable, mapped_network
-from nirbridge.quantization import QuantizedNetwork
-from nirbridge.quantization.options import QuantizationOptions
+from nirbridge.quantization import QuantizationOptions, QuantizedNetwork
 from nirbridge.verification.program import Program
 from nirbridge.verification.verify import Verification, draw_inputs, input_arrays, verify
 

@@ -13,8 +13,7 @@ from importlib import metadata, resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from nirbridge.chips.load import read_chip
-from nirbridge.chips.model import Chip
+from nirbridge.chips import Chip, read_chip
 from nirbridge.errors import Bug, Diagnostic, NirbridgeError, UsageError, did_you_mean, quoted, type_text
 from nirbridge.files.attributes import load_attribute
 from nirbridge.plugins.record import KINDS, OWN, LoadedPlugin, Plugin

@@ -29,9 +29,8 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.network.apply import apply
+from nirbridge.network import Network, apply
 from nirbridge.network.compose import part_weights, parts_of
-from nirbridge.network.model import Network
 from nirbridge.network.operators import Chain, Conv, Dense, Operator, Scale, Sparse, SumPool
 from nirbridge.profiling.activity import Activity
 from nirbridge.quantization.model import QuantizedNetwork

@@ -50,9 +50,8 @@ from nirbridge.importers.neuron_specs import DataflowGraph, ImportedNeuron, Neur
 from nirbridge.importers.tracing.arguments import advice_on
 from nirbridge.importers.tracing.run import copied, one_thread
 from nirbridge.importers.tracing.trace import trace_module
+from nirbridge.network import Network, Port, neuron
 from nirbridge.network.axes import SAMPLE, TIME
-from nirbridge.network.model import Network, Port
-from nirbridge.network.neurons import neuron
 
 LEAST_ERROR = "least-error"
 DT = 1e-4

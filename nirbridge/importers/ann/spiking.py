@@ -32,10 +32,9 @@ from typing import Literal
 import numpy as np
 
 from nirbridge.arrays import Array, freeze
+from nirbridge.network import Network, Neuron, Population, Projection, Timing, neuron
 from nirbridge.network.compose import compose, parts_of
-from nirbridge.network.model import Network, Population, Projection, Timing
 from nirbridge.network.naming import fresh_name
-from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
 
 Weighted = Dense | Conv | Sparse

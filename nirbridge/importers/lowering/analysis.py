@@ -18,8 +18,7 @@ from nirbridge.importers.lowering.linear_layers import Expression, Term, per_cha
 from nirbridge.importers.neuron_specs import DataflowGraph, ImportedNeuron, Operation, ValueRef, as_float64, place_label
 from nirbridge.importers.tracing.arguments import advice_on
 from nirbridge.importers.tracing.run import one_thread
-from nirbridge.network import Population, Port, Projection, Timing
-from nirbridge.network.apply import apply
+from nirbridge.network import Population, Port, Projection, Timing, apply
 from nirbridge.network.compose import compose, is_trivial, one_value, parts_of
 from nirbridge.network.graph import closure
 from nirbridge.network.naming import fresh_name

@@ -23,8 +23,7 @@ from nirbridge.importers.tracing.run import copied, deep_copy, run_copy
 from nirbridge.importers.tracing.structures import instances_of, members_of, tensors_of, torch_tensor
 from nirbridge.importers.tracing.trace import trace_module
 from nirbridge.importers.tracing.values import uncopied
-from nirbridge.network import Network, to_nir
-from nirbridge.network.nir.portability import export_warnings
+from nirbridge.network import Network, export_warnings, to_nir
 from nirbridge.network.nir.timing import PREFIX
 
 

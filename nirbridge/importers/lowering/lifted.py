@@ -31,10 +31,10 @@ from nirbridge.importers.neuron_specs import (
     ValueRef,
     neuron_spec_of,
 )
-from nirbridge.network import Projection
+from nirbridge.network import Neuron, Projection
 from nirbridge.network.compose import compose, parts_of
 from nirbridge.network.naming import fresh_name
-from nirbridge.network.neurons import Neuron, with_arrays
+from nirbridge.network.neurons import with_arrays
 from nirbridge.network.nir.raise_linear import merged_axes
 from nirbridge.network.operators import Conv, Dense, Identity, Operator, Reshape, Scale, Sparse
 

@@ -16,8 +16,7 @@ import numpy as np
 
 from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array, weighted_sum
-from nirbridge.chips.cores import Cores, cores_of
-from nirbridge.chips.model import Chip, CoreId
+from nirbridge.chips import Chip, CoreId, Cores, cores_of
 from nirbridge.errors import Diagnostic, DoesNotFit, UsageError, counted, did_you_mean
 from nirbridge.mapping.placement.tree_moves import (
     NO_TREES,

@@ -17,8 +17,7 @@ import numpy as np
 from nirbridge._types import Box
 from nirbridge.arrays import Array, freeze
 from nirbridge.chips.model import Chip, SynapseFormat
-from nirbridge.network.model import Network, Population, Projection
-from nirbridge.network.neurons import Neuron
+from nirbridge.network import Network, Neuron, Population, Projection
 from nirbridge.network.operators import Chain, Dense, Operator, Sparse
 from nirbridge.partitioner.model import RESOURCES
 from nirbridge.quantization.decays import decay_of

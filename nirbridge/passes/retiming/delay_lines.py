@@ -10,10 +10,9 @@ import numpy as np
 
 from nirbridge.arrays import Array, compact, freeze
 from nirbridge.errors import Diagnostic, ModelError, counted, quoted
+from nirbridge.network import Network, Neuron, Population, Projection, neuron
 from nirbridge.network.masking import only_sources
-from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.naming import fresh_name
-from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.nir.delays import SECONDS, delayed_subject
 from nirbridge.network.operators import Chain, Dense, Identity, Reshape
 from nirbridge.passes.retiming.initial_states import LARGEST_START, initial_state_before

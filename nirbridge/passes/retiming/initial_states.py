@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array, compact
-from nirbridge.network.model import Population
-from nirbridge.network.neurons import Neuron, floored
+from nirbridge.network import Neuron, Population
+from nirbridge.network.neurons import floored
 
 LARGEST_START = 64.0
 """Largest initial state in multiples of the threshold (of a readout: of its input in one time step): the integers of a
