@@ -180,7 +180,7 @@ def test_quiet_keeps_results_and_errors(
     ("name", "text"),
     [
         ("quantize", "quantize.quantize_text"),
-        ("verify", "verify.verify_text"),
+        ("verify", "compare.verify_text"),
         ("inspect", "inspect.inspect_text"),
         ("compare", "compare.compare_text"),
         ("show-map", "map_text.saved_map_text"),
