@@ -13,7 +13,7 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.dialect.iree import iree_text
 from nirbridge.dialect.lowering.program import LoweredProgram, state_arrays
-from nirbridge.emitters.iree.render import compile_flags
+from nirbridge.emitters.iree.program import compile_flags
 from tests.dialect import jit
 
 Call = Callable[[], Array]

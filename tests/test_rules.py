@@ -82,7 +82,7 @@ BESIDE_FILES = {
     "cli/streams.py:open": "descriptors of the standard streams",
     "cli/streams.py:os.open": "the null device in place of a closed stream",
     "emitters/c/run.py:np.fromfile": "a file that is open",
-    "emitters/iree/stablehlo.py:np.load": "bytes in memory",
+    "emitters/iree/module.py:np.load": "bytes in memory",
     "emitters/lava/runtime/guard.py": "a program of its own, which imports nothing of nirbridge",
 }
 """The files, or their calls, that may, and why."""

@@ -1,8 +1,8 @@
-"""Names of a model and shapes in the README.md of a program."""
+"""Templates of programs filled in, names of a model and shapes in their README.md."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nirbridge.errors import quoted
 
@@ -15,3 +15,9 @@ def table_name(name: str) -> str:
 def shape_text(shape: Sequence[object]) -> str:
     """``8 x 8 x 2``; 1 for a single value."""
     return " x ".join(map(str, shape)) or "1"
+
+
+def filled(text: str, marks: Mapping[str, str]) -> str:
+    """The template with its marks replaced in one go: no name of a model can be taken for a mark."""
+    parts = text.split("@")
+    return "".join(part if k % 2 == 0 else marks[part] for k, part in enumerate(parts))

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import io
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from nirbridge.arrays import Array
+from nirbridge.emitters.iree.tool import TOOL
+from nirbridge.emitters.lava.runtime.run import output_of_script
 from nirbridge.emitters.ports import ProgramNames, Variables, identifiers, integer_names, real_names
 from nirbridge.errors import ModelError, quoted
+from nirbridge.files.json_text import ANSWER_BYTES_MAX, parse_json
+from nirbridge.files.regular import template_bytes
 from nirbridge.network.model import Network
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.simulators.types import Key
@@ -17,6 +26,7 @@ from nirbridge.simulators.types import Key
 DIALECTS = ("arith", "builtin", "func", "linalg", "math", "scf", "stablehlo", "tensor")
 """Dialects whose operations reach the compiler: it ends with a fault on an operation that it does not know."""
 _OPERATION = re.compile(r'^\s*(?:%[\w:#]+(?:,\s*%[\w:#]+)*\s*=\s*)?"?([a-z_]\w*)\.([\w.]+)"?[ (<{@]', re.MULTILINE)
+STABLEHLO = Path(__file__).with_name("templates") / "stablehlo.py.txt"
 VARIABLES = ("s", "u", "v")
 
 
@@ -88,6 +98,40 @@ def linalg_module(
     inputs = tuple((key, tensor.dtype) for key, tensor in zip(ids, program.inputs, strict=True))
     states = tuple(state_arrays(program, batch))
     return IreeModule(checked_text(text), RUN, batch, None, inputs, results, states)
+
+
+def stablehlo_module(
+    model: Network | QuantizedNetwork, names: ProgramNames, options: Mapping[str, Any], records: Sequence[Key]
+) -> IreeModule:
+    """The module of ``jax.export`` for a fixed batch and number of time steps; its weights are constants.
+
+    Raises:
+        ToolMissing: jax is not installed.
+        ModelError: jax refuses the module.
+    """
+    from nirbridge.emitters.jax.emit import JaxOptions
+    from nirbridge.emitters.jax.emit import emit as emit_jax
+    from nirbridge.emitters.jax.process import EXPORT_S, needed
+
+    needed()
+    program = emit_jax(model, JaxOptions(dtype=options["dtype"], stablehlo=False))
+    keys = record_keys(names, records)
+    order = {"batch": options["batch"], "steps": options["steps"], "record": keys}
+    order["inputs"] = [(p.id, p.shape, p.dtype) for p in names.inputs]
+    files = {
+        **program.files,
+        "stablehlo.py": template_bytes(STABLEHLO),
+        "order.json": json.dumps(order).encode("ascii"),
+    }
+    content = output_of_script(files, "stablehlo.py", EXPORT_S, tool=TOOL)
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        facts = parse_json(str(arrays["facts"]), "facts of a module", bytes_max=ANSWER_BYTES_MAX)
+        states = tuple(arrays[f"state{k}"] for k in range(facts["states"]))
+        text = str(arrays["text"])
+    inputs = tuple((key, kind) for key, kind in facts["inputs"])
+    return IreeModule(
+        checked_text(text), "main", options["batch"], options["steps"], inputs, tuple(facts["results"]), states
+    )
 
 
 def record_keys(names: ProgramNames, records: Sequence[Key]) -> tuple[str, ...]:

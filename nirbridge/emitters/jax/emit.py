@@ -10,6 +10,7 @@ from nirbridge.emitters.artifact import Artifact, make_artifact, npz_bytes
 from nirbridge.emitters.jax.module import INDENT, TEMPLATES, ModuleWriter, axes, used_helpers
 from nirbridge.emitters.jax.process import exported_bytes, is_installed
 from nirbridge.emitters.ports import NETWORK, PROGRAM, ProgramNames
+from nirbridge.emitters.readme import filled
 from nirbridge.emitters.target import Target, later
 from nirbridge.errors import ModelError, counted
 from nirbridge.files.regular import template_text
@@ -163,7 +164,7 @@ def module_text(m: ModuleWriter, names: ProgramNames) -> str:
             [*([CHECKED] if needs_x64(names) else []), *used_helpers(m.helpers), *m.functions.values()]
         ),
     }
-    return _filled(template("network.py"), marks).rstrip("\n") + "\n"
+    return filled(template("network.py"), marks).rstrip("\n") + "\n"
 
 
 def _compiled(text: str) -> list[str]:
@@ -205,21 +206,21 @@ def run_text(names: ProgramNames) -> str:
         ]
     first = f'"{names.inputs[0].id}"' if names.inputs else '""'
     marks = {"HAS_INPUTS": str(bool(names.inputs)), "FIRST": first, "RUN": _indented(run)}
-    return _filled(template("run.py"), {**marks, "X64": X64 if needs_x64(names) else ""})
+    return filled(template("run.py"), {**marks, "X64": X64 if needs_x64(names) else ""})
 
 
 def export_text(names: ProgramNames, platforms: Iterable[str]) -> str:
     """``export.py``."""
     shapes = ", ".join(f'"{p.id}": ({axes(p.shape)}, "{p.dtype}")' for p in names.inputs)
     marks = {"SHAPES": f"{{{shapes}}}", "PLATFORMS": ",".join(platforms)}
-    return _filled(template("export.py"), {**marks, "X64": X64 if needs_x64(names) else ""})
+    return filled(template("export.py"), {**marks, "X64": X64 if needs_x64(names) else ""})
 
 
 def readme_text(names: ProgramNames, files: Iterable[tuple[str, str]], about_export: str) -> str:
     """``README.md``; ``files``: further files with a phrase each."""
     rows = "".join(f"| `{name}` | {phrase} |\n" for name, phrase in files)
     marks = {"NUMBERS": numbers_text(names), "PORTS": names.table(), "FILES": rows, "STABLEHLO": about_export}
-    return _filled(template("README.md"), {**marks, "X64": f"{NEEDS_X64}\n\n" if needs_x64(names) else ""})
+    return filled(template("README.md"), {**marks, "X64": f"{NEEDS_X64}\n\n" if needs_x64(names) else ""})
 
 
 def _gives_time(m: ModuleWriter, names: ProgramNames) -> bool:
@@ -236,9 +237,3 @@ def _size(shape: tuple[int, ...]) -> int:
 
 def _indented(lines: Iterable[str], depth: int = 1) -> str:
     return "\n".join(INDENT * depth + line for line in lines)
-
-
-def _filled(text: str, marks: dict[str, str]) -> str:
-    """The template with its marks replaced in one go: no name of a model can be taken for a mark."""
-    parts = text.split("@")
-    return "".join(part if k % 2 == 0 else marks[part] for k, part in enumerate(parts))

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 from nirbridge.emitters.artifact import Artifact, make_artifact
-from nirbridge.emitters.onnx.plan import MODEL, OnnxPlan, needed
-from nirbridge.emitters.ports import NETWORK, PROGRAM
+from nirbridge.emitters.ports import NETWORK, PROGRAM, ProgramNames
+from nirbridge.emitters.readme import filled
 from nirbridge.emitters.target import Target, later
-from nirbridge.errors import ModelError
+from nirbridge.errors import ModelError, ToolMissing
 from nirbridge.files.regular import template_bytes
 from nirbridge.network.model import Network
 from nirbridge.network.neurons import ALL
 from nirbridge.quantization.model import QuantizedNetwork
 
 TEMPLATES = Path(__file__).with_name("templates")
+MODEL = "model.onnx"
+"""The file of the model."""
 BYTES_MAX = 2**31 - 1
 """Limit of a protobuf file."""
+
+
+def needed(package: str) -> None:
+    """Raises ToolMissing where a package of the extra ``onnx`` is not installed."""
+    if importlib.util.find_spec(package) is None:
+        step = "install nirbridge[onnx]"
+        raise ToolMissing.of("emitter 'onnx'", f"the package {package} is not installed", "", step)
 
 
 def emit(model: Network | QuantizedNetwork) -> Artifact:
@@ -32,28 +42,28 @@ def emit(model: Network | QuantizedNetwork) -> Artifact:
     if not model.inputs:
         raise ModelError.of("network", "has no input", "an ONNX model takes time and batch from one", "add an input")
     is_integer = isinstance(model, QuantizedNetwork)
-    plan = integer_model(model) if isinstance(model, QuantizedNetwork) else real_model(model)
-    content = plan.model.SerializeToString(deterministic=True)
+    proto, names = integer_model(model) if isinstance(model, QuantizedNetwork) else real_model(model)
+    content = proto.SerializeToString(deterministic=True)
     if len(content) > BYTES_MAX:
         raise ModelError.of("network", f"a model of {len(content):,} bytes", f"ONNX takes {BYTES_MAX:,}", "emit a part")
-    files = {MODEL: content, PROGRAM: plan.names.as_json(), "run.py": _template("run.py")}
-    files["README.md"] = _readme(plan)
+    files = {MODEL: content, PROGRAM: names.as_json(), "run.py": _template("run.py")}
+    files["README.md"] = _readme(names)
     if is_integer:
         from nirbridge.quantization.storage.file import quantized_bytes
 
         files[NETWORK] = quantized_bytes(model)
-    return make_artifact(files, {"kind": "onnx", "schema": 1, "numbers": plan.names.facts["numbers"]})
+    return make_artifact(files, {"kind": "onnx", "schema": 1, "numbers": names.facts["numbers"]})
 
 
 def _template(name: str) -> bytes:
     return template_bytes(TEMPLATES / f"{name}.txt")
 
 
-def _readme(plan: OnnxPlan) -> bytes:
+def _readme(names: ProgramNames) -> bytes:
     text = _template("README.md").decode("utf-8")
-    integers = plan.names.facts["numbers"] == "integers"
+    integers = names.facts["numbers"] == "integers"
     numbers = "the integers of a chip, int64; sums that are exact in float32 are made there" if integers else "float32"
-    return text.replace("@NUMBERS@", numbers).replace("@PORTS@", plan.names.table()).encode("utf-8")
+    return filled(text, {"NUMBERS": numbers, "PORTS": names.table()}).encode("utf-8")
 
 
 ONNX = Target(

@@ -11,7 +11,7 @@ import numpy as np
 from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact
-from nirbridge.emitters.onnx.plan import MODEL, needed
+from nirbridge.emitters.onnx.emit import MODEL, needed
 from nirbridge.emitters.own_time import compile_time, own_time
 from nirbridge.emitters.program_runs import Ran, record_program
 from nirbridge.errors import ModelError, quoted

@@ -12,8 +12,7 @@ from onnx import helper
 
 from nirbridge.arrays import Array
 from nirbridge.emitters.onnx.linear import BATCH, TIME, GraphBuilder, delayed, described, linear, model_of, moved_on
-from nirbridge.emitters.onnx.plan import OnnxPlan
-from nirbridge.emitters.ports import identifiers, integer_names, real_names
+from nirbridge.emitters.ports import ProgramNames, identifiers, integer_names, real_names
 from nirbridge.emitters.sums import sums_of_currents
 from nirbridge.network.graph import in_causal_order
 from nirbridge.network.model import Network
@@ -38,8 +37,8 @@ EXACT = 1 << 24
 """Sums of whole numbers below this are exact in float32, in any order."""
 
 
-def integer_model(quantized: QuantizedNetwork) -> OnnxPlan:
-    """The model of a quantized network, bit-equal to the fixed-point simulator.
+def integer_model(quantized: QuantizedNetwork) -> tuple[Any, ProgramNames]:
+    """The model of a quantized network and its names, bit-equal to the fixed-point simulator.
 
     Sums are made in float32 where these are exact, neurons in int64.
 
@@ -52,14 +51,14 @@ def integer_model(quantized: QuantizedNetwork) -> OnnxPlan:
         program = in_halves(program)
     exact = {key: "float32" for key, largest in sums_of_currents(q).items() if largest < EXACT}
     builder = _Builder(q, program, INTEGERS, exact)
-    return OnnxPlan(builder.scan(), integer_names(q, builder.variables()))
+    return builder.scan(), integer_names(q, builder.variables())
 
 
-def real_model(network: Network) -> OnnxPlan:
-    """The model of a network with an input."""
+def real_model(network: Network) -> tuple[Any, ProgramNames]:
+    """The model of a network with an input, and its names."""
     network = in_causal_order(network)
     builder = _Builder(network, step_program(network), REALS, {})
-    return OnnxPlan(builder.scan(), real_names(network, builder.variables(), REALS["real"]))
+    return builder.scan(), real_names(network, builder.variables(), REALS["real"])
 
 
 @dataclass(frozen=True, slots=True)
