@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -9,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nirbridge._types import Shape
-from nirbridge.emitters.jax.module import INDENT, ModuleWriter, axes, comment, size_of
+from nirbridge.emitters.jax.module import INDENT, ModuleWriter, axes, comment
 from nirbridge.emitters.ports import ProgramNames, identifiers, integer_names, real_names
 from nirbridge.emitters.sums import sparse_rows, sparse_table, sums_of_currents, synapses
 from nirbridge.errors import counted
@@ -280,7 +281,7 @@ def _reshaped(m: ModuleWriter, x: str, before: tuple[int, ...], after: tuple[int
 
 
 def _sparse(m: ModuleWriter, key: str, part: Sparse, x: str, dtype: str) -> str:
-    pre, post = size_of(part.input_shape), size_of(part.output_shape)
+    pre, post = math.prod(part.input_shape), math.prod(part.output_shape)
     x = _reshaped(m, x, tuple(part.input_shape), (pre,))
     table = sparse_table(part)
     if table is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, get_args
@@ -141,7 +142,7 @@ def needs_x64(names: ProgramNames) -> bool:
 
 def module_text(m: ModuleWriter, names: ProgramNames) -> str:
     """``network.py``."""
-    neurons = sum(_size(n.shape) for n in names.nodes)
+    neurons = sum(math.prod(n.shape) for n in names.nodes)
     more = "" if names.inputs else ", steps=1, batch=()"
     extent = ["time, batch = steps, tuple(batch)"]
     if names.inputs:
@@ -226,13 +227,6 @@ def readme_text(names: ProgramNames, files: Iterable[tuple[str, str]], about_exp
 def _gives_time(m: ModuleWriter, names: ProgramNames) -> bool:
     """True where the scan has an array with a time axis, or a number of time steps is given."""
     return not names.inputs or any(line.startswith("now[") for line in m.before)
-
-
-def _size(shape: tuple[int, ...]) -> int:
-    total = 1
-    for n in shape:
-        total *= n
-    return total
 
 
 def _indented(lines: Iterable[str], depth: int = 1) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from nirbridge._types import Shape
 from nirbridge.arrays import Array, same_array
 from nirbridge.emitters.readme import table_name
 from nirbridge.files.regular import template_text
@@ -90,8 +88,3 @@ def helper_texts() -> Mapping[str, str]:
 def used_helpers(names: set[str]) -> list[str]:
     """The texts of the helpers in use, none of which calls another."""
     return [text for name, text in helper_texts().items() if name in names]
-
-
-def size_of(shape: Shape) -> int:
-    """Elements of a shape."""
-    return math.prod(shape)
