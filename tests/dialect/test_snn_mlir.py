@@ -112,7 +112,7 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: chain(refractory_steps=2), "'a': a refractory time of 2, snn-mlir has none"),
     (lambda: chain(bias=1 / 8), "'a': a constant drive of 0.125"),
     (lambda: chain(v_init=1 / 8), "'a': a first potential of 0.125"),
-    (lambda: chain(v_min=0.0), "'a': a value v_min, snn-mlir has none"),
+    (lambda: chain(v_min=0.0), "'a': a membrane floor"),
     (lambda: chain(a_mem=1.0), "'a': a decay of 1 in kind LIF"),
     (lambda: _neuron(neuron("Threshold", a_mem=0.0, theta=0.5)), "'a': its neurons are of kind 'Threshold'"),
     (lambda: _neuron(neuron("CubaLIF", a_mem=0.5, v_reset=0.25)), "'a': a reset value of 0.25"),

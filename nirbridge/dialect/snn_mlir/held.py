@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from nirbridge.errors import Diagnostic, ModelError, counted, quoted
 from nirbridge.network.check import check_network
 from nirbridge.network.compose import is_trivial, part_weights, parts_of, weight_field
 from nirbridge.network.model import Network, Population, Projection
-from nirbridge.network.neurons import Neuron
+from nirbridge.network.neurons import EXTRAS, Neuron, extras_of
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, SumPool
 
 WEIGHTS_MAX = 20_000_000
@@ -117,8 +117,8 @@ def _neuron(population: Population, dtype: str) -> Iterator[Diagnostic]:
         many = f", up to {n.max_spikes} spikes per time step" if n.max_spikes > 1 else ""
         found = f"reset {n.reset}, a spike where v {n.compare} threshold{many}"
         yield _problem(subject, found, "a reset to a value and one spike where v > threshold")
-    for field in _beyond(n):
-        yield _problem(subject, f"a value {field}", "none")
+    for field in extras_of(n):
+        yield _problem(subject, EXTRAS[field].noun, "none")
     if kind_of(KINDS[n.kind], n.a_mem.item()) != n.kind:
         yield _problem(subject, f"a decay of {n.a_mem.item():g} in kind {n.kind}", "a decay of 1 in integrators alone")
     yield from _gains(population, dtype)
@@ -129,12 +129,6 @@ def _zeros(n: Neuron) -> list[str]:
     fields = ["bias", "v_init", "i_init", "refractory_steps"]
     fields += ["a_syn"] if not n.has_synapse else []
     return [*fields, "v_reset"] if n.kind == "CubaLIF" else fields
-
-
-def _beyond(n: Neuron) -> list[str]:
-    """Optional fields of a neuron record, but for the threshold, that it has: snn-mlir has none of them."""
-    optional = [f.name for f in fields(n) if "None" in str(f.type) and f.name != "theta"]
-    return [name for name in optional if getattr(n, name) is not None]
 
 
 def _gains(population: Population, dtype: str) -> Iterator[Diagnostic]:
