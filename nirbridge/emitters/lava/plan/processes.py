@@ -24,7 +24,7 @@ from nirbridge.network.apply import matrix
 from nirbridge.network.neurons import Neuron
 from nirbridge.network.operators import Conv, Dense
 from nirbridge.program.printing import ArrayLanguage, Printer, function_text, number_text
-from nirbridge.program.rules import traced_step
+from nirbridge.program.rules import first_value, traced_step
 from nirbridge.program.terms import LEAVES, Stepped, Term, Tracing, fold, in_order
 from nirbridge.quantization.formats import grid_of
 from nirbridge.quantization.model import FixedNeuron, FixedPopulation, FixedProjection, QuantizedNetwork
@@ -86,7 +86,7 @@ def own_layer(id: str, shape: Shape, n: FixedNeuron | Neuron, drive: Array | Non
     process, kind = ("RealNeuron", "real") if isinstance(n, Neuron) else ("IntegerNeuron", "int")
     a_in = Term("arg", kind, (), None, "a_in")
     step = traced_step(n, a_in if drive is None else a_in + Tracing(kind).param("drive", drive))
-    first = [getattr(n, f"{name}_init", 0) for name in step.state]
+    first = [first_value(n, name) for name in step.state]
     step = _named(step, LAVA_NAMES) if kind == "real" else step
     coefficients = {t.name: t for t in in_order(step.ends) if t.op == "param"}
     values = {name: t.value for name, t in coefficients.items()} | dict(zip(step.state, first, strict=True))

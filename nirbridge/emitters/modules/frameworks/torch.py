@@ -9,27 +9,33 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from nirbridge.arrays import Array
 from nirbridge.emitters.modules.plan import Framework, HeldNeuron, LayerCall
 from nirbridge.emitters.modules.render import template
 from nirbridge.emitters.program import filled
 from nirbridge.network.model import Population
 from nirbridge.network.neurons import Neuron
 from nirbridge.program.printing import ATOM, ArrayLanguage, Printer, Text, array_table, bracketed, number_text
-from nirbridge.program.rules import traced_step
-from nirbridge.program.terms import Term, is_truth
+from nirbridge.program.rules import first_value, traced_step
+from nirbridge.program.terms import Stepped, Term, in_order, is_truth
 
 
 def hold(population: Population, dt: float) -> HeldNeuron:
     """Any population."""
     n = population.neuron
+    step = traced_step(n, is_open=True)
     tensors = {name: a for name, a in _fields(n) if isinstance(a, np.ndarray)}
+    tensors |= {
+        f"{name}_init": np.asarray(first_value(n, name), float) for name, t in step.state.items() if t.kind == "real"
+    }
+    tensors |= {t.name: t.value for t in in_order(step.ends) if t.op == "arg" and t.value is not None}
     each = tuple(name for name, a in tensors.items() if a.ndim)
     return HeldNeuron(
         call=LayerCall(f"Neurons({population.shape}{f', each={each}' if each else ''})", tensors),
         neuron=n,
         start="state_{id} = self.{id}.start({like})",
         step="spk_{id}, state_{id} = self.{id}({current}, state_{id})",
-        own_class=filled(template("torch_class.py"), _blocks(n)),
+        own_class=filled(template("torch_class.py"), _blocks(n, step, tensors)),
     )
 
 
@@ -63,19 +69,17 @@ def _fields(n: Neuron) -> list[tuple[str, Any]]:
     return [(f.name, getattr(n, f.name)) for f in fields(n) if f.name != "kind"]
 
 
-def _blocks(n: Neuron) -> dict[str, list[str]]:
+def _blocks(n: Neuron, step: Stepped, tensors: Mapping[str, Array]) -> dict[str, list[str]]:
     """Lines of the class of a neuron, by their marks in the template."""
-    step = traced_step(n, is_open=True)
-    names = {kind: [name for name, a in _fields(n) if getattr(a, "dtype", "") == kind] for kind in (float, int)}
+    names = {kind: [name for name, a in tensors.items() if a.dtype == kind] for kind in (float, int)}
     threshold = _threshold(step.sent)
     printer = Printer(TorchLanguage(_leaf))
     sent, *texts = printer.write([step.sent, *step.state.values(), *threshold])
     following = ", ".join(f'"{name}": {text}' for name, text in zip(step.state, texts, strict=False))
     if threshold:
         sent = f"Spike.apply({', '.join([sent, *texts[len(step.state) :]])}, self.max_spikes, self.slope)"
-    first = {name: f"torch.zeros((), dtype=torch.{'int64' if t.kind == 'count' else 'float64'})"
-             for name, t in step.state.items()}  # fmt: skip
-    first |= {name: f"self.{name}_init" for name in first if hasattr(n, f"{name}_init")}
+    none = "torch.zeros((), dtype=torch.int64)"
+    first = {name: f"self.{name}_init" if t.kind == "real" else none for name, t in step.state.items()}
     return {
         "OPTIONS": [f"{name} = {a!r}" for name, a in _fields(n) if isinstance(a, str | int)],
         "NAMES": [f'{word} = "{" ".join(names[kind])}".split()' for word, kind in (("reals", float), ("counts", int))],
