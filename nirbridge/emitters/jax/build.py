@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nirbridge._types import Shape
-from nirbridge.emitters.jax.module import INDENT, ModuleWriter, axes, comment
+from nirbridge.emitters.jax.module import ModuleWriter, axes, comment
 from nirbridge.emitters.ports import ProgramNames, identifiers, integer_names, real_names
 from nirbridge.emitters.sums import sparse_rows, sparse_table, sums_of_currents, synapses
 from nirbridge.errors import counted
@@ -19,10 +19,19 @@ from nirbridge.network.graph import in_causal_order
 from nirbridge.network.model import Network
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
 from nirbridge.program.interval import fit_of_neurons
-from nirbridge.program.printing import ATOM, Printer, Text, bracketed
+from nirbridge.program.printing import (
+    ATOM,
+    ArrayLanguage,
+    Printer,
+    Text,
+    array_table,
+    bracketed,
+    function_text,
+    number_text,
+)
 from nirbridge.program.rewrites import in_halves
 from nirbridge.program.step import Key, Past, step_program
-from nirbridge.program.terms import LEAVES, Function, Term, in_order
+from nirbridge.program.terms import LEAVES, Term, in_order
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.quantization.overflow import prove
 
@@ -107,7 +116,8 @@ class ModuleBuilder:
         leaf, other = lambda term: self._leaf(term, of), lambda term, args: self._special(term, args, of)
         printer = Printer(JaxLanguage(leaf, self.types[of], other), lines, made=self.made)
         texts = printer.write(ends)
-        self.m.functions |= {f.name: function_text(f) for f in printer.functions.values()}
+        in_functions = JaxLanguage(number_text, "int32")
+        self.m.functions |= {f.name: function_text(f, in_functions) for f in printer.functions.values()}
         full = axes(self.shapes[of], "*batch")
         return [
             text if id(term) in self.samples else f"jnp.full({full}, {text}, jnp.{self._type(term, of)})"
@@ -181,12 +191,9 @@ class ModuleBuilder:
 
 # -- expressions ---------------------------------------------------------------------------------------------------
 
-UNARY, PRODUCT, SUM, SHIFT, AND, COMPARISON = 13, 12, 11, 10, 9, 6
-"""How tightly Python's operators bind."""
-
 
 @dataclass(frozen=True, slots=True)
-class JaxLanguage:
+class JaxLanguage(ArrayLanguage):
     """Expressions of ``jax.numpy``.
 
     ``leaf``: the text of a number, a coefficient or an arg; ``other``: of what is no operation of elements.
@@ -195,44 +202,18 @@ class JaxLanguage:
     leaf: Callable[[Term], str]
     dtype: str
     other: Callable[[Term, Sequence[Text]], str] | None = None
-    table: ClassVar[Mapping[str, tuple[str, int]]] = {
-        "add": ("{} + {}", SUM), "sub": ("{} - {}", SUM), "mul": ("{} * {}", PRODUCT), "div": ("{} / {}", PRODUCT),
-        "floordiv": ("{} // {}", PRODUCT), "neg": ("-{}", UNARY), "abs": ("jnp.abs({})", ATOM),
-        "floor": ("jnp.floor({})", ATOM), "shl": ("{} << {}", SHIFT), "shr": ("{} >> {}", SHIFT),
-        "min": ("jnp.minimum({}, {})", ATOM), "max": ("jnp.maximum({}, {})", ATOM), "and": ("{} & {}", AND),
-        "not": ("~{}", UNARY), "where": ("jnp.where({}, {}, {})", ATOM),
-        "lt": ("{} < {}", COMPARISON), "le": ("{} <= {}", COMPARISON), "gt": ("{} > {}", COMPARISON),
-        "ge": ("{} >= {}", COMPARISON),
-    }  # fmt: skip
+    table: ClassVar[Mapping[str, tuple[str, int]]] = array_table("jnp")
 
     def special(self, term: Term, args: Sequence[Text]) -> tuple[str, int] | None:
-        """See ``Language``: calls, and numbers of a type where no other part of an expression gives them one."""
-        if term.op == "call":
-            return f"{term.value.name}({', '.join(a.text for a in args)})", ATOM
+        """See ``Language``: numbers of a type where no other part of an expression gives them one."""
         if term.op == "where" and all(a.op == "const" for a in term.args[1:]):
             return (
                 f"jnp.where({args[0].text}, jnp.{self.dtype}({args[1].text}), jnp.{self.dtype}({args[2].text}))",
                 ATOM,
             )
-        return None if self.other is None or term.op in self.table else (self.other(term, args), ATOM)
-
-    def statement(self, name: str, text: str, term: Term, is_first: bool) -> str:
-        """See ``Language``."""
-        return f"{name} = {text}"
-
-
-def number_text(term: Term) -> str:
-    """The text of a const, or the name of an arg."""
-    return repr(term.value) if term.op == "const" else term.name
-
-
-def function_text(function: Function) -> str:
-    """A function of a rule in Python."""
-    printer = Printer(JaxLanguage(number_text, "int32"))
-    (result,) = printer.write([function.value])
-    names = ", ".join(p.name for p in function.parameters)
-    lines = [f'"""{function.doc}"""', *printer.lines, f"return {result}"]
-    return "\n".join([f"def {function.name}({names}):", *(INDENT + line for line in lines)])
+        if self.other is None or term.op in self.table or term.op == "call":
+            return ArrayLanguage.special(self, term, args)
+        return self.other(term, args), ATOM
 
 
 # -- linear --------------------------------------------------------------------------------------------------------
