@@ -222,7 +222,7 @@ class _Counter:
         self.window, self.before, self.last = (first, last), {}, {}
 
     def updated(self, arrays: Mapping[tuple[str, str], Array]) -> dict[str, Array]:
-        """By population, the neurons with a potential, a current or a constant drive; none where none are marked."""
+        """By population, neurons with a potential, a current, a drive or an adaptation; none where none are marked."""
         found: dict[str, Array] = {}
         for p in self.of.populations if self.of.marks_updates else ():
             v, u = _flat(arrays[p.name, "v"]), _flat(arrays[p.name, "u"])
@@ -230,6 +230,7 @@ class _Counter:
             before = self.last.get(p.name, np.broadcast_to(start, v.shape[1:]))
             drive = np.broadcast_to(np.asarray(p.neuron.bias), p.shape).reshape(-1)
             found[p.name] = (np.concatenate([before[None], v[:-1]]) != 0) | (u != 0) | (drive != 0)
+            found[p.name] |= p.neuron.adaptation is not None  # its b is not recorded
             self.last[p.name] = v[-1].copy()
         return found
 

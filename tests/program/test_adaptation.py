@@ -39,6 +39,7 @@ from nirbridge.quantization.model import FixedNeuron, QuantizedNetwork
 from nirbridge.quantization.overflow import prove, raised_by
 from nirbridge.quantization.quantize import quantize
 from nirbridge.quantization.storage.file import diagnose_quantized, read_quantized, write_quantized
+from nirbridge.report.inspect import inspect_network
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.mapped.simulate import simulate_mapped
 from nirbridge.simulators.simulate import simulate
@@ -200,6 +201,15 @@ def test_files_bring_it_back_exactly(tmp_path: Path) -> None:
     graph.nodes["p0"] = node
     with pytest.raises(ModelError, match=r"metadata without nirbridge:adaptation\.init"):
         from_nir(graph)
+
+
+def test_reports_show_it() -> None:
+    network = chain(neuron("LIF", a_mem=0.5, adaptation=Adaptation.of(0.75, 0.5)))
+    shown = "adaptation decay 0.75, adaptation jump 0.5, adaptation init 0"
+    assert repr(network.populations[0].neuron).endswith(f"reset to-value, {shown}")
+    assert inspect_network(network)["populations"][0]["adaptation.decay"] == [0.75, 0.75]
+    assert shown in " ".join(network.summary().split())
+    assert "adaptation.in_reset  False" in network.populations[0].summary()
 
 
 # -- in integers -------------------------------------------------------------------------------------------------------
