@@ -54,7 +54,7 @@ def network_picture(
 # -- boxes and arrows -------------------------------------------------------------------------------------------------
 
 
-LINE = 8.8
+LINE_HEIGHT = 8.8
 """Height of a line of text."""
 _PAD_X, _PAD_Y, _ROW_GAP, _TURN, _LOOP, _WIRE = 5.0, 3.0, 8.0, 10.0, 12.0, 2.0
 _BOX_MIN = 34.0
@@ -186,11 +186,11 @@ class NetworkLayout:
         count = 1 + max((slot.row for slot in slots), default=-1)
         heights = [0.0] * count
         for name, slot in self.node_slots.items():
-            heights[slot.row] = max(heights[slot.row], len(self.lines[name]) * LINE + 2 * _PAD_Y)
+            heights[slot.row] = max(heights[slot.row], len(self.lines[name]) * LINE_HEIGHT + 2 * _PAD_Y)
         for number, passed in self.arc_slots.items():
             for slot in passed:
                 if self.texts[number]:
-                    heights[slot.row] = max(heights[slot.row], LINE + 2.0)
+                    heights[slot.row] = max(heights[slot.row], LINE_HEIGHT + 2.0)
         turns = any(self.graph.back)
         tops, y = [], _ROW_GAP if turns else 0.0
         for height in heights:
@@ -205,7 +205,7 @@ class NetworkLayout:
         result = []
         for name, node in self.graph.nodes.items():
             lines, slot = self.lines[name], self.node_slots[name]
-            size = _box_width(lines), len(lines) * LINE + 2 * _PAD_Y
+            size = _box_width(lines), len(lines) * LINE_HEIGHT + 2 * _PAD_Y
             corner = slot.x - size[0] / 2, self.tops[slot.row]
             result.append(NetworkBox(name, node.role, lines, node.members, node.neurons, *corner, *size))
         return result
@@ -225,7 +225,7 @@ class NetworkLayout:
         if not text:
             return None
         slot = max(slots, key=lambda s: s.left + s.right)
-        size = slot.left + slot.right, LINE + 1.0
+        size = slot.left + slot.right, LINE_HEIGHT + 1.0
         middle = self.tops[slot.row] + self._line_height(slot.row) / 2
         return OperatorLabel(text, slot.x - slot.left, middle - size[1] / 2, *size)
 
@@ -246,13 +246,13 @@ class NetworkLayout:
 
     def _loop(self, name: str, arc: Arc) -> NetworkArrow:
         slot = self.node_slots[name]
-        height = len(self.lines[name]) * LINE + 2 * _PAD_Y
+        height = len(self.lines[name]) * LINE_HEIGHT + 2 * _PAD_Y
         right, top = slot.x + _box_width(self.lines[name]) / 2, self.tops[slot.row]
         out, back = (right, top + 0.28 * height), (right, top + 0.72 * height)
         far = right + 1.25 * _LOOP
         text = self._loop_text(arc)
         width = _label_width(text)
-        label = OperatorLabel(text, right + _LOOP, top + (height - LINE - 1) / 2, width, LINE + 1.0)
+        label = OperatorLabel(text, right + _LOOP, top + (height - LINE_HEIGHT - 1) / 2, width, LINE_HEIGHT + 1.0)
         return NetworkArrow(name, name, arc.text, (out, (far, out[1]), (far, back[1]), back), label, closes_cycle=True)
 
 
@@ -281,7 +281,7 @@ def _places(layout: NetworkLayout, arcs: Mapping[str, list[tuple[float, int]]], 
     for name, ends in arcs.items():
         slot, lines = layout.node_slots[name], layout.lines[name]
         step = min(12.0, 0.7 * _box_width(lines) / len(ends))
-        y = layout.tops[slot.row] + (0.0 if at_top else len(lines) * LINE + 2 * _PAD_Y)
+        y = layout.tops[slot.row] + (0.0 if at_top else len(lines) * LINE_HEIGHT + 2 * _PAD_Y)
         for position, (_, number) in enumerate(sorted(ends)):
             places[number] = (slot.x + (position - (len(ends) - 1) / 2) * step, y)
     return places
