@@ -99,7 +99,7 @@ def faults_of(notes: Sequence[Any]) -> tuple[str, ...]:
 
 
 def network_of_shapes(text: str, timing: Timing | None = None) -> Network:
-    """A network of shapes alone from a line of text (``importers.shapes_text``). Raises UsageError."""
+    """A network of shapes alone from a line of text (``importers.shapes``). Raises UsageError."""
     from nirbridge.importers.shapes import graph_of_shapes
 
     return from_nir(graph_of_shapes(text), timing)

@@ -54,7 +54,7 @@ class ProfileOptions:
 
 
 def read_data(network: Network, arrays: Any, labels: Any = None, **options: Any) -> ProfileData:
-    """The data of a profile, as ``profiling.data.profile_data``. Raises UsageError."""
+    """The data of a profile, as ``profiling.activity.profile_data``. Raises UsageError."""
     return profile_data(network, arrays, labels, **options)
 
 

@@ -2,7 +2,7 @@
 
 On a chip that stores equal kernels once, a core with the whole maps of a few channels stores the fewest truncated
 kernels, but its lists may be too short to fill their words. With every m-th row it holds more channels, in longer lists
-that are hardly more truncated (``cost.interleaved``). A population is divided into groups of channels, each with its
+that are hardly more truncated (``cost.axons``). A population is divided into groups of channels, each with its
 own m. Patterns (``column_generation``) decide which groups share a core; a population appears at most once in a
 pattern, because two of its groups would interrupt the lists of their common sources.
 """
