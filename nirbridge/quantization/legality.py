@@ -235,4 +235,5 @@ def _needs_it(population: Population, chip: Chip) -> bool:
 def _reset_to_value(population: Population) -> Population:
     n = population.neuron
     value = n.v_reset if bool(np.any(n.refractory_steps > 0)) else freeze(np.float64(0.0))
-    return replace(population, neuron=replace(n, reset="to-value", v_reset=value))
+    fixed = None if n.adaptation is None else replace(n.adaptation, in_reset=False)
+    return replace(population, neuron=replace(n, reset="to-value", v_reset=value, adaptation=fixed))

@@ -320,6 +320,22 @@ def test_a_quantized_file_brings_it_back(tmp_path: Path) -> None:
     )
 
 
+def test_a_neuron_that_forgets_v_adapts_on_a_chip_without_soft_resets() -> None:
+    """Its reset has no effect, so that it is made one to a value; its spikes stay those of the reference."""
+    record: dict[str, Any] = dict(able_chip().record)
+    chip = chip_from_dict({**record, "neuron": {**record["neuron"], "soft_reset": False}})
+    n = neuron("LIF", a_mem=0.0, theta=0.5, reset="subtract", adaptation=Adaptation.of(0.75, 0.5, in_reset=True))
+    network = chain(n)
+    network = replace(network, projections=(Projection("in", "p0", Identity(SHAPE)), network.projections[-1]))
+    q, x = quantize(Retime().retimed(network), chip), spikes(1, 40)
+    assert q.network is not None
+    assert [*diagnose_network(q.network)] == []
+    fixed = simulate_fixed(q, x, record=SPIKES[:1], drain=True).recording.arrays["p0", "s"]
+    real = simulate(network, x, record=SPIKES[:1]).recording.arrays["p0", "s"]
+    assert np.array_equal(fixed, real)
+    assert 0 < real.sum() < x.sum()
+
+
 # -- refusals ----------------------------------------------------------------------------------------------------------
 
 
