@@ -15,6 +15,7 @@ from nirbridge.network.model import Network
 from nirbridge.network.neurons import Neuron
 
 TEXTS: Mapping[str, str] = {
+    "a": "the threshold adapts: plain NIR has none that does",
     "b": "the bias of a recurrence acts one time step late",
     "c": "spikes at v >= threshold where the original needs v > threshold, or the other way round",
     "d": "refractory time: plain NIR has none",
@@ -41,6 +42,7 @@ def _fires(rule: _Rule) -> _Rule:
 
 
 _COMMON: Mapping[str, _Rule] = {
+    "a": lambda n: n.adaptation is not None,
     "d": lambda n: _any(n.refractory_steps > 0),
     "m": _fires(lambda n: n.max_spikes > 1),
     "n": lambda n: n.v_min is not None,

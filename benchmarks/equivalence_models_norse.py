@@ -77,6 +77,10 @@ def cell_models() -> Iterator[Model]:
     yield _row("LIFRefracCell, 3 steps", _two(norse.LIFRefracCell, p=waits))
     yield _row("LIFRecurrentCell", lambda: _CHAIN(
         nn.Linear(12, 8), norse.LIFRecurrentCell(8, 16), nn.Linear(16, 6), norse.LIFCell()))  # fmt: skip
+    adapts = norse.LSNNParameters(tau_adapt_inv=number(30.0), beta=number(0.4), v_th=number(0.2))
+    yield _row("LSNNCell, LSNNRecurrentCell", lambda: _CHAIN(
+        nn.Linear(12, 16), norse.LSNNCell(adapts), nn.Linear(16, 6), norse.LSNNRecurrentCell(6, 6, adapts)),
+        scale=3.0)  # fmt: skip
     yield _row("LICell as readout", lambda: _CHAIN(
         nn.Linear(12, 16), norse.LIFCell(), nn.Linear(16, 6), norse.LICell()), **_READS)  # fmt: skip
     yield _row("LIBoxCell as readout", lambda: _CHAIN(
@@ -109,5 +113,5 @@ def refused_models() -> Iterator[Model]:
     def row(name: str, cell: Callable[[], Any]) -> Model:
         return _row(name, lambda: _CHAIN(nn.Linear(12, 8), cell()), is_exact=False, is_refused=True)
 
-    yield row("LSNNCell", norse.LSNNCell)
+    yield row("LIFAdExCell", norse.LIFAdExCell)
     yield row("IzhikevichCell", lambda: norse.IzhikevichCell(norse.functional.izhikevich.tonic_spiking))

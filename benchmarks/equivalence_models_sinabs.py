@@ -84,6 +84,9 @@ def models() -> Iterator[Model]:
                scale=2.0)  # fmt: skip
     yield _row("LIF with synapse, LIFRecurrent", lambda: _two(
         sl.LIF(10.0, 5.0), sl.LIFRecurrent(10.0, nn.Linear(6, 6))), batch_first, scale=2.0)  # fmt: skip
+    yield _row("ALIF, ALIFRecurrent", lambda: _two(
+        sl.ALIF(10.0, 10.0, norm_input=False),
+        sl.ALIFRecurrent(10.0, 10.0, nn.Linear(6, 6), norm_input=False)), batch_first)  # fmt: skip
     yield _row("Network: Conv2d, IAFSqueeze, SumPool2d", _network, shapes=IMAGE, scale=0.4)
     yield _row("residual by Merge", Merged, shapes=IMAGE, scale=0.3)
     yield _row("from_model of a CNN, min_v_mem=None", lambda: _converted(min_v_mem=None), shapes=IMAGE, scale=0.8)
@@ -98,4 +101,5 @@ def models() -> Iterator[Model]:
 
 def refused_models() -> Iterator[Model]:
     """What has no form."""
-    yield _row("ALIF", lambda: nn.Sequential(nn.Linear(12, 8), sl.ALIF(10.0, 10.0)), is_exact=False, is_refused=True)
+    yield _row("NeuromorphicReLU", lambda: nn.Sequential(nn.Linear(12, 8), sl.NeuromorphicReLU()), is_exact=False,
+               is_refused=True)  # fmt: skip
