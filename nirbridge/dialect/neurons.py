@@ -8,8 +8,9 @@ step. The state is implicit: the lowering makes it arguments and results. The ru
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
-from typing import Any, ClassVar, TypeVar
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, ClassVar, TypeVar, get_args, get_type_hints
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.irdl import attr_def, irdl_op_definition, opt_attr_def, result_def, var_operand_def
@@ -19,23 +20,35 @@ from nirbridge.dialect.base import SpikeOp, has_values, shape
 from nirbridge.dialect.placement import placement_faults
 from nirbridge.dialect.values import Resources, integer, size_of, text
 from nirbridge.errors import Diagnostic, quoted
-from nirbridge.network.neurons import Neuron
+from nirbridge.network.neurons import Neuron, flat_fields
 from nirbridge.quantization.model import FixedNeuron
 
 OF_THE_HOST = ("bias_mant", "bias_exp", "scale", "v_offset")
 """Fields of integer neurons that no time step reads: the host reads them, or ``bias`` has them."""
 
 
+@cache
+def record_parts(record: type[Any]) -> dict[str, type[Any]]:
+    """The records that a neuron record may have in it, by field."""
+    hints = get_type_hints(record).items()
+    return {f: x for f, hint in hints for x in get_args(hint) if isinstance(x, type) and is_dataclass(x)}
+
+
+@cache
 def record_fields(record: type[Any]) -> dict[str, str]:
-    """The fields of a neuron record that a module holds, and their types in words."""
-    return {f.name: str(f.type) for f in fields(record) if f.name not in OF_THE_HOST} | {"bias": "Array"}
+    """The fields of a neuron record that a module holds, and their types in words; of records in it ``field.name``."""
+    found = {f.name: str(f.type) for f in fields(record) if f.name not in OF_THE_HOST} | {"bias": "Array"}
+    for name, part in record_parts(record).items():
+        del found[name]
+        found |= {f"{name}.{f.name}": "Array | None" for f in fields(part)}
+    return found
 
 
 def neuron_attributes(n: Neuron | FixedNeuron, resources: Resources) -> dict[str, Any]:
     """The fields of a neuron record as attributes; absent ones are left out."""
-    made = {str: text, int: integer}
-    given = {name: getattr(n, name) for name in record_fields(type(n))}
-    return {name: made.get(type(x), resources.attribute)(x) for name, x in given.items() if x is not None}
+    made, given = {str: text, int: integer}, {**flat_fields(n), "bias": n.bias}
+    values = {name: given[name] for name in record_fields(type(n)) if given.get(name) is not None}
+    return {name: made.get(type(x), resources.attribute)(x) for name, x in values.items()}
 
 
 class NeuronBase(SpikeOp):
@@ -89,6 +102,11 @@ class NeuronBase(SpikeOp):
             yield self.fault(f"reset {quoted(reset)}", f"one of {', '.join(self.RESETS)}", "correct it")
         if self.attribute("max_spikes").value.data < 1:
             yield self.fault(f"max_spikes is {self.attribute('max_spikes').value.data}", "at least 1", "correct it")
+        for name, part in record_parts(self.RECORD).items():
+            if len({self.attribute(f"{name}.{f.name}") is None for f in fields(part)}) > 1:
+                yield self.fault(
+                    f"a part of {name} alone", f"it is {', '.join(f.name for f in fields(part))}", "add it"
+                )
         for name, words in record_fields(self.RECORD).items():
             if "None" in words and self.attribute(name) is not None and not self.fires:
                 yield self.fault(f"a readout with {name}", "only neurons that fire have it", f"remove {name}")

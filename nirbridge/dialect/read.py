@@ -20,7 +20,7 @@ from xdsl.ir import SSAValue
 from nirbridge.arrays import Array, freeze
 from nirbridge.dialect.base import is_escaped, shape
 from nirbridge.dialect.module import DialectModule
-from nirbridge.dialect.neurons import NeuronBase, NeuronOp
+from nirbridge.dialect.neurons import NeuronBase, NeuronOp, record_fields, record_parts
 from nirbridge.dialect.placement import Placement, slice_of
 from nirbridge.dialect.structure import STRUCTURE, DelayOp, InputOp, OutputOp, ScanOp
 from nirbridge.dialect.synapses import (
@@ -96,10 +96,8 @@ class _Reader:
         )
 
     def _neuron(self, op: NeuronOp) -> Neuron:
-        found: dict[str, Any] = {}
-        for f in fields(Neuron):
-            found[f.name] = _plain(op.attributes.get(f.name), self.resources)
-        return Neuron(**found)
+        found = attribute_values(op, self.resources)
+        return Neuron(**{f.name: found[f.name] for f in fields(Neuron)})
 
     def _projection(self, op: CurrentOp) -> Projection:
         value, late = self._undelayed(op.operands[0])
@@ -158,8 +156,13 @@ def operator_of(op: Any, resources: Resources) -> Any:
 
 
 def attribute_values(op: Any, resources: Resources) -> dict[str, Any]:
-    """The attributes of a neuron as arrays, numbers and words; None for absent ones."""
-    return {name: _plain(op.attributes.get(name), resources) for name in type(op).get_irdl_definition().attributes}
+    """The fields of a neuron as arrays, numbers, words and records; None for absent ones."""
+    found = {name: _plain(op.attributes.get(name), resources) for name in record_fields(op.RECORD)}
+    for name, part in record_parts(op.RECORD).items():
+        given = {f.name: found.pop(f"{name}.{f.name}") for f in fields(part)}
+        given |= {f.name: bool(given[f.name]) for f in fields(part) if f.type == "bool"}
+        found[name] = part(**given) if f"{name}.{fields(part)[0].name}" in op.attributes else None
+    return found
 
 
 def _source(value: SSAValue) -> str:

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import importlib.util
 import subprocess
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
+from xdsl.dialects.builtin import TensorType
+from xdsl.irdl import result_def
 
+from nirbridge.arrays import Array, freeze
 from nirbridge.dialect.build import network_module
 from nirbridge.dialect.build_fixed import fits_in_32, quantized_module
 from nirbridge.dialect.irdl import irdl_text
 from nirbridge.dialect.lower import dialect_module
 from nirbridge.dialect.module import DialectModule, check_module, parse_module
-from nirbridge.dialect.read import module_network
+from nirbridge.dialect.neurons import NeuronBase, neuron_attributes, neuron_operation
+from nirbridge.dialect.read import attribute_values, module_network
+from nirbridge.dialect.values import ELEMENTS, Resources, integer, tensor_type, text
 from nirbridge.errors import FileError, ModelError, ToolMissing
 from nirbridge.network.model import Network
+from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.storage.codec import ValueEncoder
 from nirbridge.testing import networks
 from tests.dialect.networks import NAME, NETWORKS, several_ports
@@ -125,6 +132,41 @@ def test_every_fault_is_listed() -> None:
 def test_no_module(text: str) -> None:
     with pytest.raises(FileError):
         parse_module(text)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    decay: Array
+    is_on: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Whole(Neuron):
+    part: Part | None = None
+
+
+@neuron_operation
+class WholeOp(NeuronBase):
+    name = "spike.whole"
+    s = result_def(TensorType)
+    RECORD: ClassVar[type[Any]] = Whole
+    RESETS: ClassVar[tuple[str, ...]] = ("to-value",)
+    THRESHOLD: ClassVar[str] = "theta"
+
+
+def test_a_record_in_a_neuron_record_is_attributes() -> None:
+    plain, resources = neuron("LIF"), Resources()
+    n = Whole(**{f.name: getattr(plain, f.name) for f in fields(plain)}, part=Part(freeze(np.arange(3.0)), True))
+    attributes = neuron_attributes(n, resources) | {"name": text("p"), "index": integer(0)}
+    op = WholeOp.create(result_types=[tensor_type(ELEMENTS["float32"], None, 3)], attributes=attributes)
+    part = attribute_values(op, resources)["part"]
+    assert (part.is_on, part.decay.tolist()) == (True, [0.0, 1.0, 2.0])
+    assert not list(op.faults())
+    del op.attributes["part.is_on"]
+    assert [fault.found for fault in op.faults()] == ["a part of part alone"]
+    del op.attributes["part.decay"]
+    assert attribute_values(op, resources)["part"] is None
+    assert not list(op.faults())
 
 
 def test_names_are_escaped() -> None:
