@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.dialect.iree import iree_text
-from nirbridge.dialect.lowering.program import LoweredProgram, state_arrays
+from nirbridge.dialect.lowering.program import LoweredProgram, iree_text, state_arrays
 from nirbridge.emitters.iree.program import compile_flags
 from tests.dialect import jit
 

@@ -45,8 +45,7 @@ def dialect_module(
         UsageError: no variable of that name.
     """
     need_xdsl()
-    from nirbridge.dialect.build import network_module
-    from nirbridge.dialect.build_fixed import quantized_module
+    from nirbridge.dialect.build import network_module, quantized_module
 
     placement = None if mapping is None else placements_of(mapping)
     if isinstance(model, QuantizedNetwork):
@@ -188,8 +187,8 @@ def lower_model(
         return _interchanged(model, dtype, [name for name, value in settings.items() if value is not None])
     _check_activity(model, activity or {})
     module = dialect_module(model, dtype=dtype, records=records, mapping=mapping)
-    from nirbridge.dialect.irdl import irdl_text
     from nirbridge.dialect.lowering.program import lowered
+    from nirbridge.dialect.module import irdl_text
 
     program, texts = None, {"dialect": module.text()}
     if until != "dialect":

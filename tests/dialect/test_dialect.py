@@ -15,11 +15,9 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.irdl import result_def
 
 from nirbridge.arrays import Array, freeze
-from nirbridge.dialect.build import network_module
-from nirbridge.dialect.build_fixed import fits_in_32, quantized_module
-from nirbridge.dialect.irdl import irdl_text
+from nirbridge.dialect.build import fits_in_32, network_module, quantized_module
 from nirbridge.dialect.lower import dialect_module
-from nirbridge.dialect.module import DialectModule, check_module, parse_module
+from nirbridge.dialect.module import DialectModule, check_module, irdl_text, parse_module
 from nirbridge.dialect.neurons import NeuronBase, neuron_attributes, neuron_operation
 from nirbridge.dialect.read import attribute_values, module_network
 from nirbridge.dialect.values import ELEMENTS, Resources, integer, tensor_type, text

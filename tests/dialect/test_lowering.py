@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from nirbridge.arrays import freeze
-from nirbridge.dialect.build_fixed import quantized_module
-from nirbridge.dialect.iree import iree_text
+from nirbridge.dialect.build import quantized_module
 from nirbridge.dialect.lower import dialect_module, linalg_program
-from nirbridge.dialect.lowering.program import lowered
+from nirbridge.dialect.lowering.program import iree_text, lowered
 from nirbridge.dialect.passes.forms import Forms, apply_forms, choose_forms
 from nirbridge.network.model import Network, Population, Port, Projection
 from nirbridge.network.operators import Chain, Dense, Identity, Reshape, Scale

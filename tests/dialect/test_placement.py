@@ -10,8 +10,7 @@ import pytest
 
 import nirbridge as nb
 from nirbridge.chips.model import CoreId
-from nirbridge.dialect.build import network_module
-from nirbridge.dialect.build_fixed import quantized_module
+from nirbridge.dialect.build import network_module, quantized_module
 from nirbridge.dialect.module import DialectModule, check_module, parse_module
 from nirbridge.dialect.placement import Placement, placements_of
 from nirbridge.dialect.read import module_placements

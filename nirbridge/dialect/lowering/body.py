@@ -12,8 +12,7 @@ from nirbridge.arrays import Array
 from nirbridge.dialect.base import element, leading_axes, shape
 from nirbridge.dialect.lowering.function import Body, Extent, FunctionText, Tensor
 from nirbridge.dialect.lowering.linear import conv, dense, dense_by_events, sparse, sum_pool
-from nirbridge.dialect.lowering.neurons import kept_states, lowered_step
-from nirbridge.dialect.lowering.pointwise import Node, Pointwise
+from nirbridge.dialect.lowering.pointwise import Node, Pointwise, kept_states, lowered_step
 from nirbridge.dialect.neurons import NeuronBase
 from nirbridge.dialect.read import attribute_values, operator_of
 from nirbridge.dialect.structure import CollectOp, DelayOp, InputOp, NetworkOp, OutputOp, ResultOp, ScanOp

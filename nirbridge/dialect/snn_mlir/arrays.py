@@ -11,10 +11,8 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
-from nirbridge.dialect.snn_mlir.grammar import SYNAPSES
-from nirbridge.dialect.snn_mlir.parts import Op
-from nirbridge.dialect.snn_mlir.syntax import COPY, Module
-from nirbridge.dialect.snn_mlir.tokens import Memory
+from nirbridge.dialect.snn_mlir.grammar import COPY, SYNAPSES, Module
+from nirbridge.dialect.snn_mlir.tokens import Memory, Op
 from nirbridge.errors import FileError, quoted
 from nirbridge.network.operators import Conv, Dense, Operator, Reshape, SumPool
 

@@ -14,9 +14,21 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge.arrays import freeze
 from nirbridge.dialect.snn_mlir.arrays import HINT, ArrayReader, Term, pool
-from nirbridge.dialect.snn_mlir.grammar import FACTS, NEURONS, POOLS, SUFFIX, SYNAPSES, kind_of, unescaped
-from nirbridge.dialect.snn_mlir.parts import SUM, Op
-from nirbridge.dialect.snn_mlir.syntax import ALLOCATIONS, COPY, RESHAPES, Module, parse_syntax
+from nirbridge.dialect.snn_mlir.grammar import (
+    ALLOCATIONS,
+    COPY,
+    FACTS,
+    NEURONS,
+    POOLS,
+    RESHAPES,
+    SUFFIX,
+    SYNAPSES,
+    Module,
+    kind_of,
+    parse_syntax,
+    unescaped,
+)
+from nirbridge.dialect.snn_mlir.tokens import SUM, Op
 from nirbridge.errors import Diagnostic, FileError, ModelError, UsageError, quoted
 from nirbridge.files.regular import open_regular, read_up_to
 from nirbridge.network.check import check_network

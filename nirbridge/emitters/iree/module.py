@@ -88,8 +88,7 @@ def linalg_module(
 
     batch = options["batch"]
     program = linalg_program(model, dtype=options["dtype"], records=records, batch=batch)
-    from nirbridge.dialect.iree import iree_text
-    from nirbridge.dialect.lowering.program import RUN, state_arrays
+    from nirbridge.dialect.lowering.program import RUN, iree_text, state_arrays
 
     text = iree_text(program) if options["device"] == "llvm-cpu" else program.text
 
