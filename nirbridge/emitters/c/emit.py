@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact, make_artifact
-from nirbridge.emitters.c.main_file import main_text, readme_text, template
-from nirbridge.emitters.c.plan import c_plan
-from nirbridge.emitters.c.render import header, source_text, weights_header
-from nirbridge.emitters.c.tables import tables
+from nirbridge.emitters.c.plan import CPlan, Source, c_plan
+from nirbridge.emitters.c.render import header, input_type, source_text, state_sizes, weights_header
+from nirbridge.emitters.c.synapses import BYTES, Table, tables
+from nirbridge.emitters.readme import shape_text, table_name
 from nirbridge.emitters.target import Target, later
+from nirbridge.errors import quoted
+from nirbridge.files.regular import template_text
 from nirbridge.network.neurons import ALL
-from nirbridge.quantization.model import QuantizedNetwork
+from nirbridge.network.operators import Conv, Dense
+from nirbridge.quantization.model import IntegerOperator, QuantizedNetwork
 from nirbridge.quantization.storage.file import quantized_bytes
 
 NETWORK = "network.q.npz"
@@ -140,3 +150,158 @@ def _helpers() -> dict[str, str]:
 
 HELPERS = _helpers()
 """Functions by name."""
+
+
+# -- main and README -----------------------------------------------------------------------------------------------
+# The files ``main.c`` and ``README.md``.
+
+TEMPLATES = Path(__file__).with_name("templates")
+
+
+def template(name: str) -> str:
+    """A file of the folder ``templates``."""
+    return template_text(TEMPLATES / f"{name}.txt")
+
+
+def main_text(plan: CPlan) -> str:
+    """The file ``main.c``."""
+    return template("main.c").replace("@SET@\n", _set_text(plan)).replace("@SHOW@\n", _show_text(plan))
+
+
+def _set_text(plan: CPlan) -> str:
+    lines = [
+        "/* One element of all inputs, one after the other. 0: there is no such element, or it takes no such value. */"
+    ]
+    lines += ["static int set_input(long index, long value)", "{"]
+    first = 0
+    for source in plan.inputs:
+        low, high = _range(plan, source)
+        lines += [f"    if (index >= {first} && index < {first + source.size}) {{"]
+        lines += [f"        if (value < {low} || value > {high})", "            return 0;"]
+        lines += [
+            f"        inputs.{source.id}[index - {first}] = ({input_type(source)})value;",
+            "        return 1;",
+            "    }",
+        ]
+        first += source.size
+    if not plan.inputs:
+        lines += ["    (void)index;", "    (void)value;"]
+    return "\n".join([*lines, "    return 0;", "}", ""]) + "\n"
+
+
+def _range(plan: CPlan, source: Source) -> tuple[int, int]:
+    port = plan.quantized.inputs[plan.inputs.index(source)]
+    return (-port.value_max, port.value_max) if port.graded else (0, 1)
+
+
+def _show_text(plan: CPlan) -> str:
+    lines = ["/* The elements of all outputs that are not 0, one after the other, as a line. */"]
+    lines += ["static void show_outputs(void)", "{"]
+    lines += ['    const char *between = "";', ""] if plan.shown else []
+    first = 0
+    for n in plan.shown:
+        lines += [f"    for (long i = 0; i < {n.source.size}; ++i)", f"        if (model.out.{n.id}[i] != 0) {{"]
+        if n.source.is_binary:
+            lines.append(f'            printf("%s%ld", between, i + {first});')
+        else:
+            lines.append(f'            printf("%s%ld:%ld", between, i + {first}, (long)model.out.{n.id}[i]);')
+        lines += ['            between = " ";', "        }"]
+        first += n.source.size
+    return "\n".join([*lines, "    putchar('\\n');", "}", ""]) + "\n"
+
+
+def readme_text(plan: CPlan, found: Sequence[Table]) -> str:
+    """The file ``README.md``."""
+    synaptic = sum(synaptic_operations(s.operator) for s in plan.synapses)
+    neurons = sum(n.source.size for n in plan.neurons)
+    values = {
+        "CHIP": quoted(plan.quantized.chip)[1:-1],
+        "FLASH": f"{sum(t.bytes for t in found):,}",
+        "RAM": f"{sum(state_sizes(plan)):,}",
+        "INPUT": f"{sum(BYTES[input_type(s)] * s.size for s in plan.inputs):,}",
+        "OPERATIONS": f"{synaptic + neurons:,}",
+        "SYNAPTIC": f"{synaptic:,}",
+        "NEURONS": f"{neurons:,}",
+        "INPUTS": _inputs_table(plan),
+        "OUTPUTS": _outputs_table(plan),
+        "POPULATIONS": _populations_table(plan),
+    }
+    text = template("README.md")
+    for name, value in values.items():
+        text = text.replace(f"@{name}@", value)
+    return text
+
+
+def synaptic_operations(operator: IntegerOperator) -> int:
+    """Additions of weights where every source sends once."""
+    if isinstance(operator, Dense):
+        return operator.weight.size
+    if not isinstance(operator, Conv):
+        return operator.data.size
+    taps = [
+        sum(0 <= y * s - p + a * d < n for y in range(m) for a in range(k))
+        for n, m, k, s, (p, _), d in zip(
+            operator.input_shape[1:], operator.output_shape[1:], operator.kernel, operator.stride, operator.padding,
+            operator.dilation, strict=True,
+        )
+    ]  # fmt: skip
+    return operator.weight.shape[0] * operator.weight.shape[1] * math.prod(taps)
+
+
+def _inputs_table(plan: CPlan) -> str:
+    rows, first = [], 0
+    for port, source in zip(plan.quantized.inputs, plan.inputs, strict=True):
+        kind = f"whole numbers of {port.scale:g} up to {port.value_max}" if port.graded else "spikes"
+        rows.append(
+            (f"`in.{source.id}`", table_name(port.name), shape_text(port.shape), kind, _indices(first, source.size))
+        )
+        first += source.size
+    return _table(("field", "input", "shape", "takes", "indices in main.c"), rows)
+
+
+def _outputs_table(plan: CPlan) -> str:
+    first, indices = 0, {}
+    for n in plan.shown:
+        indices[n.population.name] = _indices(first, n.source.size)
+        first += n.source.size
+    fields = {n.population.name: f"`model.out.{n.id}`" for n in plan.shown}
+    fields |= {p.name: f"`in.{s.id}`" for p, s in zip(plan.quantized.inputs, plan.inputs, strict=True)}
+    rows = []
+    for read in plan.quantized.reads:
+        latency = str(plan.quantized.latency.get(read.target, 0))
+        delay = _span(read.delay_steps)
+        rows.append((table_name(read.target), fields[read.source], indices.get(read.source, ""), latency, delay))
+    return _table(("output", "made of", "indices in main.c", "latency", "after time steps"), rows)
+
+
+def _populations_table(plan: CPlan) -> str:
+    rows = []
+    for n in plan.neurons:
+        f = n.population.neuron
+        kind = (
+            "read-out" if not f.fires else f"reset {f.reset}" + (f", up to {f.max_spikes} spikes" * (f.max_spikes > 1))
+        )
+        row = (
+            f"`{n.id}`",
+            table_name(n.population.name),
+            shape_text(n.population.shape),
+            kind,
+            _span(f.scale),
+            _span(f.v_offset),
+        )
+        rows.append(row)
+    return _table(("id", "population", "shape", "neurons", "scale", "offset"), rows)
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def _indices(first: int, size: int) -> str:
+    return f"{first} to {first + size - 1}" if size else ""
+
+
+def _span(values: Array) -> str:
+    low, high = float(np.min(values)), float(np.max(values))
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from nirbridge.emitters.c.plan import CPlan, Neurons, Source, Synapses
-from nirbridge.emitters.c.synapses import synapse_functions
-from nirbridge.emitters.c.tables import BYTES, Table
+from nirbridge.emitters.c.synapses import BYTES, Table, synapse_functions
 from nirbridge.program.printing import ATOM, Printer, Text, bracketed
 from nirbridge.program.terms import LEAVES, Function, Term, is_truth
 
