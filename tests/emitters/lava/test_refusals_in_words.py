@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +16,7 @@ from nirbridge.emitters.program import ProcessPart
 from nirbridge.errors import ModelError
 from nirbridge.network.apply import matrix
 from nirbridge.network.operators import Conv, Dense, Sparse
-from nirbridge.quantization.model import FixedInput
+from nirbridge.quantization.model import FixedInput, FixedNeuron
 from tests.emitters import hand_made as made
 
 AGAIN = "quantize it again"
@@ -204,6 +204,29 @@ def test_a_map_is_cut_as_it_says() -> None:
     assert (piece.shape, piece.neuron.dv.tolist(), piece.neuron.du.tolist()) == ((2,), [0, 3], 4095)
     whole = small().populations[0]
     assert population_slice(whole, None) is whole
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inner:
+    """A record within a neuron."""
+
+    each: Any
+    one: Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Odd(FixedNeuron):
+    """A neuron with a field that Lava's plan does not know."""
+
+    inner: Inner | None = None
+
+
+def test_a_slice_has_every_array_of_a_neuron() -> None:
+    whole = small().populations[0]
+    values = {f.name: getattr(whole.neuron, f.name) for f in fields(whole.neuron)}
+    odd = Odd(**values, inner=Inner(np.arange(whole.size).reshape(whole.shape), np.int64(7)))
+    inner = population_slice(replace(whole, neuron=odd), np.array([1])).neuron.inner  # type: ignore[attr-defined]
+    assert (inner.each.tolist(), int(inner.one)) == ([1], 7)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -129,11 +129,14 @@ def split_by_core(
 
 def population_slice(p: FixedPopulation, at: Array | None) -> FixedPopulation:
     """The population of the neurons at these flat indices; all of it for None."""
-    if at is None:
-        return p
-    values = {f.name: getattr(p.neuron, f.name) for f in fields(p.neuron)}
-    cut = {name: freeze(a.ravel()[at]) for name, a in values.items() if isinstance(a, np.ndarray) and a.ndim}
-    return replace(p, shape=(len(at),), neuron=replace(p.neuron, **cut))
+    return p if at is None else replace(p, shape=(len(at),), neuron=_of_neurons(p.neuron, at))
+
+
+def _of_neurons(values: Any, at: Array) -> Any:
+    """An array of neurons, or every one of a record, cut to some of them; all else as it is."""
+    if is_dataclass(values) and not isinstance(values, type):
+        return replace(values, **{f.name: _of_neurons(getattr(values, f.name), at) for f in fields(values)})
+    return freeze(values.ravel()[at]) if isinstance(values, np.ndarray) and values.ndim else values
 
 
 def synapses_between(
