@@ -33,7 +33,7 @@ class Target:
 
 
 def _table() -> tuple[Target, ...]:
-    hdf5 = tuple(f"importers/nirfile/hdf5/{name}.py" for name in ("integrity", "items", "scan"))
+    hdf5 = tuple(f"importers/nirfile/hdf5/{name}.py" for name in ("items", "scan"))
     nodes = tuple(f"importers/nirfile/{name}.py" for name in ("reader", "nodes", "repairs", "faults"))
     npy = ("files/npy.py", "simulators/inputs.py")
     return (
@@ -60,8 +60,8 @@ def _table() -> tuple[Target, ...]:
             models.read_map,
             ("nirbridge.mapping.storage.file:map_from_dict",),
             (
-                *(f"mapping/storage/{name}.py" for name in ("file", "record", "form", "consistency")),
-                *(f"mapping/checker/{name}.py" for name in ("check", "claims", "recount")),
+                *(f"mapping/storage/{name}.py" for name in ("file", "record", "consistency")),
+                *(f"mapping/checker/{name}.py" for name in ("check", "recount")),
             ),
             32,
             "a.map.json",
@@ -214,7 +214,7 @@ def _table() -> tuple[Target, ...]:
             words.read_option,
             words.PAST_OPTIONS,
             (
-                *(f"cli/{name}.py" for name in ("common", "mapping_options", "model_target", "options")),
+                *(f"cli/{name}.py" for name in ("common", "model_target", "options")),
                 *(f"cli/commands/{name}.py" for name in ("simulate", "compare")),
             ),
             14,
