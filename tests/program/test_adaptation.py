@@ -391,8 +391,7 @@ def test_targets_refuse_it_by_name(name: str) -> None:
 
 def test_dialects_refuse_it_by_name() -> None:
     pytest.importorskip("xdsl", reason="the dialect is written with xDSL")
-    from nirbridge.dialect.build import network_module
-    from nirbridge.dialect.build_fixed import quantized_module
+    from nirbridge.dialect.build import network_module, quantized_module
 
     network = chain(neuron("LIF", a_mem=0.5, adaptation=Adaptation.of(0.9, 0.25)))
     quantized = quantize(Retime().retimed(network), able_chip())
