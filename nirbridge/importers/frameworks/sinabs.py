@@ -202,7 +202,8 @@ def _canonical(p: Parameters) -> Neuron:
     a_syn = np.zeros(()) if syn is None else p.fitted("tau_syn", syn)
     if syn is not None:  # e (i + x) is e times j = e j + x, to the last bit
         gain = gain * a_syn
-    kind = "LIF" if syn is None and module.tau_mem_calculated is not None else "IF" if syn is None else "CubaLIF"
+    leaks = getattr(module, "tau_mem_calculated", decay) is not None  # ALIF has none
+    kind = "LIF" if syn is None and leaks else "IF" if syn is None else "CubaLIF"
     floor = None if module.min_v_mem is None else p.fitted("min_v_mem", module.min_v_mem)
     membrane = neuron(kind, a_mem=a_mem, g_mem=gain, a_syn=a_syn, compare=">=", v_min=floor)
     if module.spike_fn is None:
@@ -210,34 +211,28 @@ def _canonical(p: Parameters) -> Neuron:
             found = f"min_v_mem = {float(np.min(floor)):g}, and it sends the potential before the floor"
             p.fault(found, "only neurons that fire have a floor", "set min_v_mem = None")
         return replace(membrane, kind="LI", theta=None, reset="none", reset_amount=freeze(np.float64(0)), compare=">")
-    return _firing(p, membrane, module.spike_threshold)
+    return _firing(p, membrane)
 
 
 def _adaptive(p: Parameters) -> Neuron:
     """An ALIF. With norm_input its current is multiplied by ``1 - e`` where it is kept, and so decays by that, too."""
     from sinabs.activation import MembraneSubtract
 
-    module, syn = p.module, p.module.alpha_syn_calculated
-    a_mem = p.fitted("tau_mem", module.alpha_mem_calculated)
-    gain = p.fitted("tau_mem", 1 - module.alpha_mem_calculated) if module.norm_input else np.float64(1)
-    a_syn = np.zeros(()) if syn is None else gain * p.fitted("tau_syn", syn)
-    floor = None if module.min_v_mem is None else p.fitted("min_v_mem", module.min_v_mem)
-    kind, gain = ("LIF", gain) if syn is None else ("CubaLIF", a_syn)  # e (i + x) is e times j = e j + x
-    membrane = neuron(kind, a_mem=a_mem, g_mem=gain, a_syn=a_syn, compare=">=", v_min=floor)
-    firing = _firing(p, membrane, module.b0)
+    module, lif = p.module, _canonical(p)
+    lif = lif if module.alpha_syn_calculated is None else replace(lif, a_syn=lif.g_mem)
     kept, size = p.fitted("tau_adapt", module.alpha_adapt_calculated), p.fitted("adapt_scale", module.adapt_scale)
     jump = size * p.fitted("tau_adapt", 1 - module.alpha_adapt_calculated)
-    if firing.max_spikes > 1 and bool(np.any(jump < 0)):
+    if lif.max_spikes > 1 and bool(np.any(jump < 0)):
         p.fault("its adapt_scale is below 0", "several spikes need a threshold above 0", "use SingleSpike")
-        return firing
     in_reset = type(module.reset_fn) is MembraneSubtract and module.reset_fn.subtract_value is None
-    return replace(firing, adaptation=Adaptation.of(kept, jump, in_reset=in_reset))
+    return replace(lif, adaptation=Adaptation.of(kept, jump, in_reset=in_reset))
 
 
-def _firing(p: Parameters, membrane: Neuron, threshold: Any) -> Neuron:
+def _firing(p: Parameters, membrane: Neuron) -> Neuron:
     from sinabs.activation import MembraneReset, MembraneSubtract
 
-    theta = compact(p.fitted("spike_threshold", threshold))
+    given = p.module.b0 if hasattr(p.module, "b0") else p.module.spike_threshold  # that of ALIF moves
+    theta = compact(p.fitted("spike_threshold", given))
     if bool(np.any(theta <= 0)):
         p.fault("its spike_threshold is not above 0", "", "give a threshold above 0")
     firing = replace(membrane, theta=theta, reset_amount=theta, max_spikes=_max_spikes(p))
