@@ -11,10 +11,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from nirbridge.errors import ToolMissing, UsageError, quoted
-from nirbridge.network.model import Population, Projection
 from nirbridge.network.neurons import beyond_kernels
 from nirbridge.simulators.reference.array_namespace import ArrayNamespace
-from nirbridge.simulators.reference.semantics import Backend, Layer, Loop, NeuronStepper
+from nirbridge.simulators.reference.semantics import Backend
 
 if TYPE_CHECKING:
     from nirbridge.simulators.compiled.sums import Method
@@ -48,17 +47,12 @@ def backend_named(name: str, space: ArrayNamespace) -> Backend:
 
 def _with_plain(plain: Backend, kernels: Backend) -> Backend:
     """A backend that steps neurons which its kernels do not know as the reference does."""
-
-    def neurons(population: Population) -> NeuronStepper:
-        return (plain if beyond_kernels(population.neuron) else kernels).neurons(population)
-
-    def loop(population: Population, own: Projection) -> Loop | None:
-        return None if beyond_kernels(population.neuron) else kernels.loop(population, own)
-
-    def layer(population: Population, projection: Projection) -> Layer | None:
-        return None if beyond_kernels(population.neuron) else kernels.layer(population, projection)
-
-    return replace(kernels, neurons=neurons, loop=loop, layer=layer)
+    return replace(
+        kernels,
+        neurons=lambda p: (plain if beyond_kernels(p.neuron) else kernels).neurons(p),
+        loop=lambda p, own: None if beyond_kernels(p.neuron) else kernels.loop(p, own),
+        layer=lambda p, source: None if beyond_kernels(p.neuron) else kernels.layer(p, source),
+    )
 
 
 def _kernels(name: str, space: ArrayNamespace) -> Backend:
