@@ -22,7 +22,6 @@ from nirbridge.network.check import check_network
 from nirbridge.network.compose import parts_of
 from nirbridge.network.graph import population_groups
 from nirbridge.network.model import Network, Port, Projection
-from nirbridge.network.neurons import USUAL, check_extras
 from nirbridge.network.operators import Reshape
 from nirbridge.program.interval import fit_of_neurons
 from nirbridge.quantization.model import QuantizedNetwork
@@ -54,7 +53,6 @@ def network_module(
         UsageError: no variable of that name.
     """
     check_network(network)
-    check_extras(network.populations, USUAL, "the dialect")
     check_placements(network, placement or {})
     return Builder(network, dtype, placement or {}).module(records)
 
@@ -181,7 +179,6 @@ def quantized_module(
         ModelError: a map of other populations.
         UsageError: no variable of that name.
     """
-    check_extras(quantized.populations, USUAL, "the dialect")
     check_placements(quantized, placement or {})
     width = (32 if fits_in_32(quantized) else 64) if bits is None else bits
     return _FixedBuilder(quantized, f"int{width}", placement or {}).module(records)

@@ -27,7 +27,6 @@ from nirbridge.errors import ModelError
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network, Population, Projection, Timing
 from nirbridge.network.naming import fresh_name
-from nirbridge.network.neurons import USUAL, check_extras
 from nirbridge.network.operators import Conv, Dense, Identity, Operator, Reshape, SumPool
 
 _DIGITS = {"f32": 8, "f64": 16}
@@ -44,7 +43,6 @@ def snn_mlir_text(network: Network, dtype: str = "float32") -> str:
     Raises:
         ModelError: a network that snn-mlir does not hold; every reason.
     """
-    check_extras(network.populations, USUAL, "snn-mlir")
     return _Writer(held_form(network, dtype), ELEMENTS[dtype]).text()
 
 

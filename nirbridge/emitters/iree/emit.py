@@ -12,6 +12,7 @@ from nirbridge.emitters.iree.tool import compiled, has_compiler
 from nirbridge.emitters.target import Target, later
 from nirbridge.errors import ModelError, UsageError
 from nirbridge.network.model import Network
+from nirbridge.network.neurons import ALL
 from nirbridge.quantization.model import QuantizedNetwork
 
 NOT_INSTALLED = "no network.vmfb: iree-compile is not installed; `python compile.py` makes it where it is"
@@ -81,4 +82,5 @@ IREE = Target(
     options=IreeOptions,
     make=emit,
     start=later("nirbridge.emitters.iree.process:run_program"),
+    carries=ALL,
 )
