@@ -17,6 +17,7 @@ from nirbridge.errors import ModelError, quoted
 from nirbridge.importers.neuron_specs import DataflowGraph
 from nirbridge.network import Network, Neuron, Population, Port, Projection, Timing, check_network
 from nirbridge.network.compose import compose
+from nirbridge.network.neurons import Adaptation
 from nirbridge.network.operators import Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
 
 ATTRIBUTE, FORM = "nirbridge", 1
@@ -150,10 +151,15 @@ def _population(module: Any, key: str, name: str, kind: str) -> Population:
     for f in fields(Neuron):
         if hasattr(own, f.name) or (f.name not in values and f.default is MISSING):
             value = getattr(own, f.name)
-            if hasattr(value, "detach"):
-                value = compact(_array(value, np.float64 if value.is_floating_point() else np.int64))
-            values[f.name] = value
+            values[f.name] = _compact(value) if hasattr(value, "detach") else value
+    if hasattr(own, "b_init"):
+        parts = (_compact(x) for x in (own.b_decay, own.b_jump, own.b_init))
+        values["adaptation"] = Adaptation(*parts, in_reset=bool(own.in_reset))
     return Population(name, shape, Neuron(**values))
+
+
+def _compact(value: Any) -> Array:
+    return compact(_array(value, np.float64 if value.is_floating_point() else np.int64))
 
 
 # -- projections ---------------------------------------------------------------------------------------------------

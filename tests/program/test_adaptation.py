@@ -45,6 +45,7 @@ from nirbridge.simulators.simulate import simulate
 from nirbridge.simulators.types import Probe
 from nirbridge.verification.bounds import layer_bounds
 from tests.cases import cases
+from tests.program.test_rules_as_terms import need
 from tests.quantization.nets import TIMING
 
 ALL = [Probe("*", ("s", "u", "v"))]
@@ -416,9 +417,9 @@ def at_rest(rng: np.random.Generator) -> Adaptation:
 @pytest.mark.parametrize("name", [name for name in EMITTERS if name not in TARGETS])
 def test_targets_that_print_programs_follow_it(name: str) -> None:
     emitter = EMITTERS[name]
-    pytest.importorskip(
-        {"jax": "jax", "onnx": "onnxruntime", "iree": "iree.compiler"}.get(name, "numpy"), reason="it runs the program"
-    )
+    runtimes = {"jax": "jax", "onnx": "onnxruntime", "iree": "iree.compiler"}
+    pytest.importorskip(runtimes.get(name, "numpy"), reason="it runs the program")
+    need(emitter)
     for seed in range(2):
         rng = np.random.default_rng(seed)
         subtracted = replace(at_rest(rng), in_reset=True)
@@ -436,3 +437,17 @@ def test_targets_that_print_programs_follow_it(name: str) -> None:
             assert expected().arrays["p0", "s"].any()
             for node in ("p0", "p1"):
                 assert np.array_equal(found.arrays[node, "s"], expected().arrays[node, "s"]), (seed, node)
+
+
+def test_modules_of_torch_bring_it_back() -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    import torch
+
+    from nirbridge.importers.emitted import network_of
+    from tests.emitters.modules.loaded import loaded
+
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        network = chain(adaptive(rng), adaptive(rng, (), adaptation=at_rest(rng)), seed=seed)
+        module = loaded(EMITTERS["torch"].emit(network), dtype=torch.float64)
+        assert network_differences(network_of(module), network) == ()

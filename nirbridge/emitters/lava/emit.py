@@ -16,6 +16,7 @@ from nirbridge.emitters.target import Target, later
 from nirbridge.errors import UsageError
 from nirbridge.mapping.integers import integers_of
 from nirbridge.mapping.model import MappedNetwork
+from nirbridge.network.neurons import ALL
 from nirbridge.quantization.model import QuantizedNetwork
 
 
@@ -77,4 +78,5 @@ LAVA = Target(
     make=_emitted,
     start=later("nirbridge.emitters.lava.runtime.probes:run_with_probes"),
     one_sample_at_a_time=True,
+    carries=ALL,
 )

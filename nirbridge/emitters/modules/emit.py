@@ -19,6 +19,7 @@ from nirbridge.emitters.program import json_text
 from nirbridge.emitters.readme import shape_text, table_name
 from nirbridge.emitters.target import Target, later
 from nirbridge.network.model import Network
+from nirbridge.network.neurons import ALL, USUAL
 from nirbridge.simulators.recording import default_probes, output_dtypes
 
 NUMBERS = "float32"
@@ -109,6 +110,7 @@ def _target(framework: Framework) -> Target:
         make=lambda network, options: emit(network, framework),
         start=partial(start, framework=framework),
         records=tuple(framework.records),
+        carries=ALL if framework.carries is None else USUAL,
     )
 
 

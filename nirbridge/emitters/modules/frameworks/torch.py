@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -14,7 +14,7 @@ from nirbridge.emitters.modules.plan import Framework, HeldNeuron, LayerCall
 from nirbridge.emitters.modules.render import template
 from nirbridge.emitters.program import filled
 from nirbridge.network.model import Population
-from nirbridge.network.neurons import Neuron
+from nirbridge.network.neurons import Neuron, flat_fields
 from nirbridge.program.printing import ATOM, ArrayLanguage, Printer, Text, array_table, bracketed, number_text
 from nirbridge.program.rules import first_value, traced_step
 from nirbridge.program.terms import Stepped, Term, in_order, is_truth
@@ -66,7 +66,8 @@ def _leaf(term: Term) -> str:
 
 
 def _fields(n: Neuron) -> list[tuple[str, Any]]:
-    return [(f.name, getattr(n, f.name)) for f in fields(n) if f.name != "kind"]
+    found = [(name, value) for name, value in flat_fields(n).items() if name != "kind"]
+    return [(name.rpartition(".")[2], x) for name, x in found if "." not in name or isinstance(x, bool)]
 
 
 def _blocks(n: Neuron, step: Stepped, tensors: Mapping[str, Array]) -> dict[str, list[str]]:
