@@ -60,7 +60,7 @@ _FORM = """import numpy as np
 
 
 @jitted
-def row(drive, sent, state, values):
+def row_NAME(drive, sent, state, values):
     ({arrays},) = state
     {names}values
     for n in range(drive.shape[0]):
@@ -68,11 +68,11 @@ def row(drive, sent, state, values):
 
 
 @jitted
-def run(a_in, sent, u_trace, v_trace, state, values):
+def run_NAME(a_in, sent, u_trace, v_trace, state, values):
     ({arrays},) = state
     for t in range(a_in.shape[0]):
         for b in range(a_in.shape[1]):
-            row(a_in[t, b], sent[t, b], ({rows},), values)
+            row_NAME(a_in[t, b], sent[t, b], ({rows},), values)
             if u_trace.shape[0]:
                 u_trace[t, b] = all_u[b]
             if v_trace.shape[0]:
@@ -107,14 +107,19 @@ def _loop(step: Stepped, kind: str, size: int) -> tuple[Any, tuple[Array, ...]]:
 
 @cache
 def _compiled(text: str) -> Any:
-    """The function of a text, which lies in the cache folder so that numba keeps there what it compiles."""
-    path = cache_folder() / "kernels" / f"neuron_{hashlib.sha256(text.encode()).hexdigest()[:24]}.py"
+    """The function of a text, which lies in the cache folder so that numba keeps there what it compiles.
+
+    Its functions have names of their own: those of one module, name and type share a symbol, also when they were
+    compiled in other processes, and one would be called in place of the other.
+    """
+    digest = hashlib.sha256(text.encode()).hexdigest()[:24]
+    path, text = cache_folder() / "kernels" / f"neuron_{digest}.py", text.replace("NAME", digest)
     with suppress(OSError):  # then it is compiled in each process
         path.parent.mkdir(parents=True, exist_ok=True)
         write_new(path, text.encode())
     found: dict[str, Any] = {"jitted": jitted, "__name__": __name__}
     exec(compile(text, str(path), "exec"), found)
-    return found["run"]
+    return found[f"run_{digest}"]
 
 
 @lru_cache(maxsize=32)
