@@ -19,7 +19,8 @@ from nirbridge.simulators.types import Probe
 from tests.emitters.c.programs import whole
 from tests.emitters.hand_made import dense, neuron, population, projection, quantized
 
-FORMS = {"zero": neuron(dv=70, bias_mant=40), "none": neuron(dv=70, bias_mant=40, reset="none")}  # the same types of arguments
+# their loops take the same types of arguments
+FORMS = {"zero": neuron(dv=70, bias_mant=40), "none": neuron(dv=70, bias_mant=40, reset="none")}
 for name in sys.argv[1:]:
     rng = np.random.default_rng(0)
     edges = [projection("in", "p", dense(rng, 7, 5))]
