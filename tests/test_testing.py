@@ -71,7 +71,7 @@ SAME: dict[str, tuple[Callable[[], Iterator[Any]], str]] = {
     "flat graphs": (lambda: (graph(seed, nested=False) for seed in range(20)), "24c162b33989a914"),
     "networks": (
         lambda: ((n.populations, n.projections) for n in (network(s, s + 1) for s in range(60))),
-        "6f723a5721cfbec4",
+        "6ad038f5292d9b3c",
     ),
 }
 

@@ -13,7 +13,7 @@ from nirbridge.emitters.artifact import Artifact
 from nirbridge.errors import Diagnostic, UsageError, instance_of, quoted
 from nirbridge.files.attributes import load_attribute
 from nirbridge.mapping.model import MappedNetwork, Model
-from nirbridge.network.neurons import USUAL, Neuron, check_extras, extras_of
+from nirbridge.network.neurons import EXTRAS, USUAL, Neuron, check_extras, extras_of
 from nirbridge.quantization.model import FixedNeuron
 from nirbridge.simulators.inputs import Input
 from nirbridge.simulators.types import Probe, Recording
@@ -81,10 +81,11 @@ def later(where: str) -> Callable[..., Any]:
 
 
 def other_fields(n: Neuron | FixedNeuron, *carried: str) -> list[str]:
-    """Optional fields of a neuron that are not at their defaults, but those that a target ``carried``."""
+    """Optional fields of a neuron that are not at their defaults, in words, but those that a target ``carried``."""
     optional = {f.name: f.default for f in fields(n) if f.default is not MISSING and f.name not in carried}
     values = {name: getattr(n, name) for name in optional}
-    return [name for name, default in optional.items() if not np.array_equal(values[name], np.asarray(default))]
+    found = [name for name, default in optional.items() if not np.array_equal(values[name], np.asarray(default))]
+    return [EXTRAS[name].noun if name in EXTRAS else f"its field {name!r}" for name in found]
 
 
 def _wrong_choices(options: Any, subject: str) -> Iterator[Diagnostic]:

@@ -122,9 +122,7 @@ def _table() -> tuple[Target, ...]:
             models.make_mlir,
             models.read_mlir,
             ("nirbridge.dialect.snn_mlir.read:facts_of",),
-            tuple(
-                f"dialect/snn_mlir/{name}.py" for name in ("tokens", "syntax", "parts", "constants", "arrays", "read")
-            ),
+            tuple(f"dialect/snn_mlir/{name}.py" for name in ("tokens", "grammar", "arrays", "read")),
             10,
             "a.mlir",
         ),

@@ -93,7 +93,7 @@ class Framework:
         """``hold``, with a refusal of each optional field that no class carries."""
         limit, subject = f"no class of {self.name} computes it", f"population {quoted(population.name)}"
         others = [] if self.carries is None else other_fields(population.neuron, *self.carries)
-        problems = [Diagnostic(subject, f"its field {name!r}", limit, ELSEWHERE) for name in others]
+        problems = [Diagnostic(subject, other, limit, ELSEWHERE) for other in others]
         try:
             found = self.hold(population, dt)
         except ModelError as error:

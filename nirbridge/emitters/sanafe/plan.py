@@ -291,7 +291,7 @@ def neuron_problems(p: FixedPopulation) -> Iterator[Diagnostic]:
         found = "a spike subtracts another amount than the threshold"
         yield Diagnostic(subject, found, "SANA-FE subtracts the threshold", "choose other weight bits, or reset to 0")
     for other in other_fields(n, "u_bits", "v_bits", "v_min"):
-        yield Diagnostic(subject, f"its field {other!r}", "SANA-FE's neuron does not compute it", "emit for lava")
+        yield Diagnostic(subject, other, "SANA-FE's neuron does not compute it", "emit for lava")
     if max(n.u_bits, n.v_bits) > 24:
         found = f"{max(n.u_bits, n.v_bits)} bits of state"
         yield Diagnostic(subject, found, "24 bits are exact in SANA-FE", "quantize for a chip of at most 24 bits")

@@ -109,7 +109,7 @@ def test_the_classes_say_what_they_cannot() -> None:
         "up to 3 spikes per time step": {"max_spikes": 3},
         "its synaptic current does not start at 0": {"i_init": 0.5, "a_syn": 0.5},
         "its membrane does not leak": {"a_mem": 1.0, "a_syn": 0.5},
-        "its field 'v_min'": {"v_min": 0.0},
+        "a membrane floor": {"v_min": 0.0},
         "its reset subtracts": {"reset": "subtract", "a_syn": 0.5},
         "it does not reset": {"reset": "none", "a_mem": 1.0},
         "its initial potential is neither v_reset nor 0": {"a_mem": 1.0, "v_init": 0.5},

@@ -151,7 +151,7 @@ def changed(**options: Any) -> Network:
     ("options", "found"),
     [
         ({"max_spikes": 3}, "3 spikes in a time step"),
-        ({"v_min": -1.0}, "its field 'v_min'"),
+        ({"v_min": -1.0}, "a membrane floor"),
         ({"a_mem": 1.5}, "a decay outside of 0 to 1"),
         ({"v_reset": -0.25}, "a reset to another value than its first potential"),
         ({"refractory_steps": 2}, "a rest of 2 time steps after a spike"),

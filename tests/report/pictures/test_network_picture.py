@@ -10,7 +10,7 @@ from nirbridge.network.model import Network
 from nirbridge.report.pictures.labels import BOLD, fitted_label, text_width
 from nirbridge.report.pictures.network_picture import (
     GAP,
-    LINE,
+    LINE_HEIGHT,
     NetworkPicture,
     Slot,
     connect,
@@ -61,7 +61,7 @@ def test_nothing_overlaps_and_nothing_is_cut_off(name: str, sizes: tuple[int, in
     for box in picture.boxes:
         assert BOLD * text_width(box.lines[0]) <= box.width
         assert max(map(text_width, box.lines[1:])) <= box.width
-        assert len(box.lines) * LINE <= box.height
+        assert len(box.lines) * LINE_HEIGHT <= box.height
         assert all(line.isprintable() and line for line in box.lines)
     boxes = found[: len(picture.boxes)]
     for arrow in picture.arrows:
