@@ -171,7 +171,7 @@ def first_state(n: Any) -> dict[str, Array]:
 
 
 def beyond_kernels(n: Any) -> bool:
-    """True for neurons with optional fields that compiled kernels do not know: they are stepped by their rule."""
+    """True for neurons with optional fields that compiled kernels do not know: plain code steps them."""
     return not extras_of(n).keys() <= set(USUAL)
 
 

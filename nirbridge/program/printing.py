@@ -9,6 +9,11 @@ from typing import ClassVar, Protocol
 
 from nirbridge.program.terms import LEAVES, Function, Term, fold, in_order
 
+TAKEN = frozenset(
+    ("w", "x", "n", "t", "state", "new", "values", "now", "past", "inputs", "batch", "sent", "weights", "self")
+    + ("np", "jnp", "lax", "torch")
+)
+"""Names that programs have themselves: a term of that name gets a number."""
 ATOM = 100
 """The precedence of what needs no parentheses."""
 
@@ -71,7 +76,7 @@ class Printer:
             return Text(text, binds, mentions)
         left.subtract(mentions)
         name, number = term.name, 1
-        while left[self._bound.get(name, 0)] > 0:
+        while name in TAKEN or left[self._bound.get(name, 0)] > 0:
             number += 1
             name = f"{term.name}{number}"
         self.lines.append(self.language.statement(name, text, term, name not in self._bound))

@@ -8,6 +8,7 @@ share (no refractory period, no floor, one spike) and leaves products by 1 and s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -144,7 +145,19 @@ def traced(
     ``Tracing``.
     """
     state = _Args(kind, of)
-    return rule(Tracing(kind, is_open), n, Term("arg", kind, (), None, "drive") if drive is None else drive, state)
+    arriving = Term("arg", kind, (), None, "drive") if drive is None else drive
+    return _stated(rule(Tracing(kind, is_open), n, arriving, state))
+
+
+def _stated(step: Stepped) -> Stepped:
+    """The time step with a statement for all that it sends and keeps: programs store one state after the other."""
+    new: dict[int, Term] = {}
+    for name, term in (*step.state.items(), ("s", step.sent)):
+        if term.op == "arg" and term.name.startswith("state.") and term.name != f"state.{name}":
+            new[id(term)] = Term("add", term.kind, (term, Term("const", term.kind, (), 0)), None, name)
+        elif not term.name and term.args:
+            new[id(term)] = replace(term, name=name)
+    return step.replaced({id(t): new.get(id(t), t) for t in step.ends}) if new else step
 
 
 class _Args(dict[str, Term]):
@@ -173,6 +186,11 @@ def traced_step(
 def first_value(n: Any, state: str) -> Any:
     """The value of a state before the first time step, by ``first_state``, or as ``v_init`` and the like, else 0."""
     return first_state(n).get(state, getattr(n, f"{state}_init", np.int64(0)))
+
+
+def states_of(n: Neuron | FixedNeuron) -> dict[str, Any]:
+    """The state before the first time step by name: that of the neuron record, and what its rule adds."""
+    return first_state(n) | {name: first_value(n, name) for name in traced_step(n).state}
 
 
 RULES: dict[type, tuple[Rule, Kind]] = {Neuron: (canonical, "real"), FixedNeuron: (loihi, "int")}

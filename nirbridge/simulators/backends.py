@@ -1,7 +1,7 @@
 """Choice of the backend of a network: on NumPy the compiled one if numba is installed, else plain NumPy.
 
 Other array libraries use the reference. All of these are bit-identical. In the compiled backend each projection chooses
-its kernel (compiled/sums.py, compiled/cost_model.py); the choices are in ``Recording.meta["choices"]``.
+its kernel (compiled/sums.py); the choices are in ``Recording.meta["choices"]``.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ from nirbridge.program.rewrites import in_halves, inlined
 from nirbridge.program.rules import canonical, loihi, traced, traced_step
 from nirbridge.program.terms import Stepped, Term, Tracing, in_order
 from nirbridge.quantization.model import FixedInput, FixedNeuron, QuantizedNetwork
+from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.reference.array_namespace import array_namespace
 from nirbridge.simulators.reference.semantics import ReferenceNeurons
 from nirbridge.simulators.types import Probe
@@ -180,8 +181,8 @@ def test_a_name_that_is_still_needed_keeps_its_value() -> None:
     old = xp.let("v", x + 1)
     new = xp.let("v", old * 2)
     printer = Printer(Words())
-    assert printer.write([new, xp.let("w", old + new)]) == ["v2", "w"]
-    assert printer.lines == ["let v = x + 1", "let v2 = v * 2", "let w = v + v2"]
+    assert printer.write([new, xp.let("z", old + new)]) == ["v2", "z"]
+    assert printer.lines == ["let v = x + 1", "let v2 = v * 2", "let z = v + v2"]
     printer = Printer(Words())
     assert printer.write([xp.let("v", new - (old - 3))]) == ["v"]
     assert printer.lines == ["let v = x + 1", "let v2 = v * 2", "v = v2 - (v - 3)"]
@@ -197,6 +198,12 @@ def adapting(xp: Tracing, n: Any, drive: Term, state: Any) -> Stepped:
     step = loihi(xp, n, drive, {**state, "v": state["v"] - (state["b"] >> 3)})
     b = xp.minimum(state["b"] - (state["b"] >> 4) + step.sent * 900, 1 << 14)
     return replace(step, state={**step.state, "b": xp.let("b", b)})
+
+
+def remembering(xp: Tracing, n: Any, drive: Term, state: Any) -> Stepped:
+    """Loihi's rule with one more state, what v was before: no state is stored before another one is read."""
+    step = loihi(xp, n, drive, {**state, "v": state["v"] - (state["b"] >> 2)})
+    return replace(step, state={**step.state, "b": state["v"]})
 
 
 def assert_follows_a_changed_rule(
@@ -219,6 +226,9 @@ def assert_follows_a_changed_rule(
     found = emitter.run(emitter.emit(net), {"in": spikes}, record=[Probe("p", ("s", "v"))]).arrays
     for name in ("s", "v"):
         assert np.array_equal(found["p", name], [x.variables[name] for x in expected]), name
+    for backend in ("reference", "auto"):
+        run = simulate_fixed(net, {"in": spikes}, record=[Probe("p", ("s", "v"))], backend=backend).recording.arrays
+        assert all(np.array_equal(run["p", name], found["p", name]) for name in ("s", "v")), backend
     assert not np.array_equal(found["p", "v"], usual["p", "v"])
     assert found["p", "s"].any()
 
@@ -302,6 +312,8 @@ def real_network(p: Population, projection: Projection) -> Network:
     return Network(1e-3, timing, (p,), (projection, Projection(p.name, "out", Identity(p.shape))), *ends)
 
 
-@pytest.mark.parametrize("emitter", [C, ONNX])
-def test_a_state_that_a_rule_adds_is_carried(emitter: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert_follows_a_changed_rule(emitter, monkeypatch, adapting, b=700)
+@pytest.mark.parametrize("rule", [adapting, remembering])
+@pytest.mark.parametrize("emitter", [C, ONNX, LAVA], ids=lambda e: e.name)
+def test_a_state_that_a_rule_adds_is_carried(emitter: Any, rule: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    need(emitter)
+    assert_follows_a_changed_rule(emitter, monkeypatch, rule, b=700)

@@ -16,7 +16,7 @@ from nirbridge.simulators.simulate import simulate
 from tests.cases import cases
 from tests.emitters.held_out import dyadic_network, fixed_network
 from tests.program.test_every_target import assert_computed_by, by
-from tests.program.test_rules_as_terms import adapting, assert_follows_a_changed_rule
+from tests.program.test_rules_as_terms import adapting, assert_follows_a_changed_rule, remembering
 from tests.program.test_whole_networks import ALL, STEPS, assert_the_same, evaluator, in_two_parts
 from tests.stack.needs import needs
 
@@ -51,6 +51,9 @@ def test_random_networks(emitter: Any, make: Any, first: int) -> None:
     assert_computed_by(emitter, by(emitter), make, range(first, first + cases(2, 10)))
 
 
+@pytest.mark.parametrize("rule", [adapting, remembering])
 @pytest.mark.parametrize(("emitter", "first"), [(JAX, 700), (IREE, 0)])
-def test_a_state_that_a_rule_adds_is_carried(emitter: Any, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert_follows_a_changed_rule(emitter, monkeypatch, adapting, b=first)  # a module of IREE has the record's own
+def test_a_state_that_a_rule_adds_is_carried(
+    emitter: Any, first: int, rule: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert_follows_a_changed_rule(emitter, monkeypatch, rule, b=first)  # a module of IREE has the record's own

@@ -142,14 +142,19 @@ def _record(
 
 
 def _adaptation(metadata: Metadata, shape: Shape, subject: str) -> Adaptation | None:
-    names = ("decay", "jump", "init", "in_reset")
-    found = {name: _stored_array(metadata, f"adaptation.{name}", shape, subject) for name in names}
+    names, head = ("decay", "jump", "init", "in_reset"), f"{PREFIX}adaptation."
+    unknown = [key for key in metadata if key.startswith(head) and key.removeprefix(head) not in names]
+    if unknown:
+        limit = f"an adaptation has {', '.join(names)}"
+        raise ModelError.of(subject, f"metadata {quoted(unknown[0])}", limit, "correct the metadata")
+    shapes = dict.fromkeys(names[:3], shape) | {"in_reset": ()}
+    found = {name: _stored_array(metadata, f"adaptation.{name}", shapes[name], subject) for name in names}
     given = {name: values for name, values in found.items() if values is not None}
     if not given:
         return None
     if missing := [name for name in names if name not in given]:
         raise ModelError.of(subject, f"metadata without {PREFIX}adaptation.{missing[0]}", "", "correct the metadata")
-    return Adaptation(*(compact(given[name]) for name in names[:3]), in_reset=bool(np.any(given["in_reset"])))
+    return Adaptation(*(compact(given[name]) for name in names[:3]), in_reset=bool(given["in_reset"]))
 
 
 def _stored_kind(value: Any, subject: str) -> str:

@@ -264,7 +264,8 @@ def _problem(p: Population, steps: int) -> Diagnostic:
     limit = (
         f"its start is solved backwards where it does not fire on the way and stays within {LARGEST_START:g} thresholds"
     )
-    step = "start it at rest (v_init, i_init, threshold above 0), or give --keep-early-spikes"
+    adapts = "" if p.neuron.adaptation is None else ", adaptation init 0"
+    step = f"start it at rest (v_init, i_init, threshold above 0{adapts}), or give --keep-early-spikes"
     ids = MappingProxyType({"population": p.name, "rule": "early", "steps": steps})
     return Diagnostic(f"population {quoted(p.name)}", found, limit, step, ids)
 

@@ -117,8 +117,9 @@ def _compiled(text: str) -> Any:
     with suppress(OSError):  # then it is compiled in each process
         path.parent.mkdir(parents=True, exist_ok=True)
         write_new(path, text.encode())
+    place = str(path) if path.is_file() else f"<neuron_{digest}>"  # without a file numba has no cache
     found: dict[str, Any] = {"jitted": jitted, "__name__": __name__}
-    exec(compile(text, str(path), "exec"), found)
+    exec(compile(text, place, "exec"), found)
     return found[f"run_{digest}"]
 
 
@@ -126,6 +127,8 @@ def _compiled(text: str) -> Any:
 def _proved(n: FixedNeuron, reach: int) -> tuple[Stepped, bool]:
     """The time step of neurons whose inputs are at most ``reach``, and whether 32 bits hold all of its values."""
     step = inlined(in_halves(traced_step(n)))
+    if not step.state.keys() <= {"u", "v", "refractory"}:  # no register bounds the first value of another state
+        return step, False
     args = {name: (-most, most) for name, most in (("state.u", 1 << (n.u_bits - 1)), ("state.v", 1 << (n.v_bits - 1)))}
     args |= {"drive": (-reach, reach), "state.refractory": (0, 1)}
     return step, fits(intervals(step, args), 32)

@@ -15,7 +15,8 @@ from nirbridge.arrays import Array, freeze
 from nirbridge.errors import UsageError, did_you_mean, quoted
 from nirbridge.network.graph import PopulationGroup, population_groups
 from nirbridge.network.model import Network
-from nirbridge.network.neurons import beyond_kernels, first_state
+from nirbridge.network.neurons import beyond_kernels
+from nirbridge.program.rules import states_of
 from nirbridge.quantization.model import FixedProjection, QuantizedNetwork
 from nirbridge.quantization.operators import weights_of
 from nirbridge.quantization.overflow import largest_sum, prove
@@ -157,7 +158,7 @@ class FixedSimulator:
         check_history((*q.inputs, *q.populations), (*q.projections, *q.reads), batch)
         arrays: dict[tuple[str, str], Array] = {}
         for p in self.quantized.populations:
-            for name, value in first_state(p.neuron).items():
+            for name, value in states_of(p.neuron).items():
                 arrays[p.name, name] = freeze(np.broadcast_to(value, (batch, *p.shape)))
         for x in (*self.quantized.inputs, *self.quantized.populations):
             if self.depths[x.name]:
@@ -217,7 +218,7 @@ class _FixedRun:
         self.step = start.step
         self.states: dict[str, FixedState] = {}
         for p in simulator.quantized.populations:
-            parts = {name: start.arrays[p.name, name] for name in first_state(p.neuron)}
+            parts = {name: start.arrays[p.name, name] for name in states_of(p.neuron)}
             self.states[p.name] = {k: x.reshape(batch, -1).astype(np.int64, order="C") for k, x in parts.items()}
         self.past = {
             n: a.reshape(*a.shape[:2], -1).astype(simulator.sent[n])
