@@ -9,7 +9,10 @@ from typing import ClassVar, Protocol
 
 from nirbridge.program.terms import LEAVES, Function, Term, fold, in_order
 
-TAKEN = frozenset("w x n t state new values now past inputs batch sent weights self np jnp lax torch".split())
+TAKEN = {
+    "w", "x", "n", "t", "state", "new", "values", "now", "past", "inputs", "batch", "sent", "weights", "self",
+    "np", "jnp", "lax", "torch",
+}  # fmt: skip
 """Names that programs have themselves: a term of that name gets a number."""
 ATOM = 100
 """The precedence of what needs no parentheses."""
