@@ -196,9 +196,9 @@ def agreement(
     missing = [quoted(node) for node in needed if node not in recorded]
     if missing:
         return Agreement(f"records nothing of {', '.join(missing)}")
-    told = [_difference(key, expected[key], found[key], name, base) for key in expected if key in found]
-    first = min((each for each in told if not each.is_small), key=lambda each: each.step, default=_NONE)
-    remark = next((each.text for each in told if each.is_small and each.text), "")
+    differences = [_difference(key, expected[key], found[key], name, base) for key in expected if key in found]
+    first = min((each for each in differences if not each.is_small), key=lambda each: each.step, default=_NONE)
+    remark = next((each.text for each in differences if each.is_small and each.text), "")
     return Agreement(first.text, remark)
 
 

@@ -366,7 +366,7 @@ def read_out_again(maker: Any, output: str, shape: Shape, first: int) -> None:
 
 
 def _delayed(maker: Any, source: str, shape: Shape) -> str:
-    """Behind a delay of 0 to 3 steps, the same for all elements or one for each; or the source itself."""
+    """After a delay of 0 to 3 time steps, the same for all elements or one for each; or the source itself."""
     import nir
 
     if maker.chance(0.3):

@@ -223,7 +223,7 @@ def _convolution(part: Conv, dtype: np.dtype[np.floating]) -> Callable[[Array], 
 
     run = functional.conv1d if len(part.kernel) == 1 else functional.conv2d
     weight = torch.from_numpy(part.weight.astype(dtype))  # a copy: torch takes no read-only arrays
-    even = all(before == behind for before, behind in part.padding)
+    even = all(before == after for before, after in part.padding)
     padding = tuple(before for before, _ in part.padding) if even else 0
 
     def convolve(x: Array) -> Array:
