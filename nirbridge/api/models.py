@@ -15,7 +15,6 @@ from nirbridge.api.arguments import Count, Natural, checked, kind_of
 from nirbridge.chips import Chip, without_cores
 from nirbridge.errors import Diagnostic, UsageError, quoted
 from nirbridge.files.places import file_name
-from nirbridge.importers.emitted import is_emitted
 from nirbridge.importers.frameworks import PLAIN, framework_of
 from nirbridge.network.model import ModelFile, Network, Timing
 from nirbridge.network.storage.file import SUFFIX
@@ -177,9 +176,8 @@ def _from_module(module: object, arguments: Mapping[str, Any]) -> Network:
     options = dict(arguments)
     framework = options.pop("framework", None) or framework_of(module, plugins.names("importers")) or PLAIN
     timing, convert = options.pop("timing", None), options.pop("convert", None)
-    if framework == PLAIN and not (convert is None and is_emitted(module)):
-        _check_conversion(module, convert)
-        options["calibration"] = convert
+    if framework == PLAIN:
+        options |= {} if convert is None else {"calibration": convert}
     elif convert is not None:
         limit = f"the module has neurons of {framework}, whose spikes are imported as they are"
         raise UsageError.of("argument 'convert'", "does not apply here", limit, "leave it out")
@@ -189,16 +187,6 @@ def _from_module(module: object, arguments: Mapping[str, Any]) -> Network:
     options_known = _known(framework, options)
     graph = pipeline.import_module(framework, module, options_known.pop("sample"), **options_known)
     return pipeline.network_of_graph(graph, timing)
-
-
-def _check_conversion(module: object, convert: object) -> None:
-    if convert is None:
-        limit = "a network without spikes is converted to spike rates only on request"
-        hint = (
-            "give convert=, typical inputs of shape [samples, *shape] (some hundreds of training samples), "
-            "or framework= where it has spikes"
-        )
-        raise UsageError.of(f"module {quoted(type(module).__name__)}", "no neurons that spike", limit, hint)
 
 
 def _known(framework: str, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -125,10 +125,6 @@ def imported_graph(target: str, sample_shapes: tuple[str, ...], framework: str |
     samples = tuple(sample_of(text) for text in sample_shapes)
     module = module_with_weights(target, framework, weights)
     importer = framework or recognised(module, target)
-    if importer == PLAIN and not pipeline.is_emitted(module):
-        options = f"--from torch --calibrate DATA.npy --sample-shape {sample_shapes[0]} -o MODEL.nir"
-        hint = f"nirbridge import {target} {options}"
-        raise UsageError.of("--from torch", "does not apply here", "a conversion needs typical inputs", hint)
     with progress_on_stderr() as progress:
         progress("importing", None)
         return pipeline.import_module(importer, module, samples[0] if len(samples) == 1 else samples)
@@ -151,10 +147,10 @@ def recognised(module: Any, target: str) -> str:
     """The framework that a module is made of.
 
     Raises:
-        UsageError: parts of several frameworks, or of none: a network without spikes is never converted silently.
+        UsageError: parts of several frameworks, or no torch module.
     """
     importer = pipeline.framework_of(module)
-    if importer is None or (importer == PLAIN and not pipeline.is_emitted(module)):
+    if importer is None:
         frameworks = ", ".join(name for name in FRAMEWORKS.split("|") if name != PLAIN)
         hint = "convert a network of ReLUs: nirbridge import --from torch --calibrate DATA.npy; or give --from NAME"
         raise UsageError.of(quoted(target), "has no spiking neurons", f"none of its parts is of {frameworks}", hint)

@@ -45,7 +45,8 @@ class ImportedNeuron:
     ``operator``: the module's own operator on its input, from the input's shape to the population's (input weights of a
     cell; None: none).
     ``input_delay``: time steps by which all that arrives, recurrences included, acts later.
-    ``scale_out``: the value of one output spike (None: 1). ``bias``: a constant that is added to the input (None: 0).
+    ``scale_out``: the value of one output spike (None: 1). ``bias``: a constant that is added to the input from
+    the first time step on (None: 0).
     ``deviations``: names of ``module_checks.DEVIATIONS``, each with a description.
     """
 

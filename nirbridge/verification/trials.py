@@ -11,7 +11,9 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.errors import counted
+from nirbridge.importers.by_hand.spec import reads_own
 from nirbridge.importers.neuron_specs import NeuronSpecs
+from nirbridge.network.axes import TIME, number_in
 from nirbridge.network.model import Network
 from nirbridge.simulators.simulate import Probe, simulate
 from nirbridge.verification.matching import matched_membranes, matched_outputs, matched_spikes
@@ -76,6 +78,8 @@ class Trials:
         self.wide = True
         self.gains: tuple[float, float] | None = None
         self.chosen: Trial | None = None
+        timed = (word for word in network.axes if word.startswith(f"{TIME}="))
+        self.constant_steps = next(map(number_in, timed), 0)
 
     def why(self, notes: str = "") -> str:
         """Reasons why no reading could be checked, with their axes; those named in the import's notes first."""
@@ -189,18 +193,23 @@ class Trials:
         """The reading on one input, in every form that the run allows."""
         arrays = self._drawn(reading, number)
         run = self._ran(reading, arrays, number, stops=reading.is_stepwise)
+        if reads_own(self.forms) and self.constant_steps > 1 and reading.is_stepwise:
+            first = self._ran(replace(reading, steps=1), [a[:1] for a in arrays], number, stops=False)
+            yield from () if first is None else self._loops(reading, arrays, first, self.constant_steps)
         if run is not None and run.is_stopped:
-            yield from self._loops(reading, arrays, run)
+            yield from self._loops(reading, arrays, run, run.iterations)
             run = self._ran(reading, arrays, number, stops=False)
         if run is not None:
             yield from self._judged(reading, STEPS, arrays, run)
 
-    def _loops(self, reading: TrialReading, arrays: Sequence[Array], run: OriginalRun) -> Iterator[Trial]:
+    def _loops(
+        self, reading: TrialReading, arrays: Sequence[Array], run: OriginalRun, iterations: int
+    ) -> Iterator[Trial]:
         """One call that ran several turns: an axis of time and batch together, or a static input.
 
         The latter takes as many time steps for each sample, so it comes last.
         """
-        iterations, samples = run.iterations, reading.samples
+        samples = reading.samples
         if samples % iterations == 0:
             first = [a[0].reshape(iterations, samples // iterations, -1) for a in arrays]
             yield from self._judged(reading, MERGED, first, run)

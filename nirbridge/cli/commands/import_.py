@@ -172,8 +172,8 @@ def imported(
     module = module_with_weights(target, framework, weights)
     if framework is None or is_plain:
         framework = PLAIN if is_plain or "calibration" in conversion else recognised(module, target)
-        is_written = pipeline.is_emitted(module) and not conversion
-        options |= sample_arguments(framework, reading) if is_written else _arguments(framework, reading, conversion)
+        is_spiking = framework == PLAIN and not conversion  # with neurons written by hand, or by nirbridge
+        options |= sample_arguments(framework, reading) if is_spiking else _arguments(framework, reading, conversion)
     with progress_on_stderr() as progress:
         options |= {"progress": progress} if framework == PLAIN else {}
         graph = pipeline.import_module(

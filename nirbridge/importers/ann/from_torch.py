@@ -41,12 +41,14 @@ from nirbridge.importers.ann.replay import (
     walk_populations,
 )
 from nirbridge.importers.ann.spiking import Readout
+from nirbridge.importers.by_hand.from_own import from_own
 from nirbridge.importers.emitted import is_emitted, network_of
 from nirbridge.importers.frameworks import importer_hint, neuron_specs_in, packages_of
 from nirbridge.importers.lowering.build import build_network
 from nirbridge.importers.lowering.described_graph import APPROXIMATE, KEY, to_graph, with_self_check
 from nirbridge.importers.module_checks import check_accepted, check_module
 from nirbridge.importers.neuron_specs import DataflowGraph, ImportedNeuron, NeuronSpec, Operation, distinct
+from nirbridge.importers.sample import TimeAxis
 from nirbridge.importers.tracing.arguments import advice_on
 from nirbridge.importers.tracing.run import copied, one_thread
 from nirbridge.importers.tracing.trace import trace_module
@@ -79,19 +81,23 @@ def from_torch(
     fair_start: bool = True,
     readout: Readout = "potential",
     batched: bool | None = None,
+    time_axis: TimeAxis = None,
     accept: Sequence[str] = (),
+    check: int | None = None,
     progress: Progress | None = None,
 ) -> Any:
-    """The ``nir.NIRGraph`` of a trained ``torch.nn.Module`` converted to spikes; see ``convert_torch`` for all else.
+    """The ``nir.NIRGraph`` of a ``torch.nn.Module``: with neurons written by hand as it is, else converted to spikes.
 
-    A module that ``nirbridge emit --to torch`` wrote has spikes already: it is read as it is, without ``calibration``,
-    and compared with the result on random inputs.
+    Without ``calibration``, the neurons of the module are recognised in the data flow of its forward, and the import is
+    compared with the module on ``check`` random inputs (None: 2); ``time_axis`` is the axis of the sample that is time.
+    A module that ``nirbridge emit --to torch`` wrote is read as it is. With ``calibration``, a trained ANN is
+    converted; see ``convert_torch`` for all else.
     """
     if calibration is None and is_emitted(module):
         return _from_emitted(module, sample, dt)
     if calibration is None:
-        limit = "a conversion measures activations on typical inputs"
-        raise UsageError.of("calibration", "is not given", limit, "give calibration=INPUTS (--calibrate DATA.npz)")
+        options: dict[str, Any] = {"batched": batched, "time_axis": time_axis, "accept": accept, "check": check}
+        return from_own(module, sample, dt, **options)
     return convert_torch(
         module,
         sample,

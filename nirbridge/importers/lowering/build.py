@@ -244,13 +244,12 @@ class _NetworkBuilder:
     def _into(self, call: Operation) -> list[Projection]:
         if call.name in self.logic:
             return self._logic_projections(call)
-        reading = self.readings[call.name]
-        e = self._value(call.inputs[0])
+        reading, e = self.readings[call.name], self._value(call.inputs[0])
         if reading.operator is not None:
             e = apply_operator(e, reading.operator, f"{call.name}_in")
-        e = _later(add_constant(e, reading.bias), reading.input_delay)
         if reading.input_delay:
             reading = self.readings[call.name] = self._waiting(call, reading, e)
+        e = _later(add_constant(e, reading.bias), reading.input_delay)
         population = Population(call.name, call.shape, reading.neuron)
         projections = self._projections(e, population)
         for recurrence in reading.recurrences:
@@ -262,15 +261,17 @@ class _NetworkBuilder:
         return projections
 
     def _waiting(self, call: Operation, reading: ImportedNeuron, e: Expression) -> ImportedNeuron:
-        """The neuron with a first current that cancels the constant input of its first time step."""
+        """The neuron with a first state that cancels the constant input of its first time step."""
         n = reading.neuron
         if e.constant is None or not np.any(e.constant):
             return reading
-        if reading.input_delay != 1 or bool(np.any(n.a_syn == 0)):
+        if reading.input_delay != 1 or (n.has_synapse and bool(np.any(n.a_syn == 0))):
             found = "a constant input that acts a time step later, and a current without memory"
             self.problems.append(Diagnostic(call.subject, found, "", "leave out the bias before it"))
             return reading
-        return replace(reading, neuron=replace(n, i_init=compact(n.i_init - n.g_syn * e.constant / n.a_syn)))
+        if n.has_synapse:
+            return replace(reading, neuron=replace(n, i_init=compact(n.i_init - n.g_syn * e.constant / n.a_syn)))
+        return replace(reading, neuron=replace(n, v_init=compact(n.v_init - n.g_mem * e.constant / n.a_mem)))
 
     def _logic_projections(self, call: Operation) -> list[Projection]:
         """Into a threshold population; a constant of the sum is part of the threshold."""

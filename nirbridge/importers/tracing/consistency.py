@@ -154,7 +154,8 @@ def _foreign_states(trace: ForwardTrace) -> list[Diagnostic]:
 
 
 def _same_call(a: TracedCall, b: TracedCall) -> bool:
-    return (a.kind, a.name, a.path, a.shapes) == (b.kind, b.name, b.path, b.shapes)
+    is_alike = (a.kind, a.name, a.path, a.shapes) == (b.kind, b.name, b.path, b.shapes)
+    return is_alike and (a.kind != "neuron" or a.module == b.module)
 
 
 def _same(a: Any, b: Any, start: int) -> bool:

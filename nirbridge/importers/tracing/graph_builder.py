@@ -10,6 +10,7 @@ from typing import Any
 
 from nirbridge._types import Shape
 from nirbridge.errors import Diagnostic, quoted
+from nirbridge.importers.by_hand.spec import reads_own
 from nirbridge.importers.module_checks import KEPT_STATES, Deviation
 from nirbridge.importers.neuron_specs import (
     DataflowGraph,
@@ -79,12 +80,17 @@ class GraphBuilder:
         self.problems += [*self.recording.problems, *self.iterations.problems()]
         needed = self._wanted()
         nodes = [node for node in self.recording.nodes if node.index in needed]
-        for node in nodes:
+        # neurons written by hand share their place with other operations of their module
+        firsts = [n for n in nodes if n.kind in ("input", "neuron")] if reads_own(self.forms) else []
+        for node in (*firsts, *(n for n in nodes if n not in firsts)):
             self.names[node.index] = self._fresh(self._wanted_name(node))
         for node in nodes:
             self._write(node)
         outputs = tuple(self._outputs())
-        if self.iterations.is_called:
+        refs = [*(ref for call in self.calls for ref in call.inputs), *(output.ref for output in outputs)]
+        if self.iterations.is_called and not any(ref.previous for ref in refs) and reads_own(self.forms):
+            self.notes += ()  # states of neurons alone
+        elif self.iterations.is_called:
             self.notes.append("forward keeps values between calls: imported as connections delayed by one time step")
             handed = ", ".join(quoted(name) for name in self.recording.handed)
             self.notes += [f"forward's arguments {handed}: its outputs of the previous time step"] if handed else []

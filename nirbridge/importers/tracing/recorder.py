@@ -15,6 +15,8 @@ from typing import Any
 
 from nirbridge._types import Shape
 from nirbridge.errors import Diagnostic, quoted
+from nirbridge.importers.by_hand.places import COMPARING, is_initial, note_place
+from nirbridge.importers.by_hand.spec import reads_own
 from nirbridge.importers.neuron_specs import NeuronSpec, NeuronSpecs, neuron_spec_of, place_label
 from nirbridge.importers.tracing.memory import (
     MemoryBudget,
@@ -95,7 +97,8 @@ class ForwardTrace:
     each. ``handed``: arguments of a later call that took outputs of the previous one. ``failure``: why a later call
     failed, if one did. ``resets``: neurons' calls in front of which something else than the neuron set its state;
     ``stateless``: those of neurons that keep no state and were given none. ``halves``: (path, function, number format)
-    of what gave values of 16 bits. ``reads``: where forward reads values; ``notes``: remarks for the user.
+    of what gave values of 16 bits. ``reads``: where forward reads values; ``notes``: remarks for the user. Where
+    neurons written by hand are read: ``places`` of comparisons in the user's code, ``names`` of values there.
     """
 
     nodes: list[TracedCall] = field(default_factory=list)
@@ -111,6 +114,8 @@ class ForwardTrace:
     halves: list[tuple[str, str, str]] = field(default_factory=list)
     reads: Mapping[Place, ReadPlace] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    places: dict[int, Any] = field(default_factory=dict)
+    names: dict[tuple[int, int], str] = field(default_factory=dict)
 
     def neurons(self, call: int = 0) -> dict[str, list[TracedCall]]:
         """Calls of neurons from call ``call`` of forward on, in order, by path."""
@@ -142,6 +147,7 @@ class ForwardRecorder:
         self.is_paused = False
         self.attributes: dict[str, NeuronAttributes] = {}
         self.reads = Reads()
+        self.reads_own = reads_own(forms)
 
     def close(self) -> None:
         """Lets go of everything but the recording."""
@@ -214,7 +220,8 @@ class ForwardRecorder:
         name = function_name(func)
         if name in _UNSET:  # what memory holds by chance would differ from run to run
             return self.constants.budget.counted(func(*args, **kwargs).zero_())
-        if name in _SHAPE_ONLY or all(self.values.get(tensor) is None for _, tensor in tensors_of((args, kwargs))):
+        is_own = self.reads_own and name.strip("_") in COMPARING
+        if name in _SHAPE_ONLY or (not (is_own and is_initial(args)) and self._is_fixed(args, kwargs)):
             return self.constants.budget.counted(func(*args, **kwargs), args)
         if name not in NUMBERS and not name.startswith("__"):
             self.constants.budget.check_result(func, args, kwargs)
@@ -228,8 +235,7 @@ class ForwardRecorder:
             return self._read(name, result)
         if name == "__setitem__":
             self.add("function", name, shown, named, [args[0]])
-            return result
-        if name == "__getitem__" and self._is_read_back(result, shown):
+        if name == "__setitem__" or (name == "__getitem__" and self._is_read_back(result, shown)):
             return result
         if overwrites(func, name) and isinstance(shown[1], TracedValue) and shown[1].shape == tuple(args[0].shape):
             self.bind(args[0], shown[1])
@@ -238,8 +244,12 @@ class ForwardRecorder:
         tensors = [t for _, t in tensors_of(result)]
         if tensors:
             self.add("function", name, shown, named, tensors, func)
+            note_place(self, is_wanted=is_own)
         self._write_through(place, args[0] if args else None)
         return result
+
+    def _is_fixed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        return all(self.values.get(tensor) is None for _, tensor in tensors_of((args, kwargs)))
 
     def _is_read_back(self, result: Any, shown: tuple[Any, ...]) -> bool:
         """True if ``result`` is a slice that was written before, or one that was not: then it is what it was."""

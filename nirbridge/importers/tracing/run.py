@@ -14,6 +14,8 @@ from functools import partial
 from typing import Any
 
 from nirbridge.errors import ModelError
+from nirbridge.importers.by_hand.rewriting import with_own_neurons
+from nirbridge.importers.by_hand.spec import reads_own
 from nirbridge.importers.neuron_specs import NeuronSpecs, neuron_spec_of, quietly
 from nirbridge.importers.sample import SampleReading, fed_tensors
 from nirbridge.importers.tracing.memory import ParameterWrite, TensorConstants, TooLarge, budget_of, release_memory
@@ -138,7 +140,10 @@ def run_copy(
     handed: Sequence[str] = (),
     **options: Any,
 ) -> ForwardTrace:
-    """Trace of a copy of the module, called ``calls`` times in a row on random inputs; see ``record_forward``."""
+    """Trace of a copy of the module, called ``calls`` times in a row on random inputs; see ``record_forward``.
+
+    Neurons written by hand are calls of neurons in it, where these are among ``forms``.
+    """
     import torch
 
     originals = dict(module.named_modules())
@@ -156,9 +161,10 @@ def run_copy(
             return record_forward(clone, originals, forms, fed, noise, handed, shared=shared, **options)
 
     try:
-        return run(is_shared=True)
+        trace = run(is_shared=True)
     except ParameterWrite:  # the parameters of the user's module stay as they are
-        return run(is_shared=False)
+        trace = run(is_shared=False)
+    return with_own_neurons(trace) if reads_own(forms) else trace
 
 
 def record_forward(

@@ -11,6 +11,7 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.errors import Diagnostic, ModelError, NirbridgeError, quoted
+from nirbridge.importers.by_hand.spec import reads_own
 from nirbridge.importers.module_checks import KEPT_STATES, ROUNDED, check_module, has_float64
 from nirbridge.importers.neuron_specs import (
     DataflowGraph,
@@ -56,6 +57,8 @@ from nirbridge.importers.tracing.values import never_handed_on
 
 _MANY_STEPS, _MANY_CALLS = 120, 32
 """Time steps and calls of a longer second trace of cheap modules, to catch behaviour of every 20th time step."""
+OWN_CALLS = 12
+"""Calls by which neurons written by hand are recognised."""
 _CHEAP = 3_000_000
 """Multiplications of one step up to which a module is cheap."""
 
@@ -142,6 +145,8 @@ class _ReadingSearch:
             copies = [] if self.are_axes_given else copied_axes(flow, shapes)
             flow = replace(flow, problems=(*flow.problems, *copies, *loops_once(flow), *ends_early(flow)))
             score = badness(flow, reading)
+            if reads_own(self.forms) and not any(c.kind == "neuron" for c in flow.calls):
+                score = (score[0] + _ABSURD, score[1])  # no state is seen where time is not
             is_whole = is_exact and variant.steps is None  # as long as the sample: its problems name the user's numbers
             if self.best is None or score < self.best[0] or (is_whole and score == self.best[0]):
                 self.best = score, flow, variant
@@ -182,9 +187,13 @@ def _attempt(
 ) -> DataflowGraph | None:
     """The flow under one guess, or None where forward fails; two runs on different numbers must agree."""
     runs: list[ForwardTrace] = []
+    options: dict[str, Any] = {}
     for seed in (1, 2):
         try:
-            runs.append(run_copy(module, samples, reading, forms, seed))
+            runs.append(run_copy(module, samples, reading, forms, seed, **options))
+            if _waits_for_calls(runs, forms, reading):
+                options = {"calls": OWN_CALLS, "handed": state_arguments(module, len(samples))}
+                runs = [run_copy(module, samples, reading, forms, seed, **options)]
         except TooLarge as error:
             failures.append(error.with_traceback(None))  # its frames hold the tensors
             return None
@@ -195,11 +204,18 @@ def _attempt(
             return None
     dependence = data_dependence(*runs)
     if not dependence:
-        settle_reads(runs[0], lambda reads: run_copy(module, samples, reading, forms, 1, reads=reads))
+        settle_reads(runs[0], lambda reads: run_copy(module, samples, reading, forms, 1, reads=reads, **options))
     steps = reading.steps_of(tuple(next(iter(samples.values())).shape))
-    flow = GraphBuilder(runs[0], forms, roles_of(samples, reading), steps=steps).flow()
+    calls = len(runs[0].returned)
+    flow = GraphBuilder(runs[0], forms, roles_of(samples, reading), calls=calls, steps=steps).flow()
     flow = replace(flow, problems=(*flow.problems, *dependence))
     return with_unreached(flow, runs[0], module)
+
+
+def _waits_for_calls(runs: Sequence[ForwardTrace], forms: NeuronSpecs, reading: SampleReading) -> bool:
+    """True if neurons written by hand may show in later calls alone: forward computes one time step."""
+    is_first = len(runs) == 1 and len(runs[0].returned) == 1
+    return reads_own(forms) and is_first and not reading.has_time and not runs[0].neurons()
 
 
 def _several(
@@ -221,7 +237,8 @@ def _called_again(
     flow: DataflowGraph, module: Any, samples: Mapping[str, Any], reading: SampleReading, forms: NeuronSpecs
 ) -> DataflowGraph:
     """The flow, or that of several calls in a row where the module keeps something from one to the next."""
-    trace = _several(module, samples, reading, forms, CALLS)
+    calls = OWN_CALLS if reads_own(forms) and not reading.has_time else CALLS
+    trace = _several(module, samples, reading, forms, calls)
     if trace.failure:
         return replace(flow, problems=(*flow.problems, failed_again(trace)))
     flow = replace(flow, problems=(*flow.problems, *never_handed_on(trace)))
@@ -236,10 +253,10 @@ def _called_again(
     if is_steady(trace):
         problems = [p for p in trace.problems if str(p) not in map(str, flow.problems)]
         return replace(flow, notes=notes, problems=(*flow.problems, *problems))
-    if len(trace.returned) < CALLS or reading.has_time:
+    if len(trace.returned) < calls or reading.has_time:
         return replace(flow, notes=notes, problems=(*flow.problems, *kept_between(trace)))
     deviations = flow.deviations
-    flow = with_unreached(GraphBuilder(trace, forms, roles_of(samples, reading), calls=CALLS).flow(), trace, module)
+    flow = with_unreached(GraphBuilder(trace, forms, roles_of(samples, reading), calls=calls).flow(), trace, module)
     flow = replace(flow, deviations=deviations)
     hint = (handed_over(trace.handed),) if trace.handed and flow.problems else ()
     return replace(flow, problems=(*flow.problems, *hint))

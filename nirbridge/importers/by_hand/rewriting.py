@@ -1,0 +1,362 @@
+"""A trace in which neurons written by hand are calls of neurons, as those of a framework's modules."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.importers.by_hand.chains import (
+    CASTS,
+    Key,
+    Kinds,
+    Threshold,
+    chains_of,
+    is_comparison,
+    is_pointwise,
+    key_of,
+    operands,
+    thresholds_of,
+    word_of,
+)
+from nirbridge.importers.by_hand.compare import Fit, sides_of_spikes
+from nirbridge.importers.by_hand.fit import NoForm, fitted
+from nirbridge.importers.by_hand.readouts import readouts_of
+from nirbridge.importers.by_hand.replay import Cell
+from nirbridge.importers.by_hand.spec import OwnNeuron
+from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue
+from nirbridge.importers.tracing.structures import tensors_of
+from nirbridge.importers.tracing.values import COPIES
+
+_SPIKES, _POTENTIAL = 0, 1
+_FEW = 3
+"""Terms of a sum in which a surrogate's soft part may cancel."""
+
+
+@dataclass(slots=True, eq=False)
+class _Own:
+    """One neuron of the trace: its cell, its form, and its calls in the new trace."""
+
+    cell: Cell
+    fit: Fit | None
+    module: OwnNeuron
+    calls: list[TracedCall] = field(default_factory=list)
+
+    @property
+    def mains(self) -> list[TracedCall]:
+        """The first comparison of each time step, or the value of a readout."""
+        return [one.main for one in self.cell.chain]
+
+
+def with_own_neurons(trace: ForwardTrace) -> ForwardTrace:
+    """The trace with every recognised neuron as one call per time step; unchanged if there is none."""
+    _drop_soft_parts(trace)
+    chains = chains_of(thresholds_of(trace, Kinds(trace.nodes)))
+    taken: dict[int, set[str]] = {}
+    found = [own for chain in chains for own in _recognised(chain, trace, taken)]
+    states = {index for own in found for index in own.cell.stateful}
+    found += [own for chain in readouts_of(trace, states) for own in _recognised(chain, trace, taken)]
+    is_compared = any(is_comparison(node) and not operands(node) for node in trace.nodes)
+    return _Rewriting(trace, found).trace() if found or is_compared else trace
+
+
+def _recognised(chain: Sequence[Threshold], trace: ForwardTrace, taken: dict[int, set[str]]) -> list[_Own]:
+    """The neuron of a chain; none for one of too few time steps, and for a readout without form."""
+    cell, state = Cell(chain, trace.nodes), ""
+    is_readout = cell.is_readout
+    try:
+        reason = next((one.reason for one in chain if one.reason), "")
+        fit = None if reason else fitted(cell)
+    except NoForm as error:
+        fit, reason = None, str(error)
+    except (RuntimeError, TypeError, ValueError) as error:  # of torch, on other numbers than the user's
+        fit, reason = None, f"its operations do not run on other numbers ({type(error).__name__})"
+    if (fit is None and (is_readout or not reason)) or (is_readout and fit is not None and _is_sum(fit)):
+        return []
+    path, state = _path(cell, trace, taken.setdefault(bisect_right(trace.starts, chain[0].index), set()))
+    record, delay = (None, 0) if fit is None else (fit.neuron, fit.delay)
+    return [_Own(cell, fit, OwnNeuron(path, state, record, reason, delay))]
+
+
+def _is_sum(fit: Fit) -> bool:
+    """True for a plain sum over time, which is taken after the network."""
+    n = fit.neuron
+    return n.kind == "I" and not fit.delay and not np.any(n.bias) and not np.any(n.v_init)
+
+
+def _drop_soft_parts(trace: ForwardTrace) -> None:
+    """Put the spikes in the place of ``(spikes - soft).detach() + soft``, in the trace itself."""
+    terms: dict[Key, dict[Key, float]] = {}
+    same: dict[Key, TracedValue] = {}
+
+    def kept(structure: Any) -> Any:
+        if isinstance(structure, TracedValue):
+            return same.get(key_of(structure), structure)
+        if isinstance(structure, tuple):
+            return tuple(map(kept, structure))
+        return structure
+
+    for node in trace.nodes:
+        if any(key_of(value) in same for value in operands(node)):
+            object.__setattr__(node, "args", kept(node.args))
+            object.__setattr__(node, "kwargs", {name: kept(a) for name, a in node.kwargs.items()})
+        found = _terms(node, terms)
+        if found is None:
+            continue
+        terms[node.index, 0] = found
+        (key, factor), *others = found.items() or (((node.index, 0), 0.0),)
+        if word_of(node) in ("add", "radd", "iadd", "sub") and not others and factor == 1.0 and key != (node.index, 0):
+            same[node.index, 0] = TracedValue(trace.nodes[key[0]], key[1])
+    trace.returned = [[(name, kept(value)) for name, value in outputs] for outputs in trace.returned]
+    trace.outputs = trace.returned[-1] if trace.returned else trace.outputs
+
+
+def _terms(node: TracedCall, known: Mapping[Key, Mapping[Key, float]]) -> dict[Key, float] | None:
+    """A sum of few values as factors of these; None for other calls."""
+    signs = {"add": (1, 1), "radd": (1, 1), "iadd": (1, 1), "sub": (1, -1), "subtract": (1, -1), "neg": (-1,)}
+    word, inner = word_of(node), [a for a in node.args if isinstance(a, TracedValue)]
+    factors = (1,) if node.name in COPIES - CASTS else signs.get(word, ())  # a truth value is no number
+    if node.kind != "function" or len(inner) != len(factors) or node.kwargs or not inner:
+        return None
+    found: dict[Key, float] = {}
+    for value, sign in zip(inner, factors, strict=True):
+        for key, factor in known.get(key_of(value), {key_of(value): 1.0}).items():
+            found[key] = found.get(key, 0.0) + sign * factor
+    found = {key: factor for key, factor in found.items() if factor}
+    return found if len(found) <= _FEW else None
+
+
+def _state(cell: Cell, trace: ForwardTrace) -> str:
+    bases = [one.base for one in cell.chain if one.base is not None]
+    return next((trace.names[base] for base in bases if base in trace.names), "")
+
+
+def _path(cell: Cell, trace: ForwardTrace, taken: set[str]) -> tuple[str, str]:
+    """(A path of its own in each call of forward: that of its module, or the name of its state; that name)."""
+    base = next(one.base for one in reversed(cell.chain) if one.base is not None)
+    place, state = trace.nodes[base[0]].path, _state(cell, trace) or "neuron"
+    wanted = place or state
+    names = [wanted, f"{place}.{state}" if place else state]
+    path = next((name for name in names if name not in taken), "")
+    number = 2
+    while not path or path in taken:
+        path, number = f"{wanted}_{number}", number + 1
+    taken.add(path)
+    return path, _state(cell, trace)
+
+
+class _Rewriting:
+    """Builds the new trace: neurons in place of their comparisons, without the calls that nothing needs any more."""
+
+    def __init__(self, trace: ForwardTrace, found: Sequence[_Own]) -> None:
+        self.old, self.found = trace, found
+        self.places: dict[Key, tuple[_Own, int, int]] = {}
+        for own in found:
+            self.places |= {key: (own, k, output) for key, k, output in _shown(own, trace)}
+        self.mains = {c.index: (own, k) for own in found for k, c in enumerate(own.mains)}
+        self.fixed = _fixed(trace.nodes, {index for own in found for index in own.cell.own})
+        self.inputs = {(id(own), k): self._input(own, k) for own in found for k in range(len(own.cell.chain))}
+        self.new: dict[int, TracedCall] = {}
+        self.nodes: list[TracedCall] = []
+        self.sums: dict[tuple[int, int], TracedValue] = {}
+
+    def trace(self) -> ForwardTrace:
+        old, needed = self.old, self._needed()
+        waiting: dict[int, list[tuple[_Own, int]]] = {}
+        for own in self.found:
+            for k in range(len(own.cell.chain)):
+                pairs = self.inputs[id(own), k]
+                if pairs is not None and not _is_plain(pairs):
+                    last = max(key[0] for key, _ in pairs if isinstance(key, tuple))
+                    waiting.setdefault(last, []).append((own, k))
+        firsts: list[int] = []
+        for node in old.nodes:
+            firsts.append(len(self.nodes))
+            if node.index in self.mains:
+                self._add_neuron(node)
+            elif node.index in needed:
+                self._add(replace(node, args=self._mapped(node.args), kwargs=self._mapped(node.kwargs)), node.index)
+            for own, k in waiting.get(node.index, ()):
+                self._add_sum(own, k)
+        firsts.append(len(self.nodes))
+        self._bind()
+        returned = [[(name, self._mapped(value)) for name, value in outputs] for outputs in old.returned]
+        return replace(
+            old,
+            nodes=self.nodes,
+            outputs=returned[-1] if returned else [],
+            returned=returned,
+            starts=[firsts[k] for k in old.starts],
+            resets=[firsts[k] for k in old.resets],
+            stateless=[firsts[k] for k in old.stateless],
+        )
+
+    # -- which calls -------------------------------------------------------------------------------------------------
+
+    def _needed(self) -> set[int]:
+        """Calls that outputs, neurons and layers depend on; single operations on states alone are not."""
+        nodes = self.old.nodes
+        waiting = [node for node in nodes if not is_pointwise(node) and (node.index, 0) not in self.fixed]
+        waiting += [v.node for outputs in self.old.returned for _, v in outputs if isinstance(v, TracedValue)
+                    and key_of(v) not in self.places]  # fmt: skip
+        keys = (key for pairs in self.inputs.values() for key, _ in pairs or () if isinstance(key, tuple))
+        waiting += [nodes[key[0]] for key in keys if key not in self.places]
+        needed: set[int] = set()
+        while waiting:
+            node = waiting.pop()
+            if node.index in needed:
+                continue
+            needed.add(node.index)
+            waiting += [v.node for v in operands(node) if key_of(v) not in self.places]
+        return needed - set(self.mains) - {index for index, _ in self.fixed}
+
+    def _input(self, own: _Own, step: int) -> list[tuple[Key | Any, Array]] | None:
+        """(Value, weight) of each summand of the input in a time step; None where nothing reaches the neuron yet.
+
+        A value that there is from the second time step on is a fixed tensor in the first.
+        """
+        if own.fit is None:
+            keys = own.cell.fresh[step] or sorted(own.cell.taken[step]) or own.cell.fresh[own.cell.first]
+            return [(key, np.ones(())) for key in keys[:1]] or None
+        fit, last = own.fit, len(own.cell.chain) - 1
+        keys: list[Any]
+        if step == 0 and None in fit.inputs[fit.delay]:
+            keys = [fit.starts[m] if key is None else key for m, key in enumerate(fit.inputs[fit.delay])]
+        elif step + fit.delay <= last:
+            keys = list(fit.inputs[step + fit.delay])
+        else:
+            more = step + fit.delay - last
+            keys = [self._later(a, b, more) for a, b in zip(fit.inputs[last - 1], fit.inputs[last], strict=True)]
+        return list(zip(keys, fit.weights, strict=True))
+
+    def _later(self, before: Any, last: Any, more: int) -> Key:
+        """The value that follows two of a row, ``more`` time steps after the last: states take it, no spike yet."""
+        key = (last[0] + more * (last[0] - before[0]), last[1] + more * (last[1] - before[1]))
+        nodes = self.old.nodes
+        node = nodes[key[0]] if key[0] < len(nodes) else None
+        like = nodes[last[0]]
+        is_same = node is not None and (node.name, node.path) == (like.name, like.path) and key[1] < len(node.shapes)
+        return key if is_same else last
+
+    # -- new calls ---------------------------------------------------------------------------------------------------
+
+    def _add(self, node: TracedCall, old: int | None = None) -> TracedCall:
+        node = replace(node, index=len(self.nodes))
+        self.nodes.append(node)
+        if old is not None:
+            self.new[old] = node
+        return node
+
+    def _add_neuron(self, node: TracedCall) -> None:
+        own, _ = self.mains[node.index]
+        shape, path = node.shapes[0], own.module.path
+        call = TracedCall(0, "neuron", path, path, own.module, (), {}, (shape, shape))
+        own.calls.append(self._add(call))
+
+    def _add_sum(self, own: _Own, step: int) -> None:
+        """The weighted sum of the inputs of a neuron."""
+        import torch
+
+        total: TracedValue | None = None
+        shape = own.mains[step].shapes[0]
+        for key, weight in self.inputs[id(own), step] or ():
+            value: Any = self._value(key) if isinstance(key, tuple) else key
+            if not bool(np.all(weight == 1)):
+                factor = torch.as_tensor(weight.copy(), dtype=torch.float32)
+                is_fixed = not isinstance(key, tuple)
+                args = (value, factor)
+                value = value * factor if is_fixed else self._operation("mul", args, value.shape, torch.mul, own)
+            total = value if total is None else self._operation("add", (total, value), shape, torch.add, own)
+        assert total is not None, "a sum has summands"
+        self.sums[id(own), step] = total
+
+    def _operation(self, name: str, args: tuple[Any, ...], shape: Any, func: Any, own: _Own) -> TracedValue:
+        main = own.mains[0]
+        return TracedValue(self._add(TracedCall(0, "function", name, main.path, main.module, args, {}, (shape,), func)))
+
+    def _bind(self) -> None:
+        """Gives neurons their inputs, which may be computed after they are called."""
+        for own in self.found:
+            for k, call in enumerate(own.calls):
+                pairs = self.inputs[id(own), k]
+                x = self.sums.get((id(own), k)) or (self._value(pairs[0][0]) if pairs else None)
+                object.__setattr__(call, "args", () if x is None else (x,))
+
+    # -- values ------------------------------------------------------------------------------------------------------
+
+    def _value(self, key: Key) -> TracedValue:
+        if key in self.places:
+            own, k, output = self.places[key]
+            return TracedValue(own.calls[k], output)
+        return TracedValue(self.new[key[0]], key[1])
+
+    def _mapped(self, structure: Any) -> Any:
+        if isinstance(structure, TracedValue):
+            key = key_of(structure)
+            return self.fixed[key] if key in self.fixed else self._value(key)
+        if isinstance(structure, tuple):
+            return tuple(map(self._mapped, structure))
+        if isinstance(structure, Mapping):
+            return {name: self._mapped(value) for name, value in structure.items()}
+        return structure
+
+
+def _fixed(nodes: Sequence[TracedCall], own: set[int]) -> dict[Key, Any]:
+    """Values of comparisons of constants that are no neuron's, and of what is computed from these alone."""
+    import torch
+
+    fixed: dict[Key, Any] = {}
+
+    def filled(structure: Any) -> Any:
+        if isinstance(structure, TracedValue):
+            return fixed[key_of(structure)]
+        return tuple(map(filled, structure)) if isinstance(structure, tuple) else structure
+
+    for node in nodes:
+        inner = operands(node)
+        is_start = is_comparison(node) and not inner
+        if node.index in own or node.func is None or not (is_start or inner):
+            continue
+        if all(key_of(value) in fixed for value in inner):
+            with torch.no_grad():
+                kwargs = {name: filled(a) for name, a in node.kwargs.items()}
+                result = node.func(*map(filled, node.args), **kwargs)
+            fixed |= {(node.index, k): tensor for k, (_, tensor) in enumerate(tensors_of(result))}
+    return fixed
+
+
+def _is_plain(pairs: Sequence[tuple[Key, Array]]) -> bool:
+    return len(pairs) == 1 and bool(np.all(pairs[0][1] == 1))
+
+
+def _shown(own: _Own, trace: ForwardTrace) -> Iterator[tuple[Key, int, int]]:
+    """(Value, time step, output) of each value that is the neuron's spikes or its potential."""
+    cell = own.cell
+    steps = dict(cell.own)
+    steps |= {key[0]: k for key, k in cell.bases.items()}
+    after: list[TracedCall] = []
+    for node in trace.nodes[min(steps) :]:
+        if node.index in steps or not is_pointwise(node):
+            continue
+        own_steps = [steps[v.node.index] for v in operands(node) if v.node.index in steps]
+        if own_steps:
+            steps[node.index] = max(own_steps)
+            after.append(node)
+    if own.fit is None:
+        yield from _by_name(own, after)
+        return
+    yield from sides_of_spikes(own.fit, cell, after, steps)
+
+
+def _by_name(own: _Own, after: Sequence[TracedCall]) -> Iterator[tuple[Key, int, int]]:
+    """The comparisons of a neuron without form, and their copies."""
+    known = {(index, 0): k for index, k in own.cell.own.items()}
+    for node in after:
+        inner = operands(node)
+        if (node.name in COPIES or word_of(node) in CASTS) and len(inner) == 1 and key_of(inner[0]) in known:
+            known[node.index, 0] = known[key_of(inner[0])]
+    yield from ((key, k, _SPIKES) for key, k in known.items())

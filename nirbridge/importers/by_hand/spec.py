@@ -1,0 +1,95 @@
+"""The class of neurons written by hand, as the tracer and the builder of networks look it up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from nirbridge._types import Shape
+from nirbridge.arrays import Array, compact
+from nirbridge.errors import Diagnostic, ModelError
+from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec, NeuronSpecs, place_label
+from nirbridge.network.neurons import Neuron
+
+_ARRAYS = ("a_mem", "g_mem", "bias", "theta", "a_syn", "v_reset", "reset_amount", "v_init", "v_min")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OwnNeuron:
+    """A neuron that was recognised in a trace; its class is looked up, it is never run.
+
+    ``neuron``: its canonical form, arrays with the leading axes of the trace (None: it has none, ``reason`` says why).
+    ``state``: the name of its state in the user's code. ``delay``: time steps from an input to its effect.
+    """
+
+    path: str
+    state: str
+    neuron: Neuron | None
+    reason: str = ""
+    delay: int = 0
+
+    def __eq__(self, other: object) -> bool:
+        """True for the same parameters."""
+        if not isinstance(other, OwnNeuron) or (self.path, self.reason, self.delay) != (
+            other.path, other.reason, other.delay
+        ):  # fmt: skip
+            return False
+        if self.neuron is None or other.neuron is None:
+            return self.neuron is other.neuron
+        pairs = ((getattr(self.neuron, name), getattr(other.neuron, name)) for name in _ARRAYS)
+        return self.neuron.reset == other.neuron.reset and all(np.array_equal(a, b) for a, b in pairs)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def children(self) -> tuple[()]:
+        """Modules inside of it: none."""
+        return ()
+
+    @property
+    def found(self) -> str:
+        """What was recognised, and what has no form."""
+        name = f"a state {self.state!r}" if self.state else "a state"
+        return f"{name} and a threshold were found; {self.reason}"
+
+
+def own_specs(specs: NeuronSpecs | None = None) -> NeuronSpecs:
+    """The neuron classes ``specs``, and neurons written by hand."""
+    return {**(specs or {}), OwnNeuron: NeuronSpec(_read, potential=1)}
+
+
+def reads_own(specs: NeuronSpecs) -> bool:
+    """True if neurons written by hand are among the classes."""
+    return OwnNeuron in specs
+
+
+def is_own(module: Any) -> bool:
+    """True for a neuron written by hand."""
+    return isinstance(module, OwnNeuron)
+
+
+def _read(module: OwnNeuron, shape: Shape, dt: float) -> ImportedNeuron:
+    if module.neuron is None:
+        hint = "write it as one decay, one threshold and a reset to a value or by an amount, or leave it out"
+        raise ModelError(Diagnostic(place_label(module.path), module.found, "no form in NIR is the same", hint))
+    given = {name: getattr(module.neuron, name) for name in _ARRAYS}
+    fitted: Mapping[str, Any] = {name: _fitted(value, shape) for name, value in given.items() if value is not None}
+    return _with_bias(replace(module.neuron, **fitted), module.delay)
+
+
+def _fitted(values: Array, shape: Shape) -> Array:
+    """Values without the leading axes of batch and time."""
+    array = np.asarray(values)
+    while array.ndim > len(shape):
+        array = array[0]
+    return compact(np.broadcast_to(array, shape)) if array.ndim else array
+
+
+def _with_bias(record: Neuron, delay: int) -> ImportedNeuron:
+    """The neuron; a constant of one that does not leak is added to its input."""
+    if not bool(np.any(record.bias != 0)) or not bool(np.any(record.a_mem == 1)):
+        return ImportedNeuron(record, input_delay=delay)
+    constant = np.asarray(record.bias / record.g_mem)
+    return ImportedNeuron(replace(record, bias=compact(np.zeros(()))), bias=constant, input_delay=delay)

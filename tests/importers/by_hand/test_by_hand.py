@@ -1,0 +1,71 @@
+"""Neurons written by hand: those with a form are imported exactly, all others are refused with what was found."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import nirbridge as nb
+from nirbridge.importers import from_torch
+from tests.importers.by_hand import cells
+
+
+def _built(kind: Any) -> tuple[Any, Any]:
+    torch.manual_seed(1)
+    return kind(), torch.zeros(kind.shape)
+
+
+@pytest.mark.parametrize("kind", cells.EXACT, ids=lambda kind: kind.__name__)
+def test_a_neuron_with_a_form_is_imported_exactly(kind: Any) -> None:
+    module, sample = _built(kind)
+    outcome = json.loads(from_torch(module, sample).metadata["nirbridge:self_check"])
+    assert outcome["outcome"] == "identical"
+    assert outcome["outputs"] >= 24
+
+
+@pytest.mark.parametrize("kind", cells.WITHOUT_FORM, ids=lambda kind: kind.__name__)
+def test_a_neuron_without_form_is_refused_with_what_was_found(kind: Any) -> None:
+    with pytest.raises(nb.errors.ModelError) as caught:
+        nb.load(*_built(kind)[:1], sample=_built(kind)[1])
+    assert cells.WITHOUT_FORM[kind] in str(caught.value)
+    assert "convert" not in str(caught.value)
+
+
+def test_parameters_are_those_of_the_code() -> None:
+    late = nb.load(_built(cells.LateSubtraction)[0], sample=torch.zeros(cells.LateSubtraction.shape))
+    neuron = late.populations[0].neuron
+    assert late.populations[0].name == "mem"
+    assert (neuron.reset, float(neuron.theta), float(neuron.a_mem)) == ("subtract", 0.8, 0.75)
+    assert np.isclose(float(neuron.reset_amount), 0.8 / 0.75)
+    plif = nb.load(_built(cells.Parametric)[0], sample=torch.zeros(cells.Parametric.shape)).populations[0].neuron
+    shares = torch.sigmoid(torch.linspace(-1, 1, cells.HIDDEN)).double().numpy()
+    np.testing.assert_allclose(plif.a_mem, 1 - shares, rtol=1e-12)
+    assert (plif.compare, float(plif.v_reset), plif.reset) == (">=", 0.1, "to-value")
+    held = nb.load(_built(cells.Refractory)[0], sample=torch.zeros(cells.Refractory.shape)).populations[0].neuron
+    assert int(held.refractory_steps) == 3
+    floor = nb.load(_built(cells.Floor)[0], sample=torch.zeros(cells.Floor.shape)).populations[0].neuron
+    assert floor.v_min is not None
+    assert float(floor.v_min) == -0.25
+
+
+def test_a_late_current_is_a_delay() -> None:
+    network = nb.load(_built(cells.Delayed)[0], sample=torch.zeros(cells.Delayed.shape))
+    assert [int(p.max_delay_steps) for p in network.projections if p.target in ("mem", "mem_2")] == [2, 2]
+    assert [int(p.neuron.refractory_steps) for p in network.populations] == [1, 1]
+
+
+def test_such_an_import_is_always_compared() -> None:
+    module, sample = _built(cells.ResetAfter)
+    with pytest.raises(nb.errors.UsageError, match="the import is always compared"):
+        nb.load(module, sample=sample, check=0)
+
+
+def test_a_module_is_left_as_it_is() -> None:
+    module, sample = _built(cells.Stepwise)
+    nb.load(module, sample=sample)
+    assert module.layers[1].mem is None
+    assert all(parameter.requires_grad for parameter in module.parameters())
