@@ -112,6 +112,14 @@ def neuron_spec_of(module: Any, forms: NeuronSpecs) -> NeuronSpec | None:
     return _refusal(found, "only the framework's own classes are supported", f"use {base.__name__}")
 
 
+def is_overriding(cls: type, forms: NeuronSpecs) -> bool:
+    """True for a class that overrides methods of a neuron class."""
+    base = next((base for base in cls.__mro__ if base in forms), None)
+    return base is not None and any(
+        True for inner in cls.__mro__[: cls.__mro__.index(base)] for _ in _changes(inner, base)
+    )
+
+
 def layout_of(form: NeuronSpec, module: Any) -> tuple[str, ...] | None:
     """The leading axes that a neuron wants."""
     return form.layout(module) if callable(form.layout) else form.layout

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from nirbridge._types import Shape
@@ -73,8 +74,9 @@ def is_pointwise(node: TracedCall) -> bool:
 
 
 def operands(node: TracedCall) -> list[TracedValue]:
-    """The values that a call depends on."""
-    return list(values_of((node.args, dict(node.kwargs))))
+    """The values that a call depends on; of a cast, not those that give the number format alone."""
+    values = values_of((node.args, dict(node.kwargs)))
+    return [*islice(values, 1)] if word_of(node) in CASTS else list(values)
 
 
 def key_of(value: TracedValue) -> Key:

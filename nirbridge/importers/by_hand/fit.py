@@ -21,7 +21,7 @@ from nirbridge.arrays import Array
 from nirbridge.importers.by_hand.chains import ORDERS, Key, is_comparison, word_of
 from nirbridge.importers.by_hand.compare import Fit, compared, numbers_of
 from nirbridge.importers.by_hand.replay import Cell, Run
-from nirbridge.importers.tracing.recorder import TracedValue
+from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
 from nirbridge.network.neurons import Compare, Neuron, Reset, neuron
 
 _Reset = tuple[Reset, Any, Any]
@@ -68,8 +68,9 @@ class _Measurement:
         cell = self.cell
         self.step = cell.first + 2
         self.floor = _floor(cell)
+        if not cell.is_readout:
+            self._thresholds()
         self._align()
-        self._thresholds()
         zero, one = self._base(), self._base(spike=True)
         decay, kept = self._slope(zero, state=True), self._slope(one, state=True, spike=True)
         gains = [self._slope(zero, leaf=key) for key in self.inputs[self.step]]
@@ -85,16 +86,16 @@ class _Measurement:
             raise NoForm("its input has another weight after a spike")
         weights = [_number(_ratio(gain, gains[main])) for gain in gains]
         weights[main] = np.ones(())
-        start = self._constants(zero, decay, gains[main], weights, synapse)
+        start = self._constants(decay, gains[main], weights, synapse)
         record = self._record(_number(decay), _number(gains[main]), start, synapse, refractory, reset)
         fit = Fit(record, self.inputs, weights, cell.first, self.starts)
         self._verify(fit)
         return fit
 
     def _record(
-        self, decay: Array, gain: Array, start: tuple[Array, Array], synapse: Array, refractory: int, reset: _Reset
+        self, decay: Array, gain: Array, start: tuple[Array, ...], synapse: Array, refractory: int, reset: _Reset
     ) -> Neuron:
-        """The canonical neuron of its parts; ``start``: (constant of each time step, initial state)."""
+        """The canonical neuron of its parts; ``start``: constant of each time step, initial state and current."""
         kind = "CubaLI" if bool(np.any(synapse != 0)) else "I" if bool(np.all(decay == 1)) else "LI"
         word, target, amount = reset
         return neuron(
@@ -110,6 +111,7 @@ class _Measurement:
             compare=self.compare,
             refractory_steps=refractory,
             v_init=start[1],
+            i_init=start[2],
             v_min=self.floor,
         )
 
@@ -151,29 +153,7 @@ class _Measurement:
 
     def _thresholds(self) -> None:
         """The threshold in units of the state, one for all comparisons of it."""
-        found: list[tuple[Compare, Any, bool]] = []
-        if self.cell.is_readout:
-            return
-        for comparison in self.cell.chain[self.step].comparisons:
-            margins = [
-                self._run(states={self.step: size, self.step - 1: back}, spike=spike, leaves=noise).margin(comparison)
-                for size, back, spike, noise in (
-                    (0.0, 0.0, 0, 0),
-                    (_LARGE, 0.0, 0, 0),
-                    (0.0, 3.0, 1, 0),
-                    (0.0, 0.0, 0, 1),
-                )
-            ]
-            slope = (margins[1] - margins[0]) / _LARGE
-            if not all(bool(_near(m, margins[0], 1.0).all()) for m in margins[2:]):
-                raise NoForm("its threshold changes with time (it adapts)")
-            word, sign = _order(comparison)
-            above = bool((slope * sign > 0).all())
-            if not above and not bool((slope * sign < 0).all()):
-                raise NoForm("its threshold does not compare the state alone")
-            other: Compare = ">=" if word == ">" else ">"
-            found.append((word if above else other, -margins[0] / slope, not above))
-            self.cell.scale = self.cell.scale or (margins[0], slope)
+        found = [self._threshold_of(comparison) for comparison in self.cell.chain[self.step].comparisons]
         self.compare, self.theta, _ = found[0]
         if any(not bool(_near(theta, self.theta).all()) for _, theta, _ in found):
             raise NoForm("its state is compared with two thresholds")
@@ -183,6 +163,24 @@ class _Measurement:
             if len(one.comparisons) <= len(found):
                 pairs = zip(one.comparisons, found, strict=False)
                 self.cell.opposites |= {c.index for c, (_, _, opposite) in pairs if opposite}
+
+    def _threshold_of(self, comparison: TracedCall) -> tuple[Compare, Any, bool]:
+        """(How it compares, with what, whether it is true below that)."""
+        probes = ((0.0, 0.0, 0, 0), (_LARGE, 0.0, 0, 0), (0.0, 3.0, 1, 0), (0.0, 0.0, 0, 1))
+        margins = [
+            self._run(states={self.step: size, self.step - 1: back}, spike=spike, leaves=noise).margin(comparison)
+            for size, back, spike, noise in probes
+        ]
+        slope = (margins[1] - margins[0]) / _LARGE
+        if not all(bool(_near(m, margins[0], 1.0).all()) for m in margins[2:]):
+            raise NoForm("its threshold changes with time (it adapts)")
+        word, sign = _order(comparison)
+        above = bool((slope * sign > 0).all())
+        if not above and not bool((slope * sign < 0).all()):
+            raise NoForm("its threshold does not compare the state alone")
+        other: Compare = ">=" if word == ">" else ">"
+        self.cell.scale = self.cell.scale or (margins[0], slope)
+        return word if above else other, -margins[0] / slope, not above
 
     # -- probes ------------------------------------------------------------------------------------------------------
 
@@ -216,16 +214,24 @@ class _Measurement:
 
     # -- parameters --------------------------------------------------------------------------------------------------
 
-    def _constants(
-        self, zero: Any, decay: Any, gain: Any, weights: Sequence[Array], synapse: Array
-    ) -> tuple[Array, Array]:
-        """What is added in each time step, and the initial state."""
-        pulled = np.zeros(())
+    def _constants(self, decay: Any, gain: Any, weights: Sequence[Array], synapse: Array) -> tuple[Array, ...]:
+        """What is added to the membrane in each time step, and the initial membrane and current.
+
+        A constant current ``c`` from the first time step on adds ``c (1 + a + ... + a^k)`` with the decay ``a`` of the
+        current: a constant and a decaying part, which is an initial current.
+        """
+        gain, pulled = numbers_of(gain), np.zeros(())
         for m, value in self.starts.items():  # a constant of the first time step, which the current still carries
-            pulled = pulled + numbers_of(value).astype(np.float64) * weights[m] * numbers_of(gain)
-        added = numbers_of(zero) - pulled * synapse ** (self.step - self.cell.first)
-        start = (numbers_of(self._first()) - added - pulled) / numbers_of(decay)
-        return _number(_cleaned(added)), _number(_cleaned(start))
+            pulled = pulled + numbers_of(value).astype(np.float64) * weights[m] * gain
+        age = self.step - self.cell.first
+        now, later = (numbers_of(self._at(self.step + k)) - pulled * synapse ** (age + k) for k in (0, 1))
+        change = _cleaned(np.where(synapse > 0, later - now, 0.0))
+        passing = change / np.where(change == 0, 1.0, synapse - 1.0)
+        current = passing / np.where(change == 0, 1.0, gain * synapse ** (self.step + 1))
+        added = now - passing
+        first = numbers_of(self._first()) - gain * synapse * current
+        start = (first - added - pulled) / numbers_of(decay)
+        return _number(_cleaned(added)), _number(_cleaned(start)), _number(_cleaned(current))
 
     def _synapse(self, zero: Any, one: Any, gains: Sequence[Any], main: int, hold: bool) -> Array:
         """The decay of the synaptic current."""
@@ -336,7 +342,8 @@ def _silent(cell: Cell, key: Key) -> Any:
         if isinstance(structure, TracedValue):
             node = structure.node
             if is_comparison(node) or node.kind == "neuron":
-                return torch.zeros(structure.shape)
+                silent = torch.full(structure.shape, node.index in cell.opposites)
+                return silent if is_comparison(node) and node.name != "heaviside" else silent.float()
             if node.kind == "input" or node.func is None:
                 raise LookupError
             result = node.func(*map(value, node.args), **{name: value(a) for name, a in node.kwargs.items()})

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from nirbridge.errors import Diagnostic, ModelError, UsageError, quoted
-from nirbridge.files.json_text import ANSWER_BYTES_MAX, parse_json
 from nirbridge.importers.by_hand.places import COMPARING
-from nirbridge.importers.by_hand.spec import is_own, own_specs
+from nirbridge.importers.by_hand.spec import check_of_own, checked_own, is_own, own_specs
 from nirbridge.importers.lowering.build import build_network
-from nirbridge.importers.lowering.described_graph import KEY, to_graph, trace_after_reset, with_self_check
+from nirbridge.importers.lowering.described_graph import to_graph, trace_after_reset, with_self_check
 from nirbridge.importers.module_checks import check_accepted, check_module
 from nirbridge.importers.neuron_specs import DataflowGraph, place_label
 from nirbridge.importers.sample import TimeAxis
@@ -19,7 +18,6 @@ from nirbridge.importers.tracing.run import deep_copy
 DT = 1e-3
 """Seconds per time step where none are given: such neurons count time steps."""
 _ROUNDING = frozenset({"floor", "round", "ceil", "trunc", "sign", "sgn", "floor_divide", "floordiv"})
-_PROOFS = ("identical", "reduced", "sampled", "accepted")
 
 
 def from_own(
@@ -42,26 +40,14 @@ def from_own(
     import torch
 
     check_module(module, dt)
-    names, specs = check_accepted(accept), own_specs()
-    if check == 0:
-        limit = "neurons written by hand are recognised by their values, so the import is always compared"
-        raise UsageError.of("check", "0", limit, "leave out check=0 (--no-check)")
+    names, specs, check = check_accepted(accept), own_specs(), check_of_own(check)
     flow, reset = trace_after_reset(module, sample, specs, batched=batched, time_axis=time_axis)
     _check_neurons(flow, module)
     graph = to_graph(build_network(flow, specs, DT if dt is None else dt, accept=names), f"torch {torch.__version__}")
     is_given = batched is not None or time_axis is not None
     own: dict[str, Any] = {"private": lambda original: reset(deep_copy(original)), "accept": names}
     graph = with_self_check(graph, module, sample, specs, check, are_axes_given=is_given, **own)
-    check_compared(graph)
-    return graph
-
-
-def check_compared(graph: Any) -> None:
-    """Raises ModelError where the self-check of a graph compared nothing."""
-    outcome: Any = parse_json(str(graph.metadata[KEY]), "self-check", bytes_max=ANSWER_BYTES_MAX)
-    if outcome["outcome"] not in _PROOFS:
-        limit = "an import of neurons written by hand is compared with the module"
-        raise ModelError.of("module", f"its self-check is {outcome['text']}", limit, "give check=2")
+    return checked_own(graph)
 
 
 def _check_neurons(flow: DataflowGraph, module: Any) -> None:

@@ -203,9 +203,7 @@ class Run:
         if call.name in COPIES or word in CASTS:
             return _cast(call, args[0])
         if word == "setitem":
-            import torch
-
-            return torch.where(args[1], torch.as_tensor(args[2], dtype=args[0].dtype), args[0])
+            return written(*args)
         if is_in_place(call.name) and isinstance(args[0], torch_tensor()):
             args = (args[0].clone(), *args[1:])
         return call.func(*args, **{name: a for name, a in kwargs.items() if name != "out"})
@@ -218,6 +216,13 @@ class Run:
         if isinstance(value, tuple):
             return tuple(map(self._constant, value))
         return value
+
+
+def written(buffer: Any, mask: Any, value: Any) -> Any:
+    """The buffer with a value where the mask holds."""
+    import torch
+
+    return torch.where(mask, torch.as_tensor(value, dtype=buffer.dtype), buffer)
 
 
 def floor_of(node: TracedCall) -> Any:

@@ -26,7 +26,7 @@ from nirbridge.importers.by_hand.chains import (
 from nirbridge.importers.by_hand.compare import Fit, sides_of_spikes
 from nirbridge.importers.by_hand.fit import NoForm, fitted
 from nirbridge.importers.by_hand.readouts import readouts_of
-from nirbridge.importers.by_hand.replay import Cell
+from nirbridge.importers.by_hand.replay import Cell, written
 from nirbridge.importers.by_hand.spec import OwnNeuron
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue
 from nirbridge.importers.tracing.structures import tensors_of
@@ -179,7 +179,8 @@ class _Rewriting:
             if node.index in self.mains:
                 self._add_neuron(node)
             elif node.index in needed:
-                self._add(replace(node, args=self._mapped(node.args), kwargs=self._mapped(node.kwargs)), node.index)
+                plain = _without_formats(node)
+                self._add(replace(plain, args=self._mapped(plain.args), kwargs=self._mapped(plain.kwargs)), node.index)
             for own, k in waiting.get(node.index, ()):
                 self._add_sum(own, k)
         firsts.append(len(self.nodes))
@@ -319,14 +320,25 @@ def _fixed(nodes: Sequence[TracedCall], own: set[int]) -> dict[Key, Any]:
     for node in nodes:
         inner = operands(node)
         is_start = is_comparison(node) and not inner
-        if node.index in own or node.func is None or not (is_start or inner):
+        is_written = node.name == "__setitem__" and is_pointwise(node)
+        if node.index in own or not (is_start or inner) or (node.func is None and not is_written):
             continue
         if all(key_of(value) in fixed for value in inner):
             with torch.no_grad():
                 kwargs = {name: filled(a) for name, a in node.kwargs.items()}
-                result = node.func(*map(filled, node.args), **kwargs)
+                args = tuple(map(filled, node.args))
+                function: Any = written if is_written else node.func
+                result = function(*args, **kwargs)
             fixed |= {(node.index, k): tensor for k, (_, tensor) in enumerate(tensors_of(result))}
     return fixed
+
+
+def _without_formats(node: TracedCall) -> TracedCall:
+    """The call, of a cast to the number format of another value one without that value."""
+    is_like = word_of(node) in CASTS and any(
+        isinstance(a, TracedValue) for a in (*node.args[1:], *node.kwargs.values())
+    )
+    return replace(node, name="to", args=node.args[:1], kwargs={}) if is_like else node
 
 
 def _is_plain(pairs: Sequence[tuple[Key, Array]]) -> bool:

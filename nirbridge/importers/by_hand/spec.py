@@ -10,11 +10,14 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, compact
-from nirbridge.errors import Diagnostic, ModelError
-from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec, NeuronSpecs, place_label
+from nirbridge.errors import Diagnostic, ModelError, UsageError
+from nirbridge.files.json_text import ANSWER_BYTES_MAX, parse_json
+from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec, NeuronSpecs, is_overriding, place_label
 from nirbridge.network.neurons import Neuron
 
-_ARRAYS = ("a_mem", "g_mem", "bias", "theta", "a_syn", "v_reset", "reset_amount", "v_init", "v_min")
+FOUND = "and a threshold were found"
+_PROOFS = ("identical", "reduced", "sampled", "accepted")
+_ARRAYS = ("a_mem", "g_mem", "bias", "theta", "a_syn", "v_reset", "reset_amount", "v_init", "i_init", "v_min")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,12 +55,14 @@ class OwnNeuron:
     def found(self) -> str:
         """What was recognised, and what has no form."""
         name = f"a state {self.state!r}" if self.state else "a state"
-        return f"{name} and a threshold were found; {self.reason}"
+        return f"{name} {FOUND}; {self.reason}"
 
 
-def own_specs(specs: NeuronSpecs | None = None) -> NeuronSpecs:
-    """The neuron classes ``specs``, and neurons written by hand."""
-    return {**(specs or {}), OwnNeuron: NeuronSpec(_read, potential=1)}
+def own_specs(specs: NeuronSpecs | None = None, module: Any = None) -> NeuronSpecs:
+    """The neuron classes and neurons written by hand, such as subclasses in ``module`` that override methods."""
+    parts = () if module is None else {type(part) for part in module.modules()}
+    traced: Any = {cls: None for cls in parts if specs and is_overriding(cls, specs)}
+    return {**(specs or {}), **traced, OwnNeuron: NeuronSpec(_read, potential=1)}
 
 
 def reads_own(specs: NeuronSpecs) -> bool:
@@ -68,6 +73,23 @@ def reads_own(specs: NeuronSpecs) -> bool:
 def is_own(module: Any) -> bool:
     """True for a neuron written by hand."""
     return isinstance(module, OwnNeuron)
+
+
+def check_of_own(check: int | None) -> int | None:
+    """The number of random inputs that an import is compared on. Raises UsageError for none."""
+    if check == 0:
+        limit = "neurons written by hand are recognised by their values, so the import is always compared"
+        raise UsageError.of("check", "0", limit, "leave out check=0 (--no-check)")
+    return check
+
+
+def checked_own(graph: Any) -> Any:
+    """The graph. Raises ModelError where its self-check compared nothing."""
+    outcome: Any = parse_json(str(graph.metadata["nirbridge:self_check"]), "self-check", bytes_max=ANSWER_BYTES_MAX)
+    if outcome["outcome"] not in _PROOFS:
+        limit = "an import of neurons written by hand is compared with the module"
+        raise ModelError.of("module", f"its self-check is {outcome['text']}", limit, "give check=2")
+    return graph
 
 
 def _read(module: OwnNeuron, shape: Shape, dt: float) -> ImportedNeuron:
@@ -88,8 +110,10 @@ def _fitted(values: Array, shape: Shape) -> Array:
 
 
 def _with_bias(record: Neuron, delay: int) -> ImportedNeuron:
-    """The neuron; a constant of one that does not leak is added to its input."""
+    """The neuron; a constant of one that does not leak is added to its input, from a current that is there at once."""
     if not bool(np.any(record.bias != 0)) or not bool(np.any(record.a_mem == 1)):
         return ImportedNeuron(record, input_delay=delay)
     constant = np.asarray(record.bias / record.g_mem)
-    return ImportedNeuron(replace(record, bias=compact(np.zeros(()))), bias=constant, input_delay=delay)
+    start = compact(record.i_init + constant) if record.has_synapse else record.i_init
+    rest = replace(record, bias=compact(np.zeros(())), i_init=start)
+    return ImportedNeuron(rest, bias=np.asarray(constant * (1.0 - record.a_syn)), input_delay=delay)

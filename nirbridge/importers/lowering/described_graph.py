@@ -12,6 +12,7 @@ from typing import Any
 
 from nirbridge.errors import Diagnostic, ModelError, UsageError, quoted
 from nirbridge.files.attributes import load_attribute
+from nirbridge.importers.by_hand.spec import FOUND, check_of_own, checked_own, own_specs
 from nirbridge.importers.emitted import with_emitted_names
 from nirbridge.importers.frameworks import check_framework
 from nirbridge.importers.lowering.build import build_network
@@ -68,15 +69,40 @@ def module_to_graph(
     names, data = check_accepted(accept), labelled_data(measure, check)
     check_framework(module, package)
     source, traced_forms = traced or (module, forms)
-    flow, reset = trace_after_reset(source, sample, traced_forms, batched=batched, time_axis=time_axis)
-    flow = edit(flow)
-    network = with_emitted_names(build_network(flow, traced_forms, dt, accept=names), flow, module)
+    axes: dict[str, Any] = {"batched": batched, "time_axis": time_axis}
+
+    def built(specs: NeuronSpecs) -> tuple[Network, Callable[[Any], Any]]:
+        flow, reset = trace_after_reset(source, sample, specs, **axes)
+        flow = edit(flow)
+        return with_emitted_names(build_network(flow, specs, dt, accept=names), flow, module), reset
+
+    network, reset, is_own = _built_or_own(built, traced_forms, source)
     graph = to_graph(network, f"{package} {version(package)}")
-    del flow, network  # the check reads the graph, and its own copy of the weights takes their place
+    del network  # the check reads the graph, and its own copy of the weights takes its place
     is_given = batched is not None or time_axis is not None
     own: dict[str, Any] = {"private": lambda original, copy=deep_copy: reset((private or copy)(original))}
     own |= {"accept": names}
-    return with_self_check(graph, module, sample, forms, check, are_axes_given=is_given, measure=data, **own)
+    checked_forms = own_specs(forms, module) if is_own else forms
+    check = check_of_own(check) if is_own else check
+    graph = with_self_check(graph, module, sample, checked_forms, check, are_axes_given=is_given, measure=data, **own)
+    return checked_own(graph) if is_own else graph
+
+
+def _built_or_own(
+    built: Callable[[NeuronSpecs], tuple[Network, Callable[[Any], Any]]], forms: NeuronSpecs, module: Any
+) -> tuple[Network, Callable[[Any], Any], bool]:
+    """(Network, reset of states, whether it has neurons written by hand): these are looked for where nothing else fits.
+
+    Raises:
+        ModelError: what cannot be traced or represented; of neurons written by hand, if some were found.
+    """
+    try:
+        return (*built(forms), False)
+    except ModelError as error:
+        try:
+            return (*built(own_specs(forms, module)), True)
+        except ModelError as reason:
+            raise (reason if FOUND in str(reason) else error) from None
 
 
 def to_graph(network: Network, source: str) -> Any:
