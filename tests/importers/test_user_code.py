@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -230,17 +231,24 @@ class OtherMembrane(snn.Leaky):
         return self.beta * self.mem + 2 * input_
 
 
+class CurvedMembrane(snn.Leaky):
+    def _base_state_function(self, input_: Any) -> Any:
+        return self.beta * self.mem * self.mem + input_
+
+
 class OtherName(snn.Leaky):
     def extra_repr(self) -> str:
         return "mine"
 
 
-def test_a_subclass_that_changes_the_neuron_is_refused() -> None:
+def test_a_subclass_that_changes_the_neuron_is_read_as_it_computes_or_refused() -> None:
     def make(kind: Any) -> Any:
         return nn.Sequential(nn.Linear(12, 8), kind(beta=0.5, init_hidden=True))
 
-    with pytest.raises(ModelError, match="'1' .*defines _base_state_function of Leaky anew"):
-        from_snntorch(make(OtherMembrane), torch.zeros(12))
+    with pytest.raises(ModelError, match="'1'.*a threshold were found; it depends on mul of its state"):
+        from_snntorch(make(CurvedMembrane), torch.zeros(12))
+    graph = from_snntorch(make(OtherMembrane), torch.zeros(12))
+    assert json.loads(graph.metadata["nirbridge:self_check"])["outcome"] == "identical"
     from_snntorch(make(OtherName), torch.zeros(12))
 
 

@@ -269,6 +269,18 @@ def _link_by_place(found: Sequence[Threshold], places: Mapping[int, Any]) -> Non
         one.reason = "what is compared adapts to its own spikes" if same else ""
 
 
+def _reached(starts: Sequence[TracedValue], place: Any, places: Mapping[int, Any]) -> set[int]:
+    """Comparisons that values are computed from, also through those at other places of the code (``z > 0.5``)."""
+    found: set[int] = set()
+    waiting = list(starts)
+    while waiting:
+        reached = {v.node.index: v.node for v in walked(waiting, ()) if is_comparison(v.node)}
+        new = {index: node for index, node in reached.items() if index not in found}
+        found |= set(new)
+        waiting = [v for index, node in new.items() if places.get(index) != place for v in operands(node)]
+    return found
+
+
 def _start_earlier(one: Threshold, early: Mapping[int, Threshold], places: Mapping[int, Any]) -> list[Threshold]:
     """The comparisons of its initial states, the latest first: those at the same place of the code."""
     found: list[Threshold] = []
@@ -280,7 +292,7 @@ def _start_earlier(one: Threshold, early: Mapping[int, Threshold], places: Mappi
             one = one.previous[-1]
             found.append(one)
             continue
-        bits = {v.node.index for v in walked(operands(one.comparisons[0]), ()) if is_comparison(v.node)}
+        bits = _reached(operands(one.comparisons[0]), place, places)
         before = [early[k] for k in sorted(bits) if k in early and k < one.index and places.get(k) == place]
         if place is None or not before:
             break

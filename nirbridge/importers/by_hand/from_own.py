@@ -7,7 +7,7 @@ from typing import Any
 
 from nirbridge.errors import Diagnostic, ModelError, UsageError, quoted
 from nirbridge.importers.by_hand.places import COMPARING
-from nirbridge.importers.by_hand.spec import check_of_own, checked_own, is_own, own_specs
+from nirbridge.importers.by_hand.spec import check_of_own, checked_own, found_alone, is_own, own_specs
 from nirbridge.importers.lowering.build import build_network
 from nirbridge.importers.lowering.described_graph import to_graph, trace_after_reset, with_self_check
 from nirbridge.importers.module_checks import check_accepted, check_module
@@ -43,7 +43,11 @@ def from_own(
     names, specs, check = check_accepted(accept), own_specs(), check_of_own(check)
     flow, reset = trace_after_reset(module, sample, specs, batched=batched, time_axis=time_axis)
     _check_neurons(flow, module)
-    graph = to_graph(build_network(flow, specs, DT if dt is None else dt, accept=names), f"torch {torch.__version__}")
+    try:
+        network = build_network(flow, specs, DT if dt is None else dt, accept=names)
+    except ModelError as error:
+        raise found_alone(error) from None
+    graph = to_graph(network, f"torch {torch.__version__}")
     is_given = batched is not None or time_axis is not None
     own: dict[str, Any] = {"private": lambda original: reset(deep_copy(original)), "accept": names}
     graph = with_self_check(graph, module, sample, specs, check, are_axes_given=is_given, **own)

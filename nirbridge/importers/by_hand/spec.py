@@ -83,6 +83,12 @@ def check_of_own(check: int | None) -> int | None:
     return check
 
 
+def found_alone(error: ModelError) -> ModelError:
+    """The error with what was found of neurons without form alone: all else follows from it."""
+    found = tuple(problem for problem in error.problems if FOUND in str(problem))
+    return type(error)(*found) if found else error
+
+
 def checked_own(graph: Any) -> Any:
     """The graph. Raises ModelError where its self-check compared nothing."""
     outcome: Any = parse_json(str(graph.metadata["nirbridge:self_check"]), "self-check", bytes_max=ANSWER_BYTES_MAX)

@@ -12,13 +12,14 @@ from typing import Any
 
 from nirbridge.errors import Diagnostic, ModelError, UsageError, quoted
 from nirbridge.files.attributes import load_attribute
-from nirbridge.importers.by_hand.spec import FOUND, check_of_own, checked_own, own_specs
+from nirbridge.importers.by_hand.spec import FOUND, check_of_own, checked_own, found_alone, own_specs
 from nirbridge.importers.emitted import with_emitted_names
 from nirbridge.importers.frameworks import check_framework
 from nirbridge.importers.lowering.build import build_network
 from nirbridge.importers.module_checks import LabelledData, accepted_in, check_accepted, has_float64, labelled_data
 from nirbridge.importers.neuron_specs import DataflowGraph, NeuronSpecs, neuron_spec_of, place_label
 from nirbridge.importers.sample import TimeAxis, named_samples, sample_readings
+from nirbridge.importers.tracing.memory import TooLarge
 from nirbridge.importers.tracing.recorder import ForwardRecorder, TracedValue
 from nirbridge.importers.tracing.run import copied, deep_copy, run_copy
 from nirbridge.importers.tracing.structures import instances_of, members_of, tensors_of, torch_tensor
@@ -98,11 +99,13 @@ def _built_or_own(
     """
     try:
         return (*built(forms), False)
+    except TooLarge:
+        raise
     except ModelError as error:
         try:
             return (*built(own_specs(forms, module)), True)
         except ModelError as reason:
-            raise (reason if FOUND in str(reason) else error) from None
+            raise (found_alone(reason) if FOUND in str(reason) else error) from None
 
 
 def to_graph(network: Network, source: str) -> Any:
