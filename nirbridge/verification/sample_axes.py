@@ -15,6 +15,7 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array
+from nirbridge.network.axes import SAMPLE, VALUES, Axes
 
 Places = tuple[int | None, int | None]
 TIME, BATCH = "time", "batch"
@@ -53,6 +54,19 @@ class TrialReading:
     steps: int
     samples: int
     is_stepwise: bool = False
+
+    def has_axes(self, axes: Axes) -> bool:
+        """True if batch and time are where named axes have them; of axes without time, one call per time step."""
+        if TIME not in axes:
+            return self.is_stepwise
+        if self.is_stepwise or self.time is None or (self.batch is None and SAMPLE in axes):
+            return False
+        named = [word for word in axes if word != VALUES]
+        rank = len(self.step_shapes[0]) + len(named)
+        gap = axes.index(VALUES) if VALUES in axes else len(axes)
+        places = {word: k if k < gap else rank + k - len(axes) for k, word in enumerate(axes)}
+        own = {TIME: self.time % rank, **({} if self.batch is None else {SAMPLE: self.batch % rank})}
+        return all(own.get(word) == places[word] for word in named)
 
     def calls(self, values: Sequence[Array]) -> Iterator[tuple[Array, ...]]:
         """The arguments of each call, made of ``[steps, samples, values]`` for each argument."""

@@ -18,6 +18,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.errors import Diagnostic, UnequalImport, UsageError
+from nirbridge.importers.by_hand.spec import reads_own
 from nirbridge.importers.module_checks import LabelledData
 from nirbridge.importers.neuron_specs import NeuronSpecs
 from nirbridge.importers.tracing.memory import VARIABLE, limit_of_user
@@ -98,6 +99,8 @@ def self_check(
     if not efforts:
         return _out_of_room(network, module, _natural(shapes, ports, EFFORTS[-1]), measure).document()
     options = [r for r in trial_readings(shapes, ports, effort) if _fits(network, module, [r])]
+    if reads_own(forms):  # no neuron is seen by its path: a wrong reading may be equal on outputs alone
+        options = [r for r in options if r.has_axes(network.axes)] or options
     with preserved_module(module):
         trials = Trials(network, forms, samples, lambda: (private or deep_copy)(module), module_tensors(module))
         outcome = outcome_of(trials, options, number_of_inputs, accepted, notes)

@@ -82,11 +82,11 @@ def compared(
         drive *= 1.0 + float(np.max(np.abs(fit.neuron.v_min)))
     leaves: dict[Key, Any] = {}
     for key in sorted({key for taken in cell.taken for key in taken}):
-        shape = cell.value_of(key).shape
+        shape = cell.few(cell.value_of(key).shape)
         gain = drive * 4.0 ** -torch.randint(0, 4, shape[1:], generator=source)
         low = -1.0 if louder > 1.0 else -0.5
         leaves[key] = (torch.rand(shape, generator=source, dtype=torch.float64) * 2.0 + low) * gain
-    chances = [torch.rand(one.shape, generator=source) < 0.3 for one in cell.chain]
+    chances = [torch.rand(cell.few(one.shape), generator=source) < 0.3 for one in cell.chain]
     spikes = _admissible(chances, int(np.max(fit.neuron.refractory_steps))) if is_forced else None
     given = None if spikes is None else dict(enumerate(spikes))
     run = Run(cell, last=steps - 1, leaves=leaves, spikes=given, more=more, has_floor=True)
@@ -98,7 +98,10 @@ def _drive(fit: Fit, run: Run) -> list[Any]:
     found: list[Any] = []
     for k in range(len(run.cell.chain)):
         keys = fit.inputs[k] if k >= fit.delay else ()
-        values = [fit.starts[m] if key is None else run.get(run.cell.value_of(key)) for m, key in enumerate(keys)]
+        cell = run.cell
+        values = [
+            cell.of_few(fit.starts[m]) if key is None else run.get(cell.value_of(key)) for m, key in enumerate(keys)
+        ]
         found.append(sum(numbers_of(v) * w for v, w in zip(values, fit.weights, strict=False)) if values else 0.0)
     return found
 

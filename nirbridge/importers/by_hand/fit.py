@@ -20,7 +20,7 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.importers.by_hand.chains import ORDERS, Key, is_comparison, word_of
 from nirbridge.importers.by_hand.compare import Fit, compared, numbers_of
-from nirbridge.importers.by_hand.replay import Cell, Run
+from nirbridge.importers.by_hand.replay import Cell, NoForm, Run
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
 from nirbridge.network.neurons import Compare, Neuron, Reset, neuron
 
@@ -36,10 +36,6 @@ _LOUD = 8.0
 """Factor on inputs by which a floor of the state is reached."""
 _LEAST = 3
 """Time steps after the first input from which a neuron is measured."""
-
-
-class NoForm(Exception):
-    """The neuron has no exact form; the text says which part of it."""
 
 
 def fitted(cell: Cell) -> Fit | None:
@@ -188,16 +184,18 @@ class _Measurement:
         import torch
 
         cell, last = self.cell, self.step
-        shapes = {k: cell.chain[k].shape for k in range(last + 1)}
+        shapes = {k: cell.few(cell.chain[k].shape) for k in range(last + 1)}
         filled = {k: torch.full(shapes[k], size, dtype=torch.float64) for k, size in states.items()}
         spikes = {k: torch.full(shape, bool(spike) and k == last - 1) for k, shape in shapes.items()}
         given: dict[Key, Any] = {}
         if leaves == 1:
             source = torch.Generator().manual_seed(5)
             keys = sorted({key for taken in cell.taken for key in taken})
-            given = {k: torch.randn(cell.value_of(k).shape, generator=source, dtype=torch.float64) for k in keys}
+            given = {
+                k: torch.randn(cell.few(cell.value_of(k).shape), generator=source, dtype=torch.float64) for k in keys
+            }
         elif leaves:
-            given = {leaves: torch.full(cell.value_of(leaves).shape, _LARGE, dtype=torch.float64)}
+            given = {leaves: torch.full(cell.few(cell.value_of(leaves).shape), _LARGE, dtype=torch.float64)}
         return Run(cell, last=last, leaves=given, spikes=spikes, states=filled)
 
     def _base(self, *, spike: bool = False, size: float = 0.0, leaf: Key | None = None) -> Any:
@@ -222,7 +220,7 @@ class _Measurement:
         """
         gain, pulled = numbers_of(gain), np.zeros(())
         for m, value in self.starts.items():  # a constant of the first time step, which the current still carries
-            pulled = pulled + numbers_of(value).astype(np.float64) * weights[m] * gain
+            pulled = pulled + numbers_of(self.cell.of_few(value)).astype(np.float64) * weights[m] * gain
         age = self.step - self.cell.first
         now, later = (numbers_of(self._at(self.step + k)) - pulled * synapse ** (age + k) for k in (0, 1))
         change = _cleaned(np.where(synapse > 0, later - now, 0.0))
@@ -256,10 +254,10 @@ class _Measurement:
             return 0
         cell, spiked = self.cell, self.cell.first + 1
         steps = len(cell.chain)
-        shapes = [one.shape for one in cell.chain]
+        shapes = [cell.few(one.shape) for one in cell.chain]
         spikes = {k: torch.full(shape, k == spiked) for k, shape in enumerate(shapes)}
         late = {key for k in range(spiked + 1, steps) for key in self.inputs[k]}
-        given = {key: torch.full(cell.value_of(key).shape, 1.0, dtype=torch.float64) for key in late}
+        given = {key: torch.full(cell.few(cell.value_of(key).shape), 1.0, dtype=torch.float64) for key in late}
         silent, driven = (Run(cell, last=steps - 1, leaves=leaves, spikes=spikes) for leaves in ({}, given))
         reached = [bool((silent.base(k) != driven.base(k)).any()) for k in range(spiked + 1, steps)]
         if not any(reached):

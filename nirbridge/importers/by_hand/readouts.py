@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from nirbridge.importers.by_hand.chains import Key, Threshold, is_comparison, is_pointwise, key_of, operands, walked
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedValue
@@ -22,7 +22,7 @@ def readouts_of(trace: ForwardTrace, states: set[int]) -> list[list[Threshold]]:
     """
     found: list[list[Threshold]] = []
     known: set[Key] = set()
-    for row in (*_rows(trace), *_last_ones(trace)):
+    for row in chain(_rows(trace), _last_ones(trace, states, known)):
         keys = [key_of(value) for value in row]
         if known.intersection(keys) or states.intersection(index for index, _ in keys):
             continue
@@ -55,12 +55,13 @@ def _kept_axis(item: TracedValue) -> TracedValue:
     return inner[0] if item.node.name == "unsqueeze" and len(inner) == 1 else item
 
 
-def _last_ones(trace: ForwardTrace) -> Iterator[list[TracedValue]]:
+def _last_ones(trace: ForwardTrace, states: set[int], known: set[Key]) -> Iterator[list[TracedValue]]:
     """Values of the last time step that forward returns or computes with, after those that they are computed from."""
     ends = [value for outputs in trace.returned for _, value in outputs if isinstance(value, TracedValue)]
     ends += [value for node in trace.nodes if not is_pointwise(node) for value in instances_of(node.args, TracedValue)]
     for end in ends:
-        if is_pointwise(end.node) and not is_comparison(end.node):
+        is_new = end.node.index not in states and key_of(end) not in known
+        if is_new and is_pointwise(end.node) and not is_comparison(end.node):
             yield _traced_back(end, trace)
 
 

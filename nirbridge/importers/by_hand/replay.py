@@ -7,9 +7,11 @@ depends on them agrees with no form (a surrogate's soft part cancels).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from nirbridge._types import Shape
 from nirbridge.importers.by_hand.chains import (
     CASTS,
     Key,
@@ -25,6 +27,13 @@ from nirbridge.importers.tracing.arguments import call_argument
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
 from nirbridge.importers.tracing.structures import is_in_place, torch_tensor
 from nirbridge.importers.tracing.values import COPIES
+
+_MOST = 2**15
+"""Values of a cell up to which every neuron of it is run."""
+
+
+class NoForm(Exception):
+    """The neuron has no exact form; the text says which part of it."""
 
 
 class Cell:
@@ -109,6 +118,22 @@ class Cell:
                 waiting += operands(value.node)
         return found
 
+    def few(self, shape: Shape) -> Shape:
+        """A shape in which one place stands for all, of large cells: of the batch, and of axes after the channels."""
+        whole = self.chain[-1].shape
+        if math.prod(whole) <= _MOST:
+            return tuple(shape)
+        axes = range(len(whole) - len(shape), len(whole))
+        return tuple(1 if k != 1 and k >= 0 and n == whole[k] else n for k, n in zip(axes, shape, strict=True))
+
+    def of_few(self, tensor: Any) -> Any:
+        """One place of a constant for all. Raises NoForm where it differs from place to place."""
+        shape = self.few(tuple(tensor.shape))
+        part = tensor[tuple(slice(0, n) for n in shape)]
+        if shape != tuple(tensor.shape) and not bool((tensor == part).all()):
+            raise NoForm("its numbers differ from place to place in a large layer")
+        return part
+
     def value_of(self, key: Key) -> TracedValue:
         """The value of a key."""
         return TracedValue(self.nodes[key[0]], key[1])
@@ -172,8 +197,9 @@ class Run:
         if key not in self.values:
             given = self.leaves.get(key)
             if key[0] in self.cell.opaque or (given is None and self.is_random):
-                given = torch.randn(value.shape, generator=self.source, dtype=torch.float64)
-            self.values[key] = torch.zeros(value.shape, dtype=torch.float64) if given is None else given
+                given = torch.randn(self.cell.few(value.shape), generator=self.source, dtype=torch.float64)
+            shape = self.cell.few(value.shape)
+            self.values[key] = torch.zeros(shape, dtype=torch.float64) if given is None else given
         return self.values[key]
 
     def _compute(self, call: TracedCall) -> None:
@@ -212,7 +238,8 @@ class Run:
         if isinstance(value, TracedValue):
             return self.get(value)
         if isinstance(value, torch_tensor()):
-            return value.detach().double() if value.is_floating_point() else value
+            value = self.cell.of_few(value.detach())
+            return value.double() if value.is_floating_point() else value
         if isinstance(value, tuple):
             return tuple(map(self._constant, value))
         return value

@@ -24,9 +24,9 @@ from nirbridge.importers.by_hand.chains import (
     word_of,
 )
 from nirbridge.importers.by_hand.compare import Fit, sides_of_spikes
-from nirbridge.importers.by_hand.fit import NoForm, fitted
+from nirbridge.importers.by_hand.fit import fitted
 from nirbridge.importers.by_hand.readouts import readouts_of
-from nirbridge.importers.by_hand.replay import Cell, written
+from nirbridge.importers.by_hand.replay import Cell, NoForm, written
 from nirbridge.importers.by_hand.spec import OwnNeuron
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue
 from nirbridge.importers.tracing.structures import tensors_of
