@@ -271,6 +271,8 @@ class _Rewriting:
                 is_fixed = not isinstance(key, tuple)
                 args = (value, factor)
                 value = value * factor if is_fixed else self._operation("mul", args, value.shape, torch.mul, own)
+            if isinstance(value, TracedValue) and value.shape != shape:
+                value = self._operation("expand", (value, *shape), shape, torch.Tensor.expand, own)
             total = value if total is None else self._operation("add", (total, value), shape, torch.add, own)
         assert total is not None, "a sum has summands"
         self.sums[id(own), step] = total
