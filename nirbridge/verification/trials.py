@@ -197,19 +197,19 @@ class Trials:
             first = self._ran(replace(reading, steps=1), [a[:1] for a in arrays], number, stops=False)
             yield from () if first is None else self._loops(reading, arrays, first, self.constant_steps)
         if run is not None and run.is_stopped:
-            yield from self._loops(reading, arrays, run, run.iterations)
+            yield from self._loops(reading, arrays, run)
             run = self._ran(reading, arrays, number, stops=False)
         if run is not None:
             yield from self._judged(reading, STEPS, arrays, run)
 
     def _loops(
-        self, reading: TrialReading, arrays: Sequence[Array], run: OriginalRun, iterations: int
+        self, reading: TrialReading, arrays: Sequence[Array], run: OriginalRun, constant: int = 0
     ) -> Iterator[Trial]:
         """One call that ran several turns: an axis of time and batch together, or a static input.
 
         The latter takes as many time steps for each sample, so it comes last.
         """
-        samples = reading.samples
+        iterations, samples = constant or run.iterations, reading.samples
         if samples % iterations == 0:
             first = [a[0].reshape(iterations, samples // iterations, -1) for a in arrays]
             yield from self._judged(reading, MERGED, first, run)
