@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -98,10 +98,17 @@ def checked_own(graph: Any) -> Any:
     return graph
 
 
+def formless(modules: Iterable[Any]) -> list[Diagnostic]:
+    """A problem for each neuron written by hand that has no form."""
+    limit = "no form in NIR is the same"
+    hint = "write it as one decay, one threshold and a reset to a value or by an amount, or leave it out"
+    own = [module for module in modules if is_own(module) and module.neuron is None]
+    return [Diagnostic(place_label(module.path), module.found, limit, hint) for module in own]
+
+
 def _read(module: OwnNeuron, shape: Shape, dt: float) -> ImportedNeuron:
-    if module.neuron is None:
-        hint = "write it as one decay, one threshold and a reset to a value or by an amount, or leave it out"
-        raise ModelError(Diagnostic(place_label(module.path), module.found, "no form in NIR is the same", hint))
+    ModelError.raise_all(formless([module]))
+    assert module.neuron is not None, "it has a form"
     given = {name: getattr(module.neuron, name) for name in _ARRAYS}
     fitted: Mapping[str, Any] = {name: _fitted(value, shape) for name, value in given.items() if value is not None}
     return _with_bias(replace(module.neuron, **fitted), module.delay)

@@ -11,12 +11,13 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.errors import Diagnostic, ModelError, NirbridgeError, quoted
-from nirbridge.importers.by_hand.spec import reads_own
+from nirbridge.importers.by_hand.spec import formless, reads_own
 from nirbridge.importers.module_checks import KEPT_STATES, ROUNDED, check_module, has_float64
 from nirbridge.importers.neuron_specs import (
     DataflowGraph,
     NeuronSpecs,
     Operation,
+    distinct,
     graph_multiplications,
     layout_of,
     neuron_spec_of,
@@ -281,12 +282,18 @@ def _later_problems(
         if reading.steps != STEPS:
             return ()
         flow = _attempt(module, samples, replace(reading, steps=_MANY_STEPS), forms, [])
-        return (*flow.problems, *left_out(flow, [tuple(s.shape) for s in samples.values()], reading)) if flow else ()
+        if flow is None:
+            return ()
+        own = formless(call.target for call in flow.calls)
+        return (*flow.problems, *own, *left_out(flow, [tuple(s.shape) for s in samples.values()], reading))
     trace = _several(module, samples, reading, forms, _MANY_CALLS)
     if trace.failure:
         return (failed_again(trace),)
     if len(trace.returned) < _MANY_CALLS:
         return ()
+    own = distinct(formless(node.module for node in trace.nodes))
+    if own:
+        return own
     if is_steady(trace) or reset_in(trace)[1]:
         return (*trace.problems, *reset_in(trace)[1])
     return GraphBuilder(trace, forms, roles_of(samples, reading), calls=_MANY_CALLS).flow().problems

@@ -273,9 +273,22 @@ class Constant(ResetBefore):
         return total / steps
 
 
+class Lateral(Net):
+    """Inhibition by the number of spikes of the step before, one value for all neurons."""
+
+    def start(self, x: Any) -> Any:
+        return x.new_zeros(len(x), HIDDEN), x.new_zeros(len(x), HIDDEN)
+
+    def cell(self, state: Any, x: Any) -> tuple[Any, Any]:
+        v, z = state
+        v = 0.9 * v + x - 0.5 * z.sum(1, keepdim=True)
+        z = spike(v - 1)
+        return (v * (1 - z), z), z
+
+
 EXACT: tuple[type[Any], ...] = (
     *(ResetAfter, ResetBefore, LateSubtraction, StraightThrough, Refractory, Parametric, InPlace, Floor),
-    *(Delayed, Stepwise, Passed, Layered, Readout, Constant),
+    *(Delayed, Stepwise, Passed, Layered, Readout, Constant, Lateral),
 )
 
 
@@ -355,6 +368,19 @@ class Moving(Net):
         return (v.masked_fill(z, 0.0), (left - 1).masked_fill(z, 2.0)), z.float()
 
 
+class Changing(Net):
+    """Another decay from time step 60 on, which a trace of few time steps does not show."""
+
+    def forward(self, x: Any) -> Any:
+        v, out = self.start(x), []
+        for t in range(x.shape[1]):
+            v = (0.9 if t < 60 else 0.5) * v + self.fc(x[:, t])
+            z = spike(v - 1)
+            v = v * (1 - z)
+            out.append(z)
+        return torch.stack(out, 1)
+
+
 WITHOUT_FORM = {
     Halving: "a state 'v' and a threshold were found; its reset multiplies the state by 0.5",
     Ternary: "a state 'v' and a threshold were found; its state is compared with two thresholds",
@@ -363,5 +389,6 @@ WITHOUT_FORM = {
     Clipped: "a state 'v' and a threshold were found; it depends on clamp of its state",
     Counting: "'floor' of values, and no state with a threshold and a reset that NIR has",
     Adaptive: "and a threshold were found; what is compared adapts to its own spikes",
+    Changing: "a state 'v' and a threshold were found; its reset or its update follows no rule",
     Moving: "a state 'v' and a threshold were found; its state moves while its input is lost after a spike",
 }
