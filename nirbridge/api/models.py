@@ -21,12 +21,15 @@ from nirbridge.network.storage.file import SUFFIX
 
 FilePath = str | os.PathLike[str]
 ChipLike = Chip | str | os.PathLike[str]
+_BUILD = "build the module, load its weights, and give the module: net.load_state_dict"
 _OTHER_FILES = {
     ".map.json": "a map is read by load_map()",
     ".q.npz": "a quantized network is read by load_quantized()",
     ".npz": "a recording is read by load_recording()",
-    ".pt": "build the module in Python, load its weights, and give the module",
-    ".pth": "build the module in Python, load its weights, and give the module",
+    **dict.fromkeys(
+        (".pt", ".pth", ".ckpt"), f"{_BUILD}(torch.load(PATH, weights_only=True)), nb.load(net, sample=...)"
+    ),
+    ".safetensors": f"{_BUILD}(safetensors.torch.load_file(PATH)), nb.load(net, sample=...)",
     ".py": "import it in Python, and give the module that it makes",
 }
 
@@ -139,6 +142,8 @@ def _hint(model: object) -> str:
     name = type(model).__name__
     if name in ("MappedNetwork", "QuantizedNetwork", "Recording"):
         return "give the network that it was made from"
+    if isinstance(model, Mapping) and any(hasattr(value, "is_floating_point") for value in model.values()):
+        return f"{_BUILD}(...), nb.load(net, sample=...)"
     return "give an instance, not the class" if isinstance(model, type) else "give one of these"
 
 

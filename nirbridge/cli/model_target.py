@@ -14,7 +14,7 @@ import click
 
 from nirbridge import pipeline
 from nirbridge.cli.common import RegisteredName, names_module, refuse_options
-from nirbridge.cli.output import progress_on_stderr
+from nirbridge.cli.output import print_notes, progress_on_stderr
 from nirbridge.errors import FileError, UsageError, nearest, quoted
 
 _NAMES = {"sample_shapes": "--sample-shape", "framework": "--from", "weights": "--weights"}
@@ -51,7 +51,10 @@ def module_options(*, required: bool) -> Callable[[Callable[..., Any]], Callable
         only = "" if required else " Only with FILE.py:ATTR."
         for decorate in (
             click.option(
-                "--weights", metavar="STATE.pt", type=click.Path(), help=f"The state_dict saved by torch.save.{only}"
+                "--weights",
+                metavar="STATE.pt",
+                type=click.Path(),
+                help=f"A state_dict, a checkpoint or a .safetensors file.{only}",
             ),
             click.option(
                 "--from",
@@ -139,7 +142,7 @@ def module_with_weights(target: str, framework: str | None, weights: str | None)
     of_torch = framework is None or framework in FRAMEWORKS.split("|") or weights is not None
     module = module_of(target, of_torch=of_torch)
     if weights is not None:
-        pipeline.load_weights(module, weights)
+        print_notes(pipeline.load_weights(module, weights))
     return module
 
 
@@ -184,7 +187,8 @@ def module_of(target: str, *, of_torch: bool) -> Any:
     place, colon, attribute = target.rpartition(":")
     if not colon or not place or not attribute:
         limit = "PACKAGE.MODULE:ATTR or FILE.py:ATTR"
-        raise UsageError.of(quoted(target), "names no module and attribute", limit, "for example my_net.py:net")
+        hint = pipeline.weights_hint(target) or "for example my_net.py:net"
+        raise UsageError.of(quoted(target), "names no module and attribute", limit, hint)
     module = _attribute(_loaded(place), attribute, place)
     if isinstance(module, type) or inspect.isfunction(module):
         try:

@@ -124,6 +124,12 @@ def print_details(lines: Iterable[str]) -> None:
         click.echo(encodable("\n".join(lines), getattr(sys.stderr, "encoding", None)), err=True)
 
 
+def print_notes(notes: Iterable[str]) -> None:
+    """A line on stderr for each, none with ``--quiet``."""
+    if not is_quiet() and (lines := [f"note: {printable(note)}" for note in notes]):
+        print_details(lines)
+
+
 def print_warning(text: str) -> None:
     """One line on stderr, none with ``--quiet``; skipped if stderr cannot be written."""
     if is_quiet():

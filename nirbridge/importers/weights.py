@@ -1,61 +1,174 @@
-"""Weights of a trained module from a file of torch; no code of the file is run."""
+"""Weights of a trained module from a file of torch or safetensors, as people save them; no code of the file is run."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from nirbridge.errors import Diagnostic, FileError, quoted, type_text
+from nirbridge.errors import Diagnostic, FileError, counted, quoted, type_text
 from nirbridge.files.regular import open_regular
+from nirbridge.files.safetensors import SUFFIX, load_safetensors
 from nirbridge.importers.neuron_specs import quietly
 
 _SAVE = "save it with torch.save(model.state_dict(), PATH)"
 _NESTED = ("state_dict", "model_state_dict", "model", "net")
+_PREFIXES = ("module.", "model.", "net.")
+"""Of DataParallel, of Lightning modules, and of modules that hold the network in an attribute."""
+_COMPILED = "_orig_mod."
+"""Within the names of a module that torch.compile has wrapped, as a whole or in parts."""
 _SHOWN = 50
+_LIMIT = "tensors and plain containers alone are read (weights_only=True), since other objects can run code"
 
 
-def load_weights(module: Any, path: str | Path) -> None:
-    """Gives a torch module the parameters and buffers of a file that ``torch.save(module.state_dict(), path)`` wrote.
+def load_weights(module: Any, path: str | Path) -> tuple[str, ...]:
+    """Gives a torch module the parameters and buffers of a file; returns what was found on the way, in sentences.
 
-    The file is read with ``weights_only=True``: tensors, numbers and plain containers, never an object that runs code.
+    The file is one of ``torch.save(module.state_dict(), path)``, a checkpoint that holds such a dictionary (of
+    Lightning, or under ``state_dict``, ``model_state_dict``, ``model``, ``net``), or a ``.safetensors`` file. Files of
+    torch are read with ``weights_only=True``: objects beside the tensors are neither built nor run. Prefixes of names
+    that wrappers add (``module.``, ``_orig_mod.``, ``model.``, ``net.``) are removed where the module has none.
 
     Raises:
         FileError: anything else; names that are missing, unexpected or of another shape, every one.
     """
     subject = f"weights {quoted(Path(path).name)}"
-    state = _read(path, subject)
-    problems = list(_mismatches(module.state_dict(), state, subject))
+    state, notes = _read(path, subject)
+    own = module.state_dict()
+    state, prefix, more = _renamed(own, state)
+    after = f", names after {quoted(prefix)}" if prefix else ""
+    problems = list(_mismatches(own, state, subject + after))
     if problems:
-        more = len(problems) - _SHOWN
-        rest = [Diagnostic(subject, f"{more:,} more names do not match")] if more > 0 else []
+        left = len(problems) - _SHOWN
+        rest = [Diagnostic(subject, f"{left:,} more names do not match")] if left > 0 else []
         raise FileError(*problems[:_SHOWN], *rest)
     try:
         module.load_state_dict(state)
     except RuntimeError as error:
         raise FileError.of(subject, f"the module does not take them ({_first_line(error)})", "", _SAVE) from error
+    return tuple(f"{subject}: {note}" for note in (*notes, *more))
 
 
-def _read(path: str | Path, subject: str) -> Mapping[str, Any]:
+# -- the file ------------------------------------------------------------------------------------------------------
+
+
+class _Object:
+    """Stands for an object of a class that torch does not read: keeps nothing of it, and runs nothing."""
+
+    is_module = False
+
+    def __new__(cls, *args: object, **kwargs: object) -> _Object:
+        return object.__new__(cls)
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        """Takes anything."""
+
+    def __setstate__(self, state: object) -> None:
+        self.is_module = isinstance(state, Mapping) and "_parameters" in state
+
+
+def _read(path: str | Path, subject: str) -> tuple[Mapping[str, Any], list[str]]:
+    """The tensors by name, and what was found beside them."""
     import torch
 
+    if str(path).endswith(SUFFIX):
+        arrays = load_safetensors(path, subject)
+        return {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}, []
     try:
         with open_regular(path, subject, "a file of torch.save") as file, quietly():  # warnings of old formats of torch
-            state = torch.load(file, map_location="cpu", weights_only=True)
+            content = _content(file)
     except FileError:
         raise
     except Exception as error:  # pickle, zip and torch raise anything for a file that is not theirs
-        limit = "tensors and plain containers alone are read (weights_only=True), since other objects can run code"
-        raise FileError.of(subject, f"cannot be read ({_first_line(error)})", limit, _SAVE) from error
-    if not isinstance(state, Mapping):
-        raise FileError.of(subject, f"holds {type_text(state)}", "a dictionary of tensors by name", _SAVE)
-    others = [name for name, value in state.items() if not isinstance(value, torch.Tensor)]
-    if others:
-        inner = next((name for name in _NESTED if isinstance(state.get(name), Mapping)), None)
-        hint = _SAVE if inner is None else f"save its part alone: torch.save(checkpoint[{inner!r}], PATH)"
-        found = f"{quoted(others[0])} is of type {type(state[others[0]]).__name__}"
-        raise FileError.of(subject, found, "a dictionary of tensors by name", hint)
-    return state
+        raise FileError.of(subject, f"cannot be read ({_first_line(error)})", _LIMIT, _SAVE) from error
+    return _tensors(content, subject)
+
+
+def _content(file: IO[bytes]) -> Any:
+    """What a file holds, with an ``_Object`` for each object of a class that torch does not know as harmless.
+
+    Classes of the file are looked up by name in a list of stand-ins, never imported.
+    """
+    import torch
+    from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
+
+    try:
+        return torch.load(file, map_location="cpu", weights_only=True)
+    except Exception:
+        file.seek(0)
+        unknown = get_unsafe_globals_in_checkpoint(file)
+        if not unknown:
+            raise
+    stand_ins: list[Any] = [(OrderedDict if name.endswith(".AttributeDict") else _Object, name) for name in unknown]
+    file.seek(0)
+    with safe_globals(stand_ins):  # AttributeDict: the hyperparameters of Lightning, a subclass of dict
+        return torch.load(file, map_location="cpu", weights_only=True)
+
+
+def _tensors(content: Any, subject: str) -> tuple[Mapping[str, Any], list[str]]:
+    """The dictionary of tensors that a file is, or that it holds."""
+    if isinstance(content, _Object) or not isinstance(content, Mapping):
+        raise _refusal(subject, "it", content)
+    other = next((name for name, value in content.items() if not _is_tensor(name, value)), None)
+    if other is None:
+        return content, []
+    for name in _NESTED:
+        part = content.get(name)
+        if isinstance(part, Mapping) and part and all(_is_tensor(*item) for item in part.items()):
+            return part, [f"its part {quoted(name)} is read"]
+        if isinstance(part, _Object):
+            raise _refusal(subject, quoted(name), part)
+    raise _refusal(subject, quoted(other), content[other])
+
+
+def _is_tensor(name: object, value: object) -> bool:
+    import torch
+
+    return isinstance(name, str) and isinstance(value, torch.Tensor)
+
+
+def _refusal(subject: str, place: str, value: Any) -> FileError:
+    if isinstance(value, _Object) and value.is_module:
+        hint = "where its code is: torch.save(torch.load(PATH, weights_only=False).state_dict(), NEW_PATH)"
+        return FileError.of(subject, f"{place} is a whole module, pickled", "reading it would run its code", hint)
+    if isinstance(value, _Object):
+        return FileError.of(subject, f"{place} is an object", _LIMIT, _SAVE)
+    if place == "it":
+        return FileError.of(subject, f"holds {type_text(value)}", "a dictionary of tensors by name", _SAVE)
+    found = f"{place} is of type {type(value).__name__}"
+    return FileError.of(subject, found, "a dictionary of tensors by name", _SAVE)
+
+
+# -- names ---------------------------------------------------------------------------------------------------------
+
+
+def _renamed(own: Mapping[str, Any], state: Mapping[str, Any]) -> tuple[Mapping[str, Any], str, list[str]]:
+    """The tensors by the module's own names, the prefix that was removed for it, and notes.
+
+    The prefix that most of the module's names are found after. If all are, the others belong to other parts (a loss,
+    a teacher) and are left out. It is added instead where the module is the wrapper.
+    """
+    notes: list[str] = []
+    plain = {name.replace(_COMPILED, ""): value for name, value in state.items()}
+    if plain.keys() != state.keys() and len(plain) == len(state) and not any(_COMPILED in name for name in own):
+        state, notes = plain, [f"{quoted(_COMPILED)} is removed from its names"]
+    prefixes = ["".join(parts) for n in range(4) for parts in product(_PREFIXES, repeat=n)]
+    prefix = max(prefixes, key=lambda p: sum(p + name in state for name in own))
+    if not prefix:
+        added = next((p for p in prefixes if p and {p + name for name in state} == own.keys()), "")
+        if not added:
+            return state, "", notes
+        notes.append(f"{quoted(added)} is added to the start of its names")
+        return {added + name: value for name, value in state.items()}, "", notes
+    inner = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+    others = {name: value for name, value in state.items() if not name.startswith(prefix)}
+    notes.append(f"{quoted(prefix)} is removed from the start of its names")
+    if own.keys() <= inner.keys() and others:
+        notes.append(f"left out: {counted(len(others), 'name')} without it, {quoted(next(iter(others)))} first")
+        others = {}
+    return others | inner, prefix, notes
 
 
 def _mismatches(own: Mapping[str, Any], state: Mapping[str, Any], subject: str) -> Iterator[Diagnostic]:

@@ -10,6 +10,7 @@ from nirbridge.emitters.lava.runtime.environment import install_environment as i
 from nirbridge.files.npy import load_npy as load_npy
 from nirbridge.importers.emitted import is_emitted as is_emitted
 from nirbridge.importers.nirfile.reader import file_sha256 as file_sha256
+from nirbridge.importers.nirfile.reader import weights_hint as weights_hint
 from nirbridge.importers.weights import load_weights as load_weights
 from nirbridge.mapping.rates import read_rates as read_rates
 from nirbridge.network.model import Timing as Timing

@@ -176,7 +176,9 @@ def test_graphs_files_and_networks_are_the_same_network(tmp_path: Path) -> None:
         ("a.map.json", "load_map"),
         ("a.q.npz", "load_quantized"),
         ("a.npz", "load_recording"),
-        ("state.pt", "give the module"),
+        ("state.pt", r"give the module: net.load_state_dict\(torch.load\(PATH, weights_only=True\)\), nb.load\(net, s"),
+        ("last.ckpt", r"net.load_state_dict\(torch.load\(PATH, weights_only=True\)\)"),
+        ("state.safetensors", r"net.load_state_dict\(safetensors.torch.load_file\(PATH\)\)"),
         ("net.py", "give the module"),
         ("none.nir", "No such file"),
     ],
@@ -184,6 +186,11 @@ def test_graphs_files_and_networks_are_the_same_network(tmp_path: Path) -> None:
 def test_other_files_name_their_function(path: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(nb.errors.NirbridgeError, match=said):
         nb.load(tmp_path / path)
+
+
+def test_weights_alone_are_not_a_module() -> None:
+    with pytest.raises(nb.errors.UsageError, match="give the module: net.load_state_dict"):
+        nb.load(torch.nn.Linear(4, 3).state_dict())
 
 
 def test_a_class_of_modules_is_not_a_module() -> None:

@@ -117,6 +117,8 @@ def test_a_conversion_is_asked_for_by_its_data(capsys: pytest.CaptureFixture[str
         ("it's a.py", """nirbridge import 'it'"'"'s a.py':ATTR --sample-shape SHAPE -o 'it'"'"'s a.nir'"""),
         ("w.pt", "nirbridge import FILE.py:ATTR --weights w.pt --sample-shape SHAPE -o w.nir"),
         ("w.pth", "nirbridge import FILE.py:ATTR --weights w.pth --sample-shape SHAPE -o w.nir"),
+        ("w.ckpt", "nirbridge import FILE.py:ATTR --weights w.ckpt --sample-shape SHAPE -o w.nir"),
+        ("w.safetensors", "nirbridge import FILE.py:ATTR --weights w.safetensors --sample-shape SHAPE -o w.nir"),
         ("w.bin", "write the model with nir.write"),
     ],
 )
@@ -126,6 +128,24 @@ def test_code_and_weights_name_the_command_that_imports_them(
     Path(name).write_text(CODE)
     assert run(["map", name, "--chip", "loihi1"]) == 2
     assert capsys.readouterr().err.rstrip().endswith(command)
+
+
+def test_a_real_file_of_weights_names_the_way(capsys: pytest.CaptureFixture[str]) -> None:
+    torch.save(torch.nn.Linear(4, 3).state_dict(), "w.pt")
+    way = "; import its module: nirbridge import FILE.py:ATTR --weights w.pt --sample-shape SHAPE -o w.nir"
+    found = "it is a file of torch.save, a .nir file is HDF5"
+    for command in (("map", "--chip", "loihi1"), ("inspect",)):
+        assert run([command[0], "w.pt", *command[1:]]) == 2
+        assert capsys.readouterr().err.rstrip() == f"error: 'w.pt': {found}{way}"
+    assert run(["import", "w.pt", "-o", "o.nir", *SHAPE]) == 2
+    assert (
+        capsys.readouterr()
+        .err.rstrip()
+        .endswith(f"names no module and attribute, PACKAGE.MODULE:ATTR or FILE.py:ATTR{way}")
+    )
+    Path("w.pt").rename("pytorch_model.bin")
+    assert run(["map", "pytorch_model.bin", "--chip", "loihi1"]) == 2
+    assert "import FILE.py:ATTR --weights pytorch_model.bin " in capsys.readouterr().err
 
 
 # -- weights -----------------------------------------------------------------------------------------------------
@@ -165,13 +185,14 @@ def state(**changes: object) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"weight": Runs()}, "cannot be read ("),
-        (torch.nn.Linear(4, 3), "cannot be read ("),
+        ({"weight": Runs()}, "'weight' is an object, tensors and plain containers alone are read (weights_only=True)"),
+        (torch.nn.Linear(4, 3), "it is a whole module, pickled, reading it would run its code; where its code is: "),
+        ({"model": torch.nn.Linear(4, 3)}, "'model' is a whole module, pickled"),
         ([1, 2], "holds a list, a dictionary of tensors by name"),
-        ({"epoch": 3, "state_dict": state()}, "torch.save(checkpoint['state_dict'], PATH)"),
+        ({"epoch": 3, "weights": state()}, "'epoch' is of type int, a dictionary of tensors by name"),
         (state(bias=3.0), "'bias' is of type float, a dictionary of tensors by name"),
     ],
-    ids=["code", "module", "list", "checkpoint", "number"],
+    ids=["code", "module", "module inside", "list", "checkpoint", "number"],
 )
 def test_only_weights_are_read(content: object, message: str) -> None:
     torch.save(content, "w.pt")
@@ -205,6 +226,19 @@ def test_weights_that_are_not_there() -> None:
         load_weights(torch.nn.Linear(4, 3), "w.pt")
     with pytest.raises(FileError, match="it is a folder, a file of torch.save is expected"):
         load_weights(torch.nn.Linear(4, 3), ".")
+
+
+def test_what_was_found_in_a_checkpoint_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    own = module_of("my_user_net.py:Net", of_torch=True).state_dict()
+    torch.save({"epoch": 3, "state_dict": {f"module.{name}": value for name, value in own.items()}}, "w.ckpt")
+    command = ["import", "my_user_net.py:Net", *SHAPE, "-o", "net.nir", "--weights", "w.ckpt"]
+    assert run(command) == 0
+    assert [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: weights")] == [
+        "note: weights 'w.ckpt': its part 'state_dict' is read",
+        "note: weights 'w.ckpt': 'module.' is removed from the start of its names",
+    ]
+    assert run([*command, "--quiet"]) == 0
+    assert "note:" not in capsys.readouterr().err
 
 
 # -- other tools -------------------------------------------------------------------------------------------------

@@ -160,6 +160,23 @@ def _change_state(state: dict[str, Any], c: Choices) -> None:
     state[c.pick(TEXTS) if kind == 8 else name] = changed
 
 
+def make_safetensors(c: Choices) -> bytes:
+    """A ``.safetensors`` file: another header, other bytes."""
+    header: Any = {"__metadata__": {"format": "pt"}}
+    data = b""
+    for name, tensor in models.small_module().state_dict().items():
+        kind, array = "F32" if tensor.is_floating_point() else "I64", tensor.numpy()
+        places = [len(data), len(data) + array.nbytes]
+        header[name], data = {"dtype": kind, "shape": list(array.shape), "data_offsets": places}, data + array.tobytes()
+    kind = c.below(6)
+    for _ in range(c.several(2) if kind < 2 else 0):
+        header = mutate_json(header, c)
+    text = json_bytes(header)
+    length = len(text) if kind != 2 else c.pick((0, len(text) - 1, len(text) + 1, 2**40, 2**64 - 1))
+    whole = length.to_bytes(8, "little") + text + data
+    return whole if kind < 4 else mutate_bytes(whole, c)
+
+
 def read_weights(path: Path) -> object:
     """As ``--weights`` does; a module that took them is run once."""
     import torch

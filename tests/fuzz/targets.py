@@ -181,6 +181,15 @@ def _table() -> tuple[Target, ...]:
             "w.pt",
         ),
         Target(
+            "safetensors",
+            arrays.make_safetensors,
+            arrays.read_weights,
+            ("nirbridge.importers.weights:_mismatches",),
+            ("files/safetensors.py", "importers/weights.py"),
+            8,
+            "w.safetensors",
+        ),
+        Target(
             "part",
             arrays.make_part,
             arrays.read_part,

@@ -38,12 +38,15 @@ from nirbridge.network.nir.portability import warn_of_faults, warn_of_tools
 from nirbridge.network.nir.shapes import NodeShapes, infer_shapes
 from nirbridge.network.nir.timing import PREFIX
 from nirbridge.network.nir.windows import window_of
+from nirbridge.network.storage.file import START, is_torch_archive
 
 DEFAULT_MAX_BYTES = 2 * 2**30
 DEFAULT_MAX_NODES = 10_000
 DEFAULT_MAX_EDGES = 100_000
 MAX_ELEMENTS = 2**32
 
+WEIGHTS = (".pt", ".pth", ".ckpt", ".safetensors")
+"""Endings of files that hold the weights of a module."""
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _LISTED = 100
 _QUICK_BYTES = 2**25
@@ -86,8 +89,10 @@ def read_nir_as(path: Path, shown: str, limits: ScanLimits, *, drop_batch: bool 
             limit = f"at most {limits.max_bytes:,} are read"
             raise FileError.of(shown, f"it has {size:,} bytes", limit, "raise the limit with --max-bytes")
         if handle.read(len(_SIGNATURE)) != _SIGNATURE:
-            found = "it is not an HDF5 file" if size else "it is empty"
-            raise FileError.of(shown, found, "a .nir file is HDF5", way_out(path))
+            handle.seek(0)
+            is_torch = is_torch_archive(handle.read(START))
+            found = "a file of torch.save" if is_torch else "not an HDF5 file" if size else "empty"
+            raise FileError.of(shown, f"it is {found}", "a .nir file is HDF5", way_out(path, is_torch=is_torch))
         fault = heap_fault(handle.fileno())
         if fault:
             raise FileError.of(shown, f"it is damaged ({fault})", "", "copy it again, or write it again with nir.write")
@@ -102,7 +107,7 @@ def read_nir_as(path: Path, shown: str, limits: ScanLimits, *, drop_batch: bool 
             ) from error
 
 
-def way_out(path: Path) -> str:
+def way_out(path: Path, *, is_torch: bool) -> str:
     """Hint for a file that is no NIR file: the command that imports it, where it is Python code or weights."""
     name = os.fspath(path)
     if not isinstance(name, str) or not name.isprintable():
@@ -111,9 +116,16 @@ def way_out(path: Path) -> str:
     options = f"--sample-shape SHAPE -o {shlex.quote(stem + '.nir')}"
     if ending == ".py":
         return f"import it: nirbridge import {shlex.quote(name)}:ATTR {options}"
-    if ending in (".pt", ".pth"):
-        return f"import its module: nirbridge import FILE.py:ATTR --weights {shlex.quote(name)} {options}"
-    return "write the model with nir.write"
+    return weights_hint(name, is_torch=is_torch) or "write the model with nir.write"
+
+
+def weights_hint(name: str, *, is_torch: bool = False) -> str:
+    """The command that imports the module of a file of weights; empty for a name with another ending."""
+    stem, ending = os.path.splitext(name)
+    if ending not in WEIGHTS and not is_torch:
+        return ""
+    options = f"--sample-shape SHAPE -o {shlex.quote(stem + '.nir')}"
+    return f"import its module: nirbridge import FILE.py:ATTR --weights {shlex.quote(name)} {options}"
 
 
 def file_sha256(path: Path) -> str:

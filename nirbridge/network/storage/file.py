@@ -37,7 +37,8 @@ FORMAT = RecordFormat(
 )
 DENSE_MAX = 10_000_000
 """Weights of a matrix that is written to NIR, which has dense ones only, without request."""
-_ZIP = b"PK"
+_ZIP, _TORCH = b"PK", b"/data.pkl"
+START = 512
 _STORED = tuple(f.name for f in fields(Network) if f.name not in ("file", "axes"))
 
 
@@ -94,10 +95,16 @@ def load_network_file(
 
 
 def is_network_file(path: str | Path) -> bool:
-    """True for a name that ends in ``.net.npz``, and for a zip archive; its content decides. Raises FileError."""
+    """True for a name that ends in ``.net.npz``, and for a zip archive that is not torch's. Raises FileError."""
     name = os.fsdecode(path)
     with open_regular(path, quoted(file_name(path)), "a model file") as file:
-        return name.endswith(SUFFIX) or file.read(len(_ZIP)) == _ZIP
+        start = file.read(START)
+        return name.endswith(SUFFIX) or (start.startswith(_ZIP) and not is_torch_archive(start))
+
+
+def is_torch_archive(start: bytes) -> bool:
+    """True for the first ``START`` bytes of a file of ``torch.save``, whose first member is its pickle."""
+    return start.startswith(_ZIP) and _TORCH in start
 
 
 def is_too_sparse_for_nir(network: Network) -> bool:
