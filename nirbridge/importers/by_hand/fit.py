@@ -20,7 +20,7 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.importers.by_hand.chains import ORDERS, Key, is_comparison, word_of
 from nirbridge.importers.by_hand.compare import Fit, compared, numbers_of
-from nirbridge.importers.by_hand.replay import Cell, NoForm, Run
+from nirbridge.importers.by_hand.replay import Cell, NoForm, Run, function_of
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
 from nirbridge.network.neurons import Compare, Neuron, Reset, neuron
 
@@ -71,7 +71,7 @@ class _Measurement:
         decay, kept = self._slope(zero, state=True), self._slope(one, state=True, spike=True)
         gains = [self._slope(zero, leaf=key) for key in self.inputs[self.step]]
         after = [self._slope(one, leaf=key, spike=True) for key in self.inputs[self.step]]
-        if not bool((decay != 0).all()):
+        if not bool((decay != 0).any()):
             raise NoForm(self._depends(0) if cell.opaque else "its state does not last from one time step to the next")
         main = _first_of(gains)
         hold = bool(_near(kept, 0.0).all()) and all(bool(_near(a, 0.0).all()) for a in after)
@@ -218,6 +218,8 @@ class _Measurement:
         A constant current ``c`` from the first time step on adds ``c (1 + a + ... + a^k)`` with the decay ``a`` of the
         current: a constant and a decaying part, which is an initial current.
         """
+        import torch
+
         gain, pulled = numbers_of(gain), np.zeros(())
         for m, value in self.starts.items():  # a constant of the first time step, which the current still carries
             pulled = pulled + numbers_of(self.cell.of_few(value)).astype(np.float64) * weights[m] * gain
@@ -228,7 +230,7 @@ class _Measurement:
         current = passing / np.where(change == 0, 1.0, gain * synapse ** (self.step + 1))
         added = now - passing
         first = numbers_of(self._first()) - gain * synapse * current
-        start = (first - added - pulled) / numbers_of(decay)
+        start = numbers_of(_ratio(torch.as_tensor(first - added - pulled), decay))
         return _number(_cleaned(added)), _number(_cleaned(start)), _number(_cleaned(current))
 
     def _synapse(self, zero: Any, one: Any, gains: Sequence[Any], main: int, hold: bool) -> Array:
@@ -274,10 +276,10 @@ class _Measurement:
         if bool(_near(kept, 0.0).all()):
             if refractory:
                 return "to-value", self._base(spike=True), nothing
-            return "to-value", _cleaned(change / decay), nothing
+            return "to-value", _cleaned(_ratio(change, decay)), nothing
         if bool(_near(kept, decay).all()):
-            amount = _cleaned(-change / decay)
-            amount = torch.where(_near(amount, self.theta), self.theta, amount)
+            amount = _cleaned(_ratio(-change, decay))
+            amount = torch.where(_near(amount, self.theta) | (decay == 0), self.theta, amount)
             return ("subtract", nothing, amount) if bool((amount != 0).any()) else ("none", nothing, nothing)
         share = float((kept / decay).reshape(-1)[0])
         raise NoForm(f"its reset multiplies the state by {share:.4g}, and NIR resets to a value or by an amount")
@@ -342,9 +344,10 @@ def _silent(cell: Cell, key: Key) -> Any:
             if is_comparison(node) or node.kind == "neuron":
                 silent = torch.full(structure.shape, node.index in cell.opposites)
                 return silent if is_comparison(node) and node.name != "heaviside" else silent.float()
-            if node.kind == "input" or node.func is None:
+            function = function_of(node)
+            if node.kind == "input" or function is None:
                 raise LookupError
-            result = node.func(*map(value, node.args), **{name: value(a) for name, a in node.kwargs.items()})
+            result = function(*map(value, node.args), **{name: value(a) for name, a in node.kwargs.items()})
             return result if isinstance(result, torch.Tensor) else result[structure.output]
         return tuple(map(value, structure)) if isinstance(structure, tuple) else structure
 

@@ -17,7 +17,8 @@ from nirbridge.importers.tracing.run import deep_copy
 
 DT = 1e-3
 """Seconds per time step where none are given: such neurons count time steps."""
-_ROUNDING = frozenset({"floor", "round", "ceil", "trunc", "sign", "sgn", "floor_divide", "floordiv"})
+_SPIKING = COMPARING | {"floor", "round", "ceil", "trunc", "sign", "sgn", "floor_divide", "floordiv", "bernoulli"}
+"""Functions that spikes are made by."""
 
 
 def from_own(
@@ -59,7 +60,7 @@ def _check_neurons(flow: DataflowGraph, module: Any) -> None:
     if any(call.kind == "neuron" and is_own(call.target) for call in flow.calls):
         return
     words = list(dict.fromkeys(str(call.arguments.get("function", "")).strip("_") for call in flow.calls))
-    steps = [word for word in words if word in COMPARING or word in _ROUNDING]
+    steps = [word for word in words if word in _SPIKING]
     if steps:
         found = f"{', '.join(map(quoted, steps))} of values, and no state with a threshold and a reset that NIR has"
         hint = "spikes are comparisons of a state that is carried from one time step to the next"

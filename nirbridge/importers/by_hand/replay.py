@@ -252,6 +252,11 @@ def written(buffer: Any, mask: Any, value: Any) -> Any:
     return torch.where(mask, torch.as_tensor(value, dtype=buffer.dtype), buffer)
 
 
+def function_of(node: TracedCall) -> Any:
+    """The function of a call on values; None for one that is known by its name alone."""
+    return written if node.name == "__setitem__" and is_pointwise(node) else node.func
+
+
 def floor_of(node: TracedCall) -> Any:
     """The least value of a call that is a floor of one value and nothing else; None for any other call."""
     word, inner = word_of(node), operands(node)

@@ -26,13 +26,14 @@ from nirbridge.importers.by_hand.chains import (
 from nirbridge.importers.by_hand.compare import Fit, sides_of_spikes
 from nirbridge.importers.by_hand.fit import fitted
 from nirbridge.importers.by_hand.readouts import readouts_of
-from nirbridge.importers.by_hand.replay import Cell, NoForm, written
+from nirbridge.importers.by_hand.replay import Cell, NoForm, floor_of, function_of
 from nirbridge.importers.by_hand.spec import OwnNeuron
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue
 from nirbridge.importers.tracing.structures import tensors_of
 from nirbridge.importers.tracing.values import COPIES
 
-_SPIKES, _POTENTIAL = 0, 1
+_SPIKES, _POTENTIAL, _STATE = 0, 1, 2
+"""Outputs of a neuron; its state is what forward returns for its next call alone."""
 _FEW = 3
 """Terms of a sum in which a surrogate's soft part may cancel."""
 
@@ -89,7 +90,9 @@ def _is_sum(fit: Fit) -> bool:
 
 
 def _drop_soft_parts(trace: ForwardTrace) -> None:
-    """Put the spikes in the place of ``(spikes - soft).detach() + soft``, in the trace itself."""
+    """Put the spikes in the place of ``(spikes - soft).detach() + soft`` and ``relu(sign(x))``, in the trace itself."""
+    import torch
+
     terms: dict[Key, dict[Key, float]] = {}
     same: dict[Key, TracedValue] = {}
 
@@ -101,9 +104,11 @@ def _drop_soft_parts(trace: ForwardTrace) -> None:
         return structure
 
     for node in trace.nodes:
+        inner = operands(node)
+        if floor_of(node) == 0.0 and word_of(inner[0].node) == "sign":
+            _replace(node, name="heaviside", func=torch.heaviside, args=(*operands(inner[0].node), torch.zeros(())))
         if any(key_of(value) in same for value in operands(node)):
-            object.__setattr__(node, "args", kept(node.args))
-            object.__setattr__(node, "kwargs", {name: kept(a) for name, a in node.kwargs.items()})
+            _replace(node, args=kept(node.args), kwargs={name: kept(a) for name, a in node.kwargs.items()})
         found = _terms(node, terms)
         if found is None:
             continue
@@ -113,6 +118,11 @@ def _drop_soft_parts(trace: ForwardTrace) -> None:
             same[node.index, 0] = TracedValue(trace.nodes[key[0]], key[1])
     trace.returned = [[(name, kept(value)) for name, value in outputs] for outputs in trace.returned]
     trace.outputs = trace.returned[-1] if trace.returned else trace.outputs
+
+
+def _replace(node: TracedCall, **fields: Any) -> None:
+    for name, value in fields.items():
+        object.__setattr__(node, name, value)
 
 
 def _terms(node: TracedCall, known: Mapping[Key, Mapping[Key, float]]) -> dict[Key, float] | None:
@@ -157,6 +167,7 @@ class _Rewriting:
         self.places: dict[Key, tuple[_Own, int, int]] = {}
         for own in found:
             self.places |= {key: (own, k, output) for key, k, output in _shown(own, trace)}
+        self.later = {key: (own, k, _STATE) for own in found for key, k in self._compared_later(own)}
         self.mains = {c.index: (own, k) for own in found for k, c in enumerate(own.mains)}
         self.fixed = _fixed(trace.nodes, {index for own in found for index in own.cell.own})
         self.inputs = {(id(own), k): self._input(own, k) for own in found for k in range(len(own.cell.chain))}
@@ -185,6 +196,7 @@ class _Rewriting:
                 self._add_sum(own, k)
         firsts.append(len(self.nodes))
         self._bind()
+        self.places |= self.later
         returned = [[(name, self._mapped(value)) for name, value in outputs] for outputs in old.returned]
         return replace(
             old,
@@ -196,6 +208,17 @@ class _Rewriting:
             stateless=[firsts[k] for k in old.stateless],
         )
 
+    def _compared_later(self, own: _Own) -> Iterator[tuple[Key, int]]:
+        """(State, its time step) of states that the next call of forward compares; of the last, at the same place."""
+        starts, nodes = self.old.starts, self.old.nodes
+        keys = [one.base for one in own.cell.chain[1:] if one.base is not None]
+        if own.fit is None or len(keys) < _FEW or len(keys) + 1 != len(starts) or keys[-1][0] >= starts[-1]:
+            return
+        like = nodes[keys[-1][0]]
+        end = nodes[min(like.index + starts[-1] - starts[-2], len(nodes) - 1)]
+        if (end.name, end.path, end.shapes) == (like.name, like.path, like.shapes):
+            yield from ((key, k) for k, key in enumerate([*keys, (end.index, keys[-1][1])]))
+
     # -- which calls -------------------------------------------------------------------------------------------------
 
     def _needed(self) -> set[int]:
@@ -203,7 +226,7 @@ class _Rewriting:
         nodes = self.old.nodes
         waiting = [node for node in nodes if not is_pointwise(node) and (node.index, 0) not in self.fixed]
         waiting += [v.node for outputs in self.old.returned for _, v in outputs if isinstance(v, TracedValue)
-                    and key_of(v) not in self.places]  # fmt: skip
+                    and key_of(v) not in self.places | self.later]  # fmt: skip
         keys = (key for pairs in self.inputs.values() for key, _ in pairs or () if isinstance(key, tuple))
         waiting += [nodes[key[0]] for key in keys if key not in self.places]
         needed: set[int] = set()
@@ -255,7 +278,7 @@ class _Rewriting:
     def _add_neuron(self, node: TracedCall) -> None:
         own, _ = self.mains[node.index]
         shape, path = node.shapes[0], own.module.path
-        call = TracedCall(0, "neuron", path, path, own.module, (), {}, (shape, shape))
+        call = TracedCall(0, "neuron", path, path, own.module, (), {}, (shape, shape, shape))
         own.calls.append(self._add(call))
 
     def _add_sum(self, own: _Own, step: int) -> None:
@@ -322,14 +345,13 @@ def _fixed(nodes: Sequence[TracedCall], own: set[int]) -> dict[Key, Any]:
     for node in nodes:
         inner = operands(node)
         is_start = is_comparison(node) and not inner
-        is_written = node.name == "__setitem__" and is_pointwise(node)
-        if node.index in own or not (is_start or inner) or (node.func is None and not is_written):
+        function = function_of(node)
+        if node.index in own or not (is_start or inner) or function is None:
             continue
         if all(key_of(value) in fixed for value in inner):
             with torch.no_grad():
                 kwargs = {name: filled(a) for name, a in node.kwargs.items()}
                 args = tuple(map(filled, node.args))
-                function: Any = written if is_written else node.func
                 result = function(*args, **kwargs)
             fixed |= {(node.index, k): tensor for k, (_, tensor) in enumerate(tensors_of(result))}
     return fixed

@@ -15,7 +15,7 @@ from typing import Any
 
 from nirbridge.errors import ModelError
 from nirbridge.importers.by_hand.rewriting import with_own_neurons
-from nirbridge.importers.by_hand.spec import reads_own
+from nirbridge.importers.by_hand.spec import reads_own, show_operations
 from nirbridge.importers.neuron_specs import NeuronSpecs, neuron_spec_of, quietly
 from nirbridge.importers.sample import SampleReading, fed_tensors
 from nirbridge.importers.tracing.memory import ParameterWrite, TensorConstants, TooLarge, budget_of, release_memory
@@ -152,6 +152,7 @@ def run_copy(
     def run(*, is_shared: bool) -> ForwardTrace:
         source = torch.Generator().manual_seed(seed)
         clone = copy_in_eval_mode(module, is_shared=is_shared)
+        show_operations(clone, forms)
         shared = [*clone.parameters()] if is_shared else []
         with preserved_module(module), registered_neurons(clone), quietly():  # the user has seen the warnings
             # What depends on chance differs between runs. Of the CPU alone: torch.manual_seed formats a stack for each
