@@ -41,11 +41,11 @@ from nirbridge.importers.ann.replay import (
     walk_populations,
 )
 from nirbridge.importers.ann.spiking import Readout
-from nirbridge.importers.by_hand.from_own import from_own
+from nirbridge.importers.by_hand import spec
 from nirbridge.importers.emitted import is_emitted, network_of
 from nirbridge.importers.frameworks import importer_hint, neuron_specs_in, packages_of
 from nirbridge.importers.lowering.build import build_network
-from nirbridge.importers.lowering.described_graph import APPROXIMATE, KEY, to_graph, with_self_check
+from nirbridge.importers.lowering.described_graph import APPROXIMATE, KEY, module_to_graph, to_graph, with_self_check
 from nirbridge.importers.module_checks import check_accepted, check_module
 from nirbridge.importers.neuron_specs import DataflowGraph, ImportedNeuron, NeuronSpec, Operation, distinct
 from nirbridge.importers.sample import TimeAxis
@@ -96,8 +96,19 @@ def from_torch(
     if calibration is None and is_emitted(module):
         return _from_emitted(module, sample, dt)
     if calibration is None:
-        options: dict[str, Any] = {"batched": batched, "time_axis": time_axis, "accept": accept, "check": check}
-        return from_own(module, sample, dt, **options)
+        check_module(module, dt)
+        return module_to_graph(
+            module,
+            sample,
+            spec.own_specs(),
+            package="torch",
+            dt=spec.DT if dt is None else dt,
+            batched=batched,
+            time_axis=time_axis,
+            accept=accept,
+            check=check,
+            edit=lambda flow: spec.with_neurons(flow, module),
+        )
     return convert_torch(
         module,
         sample,

@@ -176,14 +176,7 @@ class _Rewriting:
         self.sums: dict[tuple[int, int], TracedValue] = {}
 
     def trace(self) -> ForwardTrace:
-        old, needed = self.old, self._needed()
-        waiting: dict[int, list[tuple[_Own, int]]] = {}
-        for own in self.found:
-            for k in range(len(own.cell.chain)):
-                pairs = self.inputs[id(own), k]
-                if pairs is not None and not _is_plain(pairs):
-                    last = max(key[0] for key, _ in pairs if isinstance(key, tuple))
-                    waiting.setdefault(last, []).append((own, k))
+        old, needed, waiting = self.old, self._needed(), self._waiting()
         firsts: list[int] = []
         for node in old.nodes:
             firsts.append(len(self.nodes))
@@ -218,6 +211,17 @@ class _Rewriting:
         end = nodes[min(like.index + starts[-1] - starts[-2], len(nodes) - 1)]
         if (end.name, end.path, end.shapes) == (like.name, like.path, like.shapes):
             yield from ((key, k) for k, key in enumerate([*keys, (end.index, keys[-1][1])]))
+
+    def _waiting(self) -> dict[int, list[tuple[_Own, int]]]:
+        """The weighted sums that neurons take, by the call after which all of their summands are there."""
+        found: dict[int, list[tuple[_Own, int]]] = {}
+        for own in self.found:
+            for k in range(len(own.cell.chain)):
+                pairs = self.inputs[id(own), k]
+                if pairs is not None and not _is_plain(pairs):
+                    last = max(key[0] for key, _ in pairs if isinstance(key, tuple))
+                    found.setdefault(last, []).append((own, k))
+        return found
 
     # -- which calls -------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,12 +11,30 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, compact
-from nirbridge.errors import Diagnostic, ModelError, UsageError
+from nirbridge.errors import Diagnostic, ModelError, UsageError, quoted
 from nirbridge.files.json_text import ANSWER_BYTES_MAX, parse_json
-from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec, NeuronSpecs, is_overriding, place_label
+from nirbridge.importers.neuron_specs import (
+    DataflowGraph,
+    ImportedNeuron,
+    NeuronSpec,
+    NeuronSpecs,
+    is_overriding,
+    place_label,
+)
+from nirbridge.importers.tracing.structures import torch_tensor, untracked
 from nirbridge.network.neurons import Neuron
 
-FOUND = "and a threshold were found"
+DT = 1e-3
+"""Seconds per time step where none are given: such neurons count time steps."""
+COMPARING = frozenset({"gt", "ge", "lt", "le", "greater", "greater_equal", "less", "less_equal", "heaviside"})
+"""Functions that a neuron may compare its state with."""
+_LIBRARIES = frozenset({"nirbridge", "torch"})
+_FRAMES = 6
+_PLAIN = frozenset({"x", "input", "inputs", "input_", "data", "tensor", "value", "v_minus_th"})
+"""Names of arguments of surrogates, which say nothing of a state."""
+_SPIKING = COMPARING | {"floor", "round", "ceil", "trunc", "sign", "sgn", "floor_divide", "floordiv", "bernoulli"}
+"""Functions that spikes are made by."""
+_FOUND = "and a threshold were found"
 _PROOFS = ("identical", "reduced", "sampled", "accepted")
 _ARRAYS = ("a_mem", "g_mem", "bias", "theta", "a_syn", "v_reset", "reset_amount", "v_init", "i_init", "v_min")
 
@@ -55,7 +74,7 @@ class OwnNeuron:
     def found(self) -> str:
         """What was recognised, and what has no form."""
         name = f"a state {self.state!r}" if self.state else "a state"
-        return f"{name} {FOUND}; {self.reason}"
+        return f"{name} {_FOUND}; {self.reason}"
 
 
 def own_specs(specs: NeuronSpecs | None = None, module: Any = None) -> NeuronSpecs:
@@ -71,7 +90,7 @@ def show_operations(copy: Any, specs: NeuronSpecs) -> None:
     spikingjelly has a compiled time step for its own surrogates: a subclass of these, equal in all else, has none.
     """
     for part in (part for part in copy.modules() if specs.get(type(part), part) is None):
-        surrogate = getattr(part, "surrogate_function", None)
+        surrogate: Any = getattr(part, "surrogate_function", None)
         if hasattr(surrogate, "forward"):
             surrogate.__class__ = type(type(surrogate).__name__, (type(surrogate),), {})
 
@@ -94,10 +113,10 @@ def check_of_own(check: int | None) -> int | None:
     return check
 
 
-def found_alone(error: ModelError) -> ModelError:
-    """The error with what was found of neurons without form alone: all else follows from it."""
-    found = tuple(problem for problem in error.problems if FOUND in str(problem))
-    return type(error)(*found) if found else error
+def found_alone(error: ModelError, other: ModelError) -> ModelError:
+    """The error with what was found of neurons without form alone, as all else follows from it; ``other`` if none."""
+    found = tuple(problem for problem in error.problems if _FOUND in str(problem))
+    return type(error)(*found) if found else other
 
 
 def checked_own(graph: Any) -> Any:
@@ -107,6 +126,24 @@ def checked_own(graph: Any) -> Any:
         limit = "an import of neurons written by hand is compared with the module"
         raise ModelError.of("module", f"its self-check is {outcome['text']}", limit, "give check=2")
     return graph
+
+
+def with_neurons(flow: DataflowGraph, module: Any) -> DataflowGraph:
+    """The data flow. Raises UsageError for a module without neurons."""
+    if any(call.kind == "neuron" and is_own(call.target) for call in flow.calls):
+        return flow
+    words = list(dict.fromkeys(str(call.arguments.get("function", "")).strip("_") for call in flow.calls))
+    steps = [word for word in words if word in _SPIKING]
+    if steps:
+        found = f"{', '.join(map(quoted, steps))} of values, and no state with a threshold and a reset that NIR has"
+        hint = "spikes are comparisons of a state that is carried from one time step to the next"
+        ModelError.raise_all((Diagnostic(place_label(""), found, "", hint), *flow.problems))
+    limit = "a network without spikes is converted to spike rates only on request"
+    hint = (
+        "give convert=, typical inputs of shape [samples, *shape] (some hundreds of training samples; --calibrate "
+        "DATA.npz), or framework= where it has spikes"
+    )
+    raise UsageError.of(f"module {quoted(type(module).__name__)}", "no neurons that spike", limit, hint)
 
 
 def formless(modules: Iterable[Any]) -> list[Diagnostic]:
@@ -141,3 +178,43 @@ def _with_bias(record: Neuron, delay: int) -> ImportedNeuron:
     start = compact(record.i_init + constant) if record.has_synapse else record.i_init
     rest = replace(record, bias=compact(np.zeros(())), i_init=start)
     return ImportedNeuron(rest, bias=np.asarray(constant * (1.0 - record.a_syn)), input_delay=delay)
+
+
+# -- places in the user's code --------------------------------------------------------------------------------------
+
+
+def is_initial(args: tuple[Any, ...]) -> bool:
+    """True for a comparison of a fixed tensor that holds one number throughout, as an initial state does."""
+    state: Any = args[0] if args else None
+    if not isinstance(state, torch_tensor()) or (
+        len(args) > 1 and isinstance(args[1], torch_tensor()) and args[1].ndim
+    ):
+        return False
+    with untracked():
+        is_state = state.ndim > 0 and state.is_floating_point() and state.numel() > 1 and not state.requires_grad
+        return is_state and bool((state == state.reshape(-1)[0]).all())
+
+
+def note_place(recorder: Any, *, is_wanted: bool) -> None:
+    """Note the place of the latest call in the user's code, and the names of values in its functions."""
+    if not is_wanted:
+        return
+    index = len(recorder.recording.nodes) - 1
+    frames: list[Any] = []
+    frame: Any = sys._getframe(1)
+    while frame is not None and len(frames) < _FRAMES:
+        package = frame.f_globals.get("__name__", "").partition(".")[0]
+        if package not in _LIBRARIES:
+            frames.append(frame)
+        frame = frame.f_back
+    recorder.recording.places[index] = tuple((f.f_code.co_filename, f.f_code.co_firstlineno, f.f_lasti) for f in frames)
+    names = recorder.recording.names
+    for frame in frames:
+        owner = frame.f_locals.get("self")
+        for scope in (vars(owner) if hasattr(owner, "__dict__") else {}, frame.f_locals):
+            for name, tensor in scope.items():
+                if name in _PLAIN:
+                    continue
+                value = recorder.values.get(tensor) if isinstance(tensor, torch_tensor()) else None
+                if value is not None:
+                    names.setdefault((value.node.index, value.output), name)

@@ -12,7 +12,7 @@ from typing import Any
 
 from nirbridge.errors import Diagnostic, ModelError, UsageError, quoted
 from nirbridge.files.attributes import load_attribute
-from nirbridge.importers.by_hand.spec import FOUND, check_of_own, checked_own, found_alone, own_specs
+from nirbridge.importers.by_hand import spec
 from nirbridge.importers.emitted import with_emitted_names
 from nirbridge.importers.frameworks import check_framework
 from nirbridge.importers.lowering.build import build_network
@@ -83,10 +83,9 @@ def module_to_graph(
     is_given = batched is not None or time_axis is not None
     own: dict[str, Any] = {"private": lambda original, copy=deep_copy: reset((private or copy)(original))}
     own |= {"accept": names}
-    checked_forms = own_specs(forms, module) if is_own else forms
-    check = check_of_own(check) if is_own else check
+    checked_forms, check = (spec.own_specs(forms, module), spec.check_of_own(check)) if is_own else (forms, check)
     graph = with_self_check(graph, module, sample, checked_forms, check, are_axes_given=is_given, measure=data, **own)
-    return checked_own(graph) if is_own else graph
+    return spec.checked_own(graph) if is_own else graph
 
 
 def _built_or_own(
@@ -98,14 +97,16 @@ def _built_or_own(
         ModelError: what cannot be traced or represented; of neurons written by hand, if some were found.
     """
     try:
-        return (*built(forms), False)
+        return (*built(forms), spec.reads_own(forms))
     except TooLarge:
         raise
     except ModelError as error:
         try:
-            return (*built(own_specs(forms, module)), True)
+            if spec.reads_own(forms):
+                raise
+            return (*built(spec.own_specs(forms, module)), True)
         except ModelError as reason:
-            raise (found_alone(reason) if FOUND in str(reason) else error) from None
+            raise spec.found_alone(reason, error) from None
 
 
 def to_graph(network: Network, source: str) -> Any:

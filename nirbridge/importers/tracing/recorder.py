@@ -15,8 +15,7 @@ from typing import Any
 
 from nirbridge._types import Shape
 from nirbridge.errors import Diagnostic, quoted
-from nirbridge.importers.by_hand.places import COMPARING, is_initial, note_place
-from nirbridge.importers.by_hand.spec import reads_own
+from nirbridge.importers.by_hand.spec import COMPARING, is_initial, note_place, reads_own
 from nirbridge.importers.neuron_specs import NeuronSpec, NeuronSpecs, neuron_spec_of, place_label
 from nirbridge.importers.tracing.memory import (
     MemoryBudget,
