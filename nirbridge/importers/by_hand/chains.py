@@ -188,13 +188,14 @@ def thresholds_of(trace: ForwardTrace, kinds: Kinds) -> list[Threshold]:
         if base is not None:
             by_base[base] = one
         if real and base is not None:
-            one.previous = _previous(real, base, by_base)
+            one.previous = _previous(real, {key: other for key, other in by_base.items() if key != base})
             found.append(one)
         else:
             early[node.index] = one
     for one in list(found):
         found += _start_earlier(one, early, trace.places)
-    _link_by_place(found, trace.places)
+    linked = {before.index for one in found for before in one.previous} | {one.index for one in found if one.previous}
+    _link_alone([one for one in found if one.index not in linked], trace.places, kinds)
     return sorted({one.index: one for one in found}.values(), key=lambda one: one.index)
 
 
@@ -252,14 +253,28 @@ def walked(starts: Sequence[TracedValue], stops: Container[Key]) -> Iterator[Tra
             waiting += operands(value.node)
 
 
-def _previous(real: Sequence[TracedValue], base: Key, by_base: Mapping[Key, Threshold]) -> list[Threshold]:
-    others = {key: one for key, one in by_base.items() if key != base}
+def _previous(real: Sequence[TracedValue], others: Mapping[Key, Threshold]) -> list[Threshold]:
     reached = (others.get(key_of(value)) for value in walked(real, others))
     return sorted({one.index: one for one in reached if one is not None}.values(), key=lambda one: one.index)
 
 
-def _link_by_place(found: Sequence[Threshold], places: Mapping[int, Any]) -> None:
-    """Comparisons of a value that the state is not computed from: linked by their spikes, at one place of the code."""
+def _link_alone(found: Sequence[Threshold], places: Mapping[int, Any], kinds: Kinds) -> None:
+    """Comparisons of a value that the state is not computed from: it has a summand made of spikes, an adaptation.
+
+    They are linked by the value without it, or by their spikes, at one place of the code.
+    """
+    for one in found:
+        value = next(v for v in one.sources if kinds.is_real(v))
+        while key_of(value) != one.base:
+            (value,) = operands(value.node)
+        parts = [v for v in operands(value.node) if kinds.is_real(v)]
+        if word_of(value.node) in _SUMS and len(parts) == 1:
+            one.bases += _bases(parts[0])
+            one.base = one.bases[-1]
+    by_base = {key: one for one in found for key in one.bases}
+    for one in found:
+        others = {key: other for key, other in by_base.items() if other is not one}
+        one.previous = _previous([v for v in one.sources if kinds.is_real(v)], others)
     linked = {before.index for one in found for before in one.previous} | {one.index for one in found if one.previous}
     alone = {one.index: one for one in found if one.index not in linked}
     for one in alone.values():

@@ -12,7 +12,7 @@ from nirbridge.arrays import Array
 from nirbridge.importers.by_hand.chains import Key
 from nirbridge.importers.by_hand.replay import Cell, Run
 from nirbridge.importers.tracing.recorder import TracedCall
-from nirbridge.network.neurons import Neuron
+from nirbridge.network.neurons import Adaptation, Neuron
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,17 +123,20 @@ def _simulated(fit: Fit, drive: Sequence[Any], spikes: Sequence[Any] | None) -> 
     """(u, spikes, v) of the canonical neuron in each time step; ``spikes``: in place of its own."""
     n = fit.neuron
     theta = np.inf if n.theta is None else n.theta
-    v, i, left = n.v_init, n.i_init, np.zeros((), np.int64)
+    a = n.adaptation or Adaptation.of(0.0, 0.0)
+    v, i, b, left = n.v_init, n.i_init, a.init, np.zeros((), np.int64)
     found: list[tuple[Array, Array, Array]] = []
     for k, x in enumerate(drive):
         i = n.a_syn * i + n.g_syn * x
         held = left > 0
         u = np.where(held, n.v_reset, n.a_mem * v + n.g_mem * i + n.bias)
-        fired = (u > theta if n.compare == ">" else u >= theta) & ~held
+        fired = (u > theta + b if n.compare == ">" else u >= theta + b) & ~held
         fired = fired if spikes is None else numbers_of(spikes[k])
-        after = {"to-value": n.v_reset, "subtract": u - n.reset_amount, "none": u}[n.reset]
+        amount = n.reset_amount + b if a.in_reset else n.reset_amount
+        after = {"to-value": n.v_reset, "subtract": u - amount, "none": u}[n.reset]
         v = np.where(fired, after, u)
         v = v if n.v_min is None else np.maximum(v, n.v_min)
+        b = a.decay * b + a.jump * fired
         left = np.where(fired, n.refractory_steps, np.maximum(left - 1, 0))
         found.append((u, fired, v))
     return found

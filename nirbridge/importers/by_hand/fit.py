@@ -6,13 +6,14 @@
     m[k] = A(s) m[k-1] + G(s) x[k] + H(s) x[k-1] + … + C(s)
 
 ``A(1) = 0`` is a reset to ``(C(1) - C(0)) / a``, ``A(1) = A(0)`` a subtraction of ``(C(0) - C(1)) / a``; ``H / G`` is
-the decay of the synaptic current. An input that is lost after a spike (``G(1) = 0``) is a refractory time.
+the decay of the synaptic current. An input that is lost after a spike (``G(1) = 0``) is a refractory time. What a spike
+adds to the threshold one and two time steps later is an adaptation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from nirbridge.importers.by_hand.chains import ORDERS, Key, is_comparison, word_
 from nirbridge.importers.by_hand.compare import Fit, compared, numbers_of
 from nirbridge.importers.by_hand.replay import Cell, NoForm, Run, function_of
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
-from nirbridge.network.neurons import Compare, Neuron, Reset, neuron
+from nirbridge.network.neurons import Adaptation, Compare, Neuron, Reset, neuron
 
 _Reset = tuple[Reset, Any, Any]
 """(Kind of reset, value that it leads to, amount that it takes off)."""
@@ -58,6 +59,7 @@ class _Measurement:
     inputs: list[list[Any]] = field(default_factory=list)
     starts: dict[int, Any] = field(default_factory=dict)
     floor: Array | None = None
+    adaptation: Adaptation | None = None
     stays: bool = False
 
     def fit(self) -> Fit:
@@ -109,6 +111,7 @@ class _Measurement:
             v_init=start[1],
             i_init=start[2],
             v_min=self.floor,
+            adaptation=self.adaptation,
         )
 
     # -- inputs ------------------------------------------------------------------------------------------------------
@@ -150,43 +153,63 @@ class _Measurement:
     def _thresholds(self) -> None:
         """The threshold in units of the state, one for all comparisons of it."""
         found = [self._threshold_of(comparison) for comparison in self.cell.chain[self.step].comparisons]
-        self.compare, self.theta, _ = found[0]
-        if any(not bool(_near(theta, self.theta).all()) for _, theta, _ in found):
+        self.compare, self.theta, raised, _ = found[0]
+        if any(not bool((_near(a, self.theta) & _near(b, raised)).all()) for _, a, b, _ in found):
             raise NoForm("its state is compared with two thresholds")
-        if any(word != self.compare for word, _, _ in found):
+        if any(word != self.compare for word, *_ in found):
             raise NoForm("its state is compared with '>' and with '>='")
         for one in self.cell.chain:
             if len(one.comparisons) <= len(found):
                 pairs = zip(one.comparisons, found, strict=False)
-                self.cell.opposites |= {c.index for c, (_, _, opposite) in pairs if opposite}
+                self.cell.opposites |= {c.index for c, (*_, opposite) in pairs if opposite}
 
-    def _threshold_of(self, comparison: TracedCall) -> tuple[Compare, Any, bool]:
-        """(How it compares, with what, whether it is true below that)."""
-        probes = ((0.0, 0.0, 0, 0), (_LARGE, 0.0, 0, 0), (0.0, 3.0, 1, 0), (0.0, 0.0, 0, 1))
+        if not bool(_near(raised, self.theta).all()):
+            self._adapt(raised - self.theta)
+
+    def _adapt(self, jump: Any) -> None:
+        """The adaptation of the threshold, and the threshold without it."""
+        now, early = self.step, self._threshold_at(self.step - 1)
+        decay = _ratio(self._threshold_at(now, spiked=now - 2) - self.theta, jump)
+        init = _ratio(early - self.theta, decay ** (now - 1) - decay**now)
+        self.theta = self.theta - init * decay**now
+        self.adaptation = Adaptation.of(*(_number(_cleaned(x)) for x in (decay, jump, init)))
+
+    def _threshold_at(self, step: int, spiked: int | None = None) -> Any:
+        """The threshold of a time step; ``spiked``: that of the only spike."""
+        assert self.cell.scale is not None, "a threshold was measured"
+        run = self._run({step: 0.0}, () if spiked is None else (spiked,), last=step)
+        return -run.margin(self.cell.chain[step].comparisons[0]) / self.cell.scale[1]
+
+    def _threshold_of(self, comparison: TracedCall) -> tuple[Compare, Any, Any, bool]:
+        """(How it compares, with what, with what after a spike, whether it is true below that)."""
+        probes = ((0.0, 0.0, 0, 0), (_LARGE, 0.0, 0, 0), (0.0, 0.0, 1, 0), (0.0, 3.0, 0, 0), (0.0, 0.0, 0, 1))
         margins = [
-            self._run(states={self.step: size, self.step - 1: back}, spike=spike, leaves=noise).margin(comparison)
+            self._run({self.step: size, self.step - 1: back}, (self.step - 1,) * spike, noise).margin(comparison)
             for size, back, spike, noise in probes
         ]
         slope = (margins[1] - margins[0]) / _LARGE
-        if not all(bool(_near(m, margins[0], 1.0).all()) for m in margins[2:]):
-            raise NoForm("its threshold changes with time (it adapts)")
+        if not all(bool(_near(m, margins[0], 1.0).all()) for m in margins[3:]):
+            raise NoForm("its threshold changes with its state or its input")
         word, sign = _order(comparison)
         above = bool((slope * sign > 0).all())
         if not above and not bool((slope * sign < 0).all()):
             raise NoForm("its threshold does not compare the state alone")
         other: Compare = ">=" if word == ">" else ">"
         self.cell.scale = self.cell.scale or (margins[0], slope)
-        return word if above else other, -margins[0] / slope, not above
+        return word if above else other, -margins[0] / slope, -margins[2] / slope, not above
 
     # -- probes ------------------------------------------------------------------------------------------------------
 
-    def _run(self, states: Mapping[int, float], spike: int = 0, leaves: Any = None) -> Run:
+    def _run(
+        self, states: Mapping[int, float], spiked: Collection[int] = (), leaves: Any = None, last: int | None = None
+    ) -> Run:
+        """A run with the states of some time steps given, and with spikes in some alone."""
         import torch
 
-        cell, last = self.cell, self.step
+        cell, last = self.cell, self.step if last is None else last
         shapes = {k: cell.few(cell.chain[k].shape) for k in range(last + 1)}
         filled = {k: torch.full(shapes[k], size, dtype=torch.float64) for k, size in states.items()}
-        spikes = {k: torch.full(shape, bool(spike) and k == last - 1) for k, shape in shapes.items()}
+        spikes = {k: torch.full(shape, k in spiked) for k, shape in shapes.items()}
         given: dict[Key, Any] = {}
         if leaves == 1:
             source = torch.Generator().manual_seed(5)
@@ -198,8 +221,9 @@ class _Measurement:
             given = {leaves: torch.full(cell.few(cell.value_of(leaves).shape), _LARGE, dtype=torch.float64)}
         return Run(cell, last=last, leaves=given, spikes=spikes, states=filled)
 
-    def _base(self, *, spike: bool = False, size: float = 0.0, leaf: Key | None = None) -> Any:
-        return self._run({self.step - 1: size}, int(spike), leaf).base(self.step)
+    def _base(self, *, spike: bool = False, size: float = 0.0, leaf: Key | None = None, early: bool = False) -> Any:
+        spiked = [self.step - k for k, is_there in ((1, spike), (2, early)) if is_there]
+        return self._run({self.step - 1: size}, spiked, leaf).base(self.step)
 
     def _slope(self, zero: Any, *, state: bool = False, leaf: Key | None = None, spike: bool = False) -> Any:
         return (self._base(spike=spike, size=_LARGE if state else 0.0, leaf=leaf) - zero) / _LARGE
@@ -278,11 +302,24 @@ class _Measurement:
                 return "to-value", self._base(spike=True), nothing
             return "to-value", _cleaned(_ratio(change, decay)), nothing
         if bool(_near(kept, decay).all()):
-            amount = _cleaned(_ratio(-change, decay))
+            amount = _cleaned(_ratio(-change, decay) - self._adapted_amount(decay, change))
             amount = torch.where(_near(amount, self.theta) | (decay == 0), self.theta, amount)
             return ("subtract", nothing, amount) if bool((amount != 0).any()) else ("none", nothing, nothing)
         share = float((kept / decay).reshape(-1)[0])
         raise NoForm(f"its reset multiplies the state by {share:.4g}, and NIR resets to a value or by an amount")
+
+    def _adapted_amount(self, decay: Any, change: Any) -> Any:
+        """What the adaptation adds to the amount of the reset, without earlier spikes."""
+        import torch
+
+        a = self.adaptation
+        if a is None:
+            return 0.0
+        more = self._base(spike=True, early=True) - self._base(early=True)
+        if not bool(_near(_ratio(change - more, decay), a.jump).all()):
+            return 0.0
+        self.adaptation = replace(a, in_reset=True)
+        return torch.as_tensor(a.init * a.decay ** (self.step - 1))
 
     # -- comparison --------------------------------------------------------------------------------------------------
 
@@ -327,6 +364,8 @@ class _Measurement:
         names = list(dict.fromkeys(self.cell.opaque.values()))
         if names:
             return f"it depends on {', '.join(names[:3])} of its state"
+        if self.adaptation is not None:
+            return "its threshold adapts to its spikes, and its reset or its update does so otherwise"
         if refractory:
             return "its state moves while its input is lost after a spike"
         if not bool(_near(self._at(self.step), self._at(self.step + 1)).all()):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from nirbridge.importers.neuron_specs import (
     place_label,
 )
 from nirbridge.importers.tracing.structures import torch_tensor, untracked
-from nirbridge.network.neurons import Neuron
+from nirbridge.network.neurons import Neuron, flat_fields, with_arrays
 
 DT = 1e-3
 """Seconds per time step where none are given: such neurons count time steps."""
@@ -36,7 +36,6 @@ _SPIKING = COMPARING | {"floor", "round", "ceil", "trunc", "sign", "sgn", "floor
 """Functions that spikes are made by."""
 _FOUND = "and a threshold were found"
 _PROOFS = ("identical", "reduced", "sampled", "accepted")
-_ARRAYS = ("a_mem", "g_mem", "bias", "theta", "a_syn", "v_reset", "reset_amount", "v_init", "i_init", "v_min")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,8 +60,8 @@ class OwnNeuron:
             return False
         if self.neuron is None or other.neuron is None:
             return self.neuron is other.neuron
-        pairs = ((getattr(self.neuron, name), getattr(other.neuron, name)) for name in _ARRAYS)
-        return self.neuron.reset == other.neuron.reset and all(np.array_equal(a, b) for a, b in pairs)
+        own, others = flat_fields(self.neuron), flat_fields(other.neuron)
+        return own.keys() == others.keys() and all(np.array_equal(own[name], others[name]) for name in own)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -157,9 +156,7 @@ def formless(modules: Iterable[Any]) -> list[Diagnostic]:
 def _read(module: OwnNeuron, shape: Shape, dt: float) -> ImportedNeuron:
     ModelError.raise_all(formless([module]))
     assert module.neuron is not None, "it has a form"
-    given = {name: getattr(module.neuron, name) for name in _ARRAYS}
-    fitted: Mapping[str, Any] = {name: _fitted(value, shape) for name, value in given.items() if value is not None}
-    return _with_bias(replace(module.neuron, **fitted), module.delay)
+    return _with_bias(with_arrays(module.neuron, lambda values: _fitted(values, shape)), module.delay)
 
 
 def _fitted(values: Array, shape: Shape) -> Array:

@@ -388,7 +388,7 @@ WITHOUT_FORM = {
     Noisy: "a state 'v' and a threshold were found; a number that differs from time step to time step is added",
     Clipped: "a state 'v' and a threshold were found; it depends on clamp of its state",
     Counting: "'floor' of values, and no state with a threshold and a reset that NIR has",
-    Adaptive: "and a threshold were found; what is compared adapts to its own spikes",
+    Adaptive: "and a threshold were found; its threshold adapts to its spikes, and its reset or its update does so",
     Changing: "a state 'v' and a threshold were found; its reset or its update follows no rule",
     Moving: "a state 'v' and a threshold were found; its state moves while its input is lost after a spike",
 }

@@ -30,32 +30,38 @@ class Cell:
     refractory: int = 0
     v_init: Value = 0.0
     v_min: Value | None = None
+    b_decay: Value = 0.0
+    b_jump: Value = 0.0
+    b_init: Value = 0.0
+    b_in_reset: bool = False
     delay: int = 0
 
     def __call__(self, currents: Any, feedback: Callable[[Any], Any] | None = None) -> Any:
         """What the neurons send, ``[time, batch, *shape]`` as ``currents``; ``feedback``: of the step before."""
         v, i = torch.zeros_like(currents[0]) + self.v_init, torch.zeros_like(currents[0])
-        held = torch.zeros_like(currents[0], dtype=torch.int64)
+        b, held = torch.zeros_like(v) + self.b_init, torch.zeros_like(currents[0], dtype=torch.int64)
         sent = [torch.zeros_like(currents[0])] * (1 + self.delay)
         for current in currents:
             x = current if feedback is None else current + feedback(sent[-1 - self.delay])
             i = self.a_syn * i + self.g_syn * x
             u = self.a_mem * v + self.g_mem * i + self.bias
-            out, v, held = self._fire(u, held)
+            out, v, held = self._fire(u, held, b)
+            b = self.b_decay * b + self.b_jump * out
             sent.append(out)
         return torch.stack(sent[1 : len(currents) + 1])
 
-    def _fire(self, u: Any, held: Any) -> tuple[Any, Any, Any]:
+    def _fire(self, u: Any, held: Any, b: Any) -> tuple[Any, Any, Any]:
         if self.theta is None:
             return u, u, held
-        fires = (u > self.theta if self.compare == ">" else u >= self.theta) & (held == 0)
+        theta = self.theta + b
+        fires = (u > theta if self.compare == ">" else u >= theta) & (held == 0)
         u = torch.where(held > 0, torch.as_tensor(self.v_reset), u)
         k = fires.float() * ((u / self.theta).floor().clamp(max=self.max_spikes) if self.max_spikes > 1 else 1.0)
         v = u
         if self.reset == "to-value":
             v = torch.where(fires, torch.as_tensor(self.v_reset), u)
         elif self.reset == "subtract":
-            v = u - k * (self.theta if self.amount is None else self.amount)
+            v = u - k * ((self.theta if self.amount is None else self.amount) + (b if self.b_in_reset else 0.0))
         v = v if self.v_min is None else v.clamp(min=self.v_min)
         return k, v, torch.where(fires, self.refractory, (held - 1).clamp(min=0))
 

@@ -349,6 +349,21 @@ class Refractory(nn.Module):
         return s.float()
 
 
+class Raised(Kept):
+    """A threshold that each spike raises, from a value of its own, and a reset to zero."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.b: Any = None
+
+    def forward(self, x: Any) -> Any:
+        b = torch.full_like(x, 0.25) if self.b is None else self.b
+        mem = 0.5 * self.start(x) + x
+        spk = (mem >= 1.0 + b).float()
+        self.b, self.mem = 0.75 * b + 0.5 * spk, mem * (1 - spk)
+        return spk
+
+
 class Several(Kept):
     """Several spikes in a time step, at most four."""
 
@@ -434,6 +449,8 @@ def forms() -> Iterator[HandWritten]:
     yield row("BindsNET-like, refractory counter", lambda: two(Refractory), "step", twice(_refractory))
     leaks = "BindsNET-like, the membrane leaks while inputs are masked"
     yield row(leaks, lambda: two(Refractory, reset=-66.0), "step", twice(_refractory))
+    raised = Cell(a_mem=0.5, compare=">=", b_decay=0.75, b_jump=0.5, b_init=0.25)
+    yield row("a threshold that spikes raise", lambda: two(Raised), "step", twice(raised))
     several = Cell(theta=0.5, reset="subtract", compare=">=", max_spikes=4)
     yield row("several spikes in a time step", lambda: two(Several), "step", twice(several))
     yield row("no reset", lambda: two(NoReset), "step", twice(Cell(a_mem=0.75, theta=1.5, reset="none")))

@@ -283,6 +283,39 @@ def _srnn(net: Any, x: Any) -> Any:
     return cell(each_step(net.i2h, x), net.h2h)
 
 
+# -- LSNN ------------------------------------------------------------------------------------------------------------
+
+
+class Lsnn(nn.Module):
+    """Adaptive LIF neurons of Bellec et al.: a threshold that each spike raises; the reset takes off the fixed part.
+
+    ``is_whole``: it takes off the threshold as it is, in the same time step.
+    """
+
+    def __init__(self, *, is_whole: bool) -> None:
+        super().__init__()
+        self.fc, self.rec = nn.Linear(8, 6), nn.Linear(6, 6, bias=False)
+        self.rho, self.thr, self.beta, self.is_whole = nn.Parameter(torch.linspace(0.5, 0.9, 6)), 0.5, 0.75, is_whole
+
+    def forward(self, x: Any) -> Any:
+        v = z = b = torch.zeros(x.shape[1], 6)
+        spikes = []
+        for now in x:
+            b = self.rho * b + (1 - self.rho) * z
+            threshold = self.thr + self.beta * b
+            v = 0.75 * v + self.fc(now) + self.rec(z) - (0.0 if self.is_whole else self.thr * z)
+            z = fast_sigmoid((v - threshold) / self.thr)
+            v = v - z * threshold if self.is_whole else v
+            spikes.append(z)
+        return torch.stack(spikes)
+
+
+def _lsnn(net: Any, x: Any) -> Any:
+    amount = None if net.is_whole else 0.5 / 0.75
+    adaptation = {"b_decay": net.rho, "b_jump": net.beta * (1 - net.rho), "b_in_reset": net.is_whole}
+    return Cell(a_mem=0.75, theta=0.5, reset="subtract", amount=amount, **adaptation)(each_step(net.fc, x), net.rec)
+
+
 # -- delays ----------------------------------------------------------------------------------------------------------
 
 
@@ -322,4 +355,6 @@ def forms() -> Iterator[HandWritten]:
         make = partial(Sparch, is_recurrent=is_recurrent)
         yield HandWritten(name, make, (8,), "batch-time", _sparch, scale=12.0)
     yield HandWritten("SRNN without adaptation", Srnn, (8,), "batch-time", _srnn, "sum")
+    for name, is_whole in (("LSNN, adaptive threshold", False), ("LSNN, resets by the adapted threshold", True)):
+        yield HandWritten(name, partial(Lsnn, is_whole=is_whole), (8,), "time", _lsnn)
     yield HandWritten("delays per synapse, LIF by hand", CausalDelays, (8,), "time", _delays)
