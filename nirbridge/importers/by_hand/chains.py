@@ -131,7 +131,8 @@ class Threshold:
     """The comparisons of one value in one time step; ``base``: that value without fixed factors and constants.
 
     ``base`` is None for a constant, ``bases`` are the values on the way to it. ``previous``: those of the time step
-    before. ``readout``: the call of a value that is compared with nothing. ``reason``: why it has no form.
+    before. ``readout``: the call of a value that is compared with nothing. ``reason``: why it has no form. ``join``:
+    the call that puts values of a readout together, with ``lead`` zeros in front, those of time steps before the first.
     """
 
     base: Key | None
@@ -140,6 +141,8 @@ class Threshold:
     bases: list[Key] = field(default_factory=list)
     readout: TracedValue | None = None
     reason: str = ""
+    join: int = -1
+    lead: int = 0
 
     @property
     def main(self) -> TracedCall:

@@ -48,6 +48,11 @@ class _Own:
     calls: list[TracedCall] = field(default_factory=list)
 
     @property
+    def steps(self) -> int:
+        """Its time steps, those before the first value of a readout included."""
+        return self.cell.chain[0].lead + len(self.cell.chain)
+
+    @property
     def mains(self) -> list[TracedCall]:
         """The first comparison of each time step, or the value of a readout."""
         return [one.main for one in self.cell.chain]
@@ -67,8 +72,7 @@ def with_own_neurons(trace: ForwardTrace) -> ForwardTrace:
 
 def _recognised(chain: Sequence[Threshold], trace: ForwardTrace, taken: dict[int, set[str]]) -> list[_Own]:
     """The neuron of a chain; none for one of too few time steps, and for a readout without form."""
-    cell, state = Cell(chain, trace.nodes), ""
-    is_readout = cell.is_readout
+    cell = Cell(chain, trace.nodes)
     try:
         reason = next((one.reason for one in chain if one.reason), "")
         fit = None if reason else fitted(cell)
@@ -76,17 +80,19 @@ def _recognised(chain: Sequence[Threshold], trace: ForwardTrace, taken: dict[int
         fit, reason = None, str(error)
     except (RuntimeError, TypeError, ValueError) as error:  # of torch, on other numbers than the user's
         fit, reason = None, f"its operations do not run on other numbers ({type(error).__name__})"
-    if (fit is None and (is_readout or not reason)) or (is_readout and fit is not None and _is_sum(fit)):
+    is_left = (cell.is_readout or not reason) if fit is None else cell.is_readout and _is_outside(fit, chain[0].lead)
+    if is_left:
         return []
     path, state = _path(cell, trace, taken.setdefault(bisect_right(trace.starts, chain[0].index), set()))
-    record, delay = (None, 0) if fit is None else (fit.neuron, fit.delay)
+    record, delay = (None, 0) if fit is None else (fit.neuron, fit.delay + chain[0].lead)
     return [_Own(cell, fit, OwnNeuron(path, state, record, reason, delay))]
 
 
-def _is_sum(fit: Fit) -> bool:
-    """True for a plain sum over time, which is taken after the network."""
+def _is_outside(fit: Fit, lead: int) -> bool:
+    """True for a plain sum over time, taken after the network, and for one that starts otherwise than with zeros."""
     n = fit.neuron
-    return n.kind == "I" and not fit.delay and not np.any(n.bias) and not np.any(n.v_init)
+    is_moved = bool(np.any(n.bias) or np.any(n.v_init) or np.any(n.i_init))
+    return (is_moved and lead > 0) or (n.kind == "I" and not fit.delay and not lead and not is_moved)
 
 
 def _drop_soft_parts(trace: ForwardTrace) -> None:
@@ -166,11 +172,13 @@ class _Rewriting:
         self.old, self.found = trace, found
         self.places: dict[Key, tuple[_Own, int, int]] = {}
         for own in found:
-            self.places |= {key: (own, k, output) for key, k, output in _shown(own, trace)}
+            lead = own.cell.chain[0].lead
+            self.places |= {key: (own, k + lead, output) for key, k, output in _shown(own, trace)}
         self.later = {key: (own, k, _STATE) for own in found for key, k in self._compared_later(own)}
         self.mains = {c.index: (own, k) for own in found for k, c in enumerate(own.mains)}
+        self.joins = {own.cell.chain[0].join: own for own in found if own.cell.chain[0].lead}
         self.fixed = _fixed(trace.nodes, {index for own in found for index in own.cell.own})
-        self.inputs = {(id(own), k): self._input(own, k) for own in found for k in range(len(own.cell.chain))}
+        self.inputs = {(id(own), k): self._input(own, k) for own in found for k in range(own.steps)}
         self.new: dict[int, TracedCall] = {}
         self.nodes: list[TracedCall] = []
         self.sums: dict[tuple[int, int], TracedValue] = {}
@@ -184,7 +192,8 @@ class _Rewriting:
                 self._add_neuron(node)
             elif node.index in needed:
                 plain = _without_formats(node)
-                self._add(replace(plain, args=self._mapped(plain.args), kwargs=self._mapped(plain.kwargs)), node.index)
+                args = self._joined(node.index, self._mapped(plain.args))
+                self._add(replace(plain, args=args, kwargs=self._mapped(plain.kwargs)), node.index)
             for own, k in waiting.get(node.index, ()):
                 self._add_sum(own, k)
         firsts.append(len(self.nodes))
@@ -216,7 +225,7 @@ class _Rewriting:
         """The weighted sums that neurons take, by the call after which all of their summands are there."""
         found: dict[int, list[tuple[_Own, int]]] = {}
         for own in self.found:
-            for k in range(len(own.cell.chain)):
+            for k in range(own.steps):
                 pairs = self.inputs[id(own), k]
                 if pairs is not None and not _is_plain(pairs):
                     last = max(key[0] for key, _ in pairs if isinstance(key, tuple))
@@ -280,17 +289,18 @@ class _Rewriting:
         return node
 
     def _add_neuron(self, node: TracedCall) -> None:
-        own, _ = self.mains[node.index]
+        own, step = self.mains[node.index]
         shape, path = node.shapes[0], own.module.path
         call = TracedCall(0, "neuron", path, path, own.module, (), {}, (shape, shape, shape))
-        own.calls.append(self._add(call))
+        for _ in range(1 if step else 1 + own.cell.chain[0].lead):
+            own.calls.append(self._add(call))
 
     def _add_sum(self, own: _Own, step: int) -> None:
         """The weighted sum of the inputs of a neuron."""
         import torch
 
         total: TracedValue | None = None
-        shape = own.mains[step].shapes[0]
+        shape = own.mains[0].shapes[0]
         for key, weight in self.inputs[id(own), step] or ():
             value: Any = self._value(key) if isinstance(key, tuple) else key
             if not bool(np.all(weight == 1)):
@@ -323,6 +333,12 @@ class _Rewriting:
             own, k, output = self.places[key]
             return TracedValue(own.calls[k], output)
         return TracedValue(self.new[key[0]], key[1])
+
+    def _joined(self, index: int, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments of a call; values of a readout in place of zeros that stand in front of these."""
+        own = self.joins.get(index)
+        first = [] if own is None else [TracedValue(call) for call in own.calls[: own.cell.chain[0].lead]]
+        return args if own is None else ((*first, *args[0][len(first) :]), *args[1:])
 
     def _mapped(self, structure: Any) -> Any:
         if isinstance(structure, TracedValue):

@@ -18,7 +18,6 @@ EXACT = [*papers.forms(), *cells.forms()]
 REFUSED = list(refused.forms())
 MAY_BE_REFUSED = {
     "BindsNET-like, the membrane leaks while inputs are masked": "parameters that stand nowhere in the code",
-    "SpyTorch, with its readout": "a readout whose first values are constants",
     "delays per synapse, LIF by hand": "a convolution over time in front of the neurons",
     "several spikes in a time step": "counts of spikes",
 }
