@@ -21,7 +21,7 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.importers.by_hand.chains import ORDERS, Key, is_comparison, word_of
 from nirbridge.importers.by_hand.compare import Fit, compared, numbers_of
-from nirbridge.importers.by_hand.replay import Cell, NoForm, Run, function_of
+from nirbridge.importers.by_hand.replay import Cell, NoForm, Run, function_of, result_of
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
 from nirbridge.network.neurons import Adaptation, Compare, Neuron, Reset, neuron
 
@@ -377,18 +377,15 @@ def _silent(cell: Cell, key: Key) -> Any:
     """A value where no neuron spikes; None for one that depends on more than spikes."""
     import torch
 
-    def value(structure: Any) -> Any:
-        if isinstance(structure, TracedValue):
-            node = structure.node
-            if is_comparison(node) or node.kind == "neuron":
-                silent = torch.full(structure.shape, node.index in cell.opposites)
-                return silent if is_comparison(node) and node.name != "heaviside" else silent.float()
-            function = function_of(node)
-            if node.kind == "input" or function is None:
-                raise LookupError
-            result = function(*map(value, node.args), **{name: value(a) for name, a in node.kwargs.items()})
-            return result if isinstance(result, torch.Tensor) else result[structure.output]
-        return tuple(map(value, structure)) if isinstance(structure, tuple) else structure
+    def value(traced: TracedValue) -> Any:
+        node = traced.node
+        if is_comparison(node) or node.kind == "neuron":
+            silent = torch.full(traced.shape, node.index in cell.opposites)
+            return silent if is_comparison(node) and node.name != "heaviside" else silent.float()
+        if node.kind == "input" or function_of(node) is None:
+            raise LookupError
+        result = result_of(node, value)
+        return result if isinstance(result, torch.Tensor) else result[traced.output]
 
     try:
         with torch.no_grad():

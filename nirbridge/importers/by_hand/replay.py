@@ -8,7 +8,7 @@ depends on them agrees with no form (a surrogate's soft part cancels).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nirbridge._types import Shape
@@ -25,7 +25,7 @@ from nirbridge.importers.by_hand.chains import (
 )
 from nirbridge.importers.tracing.arguments import call_argument
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
-from nirbridge.importers.tracing.structures import is_in_place, torch_tensor
+from nirbridge.importers.tracing.structures import is_in_place, mapped, torch_tensor
 from nirbridge.importers.tracing.values import COPIES
 
 _MOST = 2**15
@@ -167,14 +167,10 @@ class Run:
         self.values: dict[Key | None, Any] = dict(self.states)
         self.source = torch.Generator().manual_seed(7)
         end = cell.chain[last].end
-        calls = (
-            [c for c in cell.calls if c.index <= end]
-            if not more
-            else sorted({c.index: c for c in (*cell.calls, *more)}.values(), key=lambda c: c.index)
-        )
+        calls = {call.index: call for call in (*cell.calls, *more) if more or call.index <= end}
         with torch.no_grad():
-            for call in calls:
-                self._compute(call)
+            for index in sorted(calls):
+                self._compute(calls[index])
 
     def base(self, step: int) -> Any:
         """The value that is compared in a time step; of a constant, from what is compared."""
@@ -186,8 +182,8 @@ class Run:
 
     def margin(self, comparison: TracedCall) -> Any:
         """Left minus right side of a comparison."""
-        left, right = self._sides(comparison)
-        return left - right
+        right = 0.0 if comparison.name == "heaviside" else call_argument(comparison, 1, "other")
+        return self._constant(comparison.args[0]) - self._constant(right)
 
     def get(self, value: TracedValue) -> Any:
         """A value of the run: computed, of a leaf, or random."""
@@ -213,19 +209,11 @@ class Run:
             return
         self.values[key] = self._result(call)
 
-    def _sides(self, call: TracedCall) -> tuple[Any, Any]:
-        left = self._constant(call.args[0])
-        if call.name == "heaviside":
-            return left, 0.0
-        right = call.args[1] if len(call.args) > 1 else call.kwargs.get("other")
-        return left, self._constant(right)
-
     def _result(self, call: TracedCall) -> Any:
         word = word_of(call)
-        args = tuple(self._constant(a) for a in call.args)
         if call.index in self.cell.floors and not self.has_floor:
             return next(self.get(value) for value in operands(call))
-        kwargs = {name: self._constant(a) for name, a in call.kwargs.items()}
+        args, kwargs = self._constant(call.args), self._constant(call.kwargs)
         if call.name in COPIES or word in CASTS:
             return _cast(call, args[0])
         if word == "setitem":
@@ -234,15 +222,14 @@ class Run:
             args = (args[0].clone(), *args[1:])
         return call.func(*args, **{name: a for name, a in kwargs.items() if name != "out"})
 
-    def _constant(self, value: Any) -> Any:
-        if isinstance(value, TracedValue):
-            return self.get(value)
-        if isinstance(value, torch_tensor()):
+    def _constant(self, structure: Any) -> Any:
+        def number(value: Any) -> Any:
+            if isinstance(value, TracedValue):
+                return self.get(value)
             value = self.cell.of_few(value.detach())
             return value.double() if value.is_floating_point() else value
-        if isinstance(value, tuple):
-            return tuple(map(self._constant, value))
-        return value
+
+        return mapped(structure, (TracedValue, torch_tensor()), number)
 
 
 def written(buffer: Any, mask: Any, value: Any) -> Any:
@@ -250,6 +237,12 @@ def written(buffer: Any, mask: Any, value: Any) -> Any:
     import torch
 
     return torch.where(mask, torch.as_tensor(value, dtype=buffer.dtype), buffer)
+
+
+def result_of(node: TracedCall, value: Callable[[TracedValue], Any]) -> Any:
+    """What a call computes, with other values in place of traced ones."""
+    args, kwargs = mapped((node.args, node.kwargs), TracedValue, value)
+    return function_of(node)(*args, **kwargs)
 
 
 def function_of(node: TracedCall) -> Any:

@@ -26,10 +26,10 @@ from nirbridge.importers.by_hand.chains import (
 from nirbridge.importers.by_hand.compare import Fit, sides_of_spikes
 from nirbridge.importers.by_hand.fit import fitted
 from nirbridge.importers.by_hand.readouts import readouts_of
-from nirbridge.importers.by_hand.replay import Cell, NoForm, floor_of, function_of
+from nirbridge.importers.by_hand.replay import Cell, NoForm, floor_of, function_of, result_of
 from nirbridge.importers.by_hand.spec import OwnNeuron
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue
-from nirbridge.importers.tracing.structures import tensors_of
+from nirbridge.importers.tracing.structures import mapped, tensors_of
 from nirbridge.importers.tracing.values import COPIES
 
 _SPIKES, _POTENTIAL, _STATE = 0, 1, 2
@@ -103,18 +103,14 @@ def _drop_soft_parts(trace: ForwardTrace) -> None:
     same: dict[Key, TracedValue] = {}
 
     def kept(structure: Any) -> Any:
-        if isinstance(structure, TracedValue):
-            return same.get(key_of(structure), structure)
-        if isinstance(structure, tuple):
-            return tuple(map(kept, structure))
-        return structure
+        return mapped(structure, TracedValue, lambda value: same.get(key_of(value), value))
 
     for node in trace.nodes:
         inner = operands(node)
         if floor_of(node) == 0.0 and word_of(inner[0].node) == "sign":
             _replace(node, name="heaviside", func=torch.heaviside, args=(*operands(inner[0].node), torch.zeros(())))
         if any(key_of(value) in same for value in operands(node)):
-            _replace(node, args=kept(node.args), kwargs={name: kept(a) for name, a in node.kwargs.items()})
+            _replace(node, args=kept(node.args), kwargs=kept(node.kwargs))
         found = _terms(node, terms)
         if found is None:
             continue
@@ -146,23 +142,16 @@ def _terms(node: TracedCall, known: Mapping[Key, Mapping[Key, float]]) -> dict[K
     return found if len(found) <= _FEW else None
 
 
-def _state(cell: Cell, trace: ForwardTrace) -> str:
-    bases = [one.base for one in cell.chain if one.base is not None]
-    return next((trace.names[base] for base in bases if base in trace.names), "")
-
-
 def _path(cell: Cell, trace: ForwardTrace, taken: set[str]) -> tuple[str, str]:
     """(A path of its own in each call of forward: that of its module, or the name of its state; that name)."""
-    base = next(one.base for one in reversed(cell.chain) if one.base is not None)
-    place, state = trace.nodes[base[0]].path, _state(cell, trace) or "neuron"
-    wanted = place or state
-    names = [wanted, f"{place}.{state}" if place else state]
-    path = next((name for name in names if name not in taken), "")
-    number = 2
-    while not path or path in taken:
-        path, number = f"{wanted}_{number}", number + 1
+    bases = [one.base for one in cell.chain if one.base is not None]
+    state = next((trace.names[base] for base in bases if base in trace.names), "")
+    place = trace.nodes[bases[-1][0]].path
+    wanted = place or state or "neuron"
+    names = [wanted, f"{place}.{state or 'neuron'}" if place else wanted]
+    path = next(name for name in (*names, *(f"{wanted}_{k + 2}" for k in range(len(taken)))) if name not in taken)
     taken.add(path)
-    return path, _state(cell, trace)
+    return path, state
 
 
 class _Rewriting:
@@ -341,14 +330,11 @@ class _Rewriting:
         return args if own is None else ((*first, *args[0][len(first) :]), *args[1:])
 
     def _mapped(self, structure: Any) -> Any:
-        if isinstance(structure, TracedValue):
-            key = key_of(structure)
+        def value(traced: TracedValue) -> Any:
+            key = key_of(traced)
             return self.fixed[key] if key in self.fixed else self._value(key)
-        if isinstance(structure, tuple):
-            return tuple(map(self._mapped, structure))
-        if isinstance(structure, Mapping):
-            return {name: self._mapped(value) for name, value in structure.items()}
-        return structure
+
+        return mapped(structure, TracedValue, value)
 
 
 def _fixed(nodes: Sequence[TracedCall], own: set[int]) -> dict[Key, Any]:
@@ -357,23 +343,14 @@ def _fixed(nodes: Sequence[TracedCall], own: set[int]) -> dict[Key, Any]:
 
     fixed: dict[Key, Any] = {}
 
-    def filled(structure: Any) -> Any:
-        if isinstance(structure, TracedValue):
-            return fixed[key_of(structure)]
-        return tuple(map(filled, structure)) if isinstance(structure, tuple) else structure
-
     for node in nodes:
         inner = operands(node)
-        is_start = is_comparison(node) and not inner
-        function = function_of(node)
-        if node.index in own or not (is_start or inner) or function is None:
+        if node.index in own or not (inner or is_comparison(node)) or function_of(node) is None:
             continue
         if all(key_of(value) in fixed for value in inner):
             with torch.no_grad():
-                kwargs = {name: filled(a) for name, a in node.kwargs.items()}
-                args = tuple(map(filled, node.args))
-                result = function(*args, **kwargs)
-            fixed |= {(node.index, k): tensor for k, (_, tensor) in enumerate(tensors_of(result))}
+                result = result_of(node, lambda value: fixed[key_of(value)])
+            fixed.update(((node.index, k), tensor) for k, (_, tensor) in enumerate(tensors_of(result)))
     return fixed
 
 

@@ -78,6 +78,17 @@ def instances_of(structure: Any, kinds: Any) -> Iterator[Any]:
         yield from instances_of(member, kinds)
 
 
+def mapped(structure: Any, kinds: Any, change: Callable[[Any], Any]) -> Any:
+    """The structure of tuples and mappings with what ``change`` makes of every instance of ``kinds``."""
+    if isinstance(structure, kinds):
+        return change(structure)
+    if isinstance(structure, tuple):
+        return tuple(mapped(member, kinds, change) for member in structure)
+    if isinstance(structure, Mapping):
+        return {name: mapped(member, kinds, change) for name, member in structure.items()}
+    return structure
+
+
 def match(a: Any, b: Any, is_same: Callable[[Any, Any], bool]) -> bool:
     """True if two structures of tuples and mappings have one form, and ``is_same`` for each pair of members."""
     if isinstance(a, tuple) and isinstance(b, tuple):
