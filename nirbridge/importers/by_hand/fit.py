@@ -162,7 +162,6 @@ class _Measurement:
             if len(one.comparisons) <= len(found):
                 pairs = zip(one.comparisons, found, strict=False)
                 self.cell.opposites |= {c.index for c, (*_, opposite) in pairs if opposite}
-
         if not bool(_near(raised, self.theta).all()):
             self._adapt(raised - self.theta)
 
@@ -171,6 +170,8 @@ class _Measurement:
         now, early = self.step, self._threshold_at(self.step - 1)
         decay = _ratio(self._threshold_at(now, spiked=now - 2) - self.theta, jump)
         init = _ratio(early - self.theta, decay ** (now - 1) - decay**now)
+        if bool(((decay < 0) | (decay > 1)).any()):
+            raise NoForm("its threshold changes with time, and does not return")
         self.theta = self.theta - init * decay**now
         self.adaptation = Adaptation.of(*(_number(_cleaned(x)) for x in (decay, jump, init)))
 
@@ -182,10 +183,15 @@ class _Measurement:
 
     def _threshold_of(self, comparison: TracedCall) -> tuple[Compare, Any, Any, bool]:
         """(How it compares, with what, with what after a spike, whether it is true below that)."""
-        probes = ((0.0, 0.0, 0, 0), (_LARGE, 0.0, 0, 0), (0.0, 0.0, 1, 0), (0.0, 3.0, 0, 0), (0.0, 0.0, 0, 1))
+        import torch
+
+        source, before = torch.Generator().manual_seed(5), self.step - 1
+        keys = sorted({key for taken in self.cell.taken for key in taken})
+        noise = {key: torch.randn(self._leaf(key, 0.0).shape, generator=source, dtype=torch.float64) for key in keys}
+        probes = ((0.0, 0.0, (), {}), (_LARGE, 0.0, (), {}), (0.0, 0.0, (before,), {}), (0.0, 3.0, (), noise))
         margins = [
-            self._run({self.step: size, self.step - 1: back}, (self.step - 1,) * spike, noise).margin(comparison)
-            for size, back, spike, noise in probes
+            self._run({self.step: size, before: back}, spiked, leaves).margin(comparison)
+            for size, back, spiked, leaves in probes
         ]
         slope = (margins[1] - margins[0]) / _LARGE
         if not all(bool(_near(m, margins[0], 1.0).all()) for m in margins[3:]):
@@ -207,32 +213,23 @@ class _Measurement:
         import torch
 
         cell, last = self.cell, self.step if last is None else last
-        shapes = {k: cell.few(cell.chain[k].shape) for k in range(last + 1)}
+        shapes = [cell.few(one.shape) for one in cell.chain[: last + 1]]
         filled = {k: torch.full(shapes[k], size, dtype=torch.float64) for k, size in states.items()}
-        spikes = {k: torch.full(shape, k in spiked) for k, shape in shapes.items()}
-        given: dict[Key, Any] = {}
-        if leaves == 1:
-            source = torch.Generator().manual_seed(5)
-            keys = sorted({key for taken in cell.taken for key in taken})
-            given = {
-                k: torch.randn(cell.few(cell.value_of(k).shape), generator=source, dtype=torch.float64) for k in keys
-            }
-        elif leaves:
-            given = {leaves: torch.full(cell.few(cell.value_of(leaves).shape), _LARGE, dtype=torch.float64)}
-        return Run(cell, last=last, leaves=given, spikes=spikes, states=filled)
+        spikes = {k: torch.full(shape, k in spiked) for k, shape in enumerate(shapes)}
+        return Run(cell, last=last, leaves=leaves or {}, spikes=spikes, states=filled)
+
+    def _leaf(self, key: Key, size: float) -> Any:
+        import torch
+
+        return torch.full(self.cell.few(self.cell.value_of(key).shape), size, dtype=torch.float64)
 
     def _base(self, *, spike: bool = False, size: float = 0.0, leaf: Key | None = None, early: bool = False) -> Any:
         spiked = [self.step - k for k, is_there in ((1, spike), (2, early)) if is_there]
-        return self._run({self.step - 1: size}, spiked, leaf).base(self.step)
+        leaves = {} if leaf is None else {leaf: self._leaf(leaf, _LARGE)}
+        return self._run({self.step - 1: size}, spiked, leaves).base(self.step)
 
     def _slope(self, zero: Any, *, state: bool = False, leaf: Key | None = None, spike: bool = False) -> Any:
         return (self._base(spike=spike, size=_LARGE if state else 0.0, leaf=leaf) - zero) / _LARGE
-
-    def _first(self) -> Any:
-        """The state of the first time step without input."""
-        import torch
-
-        return torch.as_tensor(Run(self.cell, last=0, leaves={}).base(0), dtype=torch.float64)
 
     # -- parameters --------------------------------------------------------------------------------------------------
 
@@ -253,7 +250,8 @@ class _Measurement:
         passing = change / np.where(change == 0, 1.0, synapse - 1.0)
         current = passing / np.where(change == 0, 1.0, gain * synapse ** (self.step + 1))
         added = now - passing
-        first = numbers_of(self._first()) - gain * synapse * current
+        first = numbers_of(torch.as_tensor(Run(self.cell, last=0, leaves={}).base(0), dtype=torch.float64))
+        first = first - gain * synapse * current
         start = numbers_of(_ratio(torch.as_tensor(first - added - pulled), decay))
         return _number(_cleaned(added)), _number(_cleaned(start)), _number(_cleaned(current))
 
@@ -274,17 +272,11 @@ class _Measurement:
 
     def _refractory(self, hold: bool) -> int:
         """Time steps after a spike in which inputs are lost."""
-        import torch
-
         if not hold:
             return 0
-        cell, spiked = self.cell, self.cell.first + 1
-        steps = len(cell.chain)
-        shapes = [cell.few(one.shape) for one in cell.chain]
-        spikes = {k: torch.full(shape, k == spiked) for k, shape in enumerate(shapes)}
-        late = {key for k in range(spiked + 1, steps) for key in self.inputs[k]}
-        given = {key: torch.full(cell.few(cell.value_of(key).shape), 1.0, dtype=torch.float64) for key in late}
-        silent, driven = (Run(cell, last=steps - 1, leaves=leaves, spikes=spikes) for leaves in ({}, given))
+        spiked, steps = self.cell.first + 1, len(self.cell.chain)
+        given = {key: self._leaf(key, 1.0) for k in range(spiked + 1, steps) for key in self.inputs[k]}
+        silent, driven = (self._run({}, (spiked,), leaves, steps - 1) for leaves in ({}, given))
         reached = [bool((silent.base(k) != driven.base(k)).any()) for k in range(spiked + 1, steps)]
         if not any(reached):
             raise NoForm(f"its refractory time is longer than {steps - spiked - 1} time steps, or has no end")

@@ -88,13 +88,12 @@ class GraphBuilder:
             self._write(node)
         outputs = tuple(self._outputs())
         refs = [*(ref for call in self.calls for ref in call.inputs), *(output.ref for output in outputs)]
-        if self.iterations.is_called and not any(ref.previous for ref in refs) and reads_own(self.forms):
-            self.notes += ()  # states of neurons alone
-        elif self.iterations.is_called:
+        is_neuron_alone = reads_own(self.forms) and not any(ref.previous for ref in refs)
+        if self.iterations.is_called and not is_neuron_alone:
             self.notes.append("forward keeps values between calls: imported as connections delayed by one time step")
             handed = ", ".join(quoted(name) for name in self.recording.handed)
             self.notes += [f"forward's arguments {handed}: its outputs of the previous time step"] if handed else []
-        elif self.iterations.iterations > 1:
+        elif not self.iterations.is_called and self.iterations.iterations > 1:
             self.notes.append(
                 f"forward runs {self.iterations.iterations} time steps in a loop: imported as one time step"
             )
