@@ -24,6 +24,10 @@ Key = tuple[int, int]
 _WORDS = {"greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le"}
 ORDERS = {"gt": (">", 1), "ge": (">=", 1), "lt": (">", -1), "le": (">=", -1)}
 """Comparison -> (how it compares, factor on both sides)."""
+COUNT = "count"
+"""``floor(x)`` from 0 to a number: the spikes of a neuron that sends several in a time step."""
+NUMBERS = frozenset({"heaviside", COUNT})
+"""Comparisons whose results are numbers, with what they compare alone."""
 CASTS = frozenset({"float", "double", "to", "type", "type_as"})
 _SUMS = frozenset({"add", "radd", "iadd", "sub", "subtract", "rsub", "isub"})
 _PRODUCTS = frozenset({"mul", "multiply", "rmul", "imul"})
@@ -53,10 +57,24 @@ def is_comparison(node: TracedCall) -> bool:
     """True for a comparison by size, and for ``heaviside`` with a fixed value at 0."""
     if node.kind != "function":
         return False
+    if node.name == COUNT:
+        return True
     if node.name == "heaviside":
         value = call_argument(node, 1, "values")
         return isinstance(value, torch_tensor()) and value.numel() == 1 and float(value) in (0.0, 1.0)
     return word_of(node) in ORDERS
+
+
+def counted(node: TracedCall) -> tuple[TracedValue, int] | None:
+    """(x, n) of ``floor(x)`` between 0 and a whole number n, in either order; None for any other call."""
+    inner = operands(node)
+    before = inner[0].node if len(inner) == 1 else node
+    clamp, floor = (node, before) if word_of(before) == "floor" else (before, node)
+    if word_of(floor) != "floor" or word_of(clamp) not in ("clamp", "clip") or len(operands(before)) != 1:
+        return None
+    low, high = call_argument(clamp, 1, "min"), call_argument(clamp, 2, "max")
+    is_whole = isinstance(low, int | float) and isinstance(high, int | float) and low == 0 and high == int(high) > 0
+    return (operands(before)[0], int(high)) if is_whole else None
 
 
 def is_pointwise(node: TracedCall) -> bool:

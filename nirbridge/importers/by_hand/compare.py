@@ -131,13 +131,15 @@ def _simulated(fit: Fit, drive: Sequence[Any], spikes: Sequence[Any] | None) -> 
         held = left > 0
         u = np.where(held, n.v_reset, n.a_mem * v + n.g_mem * i + n.bias)
         fired = (u > theta + b if n.compare == ">" else u >= theta + b) & ~held
+        if n.max_spikes > 1:
+            fired = fired * np.clip(np.floor(u / (theta + b)), 0, n.max_spikes)
         fired = fired if spikes is None else numbers_of(spikes[k])
         amount = n.reset_amount + b if a.in_reset else n.reset_amount
-        after = {"to-value": n.v_reset, "subtract": u - amount, "none": u}[n.reset]
-        v = np.where(fired, after, u)
+        after = {"to-value": n.v_reset, "subtract": u - fired * amount, "none": u}[n.reset]
+        v = np.where(fired > 0, after, u)
         v = v if n.v_min is None else np.maximum(v, n.v_min)
         b = a.decay * b + a.jump * fired
-        left = np.where(fired, n.refractory_steps, np.maximum(left - 1, 0))
+        left = np.where(fired > 0, n.refractory_steps, np.maximum(left - 1, 0))
         found.append((u, fired, v))
     return found
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.importers.by_hand.chains import ORDERS, Key, is_comparison, word_of
+from nirbridge.importers.by_hand.chains import COUNT, NUMBERS, ORDERS, Key, is_comparison, word_of
 from nirbridge.importers.by_hand.compare import Fit, compared, numbers_of
 from nirbridge.importers.by_hand.replay import Cell, NoForm, Run, function_of, result_of
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
@@ -96,6 +96,7 @@ class _Measurement:
         """The canonical neuron of its parts; ``start``: constant of each time step, initial state and current."""
         kind = "CubaLI" if bool(np.any(synapse != 0)) else "I" if bool(np.all(decay == 1)) else "LI"
         word, target, amount = reset
+        main = self.cell.chain[self.step].main
         return neuron(
             kind if self.cell.is_readout else f"{kind}F",
             a_mem=decay,
@@ -107,6 +108,7 @@ class _Measurement:
             reset=word,
             reset_amount=_number(amount),
             compare=self.compare,
+            max_spikes=main.args[1] if main.name == COUNT else 1,
             refractory_steps=refractory,
             v_init=start[1],
             i_init=start[2],
@@ -331,7 +333,7 @@ class _Measurement:
         run, expected = trials[0]
         if self.cell.is_readout:
             return
-        if any(np.any(self._fires(run, k) != fired) for k, (_, fired, _) in enumerate(expected)):
+        if any(np.any(self._fires(run, k) != (fired > 0)) for k, (_, fired, _) in enumerate(expected)):
             raise NoForm("its spikes are not those of its threshold alone")
 
     @staticmethod
@@ -373,7 +375,7 @@ def _silent(cell: Cell, key: Key) -> Any:
         node = traced.node
         if is_comparison(node) or node.kind == "neuron":
             silent = torch.full(traced.shape, node.index in cell.opposites)
-            return silent if is_comparison(node) and node.name != "heaviside" else silent.float()
+            return silent if is_comparison(node) and node.name not in NUMBERS else silent.float()
         if node.kind == "input" or function_of(node) is None:
             raise LookupError
         result = result_of(node, value)
@@ -404,6 +406,8 @@ def _floor(cell: Cell) -> Array | None:
 
 
 def _order(comparison: Any) -> tuple[Compare, int]:
+    if comparison.name == COUNT:
+        return ">=", 1
     if comparison.name == "heaviside":
         value = comparison.args[1] if len(comparison.args) > 1 else comparison.kwargs["values"]
         return (">=" if float(value) == 1.0 else ">"), 1

@@ -14,6 +14,8 @@ from typing import Any
 from nirbridge._types import Shape
 from nirbridge.importers.by_hand.chains import (
     CASTS,
+    COUNT,
+    NUMBERS,
     Key,
     Kinds,
     Threshold,
@@ -182,7 +184,8 @@ class Run:
 
     def margin(self, comparison: TracedCall) -> Any:
         """Left minus right side of a comparison."""
-        right = 0.0 if comparison.name == "heaviside" else call_argument(comparison, 1, "other")
+        fixed = {"heaviside": 0.0, COUNT: 1.0}
+        right = fixed[comparison.name] if comparison.name in fixed else call_argument(comparison, 1, "other")
         return self._constant(comparison.args[0]) - self._constant(right)
 
     def get(self, value: TracedValue) -> Any:
@@ -205,7 +208,7 @@ class Run:
         step = self.cell.own.get(call.index)
         if step is not None and self.spikes is not None:
             truth = self.spikes[step] ^ (call.index in self.cell.opposites)
-            self.values[key] = truth.double() if call.name == "heaviside" else truth
+            self.values[key] = truth.double() if call.name in NUMBERS else truth
             return
         self.values[key] = self._result(call)
 

@@ -12,10 +12,12 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.importers.by_hand.chains import (
     CASTS,
+    COUNT,
     Key,
     Kinds,
     Threshold,
     chains_of,
+    counted,
     is_comparison,
     is_pointwise,
     key_of,
@@ -60,7 +62,7 @@ class _Own:
 
 def with_own_neurons(trace: ForwardTrace) -> ForwardTrace:
     """The trace with every recognised neuron as one call per time step; unchanged if there is none."""
-    _drop_soft_parts(trace)
+    _name_spikes(trace)
     chains = chains_of(thresholds_of(trace, Kinds(trace.nodes)))
     taken: dict[int, set[str]] = {}
     found = [own for chain in chains for own in _recognised(chain, trace, taken)]
@@ -95,8 +97,8 @@ def _is_outside(fit: Fit, lead: int) -> bool:
     return (is_moved and lead > 0) or (n.kind == "I" and not fit.delay and not lead and not is_moved)
 
 
-def _drop_soft_parts(trace: ForwardTrace) -> None:
-    """Put the spikes in the place of ``(spikes - soft).detach() + soft`` and ``relu(sign(x))``, in the trace itself."""
+def _name_spikes(trace: ForwardTrace) -> None:
+    """Name in the trace itself what is spikes: ``(spikes - soft).detach() + soft``, ``relu(sign(x))``, counts."""
     import torch
 
     terms: dict[Key, dict[Key, float]] = {}
@@ -109,6 +111,9 @@ def _drop_soft_parts(trace: ForwardTrace) -> None:
         inner = operands(node)
         if floor_of(node) == 0.0 and word_of(inner[0].node) == "sign":
             _replace(node, name="heaviside", func=torch.heaviside, args=(*operands(inner[0].node), torch.zeros(())))
+        count = counted(node)
+        if count is not None:
+            _replace(node, name=COUNT, func=lambda x, most: x.floor().clamp(0, most), args=count, kwargs={})
         if any(key_of(value) in same for value in operands(node)):
             _replace(node, args=kept(node.args), kwargs=kept(node.kwargs))
         found = _terms(node, terms)

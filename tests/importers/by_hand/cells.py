@@ -286,7 +286,15 @@ class Lateral(Net):
         return (v * (1 - z), z), z
 
 
+class Counting(Net):
+    def cell(self, state: Any, x: Any) -> tuple[Any, Any]:
+        v = 0.9 * state + x
+        z = torch.clamp(torch.floor(v), 0, 4)
+        return v - z, z
+
+
 EXACT: tuple[type[Any], ...] = (
+    Counting,
     *(ResetAfter, ResetBefore, LateSubtraction, StraightThrough, Refractory, Parametric, InPlace, Floor),
     *(Delayed, Stepwise, Passed, Layered, Readout, Constant, Lateral),
 )
@@ -335,10 +343,10 @@ class Clipped(Net):
         return v - z, z
 
 
-class Counting(Net):
+class Rounding(Net):
     def cell(self, state: Any, x: Any) -> tuple[Any, Any]:
         v = 0.9 * state + x
-        z = torch.clamp(torch.floor(v), 0, 4)
+        z = torch.clamp(torch.round(v), 0, 4)
         return v - z, z
 
 
@@ -387,7 +395,7 @@ WITHOUT_FORM = {
     Joint: "a state 'v' and a threshold were found; its synaptic current is reset by its own spikes",
     Noisy: "a state 'v' and a threshold were found; a number that differs from time step to time step is added",
     Clipped: "a state 'v' and a threshold were found; it depends on clamp of its state",
-    Counting: "'floor' of values, and no state with a threshold and a reset that NIR has",
+    Rounding: "'round' of values, and no state with a threshold and a reset that NIR has",
     Adaptive: "and a threshold were found; its threshold adapts to its spikes, and its reset or its update does so",
     Changing: "a state 'v' and a threshold were found; its reset or its update follows no rule",
     Moving: "a state 'v' and a threshold were found; its state moves while its input is lost after a spike",

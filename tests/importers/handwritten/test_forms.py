@@ -19,7 +19,6 @@ REFUSED = list(refused.forms())
 MAY_BE_REFUSED = {
     "BindsNET-like, the membrane leaks while inputs are masked": "parameters that stand nowhere in the code",
     "delays per synapse, LIF by hand": "a convolution over time in front of the neurons",
-    "several spikes in a time step": "counts of spikes",
 }
 """Forms that may be refused, and for what; none is taken as written."""
 BY_CHANCE = {"noise on the membrane", "sparch, random start", "spikes by chance"}
