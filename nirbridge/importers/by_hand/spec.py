@@ -133,8 +133,9 @@ def with_neurons(flow: DataflowGraph, module: Any) -> DataflowGraph:
         return flow
     words = list(dict.fromkeys(str(call.arguments.get("function", "")).strip("_") for call in flow.calls))
     steps = [word for word in words if word in _SPIKING]
-    if steps:
-        found = f"{', '.join(map(quoted, steps))} of values, and no state with a threshold and a reset that NIR has"
+    if steps or any("kept from the previous call" in str(problem) for problem in flow.problems):
+        what = f"{', '.join(map(quoted, steps))} of values" if steps else "values that are kept between calls"
+        found = f"{what}, and no state with a threshold and a reset that NIR has"
         hint = "spikes are comparisons of a state that is carried from one time step to the next"
         ModelError.raise_all((Diagnostic(place_label(""), found, "", hint), *flow.problems))
     limit = "a network without spikes is converted to spike rates only on request"

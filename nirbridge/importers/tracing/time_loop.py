@@ -166,8 +166,11 @@ class TimeLoop:
         parts = [self._silent(v) for v in values_of((b.node.args, b.node.kwargs))]
         if not parts or b.node.func is None or any(p is None for p in parts):  # an input has none
             return None
-        with torch.no_grad():
-            return b.node.func(*(self._silent(a) for a in b.node.args), **b.node.kwargs)
+        try:
+            with torch.no_grad():
+                return b.node.func(*(self._silent(a) for a in b.node.args), **b.node.kwargs)
+        except (RuntimeError, TypeError):  # spikes of neurons written by hand were truth values
+            return None
 
     def _alike(self, a: TracedValue, iteration: int, b: TracedValue) -> bool:
         if a.output != b.output and slice_of(a) is None:
