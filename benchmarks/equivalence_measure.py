@@ -16,6 +16,7 @@ from benchmarks.equivalence_rivals import IMPORTERS, Failed, rerun
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError
 from nirbridge.importers import importer, load_nir, save_nir
+from nirbridge.importers.frameworks import framework_of
 from nirbridge.network import from_nir
 from nirbridge.simulators.simulate import simulate
 
@@ -97,9 +98,11 @@ def _imported(model: Model, module: Any) -> Any:
     import torch
 
     samples = tuple(torch.zeros(1, *shape) for shape in model.shapes)
+    sample = model.sample() if model.sample else samples if len(samples) > 1 else samples[0]
     options: dict[str, Any] = {} if model.dt is None else {"dt": model.dt}
     options |= {"accept": model.accept} if model.accept else {}
-    return importer(model.framework.lower())(module, samples if len(samples) > 1 else samples[0], **options)
+    name = model.framework.lower()
+    return importer(framework_of(module) or name if name == "torch" else name)(module, sample, **options)
 
 
 def _original(model: Model, seed: int, path: Path, grid: bool) -> tuple[dict[str, Array], Any, tuple[Array, ...]]:
@@ -110,7 +113,8 @@ def _original(model: Model, seed: int, path: Path, grid: bool) -> tuple[dict[str
     with quiet(), torch.no_grad():
         torch.manual_seed(seed)
         module = model.make().eval()
-        fill(module, model.scale, seed, grid=grid)
+        if not model.is_filled:
+            fill(module, model.scale, seed, grid=grid)
         save_nir(_imported(model, module), path)
         network = from_nir(load_nir(path))
         found = model.run(module, tuple(torch.from_numpy(v) for v in inputs))

@@ -28,7 +28,8 @@ class Model:
     ``kind``: ``spikes`` or ``potential`` (a readout: values are compared, not events). ``is_exact``: its form is one
     that the project's semantics call exact; where it is not, ``reason`` says why. ``is_refused``: it has no form, and
     the importer is to say so. ``accept``: known deviations that its import takes, without which it is refused.
-    ``scale`` and ``density`` set how much the model fires; they decide nothing.
+    ``scale`` and ``density`` set how much the model fires; they decide nothing. ``sample``: the input its import is
+    given (None: zeros of one sample in one time step). ``is_filled``: ``make`` gives it weights, all in its own way.
     """
 
     framework: str
@@ -44,6 +45,8 @@ class Model:
     reason: str = ""
     dt: float | None = 1e-4
     accept: tuple[str, ...] = ()
+    sample: Callable[[], Any] | None = None
+    is_filled: bool = False
 
 
 @contextmanager

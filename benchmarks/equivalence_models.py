@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks import equivalence_models_forms as forms
+from benchmarks import equivalence_models_hand as hand
 from benchmarks import equivalence_models_jelly as jelly
 from benchmarks import equivalence_models_norse as norse
 from benchmarks import equivalence_models_rockpool as rockpool
@@ -23,3 +24,4 @@ def models() -> Iterator[Model]:
     yield from (*sinabs.models(), *sinabs.refused_models())
     yield from (*jelly.models(), *jelly.refused_models())
     yield from (*rockpool.models(), *rockpool.refused_models())
+    yield from hand.models()

@@ -11,7 +11,7 @@ from benchmarks.equivalence_model import BATCH, SEEDS, STEPS
 from benchmarks.equivalence_rivals import IMPORTERS
 
 TOOLS = tuple(IMPORTERS)
-TITLES: Mapping[str, str] = {"torch": "Converted PyTorch networks"}
+TITLES: Mapping[str, str] = {"torch": "PyTorch: neurons written by hand, and converted networks"}
 PACKAGES = ("torch", "snntorch", "norse", "sinabs", "spikingjelly", "rockpool", "nir", "nirtorch")
 
 INTRO = """# Equivalence: imported models compared with their originals

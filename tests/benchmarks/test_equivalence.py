@@ -28,6 +28,7 @@ CROSS_SECTION = (
     ("sinabs", "IAFSqueeze, several spikes per time step"),
     ("spikingjelly", "LIFNode, decay_input=False, v_reset = -0.25"),
     ("rockpool", "LIFTorch, recurrent"),
+    ("PyTorch: neurons written by hand, and converted networks", "LSNN, adaptive threshold"),
 )
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the frameworks warn of is not this project's
 
@@ -53,8 +54,9 @@ def models() -> dict[tuple[str, str], Any]:
     for name in FRAMEWORKS:
         pytest.importorskip(name, reason=f"{name} is not installed")
     from benchmarks.equivalence_models import models as all_of_them
+    from benchmarks.equivalence_page import TITLES
 
-    return {(m.framework, m.name): m for m in all_of_them()}
+    return {(TITLES.get(m.framework, m.framework), m.name): m for m in all_of_them()}
 
 
 @pytest.mark.parametrize("key", CROSS_SECTION, ids=" ".join)
@@ -68,9 +70,10 @@ def test_a_row_gives_what_is_written(key: tuple[str, str]) -> None:
 
 def test_no_model_is_left_out_and_every_exact_one_is_equal() -> None:
     from benchmarks.equivalence_converted import names
+    from benchmarks.equivalence_page import TITLES
 
     known, kept = models(), written(PAGE.read_text())
-    assert list(kept) == [*known, *(("Converted PyTorch networks", name) for name in names())]
+    assert list(kept) == [*known, *((TITLES["torch"], name) for name in names())]
     assert len(kept) >= 36
     exact = [key for key, model in known.items() if model.is_exact]
     assert len(exact) >= 30

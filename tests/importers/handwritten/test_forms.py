@@ -11,16 +11,11 @@ for framework in ("snntorch", "norse", "spikingjelly"):
     pytest.importorskip(framework, reason=f"{framework} is not installed")
 
 from tests.importers.handwritten import cells, papers, refused  # noqa: E402
-from tests.importers.handwritten.forms import outcome  # noqa: E402
+from tests.importers.handwritten.forms import MAY_BE_REFUSED, outcome  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the frameworks warn of is not this project's
 EXACT = [*papers.forms(), *cells.forms()]
 REFUSED = list(refused.forms())
-MAY_BE_REFUSED = {
-    "BindsNET-like, the membrane leaks while inputs are masked": "parameters that stand nowhere in the code",
-    "delays per synapse, LIF by hand": "a convolution over time in front of the neurons",
-}
-"""Forms that may be refused, and for what; none is taken as written."""
 BY_CHANCE = {"noise on the membrane", "sparch, random start", "spikes by chance"}
 
 
