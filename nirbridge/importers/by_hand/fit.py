@@ -21,8 +21,9 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.importers.by_hand.chains import COUNT, NUMBERS, ORDERS, Key, is_comparison, word_of
 from nirbridge.importers.by_hand.compare import Fit, compared, numbers_of
-from nirbridge.importers.by_hand.replay import Cell, NoForm, Run, function_of, result_of
+from nirbridge.importers.by_hand.replay import Cell, NoForm, Run, is_repeatable
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
+from nirbridge.importers.tracing.values import result_of
 from nirbridge.network.neurons import Adaptation, Compare, Neuron, Reset, neuron
 
 _Reset = tuple[Reset, Any, Any]
@@ -376,14 +377,12 @@ def _silent(cell: Cell, key: Key) -> Any:
         if is_comparison(node) or node.kind == "neuron":
             silent = torch.full(traced.shape, node.index in cell.opposites)
             return silent if is_comparison(node) and node.name not in NUMBERS else silent.float()
-        if node.kind == "input" or function_of(node) is None:
+        if node.kind == "input" or not is_repeatable(node):
             raise LookupError
-        result = result_of(node, value)
-        return result if isinstance(result, torch.Tensor) else result[traced.output]
+        return result_of(traced, value)
 
     try:
-        with torch.no_grad():
-            return value(cell.value_of(key))
+        return value(cell.value_of(key))
     except (LookupError, RuntimeError, TypeError, ValueError):
         return None
 

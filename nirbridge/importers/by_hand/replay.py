@@ -8,7 +8,7 @@ depends on them agrees with no form (a surrogate's soft part cancels).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nirbridge._types import Shape
@@ -28,7 +28,7 @@ from nirbridge.importers.by_hand.chains import (
 from nirbridge.importers.tracing.arguments import call_argument
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
 from nirbridge.importers.tracing.structures import is_in_place, mapped, torch_tensor
-from nirbridge.importers.tracing.values import COPIES
+from nirbridge.importers.tracing.values import COPIES, written
 
 _MOST = 2**15
 """Values of a cell up to which every neuron of it is run."""
@@ -235,22 +235,9 @@ class Run:
         return mapped(structure, (TracedValue, torch_tensor()), number)
 
 
-def written(buffer: Any, mask: Any, value: Any) -> Any:
-    """The buffer with a value where the mask holds."""
-    import torch
-
-    return torch.where(mask, torch.as_tensor(value, dtype=buffer.dtype), buffer)
-
-
-def result_of(node: TracedCall, value: Callable[[TracedValue], Any]) -> Any:
-    """What a call computes, with other values in place of traced ones."""
-    args, kwargs = mapped((node.args, node.kwargs), TracedValue, value)
-    return function_of(node)(*args, **kwargs)
-
-
-def function_of(node: TracedCall) -> Any:
-    """The function of a call on values; None for one that is known by its name alone."""
-    return written if node.name == "__setitem__" and is_pointwise(node) else node.func
+def is_repeatable(node: TracedCall) -> bool:
+    """True for a call whose function is known, not its name alone."""
+    return node.func is not None or (node.name == "__setitem__" and is_pointwise(node))
 
 
 def floor_of(node: TracedCall) -> Any:

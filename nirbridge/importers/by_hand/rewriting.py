@@ -28,11 +28,11 @@ from nirbridge.importers.by_hand.chains import (
 from nirbridge.importers.by_hand.compare import Fit, sides_of_spikes
 from nirbridge.importers.by_hand.fit import fitted
 from nirbridge.importers.by_hand.readouts import readouts_of
-from nirbridge.importers.by_hand.replay import Cell, NoForm, floor_of, function_of, result_of
+from nirbridge.importers.by_hand.replay import Cell, NoForm, floor_of, is_repeatable
 from nirbridge.importers.by_hand.spec import OwnNeuron
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue
-from nirbridge.importers.tracing.structures import mapped, tensors_of
-from nirbridge.importers.tracing.values import COPIES
+from nirbridge.importers.tracing.structures import mapped
+from nirbridge.importers.tracing.values import COPIES, result_of
 
 _SPIKES, _POTENTIAL, _STATE = 0, 1, 2
 """Outputs of a neuron; its state is what forward returns for its next call alone."""
@@ -344,18 +344,14 @@ class _Rewriting:
 
 def _fixed(nodes: Sequence[TracedCall], own: set[int]) -> dict[Key, Any]:
     """Values of comparisons of constants that are no neuron's, and of what is computed from these alone."""
-    import torch
-
     fixed: dict[Key, Any] = {}
-
     for node in nodes:
         inner = operands(node)
-        if node.index in own or not (inner or is_comparison(node)) or function_of(node) is None:
+        if node.index in own or not (inner or is_comparison(node)) or not is_repeatable(node):
             continue
         if all(key_of(value) in fixed for value in inner):
-            with torch.no_grad():
-                result = result_of(node, lambda value: fixed[key_of(value)])
-            fixed.update(((node.index, k), tensor) for k, (_, tensor) in enumerate(tensors_of(result)))
+            for k in range(len(node.shapes)):
+                fixed[node.index, k] = result_of(TracedValue(node, k), lambda value: fixed[key_of(value)])
     return fixed
 
 

@@ -18,7 +18,16 @@ from nirbridge.importers.tracing.consistency import foreign_states
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue, values_of
 from nirbridge.importers.tracing.structures import match, torch_tensor
 from nirbridge.importers.tracing.values import WRITES as _WRITES
-from nirbridge.importers.tracing.values import first_input, is_zero, same_constant, slice_of, states, uncopied, write_of
+from nirbridge.importers.tracing.values import (
+    first_input,
+    is_zero,
+    result_of,
+    same_constant,
+    slice_of,
+    states,
+    uncopied,
+    write_of,
+)
 
 STATIC, SERIES = -1, -2
 """Ages of values that depend on no neuron, and of values that depend on all iterations at once."""
@@ -53,6 +62,7 @@ class TimeLoop:
         self.time_size = 0  # the size of the time axis of the input
         self.only_parts: set[int] = set()  # slices of an axis of the input that has size one
         self.memo: dict[tuple[Any, ...], bool] = {}
+        self.silence: dict[tuple[int, int], Any] = {}
         self.ages: dict[int, int] = {}
         self.series: dict[int, ItemSeries] = {}
         self.runs: dict[int, ItemSeries] = {}
@@ -152,23 +162,24 @@ class TimeLoop:
             return is_zero(silent)
         return all(isinstance(v, torch_tensor()) for v in (constant, silent)) and bool((constant == silent).all())
 
-    def _silent(self, b: Any) -> Any:
+    def _silent(self, b: TracedValue) -> Any:
         """The value of ``b`` if no neuron fired in the iteration before; None if it depends on anything else."""
+        b = self.plain(b)
+        key = b.node.index, b.output
+        if key not in self.silence:
+            self.silence[key] = self._if_silent(b)
+        return self.silence[key]
+
+    def _if_silent(self, b: TracedValue) -> Any:
         import torch
 
-        if isinstance(b, tuple):
-            return tuple(self._silent(v) for v in b)
-        if not isinstance(b, TracedValue):
-            return b
-        b = self.plain(b)
         if b.node.kind == "neuron":
             return torch.zeros(b.shape) if self.age(b) == self.last - 1 else None
-        parts = [self._silent(v) for v in values_of((b.node.args, b.node.kwargs))]
+        parts = [self._silent(v) for v in values_of((b.node.args, dict(b.node.kwargs)))]
         if not parts or b.node.func is None or any(p is None for p in parts):  # an input has none
             return None
         try:
-            with torch.no_grad():
-                return b.node.func(*(self._silent(a) for a in b.node.args), **b.node.kwargs)
+            return result_of(b, self._silent)
         except (RuntimeError, TypeError):  # spikes of neurons written by hand were truth values
             return None
 

@@ -8,7 +8,7 @@ is that of use k. A module that keeps its state shares it between all calls: the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from nirbridge.errors import Diagnostic
 from nirbridge.importers.neuron_specs import place_label
 from nirbridge.importers.tracing.arguments import call_argument
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue
-from nirbridge.importers.tracing.structures import instances_of, only_number, torch_tensor
+from nirbridge.importers.tracing.structures import instances_of, is_in_place, mapped, only_number, torch_tensor
 
 COPIES = frozenset(
     {"detach", "detach_", "clone", "contiguous", "cpu", "float", "data", "requires_grad_", "alias", "__deepcopy__"}
@@ -154,6 +154,26 @@ def passed_states(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]
     rest = (args[1:], kwargs) if args else (tuple(kwargs.values())[1:], {})
     passed = instances_of(rest, TracedValue | torch_tensor() | int | float | type(None))
     return [state for state in passed if not isinstance(state, bool)]
+
+
+def result_of(value: TracedValue, given: Callable[[TracedValue], Any]) -> Any:
+    """A value computed again, with other numbers in place of traced ones; none of these is written to."""
+    import torch
+
+    node = value.node
+    args, kwargs = mapped((node.args, dict(node.kwargs)), TracedValue, given)
+    if is_in_place(node.name):
+        args = (args[0].clone(), *args[1:])
+    with torch.no_grad():
+        result = written(*args) if node.name == "__setitem__" else node.func(*args, **kwargs)
+    return result if isinstance(result, torch.Tensor) else result[value.output]
+
+
+def written(buffer: Any, mask: Any, value: Any) -> Any:
+    """The buffer with a value where the mask holds."""
+    import torch
+
+    return torch.where(mask, torch.as_tensor(value, dtype=buffer.dtype), buffer)
 
 
 def is_zero(constant: Any) -> bool:
