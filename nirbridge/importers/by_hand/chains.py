@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import groupby, pairwise
 from typing import Any
 
 from nirbridge._types import Shape
@@ -92,9 +92,8 @@ def is_pointwise(node: TracedCall) -> bool:
 
 
 def operands(node: TracedCall) -> list[TracedValue]:
-    """The values that a call depends on; of a cast, not those that give the number format alone."""
-    values = values_of((node.args, dict(node.kwargs)))
-    return [*islice(values, 1)] if word_of(node) in CASTS else list(values)
+    """The values that a call depends on."""
+    return list(values_of((node.args, dict(node.kwargs))))
 
 
 def key_of(value: TracedValue) -> Key:
@@ -209,12 +208,15 @@ def thresholds_of(trace: ForwardTrace, kinds: Kinds) -> list[Threshold]:
         if base is not None:
             by_base[base] = one
         if real and base is not None:
-            one.previous = _previous(real, {key: other for key, other in by_base.items() if key != base})
+            before = _previous(real, {key: other for key, other in by_base.items() if key != base})
+            alike = [other for other in before if trace.places.get(other.index) == trace.places.get(node.index)]
+            one.previous = alike or [other for other in before if other.index not in early] or before
             found.append(one)
         else:
             early[node.index] = one
     for one in list(found):
         found += _start_earlier(one, early, trace.places)
+    found += _start_alone(found, early, trace.places)
     linked = {before.index for one in found for before in one.previous} | {one.index for one in found if one.previous}
     _link_alone([one for one in found if one.index not in linked], trace.places, kinds)
     return sorted({one.index: one for one in found}.values(), key=lambda one: one.index)
@@ -336,3 +338,22 @@ def _start_earlier(one: Threshold, early: Mapping[int, Threshold], places: Mappi
         one = before[-1]
         found.append(one)
     return found
+
+
+def _start_alone(
+    found: Sequence[Threshold], early: Mapping[int, Threshold], places: Mapping[int, Any]
+) -> list[Threshold]:
+    """The comparisons of initial states that no later one depends on, where nothing resets: in turn, at one place."""
+    known = {one.index for one in found}
+    rest = [one for one in early.values() if one.index not in known]
+    added: list[Threshold] = []
+    for place in {places.get(one.index) for one in rest} - {None}:
+        alone = (one for one in (*rest, *found) if not one.previous and places.get(one.index) == place)
+        groups = [[*group] for _, group in groupby(sorted(alone, key=lambda o: o.index), lambda o: o.index in early)]
+        for before, firsts in pairwise(groups):
+            shapes = [one.shape for one in firsts] * (len(before) // len(firsts))
+            if before[0].index in early and [one.shape for one in before] == shapes:
+                for after, one in zip([*before[len(firsts) :], *firsts], before, strict=True):
+                    after.previous = [one]
+                added += before
+    return added

@@ -86,7 +86,8 @@ def compared(
         gain = drive * 4.0 ** -torch.randint(0, 4, shape[1:], generator=source)
         low = -1.0 if louder > 1.0 else -0.5
         leaves[key] = (torch.rand(shape, generator=source, dtype=torch.float64) * 2.0 + low) * gain
-    chances = [torch.rand(cell.few(one.shape), generator=source) < 0.3 for one in cell.chain]
+    shares = [0.0 if one.base is None else 0.3 for one in cell.chain]  # a constant is reset in single precision
+    chances = [torch.rand(cell.few(one.shape), generator=source) < p for one, p in zip(cell.chain, shares, strict=True)]
     spikes = _admissible(chances, int(np.max(fit.neuron.refractory_steps))) if is_forced else None
     given = None if spikes is None else dict(enumerate(spikes))
     run = Run(cell, last=steps - 1, leaves=leaves, spikes=given, more=more, has_floor=True)

@@ -210,7 +210,11 @@ class Run:
             truth = self.spikes[step] ^ (call.index in self.cell.opposites)
             self.values[key] = truth.double() if call.name in NUMBERS else truth
             return
-        self.values[key] = self._result(call)
+        try:
+            self.values[key] = self._result(call)
+        except (RuntimeError, TypeError, ValueError):  # of unknown values, which are no truth values
+            if not self.is_random:
+                raise
 
     def _result(self, call: TracedCall) -> Any:
         word = word_of(call)

@@ -18,7 +18,6 @@ from nirbridge.importers.by_hand.chains import (
     Threshold,
     chains_of,
     counted,
-    is_comparison,
     is_pointwise,
     key_of,
     operands,
@@ -37,7 +36,7 @@ from nirbridge.importers.tracing.values import COPIES, result_of
 _SPIKES, _POTENTIAL, _STATE = 0, 1, 2
 """Outputs of a neuron; its state is what forward returns for its next call alone."""
 _FEW = 3
-"""Terms of a sum in which a surrogate's soft part may cancel."""
+"""Terms of a sum in which a surrogate's soft part may cancel; calls that say nothing of the next one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -67,9 +66,10 @@ def with_own_neurons(trace: ForwardTrace) -> ForwardTrace:
     taken: dict[int, set[str]] = {}
     found = [own for chain in chains for own in _recognised(chain, trace, taken)]
     states = {index for own in found for index in own.cell.stateful}
+    states |= {index for row, _ in _handed_on(trace, found).values() for index, _ in row.values()}
     found += [own for chain in readouts_of(trace, states) for own in _recognised(chain, trace, taken)]
-    is_compared = any(is_comparison(node) and not operands(node) for node in trace.nodes)
-    return _Rewriting(trace, found).trace() if found or is_compared else trace
+    has_fixed = any(is_repeatable(node) and not operands(node) for node in trace.nodes)
+    return _Rewriting(trace, found).trace() if found or has_fixed else trace
 
 
 def _recognised(chain: Sequence[Threshold], trace: ForwardTrace, taken: dict[int, set[str]]) -> list[_Own]:
@@ -108,9 +108,12 @@ def _name_spikes(trace: ForwardTrace) -> None:
         return mapped(structure, TracedValue, lambda value: same.get(key_of(value), value))
 
     for node in trace.nodes:
+        if word_of(node) in CASTS and len(operands(node)) > 1:  # the number format of another value
+            _replace(node, name="float", func=torch.Tensor.float, args=node.args[:1], kwargs={})
         inner = operands(node)
         if floor_of(node) == 0.0 and word_of(inner[0].node) == "sign":
-            _replace(node, name="heaviside", func=torch.heaviside, args=(*operands(inner[0].node), torch.zeros(())))
+            trace.places[node.index] = trace.places.get(inner[0].node.index)
+            _replace(node, name="heaviside", func=torch.heaviside, args=(inner[0].node.args[0], torch.zeros(())))
         count = counted(node)
         if count is not None:
             _replace(node, name=COUNT, func=lambda x, most: x.floor().clamp(0, most), args=count, kwargs={})
@@ -168,14 +171,15 @@ class _Rewriting:
         for own in found:
             lead = own.cell.chain[0].lead
             self.places |= {key: (own, k + lead, output) for key, k, output in _shown(own, trace)}
-        self.later = {key: (own, k, _STATE) for own in found for key, k in self._compared_later(own)}
+        self.states = _handed_on(trace, found)
+        self.later = {key for row, _ in self.states.values() for key in row.values()}
         self.mains = {c.index: (own, k) for own in found for k, c in enumerate(own.mains)}
         self.joins = {own.cell.chain[0].join: own for own in found if own.cell.chain[0].lead}
         self.fixed = _fixed(trace.nodes, {index for own in found for index in own.cell.own})
         self.inputs = {(id(own), k): self._input(own, k) for own in found for k in range(own.steps)}
         self.new: dict[int, TracedCall] = {}
         self.nodes: list[TracedCall] = []
-        self.sums: dict[tuple[int, int], TracedValue] = {}
+        self.sums: dict[tuple[int, int], Any] = {}
 
     def trace(self) -> ForwardTrace:
         old, needed, waiting = self.old, self._needed(), self._waiting()
@@ -185,15 +189,13 @@ class _Rewriting:
             if node.index in self.mains:
                 self._add_neuron(node)
             elif node.index in needed:
-                plain = _without_formats(node)
-                args = self._joined(node.index, self._mapped(plain.args))
-                self._add(replace(plain, args=args, kwargs=self._mapped(plain.kwargs)), node.index)
+                args = self._joined(node.index, self._mapped(node.args))
+                self._add(replace(node, args=args, kwargs=self._mapped(node.kwargs)), node.index)
             for own, k in waiting.get(node.index, ()):
                 self._add_sum(own, k)
         firsts.append(len(self.nodes))
         self._bind()
-        self.places |= self.later
-        returned = [[(name, self._mapped(value)) for name, value in outputs] for outputs in old.returned]
+        returned = [self._returned(k, outputs) for k, outputs in enumerate(old.returned)]
         return replace(
             old,
             nodes=self.nodes,
@@ -204,17 +206,6 @@ class _Rewriting:
             stateless=[firsts[k] for k in old.stateless],
         )
 
-    def _compared_later(self, own: _Own) -> Iterator[tuple[Key, int]]:
-        """(State, its time step) of states that the next call of forward compares; of the last, at the same place."""
-        starts, nodes = self.old.starts, self.old.nodes
-        keys = [one.base for one in own.cell.chain[1:] if one.base is not None]
-        if own.fit is None or len(keys) < _FEW or len(keys) + 1 != len(starts) or keys[-1][0] >= starts[-1]:
-            return
-        like = nodes[keys[-1][0]]
-        end = nodes[min(like.index + starts[-1] - starts[-2], len(nodes) - 1)]
-        if (end.name, end.path, end.shapes) == (like.name, like.path, like.shapes):
-            yield from ((key, k) for k, key in enumerate([*keys, (end.index, keys[-1][1])]))
-
     def _waiting(self) -> dict[int, list[tuple[_Own, int]]]:
         """The weighted sums that neurons take, by the call after which all of their summands are there."""
         found: dict[int, list[tuple[_Own, int]]] = {}
@@ -222,7 +213,7 @@ class _Rewriting:
             for k in range(own.steps):
                 pairs = self.inputs[id(own), k]
                 if pairs is not None and not _is_plain(pairs):
-                    last = max(key[0] for key, _ in pairs if isinstance(key, tuple))
+                    last = max((key[0] for key, _ in pairs if isinstance(key, tuple)), default=own.mains[k].index)
                     found.setdefault(last, []).append((own, k))
         return found
 
@@ -231,9 +222,9 @@ class _Rewriting:
     def _needed(self) -> set[int]:
         """Calls that outputs, neurons and layers depend on; single operations on states alone are not."""
         nodes = self.old.nodes
-        waiting = [node for node in nodes if not is_pointwise(node) and (node.index, 0) not in self.fixed]
+        waiting = [node for node in nodes if not is_pointwise(node)]
         waiting += [v.node for outputs in self.old.returned for _, v in outputs if isinstance(v, TracedValue)
-                    and key_of(v) not in self.places | self.later]  # fmt: skip
+                    and key_of(v) not in self.places and key_of(v) not in self.later]  # fmt: skip
         keys = (key for pairs in self.inputs.values() for key, _ in pairs or () if isinstance(key, tuple))
         waiting += [nodes[key[0]] for key in keys if key not in self.places]
         needed: set[int] = set()
@@ -262,6 +253,7 @@ class _Rewriting:
         else:
             more = step + fit.delay - last
             keys = [self._later(a, b, more) for a, b in zip(fit.inputs[last - 1], fit.inputs[last], strict=True)]
+        keys = [self.fixed.get(key, key) if isinstance(key, tuple) else key for key in keys]
         return list(zip(keys, fit.weights, strict=True))
 
     def _later(self, before: Any, last: Any, more: int) -> Key:
@@ -293,36 +285,51 @@ class _Rewriting:
         """The weighted sum of the inputs of a neuron."""
         import torch
 
-        total: TracedValue | None = None
+        total: Any = None
         shape = own.mains[0].shapes[0]
         for key, weight in self.inputs[id(own), step] or ():
-            value: Any = self._value(key) if isinstance(key, tuple) else key
+            value = self._value(key)
             if not bool(np.all(weight == 1)):
                 factor = torch.as_tensor(weight.copy(), dtype=torch.float32)
-                is_fixed = not isinstance(key, tuple)
-                args = (value, factor)
-                value = value * factor if is_fixed else self._operation("mul", args, value.shape, torch.mul, own)
+                value = self._operation(torch.mul, (value, factor), value.shape, own)
             if isinstance(value, TracedValue) and value.shape != shape:
-                value = self._operation("expand", (value, *shape), shape, torch.Tensor.expand, own)
-            total = value if total is None else self._operation("add", (total, value), shape, torch.add, own)
-        assert total is not None, "a sum has summands"
+                value = self._operation(torch.Tensor.expand, (value, *shape), shape, own)
+            total = value if total is None else self._operation(torch.add, (total, value), shape, own)
         self.sums[id(own), step] = total
 
-    def _operation(self, name: str, args: tuple[Any, ...], shape: Any, func: Any, own: _Own) -> TracedValue:
-        main = own.mains[0]
+    def _operation(self, func: Any, args: tuple[Any, ...], shape: Any, own: _Own) -> Any:
+        if not isinstance(args[0], TracedValue) and not isinstance(args[1], TracedValue):
+            return func(*args)
+        main, name = own.mains[0], func.__name__
         return TracedValue(self._add(TracedCall(0, "function", name, main.path, main.module, args, {}, (shape,), func)))
 
     def _bind(self) -> None:
         """Gives neurons their inputs, which may be computed after they are called."""
         for own in self.found:
             for k, call in enumerate(own.calls):
-                pairs = self.inputs[id(own), k]
-                x = self.sums.get((id(own), k)) or (self._value(pairs[0][0]) if pairs else None)
+                pairs, key = self.inputs[id(own), k], (id(own), k)
+                x = self.sums[key] if key in self.sums else self._value(pairs[0][0]) if pairs else None
                 object.__setattr__(call, "args", () if x is None else (x,))
 
     # -- values ------------------------------------------------------------------------------------------------------
 
-    def _value(self, key: Key) -> TracedValue:
+    def _returned(self, step: int, outputs: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
+        """The outputs of a call of forward; states, which may be constants at first, are those of their neurons."""
+
+        def value(place: int, value: Any) -> Any:
+            if place not in self.states:
+                return self._mapped(value)
+            row, own = self.states[place]
+            before = len(self.old.returned) - 2
+            other, k, output = self.places.get(row[before], (own, -1, _STATE))
+            return TracedValue(other.calls[step], output) if k == before else TracedValue(own.calls[step], _STATE)
+
+        return [(name, value(place, output)) for place, (name, output) in enumerate(outputs)]
+
+    def _value(self, key: Any) -> Any:
+        """The value of a key; a constant is itself."""
+        if not isinstance(key, tuple):
+            return key
         if key in self.places:
             own, k, output = self.places[key]
             return TracedValue(own.calls[k], output)
@@ -342,25 +349,38 @@ class _Rewriting:
         return mapped(structure, TracedValue, value)
 
 
+def _handed_on(trace: ForwardTrace, found: Sequence[_Own]) -> dict[int, tuple[dict[int, Key], _Own]]:
+    """Outputs of forward that a neuron takes in its next call: position -> (value of each call, the neuron)."""
+    if len(trace.starts) <= _FEW or len(set(map(len, trace.returned))) > 1:
+        return {}
+    last, states = trace.starts[-1], {}
+    users = {
+        key_of(value): own
+        for own in found
+        for call in own.cell.calls
+        if call.index >= last
+        for value in operands(call)
+        if value.node.index < last
+    }
+    for place, pairs in enumerate(zip(*trace.returned, strict=True)):
+        row = {k: key_of(value) for k, (_, value) in enumerate(pairs) if isinstance(value, TracedValue)}
+        own = users.get(row.get(len(pairs) - 2, (-1, 0)))
+        if own is not None and own.steps == len(pairs):
+            states[place] = row, own
+    return states
+
+
 def _fixed(nodes: Sequence[TracedCall], own: set[int]) -> dict[Key, Any]:
-    """Values of comparisons of constants that are no neuron's, and of what is computed from these alone."""
+    """What is computed from constants alone, apart from the comparisons of neurons."""
     fixed: dict[Key, Any] = {}
     for node in nodes:
         inner = operands(node)
-        if node.index in own or not (inner or is_comparison(node)) or not is_repeatable(node):
+        if node.index in own or not is_repeatable(node):
             continue
         if all(key_of(value) in fixed for value in inner):
             for k in range(len(node.shapes)):
                 fixed[node.index, k] = result_of(TracedValue(node, k), lambda value: fixed[key_of(value)])
     return fixed
-
-
-def _without_formats(node: TracedCall) -> TracedCall:
-    """The call, of a cast to the number format of another value one without that value."""
-    is_like = word_of(node) in CASTS and any(
-        isinstance(a, TracedValue) for a in (*node.args[1:], *node.kwargs.values())
-    )
-    return replace(node, name="to", args=node.args[:1], kwargs={}) if is_like else node
 
 
 def _is_plain(pairs: Sequence[tuple[Key, Array]]) -> bool:

@@ -26,13 +26,13 @@ from nirbridge.network.neurons import Neuron, flat_fields, with_arrays
 
 DT = 1e-3
 """Seconds per time step where none are given: such neurons count time steps."""
-COMPARING = frozenset({"gt", "ge", "lt", "le", "greater", "greater_equal", "less", "less_equal", "heaviside"})
+COMPARING = frozenset({"gt", "ge", "lt", "le", "greater", "greater_equal", "less", "less_equal", "heaviside", "sign"})
 """Functions that a neuron may compare its state with."""
 _LIBRARIES = frozenset({"nirbridge", "torch"})
 _FRAMES = 6
 _PLAIN = frozenset({"x", "input", "inputs", "input_", "data", "tensor", "value", "v_minus_th"})
 """Names of arguments of surrogates, which say nothing of a state."""
-_SPIKING = COMPARING | {"floor", "round", "ceil", "trunc", "sign", "sgn", "floor_divide", "floordiv", "bernoulli"}
+_SPIKING = COMPARING | {"floor", "round", "ceil", "trunc", "sgn", "floor_divide", "floordiv", "bernoulli"}
 """Functions that spikes are made by."""
 _FOUND = "and a threshold were found"
 _PROOFS = ("identical", "reduced", "sampled", "accepted")

@@ -51,7 +51,7 @@ BREAKS = MappingProxyType(
         "saturating membrane": Break(membrane=lambda m, state: 1.5 * torch.tanh(m)),
         "quadratic membrane": Break(membrane=lambda m, state: (m + 0.25 * m * m).clamp(-4.0, 4.0)),
         "gated input": Break(current=lambda x, state: x * torch.sigmoid(state["mem"])),
-        "threshold after a spike": Break(spikes=lambda fire, m, state: fire(m - 0.5 * state["spk"])),
+        "threshold follows the membrane": Break(spikes=lambda fire, m, state: fire(m - 0.3 * state["mem"])),
         "synapse resets": Break(
             after=lambda state, s: {**state, "syn": state["syn"] * (1.0 - s)}, needs=(("synapse", "first"),)
         ),
