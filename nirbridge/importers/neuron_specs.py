@@ -289,7 +289,7 @@ def step_of(surrogate: Any) -> Compare | None:
 # -- dataflow ------------------------------------------------------------------------------------------------------
 # The data flow of a traced torch module in one time step: calls and their inputs, as frozen dataclasses.
 #
-# Shapes exclude batch and time. A time loop in the user's code becomes one time step: a value of the previous time step
+# Shapes exclude batch and time. A time loop in the user's code becomes one time step: a value of an earlier one
 # is a ``ValueRef`` with ``previous``. Layers are recorded by operation, not by class: a ``torch.nn.Linear``, a subclass
 # of it and ``torch.nn.functional.linear`` are all a call of kind ``linear`` that carries its weight.
 #
@@ -334,11 +334,11 @@ def distinct(problems: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 @dataclass(frozen=True, slots=True)
 class ValueRef:
-    """Output ``output`` (flat order, 0 except for neurons) of a call; of the previous time step if ``previous``."""
+    """Output ``output`` (flat order, 0 except for neurons) of a call, ``previous`` time steps ago (0 at first)."""
 
     call: str
     output: int = 0
-    previous: bool = False
+    previous: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,7 +14,13 @@ from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import Diagnostic, quoted
 from nirbridge.importers.lowering.levels import LevelsOf
-from nirbridge.importers.lowering.linear_layers import Expression, Term, per_channel_values, scale_expression
+from nirbridge.importers.lowering.linear_layers import (
+    Expression,
+    Term,
+    later,
+    per_channel_values,
+    scale_expression,
+)
 from nirbridge.importers.neuron_specs import DataflowGraph, ImportedNeuron, Operation, ValueRef, as_float64, place_label
 from nirbridge.importers.tracing.arguments import advice_on
 from nirbridge.importers.tracing.run import one_thread
@@ -22,6 +28,7 @@ from nirbridge.network import Population, Port, Projection, Timing, apply
 from nirbridge.network.compose import compose, is_trivial, one_value, parts_of
 from nirbridge.network.graph import closure
 from nirbridge.network.naming import fresh_name
+from nirbridge.network.neurons import neuron
 from nirbridge.network.nir.raise_linear import merged_axes
 from nirbridge.network.operators import Conv, Dense, Operator, Reshape, Scale, Sparse
 
@@ -62,6 +69,25 @@ def with_given_start(call: Operation, reading: ImportedNeuron) -> ImportedNeuron
     if not call.arguments.get("starts_at_zero") or not bool(np.any(reading.neuron.v_init != 0)):
         return reading
     return replace(reading, neuron=replace(reading.neuron, v_init=freeze(np.float64(0))))
+
+
+def delayed(
+    e: Expression, steps: int, calls: dict[str, Operation], readings: dict[str, ImportedNeuron], notes: list[str]
+) -> Expression:
+    """The value, later. A constant becomes spikes of neurons that always fire, which are added to the network."""
+    if e.constant is None or not np.any(e.constant):
+        return later(e, steps)
+    shape = (1,) if len(e.shape) == 1 else e.shape
+    name = next((n for n, call in calls.items() if (call.kind, call.shape) == ("always", shape)), "")
+    name = name or fresh_name("always", set(calls))
+    calls[name] = Operation(name, "", "always", None, (), shape=shape)
+    readings[name] = ImportedNeuron(neuron("relay", bias=1.0, theta=0.5))
+    constant = np.asarray(e.constant, np.float32)
+    weights = Dense(freeze(constant.reshape(-1, 1))) if len(e.shape) == 1 else Scale(freeze(constant))
+    notes.append(
+        f"constants in front of a delay are late, too: population {quoted(name)}, which always fires, sends them"
+    )
+    return later(Expression(e.shape, (*e.terms, Term(name, 0, shape, (weights,), (f"{name}_drive",)))), steps)
 
 
 def unknown_operation(call: Operation) -> Diagnostic:
@@ -284,11 +310,11 @@ def _stays(call: Operation) -> bool:
     return call.kind in ("reshape", "scale", "shift")
 
 
-def input_term(call: Operation, port_shape: Shape, delay: int) -> Term:
+def input_term(call: Operation, port_shape: Shape) -> Term:
     """An input's values, in the module's shape, from a port of another."""
     if port_shape == call.shape:
-        return Term(call.name, delay, call.shape)
-    return Term(call.name, delay, port_shape, (Reshape(port_shape, call.shape),), (f"{call.name}_shape",))
+        return Term(call.name, 0, call.shape)
+    return Term(call.name, 0, port_shape, (Reshape(port_shape, call.shape),), (f"{call.name}_shape",))
 
 
 def input_notes(flow: DataflowGraph) -> tuple[str, ...]:

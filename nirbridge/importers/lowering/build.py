@@ -12,6 +12,7 @@ from nirbridge._types import Shape
 from nirbridge.arrays import Array, compact, freeze
 from nirbridge.errors import Diagnostic, ModelError, quoted
 from nirbridge.importers.lowering.analysis import (
+    delayed,
     folding_text,
     input_notes,
     input_shapes,
@@ -45,6 +46,7 @@ from nirbridge.importers.lowering.linear_layers import (
     add_constant,
     apply_operator,
     concatenate,
+    later,
     limit_terms,
     scale_expression,
     sum_expressions,
@@ -82,11 +84,6 @@ def build_network(flow: DataflowGraph, forms: NeuronSpecs, dt: float, accept: Se
     """
     flow = with_replaced_pools(with_several_steps(flow, forms, dt), forms, dt, accept)
     return _NetworkBuilder(flow, forms, dt, accept).network()
-
-
-def _later(e: Expression, steps: int) -> Expression:
-    """The value, with terms that arrive ``steps`` time steps later."""
-    return replace(e, terms=tuple(replace(term, delay=term.delay + steps) for term in e.terms)) if steps else e
 
 
 class _NetworkBuilder:
@@ -205,11 +202,14 @@ class _NetworkBuilder:
     # -- values ------------------------------------------------------------------------------------------------
 
     def _value(self, ref: ValueRef) -> Expression:
-        call = self.calls[ref.call]
+        e = self._value_now(self.calls[ref.call])
+        return delayed(e, ref.previous, self.calls, self.readings, self.notes) if ref.previous else e
+
+    def _value_now(self, call: Operation) -> Expression:
         if call.kind == "input":
-            return Expression(call.shape, (input_term(call, self.given[call.name], int(ref.previous)),))
+            return Expression(call.shape, (input_term(call, self.given[call.name]),))
         if call.name in self.readings:
-            term = Expression(call.shape, (Term(call.name, int(ref.previous), call.shape),))
+            term = Expression(call.shape, (Term(call.name, 0, call.shape),))
             if call.name in self.logic:
                 return self.logic[call.name].value(term, self._operands(call), call.name)
             return scale_by(term, self.readings[call.name].scale_out, call.name)
@@ -249,7 +249,7 @@ class _NetworkBuilder:
             e = apply_operator(e, reading.operator, f"{call.name}_in")
         if reading.input_delay:
             reading = self.readings[call.name] = self._waiting(call, reading, e)
-        e = _later(add_constant(e, reading.bias), reading.input_delay)
+        e = later(add_constant(e, reading.bias), reading.input_delay)
         population = Population(call.name, call.shape, reading.neuron)
         projections = self._projections(e, population)
         for recurrence in reading.recurrences:

@@ -113,7 +113,8 @@ class LevelsOf:
         if key not in self._seen:
             self._seen[key] = None  # a cycle without a neuron proves nothing
             self._seen[key] = self._of(ref)
-        return self._seen[key]
+        now = self._seen[key]
+        return joined((now, _alone(now, 0.0))) if ref.previous and now is not None else now  # 0 before the first
 
     def source(self, call: Operation) -> str:
         """What the values are that nothing is proved of, for a message."""

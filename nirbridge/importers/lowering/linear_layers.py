@@ -56,6 +56,11 @@ def add_constant(e: Expression, constant: Array | None) -> Expression:
     return replace(e, constant=np.broadcast_to(total, e.shape))
 
 
+def later(e: Expression, steps: int) -> Expression:
+    """The value, with terms that arrive ``steps`` time steps later."""
+    return replace(e, terms=tuple(replace(term, delay=term.delay + steps) for term in e.terms)) if steps else e
+
+
 def sum_expressions(parts: Sequence[Expression]) -> Expression:
     """The sum of values of one shape."""
     total = parts[0]

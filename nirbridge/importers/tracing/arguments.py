@@ -140,6 +140,11 @@ def is_division(factor: Any, count: int) -> bool:
     return count > 0 and bool(np.allclose(factor, 1 / count, rtol=1e-6, atol=0))
 
 
+def later(x: FlowValue, steps: int) -> FlowValue:
+    """The value of ``steps`` time steps ago."""
+    return replace(x, ref=replace(x.ref, previous=x.ref.previous + steps))
+
+
 Find = Callable[[TracedValue], FlowValue]
 Append = Callable[[LoweredOp], ValueRef]
 """Writes one operation."""

@@ -24,6 +24,7 @@ from nirbridge.importers.tracing.arguments import (
     call_argument,
     constant_argument,
     input_of,
+    later,
     per_axis,
 )
 from nirbridge.importers.tracing.pointwise import (
@@ -358,6 +359,15 @@ def _div(node: TracedCall, find: Find) -> LoweredOp:
     return LoweredOp("scale", {"factor": freeze(1.0 / divisor)}, (x,))
 
 
+def _delay(node: TracedCall, find: Find) -> LoweredOp:
+    """A module that delays by a number of time steps, in single-step or in multi-step mode."""
+    x, (steps, mode) = input_of(node, find), node.args[1:]
+    if x.lead[:1] != ("time",) if mode == "m" else "time" in x.lead:
+        found = f"a delay in step mode {mode!r} of values with leading axes {x.lead or 'none'}"
+        raise CannotFollow(found, "set the step mode in which forward calls it: functional.set_step_mode(net, 'm')")
+    return LoweredOp("same", {}, (later(x, steps),))
+
+
 _POOLS = ("max_pool1d", "max_pool2d", "max_pool1d_with_indices", "max_pool2d_with_indices")
 _ADAPTIVE_POOLS = tuple(f"adaptive_{name}" for name in _POOLS)
 MAX_POOLS = (*_POOLS, *_ADAPTIVE_POOLS)
@@ -374,6 +384,7 @@ OP_HANDLERS: Mapping[str, Handler] = {
     **dict.fromkeys(_POOLS, _max_pool),
     **dict.fromkeys(_ADAPTIVE_POOLS, _adaptive_max),
     "batch_norm": _batch_norm,
+    "delay": _delay,
     **dict.fromkeys(
         ("dropout", "dropout1d", "dropout2d", "dropout3d", "feature_dropout", "alpha_dropout", "dropout_"), _dropout
     ),

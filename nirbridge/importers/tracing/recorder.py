@@ -294,6 +294,17 @@ class ForwardRecorder:
         self.add("neuron", use, shown, named, outputs, use=use, returned=returned)
         return result
 
+    def delay(self, module: Any, forward: Any, args: tuple[Any, ...]) -> Any:
+        """A module that only delays was called; its queue is not looked at."""
+        self.is_paused = True
+        try:
+            result = forward(*args).clone()  # it may be the very tensor of an earlier time step
+        finally:
+            self.is_paused = False
+        if not self._is_fixed(args, {}):
+            self.add("function", "delay", (*self.seen(args), module.delay_steps, module.step_mode), {}, [result], _late)
+        return result
+
     def _note_attributes(self, path: str, module: Any, attributes: NeuronAttributes) -> None:
         attributes.compare(module, self.originals.get(path, module))
         self.attributes[path] = attributes
@@ -316,6 +327,18 @@ class ForwardRecorder:
 def _versions(*structures: Any) -> dict[int, int | None]:
     """How often each tensor of the structures was written to, by its identity; None where torch does not count it."""
     return {id(tensor): version_of(tensor) for _, tensor in tensors_of(structures)}
+
+
+def is_delay(module: Any) -> bool:
+    """True for spikingjelly's ``layer.Delay``."""
+    return type(module).__name__ == "Delay" and type(module).__module__.startswith("spikingjelly.")
+
+
+def _late(x: Any, *_: Any) -> Any:
+    """A delayed value where nothing has come yet: nothing."""
+    if bool(x.any()):
+        raise RuntimeError
+    return x
 
 
 def values_of(structure: Any) -> Iterator[TracedValue]:

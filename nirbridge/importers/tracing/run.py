@@ -20,7 +20,7 @@ from nirbridge.importers.neuron_specs import NeuronSpecs, neuron_spec_of, quietl
 from nirbridge.importers.sample import SampleReading, fed_tensors
 from nirbridge.importers.tracing.memory import ParameterWrite, TensorConstants, TooLarge, budget_of, release_memory
 from nirbridge.importers.tracing.reads import Reads
-from nirbridge.importers.tracing.recorder import ForwardRecorder, ForwardTrace
+from nirbridge.importers.tracing.recorder import ForwardRecorder, ForwardTrace, is_delay
 from nirbridge.importers.tracing.structures import fill_with_spikes, handed_over_arguments, tensors_of
 from nirbridge.importers.tracing.values import ModuleUses, read_back
 
@@ -300,7 +300,9 @@ def _wrapped(module: Any, path: str, recorder: ForwardRecorder, *, is_neuron: bo
         recorder.stack.append(path)
         recorder.recording.reached.append(path)
         try:
-            return recorder.neuron(path, module, forward, args, kwargs) if is_neuron else forward(*args, **kwargs)
+            if is_neuron:
+                return recorder.neuron(path, module, forward, args, kwargs)
+            return recorder.delay(module, forward, args) if is_delay(module) else forward(*args, **kwargs)
         finally:
             recorder.stack.pop()
 

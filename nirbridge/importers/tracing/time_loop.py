@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from nirbridge.errors import Diagnostic, quoted
+from nirbridge.errors import Diagnostic, counted, quoted
 from nirbridge.importers.neuron_specs import place_label
 from nirbridge.importers.tracing.arguments import CannotFollow, FlowValue, LoweredOp, call_argument
 from nirbridge.importers.tracing.consistency import foreign_states
@@ -227,6 +227,11 @@ class TimeLoop:
             elif not all(self.alike(first_input(node), k, first_input(calls[-1])) for k, node in enumerate(calls[:-1])):
                 faults.append(self._differs(path, calls))
             faults += self._states(path, calls)
+        for path in dict.fromkeys(node.path for node in self.nodes if node.name == "delay"):
+            count = sum((node.name, node.path) == ("delay", path) for node in self.nodes)
+            if count not in (1, self.iterations):
+                found = f"a delay called {count} times in {counted(self.iterations, 'time step')}"
+                faults.append(Diagnostic(place_label(path), found, "its queue is one", _ONCE))
         return faults + (self._outputs() if self.is_called else [])
 
     def _differs(self, path: str, calls: list[TracedCall]) -> Diagnostic:
