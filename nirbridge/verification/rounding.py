@@ -7,7 +7,8 @@ for values of the other side, the standard model ``fl(a op b) = (a op b)(1 + d),
 * a sum of n products differs by at most ``(n + 2) unit sum |w s|``, whatever its order (the usual bound of a dot
   product, once for each side);
 * weights that the importer computed in float32 (a folded BatchNorm) differ by ``COMPUTED`` of their size, so the sum
-  by ``COMPUTED sum |w s|`` more; weights that are the module's own tensors do not differ;
+  by ``COMPUTED sum |w s|`` more; weights that are the module's own tensors do not differ; a bias that was computed
+  is a sum of terms that may cancel (mean and bias of a BatchNorm): the largest of the projection stands for each;
 * ``i' = a i + g x`` differs by ``|a| Di + da |i| + |g| Dx + dg |x|`` and the rounding of four operations on terms of
   size ``|i|, |g x|``; ``u' = a v + g i + bias`` likewise. The frameworks write the same update in other forms
   (``v + (x - v) / tau``), whose terms are ``v``, ``g v``, ``g i``, the bias and the reset: ``OPERATIONS`` roundings
@@ -106,8 +107,10 @@ def _drive(
         terms = _late(apply(operator, np.abs(sent_values(values, p.source)).astype(np.float64)), p)
         if p.source in sent:
             error += _late(apply(operator, sent[p.source]), p)
-        terms = terms if p.bias is None else terms + np.abs(p.bias)
-        exact = _weights_known(p.operator, constants) and (p.bias is None or constants.holds(p.bias))
+        is_own = p.bias is None or constants.holds(p.bias)
+        if p.bias is not None:
+            terms = terms + (np.abs(p.bias) if is_own else np.max(np.abs(p.bias)))
+        exact = _weights_known(p.operator, constants) and is_own
         error += terms * ((_terms(p.operator) + 2) * unit + (0.0 if exact else COMPUTED))
         size += terms
     return error, size
