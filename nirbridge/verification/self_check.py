@@ -23,6 +23,7 @@ from nirbridge.importers.module_checks import LabelledData
 from nirbridge.importers.neuron_specs import NeuronSpecs
 from nirbridge.importers.tracing.memory import VARIABLE, limit_of_user
 from nirbridge.importers.tracing.run import deep_copy, preserved_module
+from nirbridge.network.apply import apply
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network
 from nirbridge.network.nir.from_nir import from_nir
@@ -164,9 +165,9 @@ def _copies(network: Network, axis: tuple[int, int]) -> Diagnostic:
 # Axes of an input along which an imported network only copies itself.
 #
 # A batch or a time axis that was taken for values shows in this way, and in no comparison with the module: the module
-# treats its batch alike. The network is run again with other values in one part of the axis, and with the parts in
-# turned order. If nothing but one part of every output changes, and outputs and membranes turn with the parts, the
-# parts are independent copies. Membranes count since loud inputs make neurons with different weights fire alike.
+# treats its batch alike. The network is run again with the parts in turned order. If outputs and membranes turn with
+# the parts, and one part reaches no more neurons than those of one copy, the parts are independent copies. Membranes
+# count since loud inputs make neurons with different weights fire alike.
 
 _STEPS = 6
 
@@ -189,24 +190,35 @@ def _is_copied(network: Network, number: int, axis: int, size: int) -> bool:
     source = np.random.default_rng(3)
     fed = {p.name: 8.0 * source.random((_STEPS, *p.shape)) for p in network.inputs}
     name = network.inputs[number].name
-    rotated, single = np.roll(fed[name], 1, axis=axis + 1), fed[name].copy()
-    np.moveaxis(single, axis + 1, 0)[0] = 0.0
-    usual, turned, other = (_values(network, {**fed, name: values}) for values in (fed[name], rotated, single))
+    usual, turned = (_values(network, {**fed, name: v}) for v in (fed[name], np.roll(fed[name], 1, axis=axis + 1)))
     if not all(_has_the_same(usual[p.name], turned[p.name]) for p in network.populations):
         return False
-    if not any(np.any(usual[p.name] != other[p.name]) for p in network.outputs):
+    reached = _reached(network, number, axis)
+    if not any(np.any(reached[p.name]) for p in network.outputs) or any(
+        np.count_nonzero(reached[p.name]) * size > p.size for p in (*network.populations, *network.outputs)
+    ):
         return False
-    return all(_moves_with(usual[p.name], turned[p.name], other[p.name], size) for p in network.outputs)
+    return all(_moves_with(usual[p.name], turned[p.name], size) for p in network.outputs)
 
 
-def _moves_with(usual: Array, turned: Array, other: Array, size: int) -> bool:
+def _reached(network: Network, number: int, axis: int) -> dict[str, Array]:
+    """The values that the first part of an axis of an input has an effect on, over any number of time steps."""
+    source, ports = np.random.default_rng(3), (*network.inputs, *network.populations, *network.outputs)
+    reached = {p.name: np.zeros(p.shape, bool) for p in ports}
+    np.moveaxis(reached[network.inputs[number].name], axis, 0)[0] = True
+    before = 0
+    while before < (before := sum(map(np.count_nonzero, reached.values()))):
+        for p in network.projections:
+            values = np.where(reached[p.source], source.uniform(1.0, 2.0, reached[p.source].shape), 0.0)
+            reached[p.target] |= np.asarray(apply(p.operator, values)) != 0
+    return reached
+
+
+def _moves_with(usual: Array, turned: Array, size: int) -> bool:
     if size not in usual.shape[1:]:  # values were joined in row-major order
-        usual, turned, other = (a.reshape(len(a), size, -1) for a in (usual, turned, other))
-    for axis in (k for k in range(1, usual.ndim) if usual.shape[k] == size):
-        usual_rest, other_rest = (np.delete(values, 0, axis=axis) for values in (usual, other))
-        if np.allclose(np.roll(usual, 1, axis=axis), turned) and np.array_equal(usual_rest, other_rest):
-            return True
-    return False
+        usual, turned = (a.reshape(len(a), size, -1) for a in (usual, turned))
+    axes = (k for k in range(1, usual.ndim) if usual.shape[k] == size)
+    return any(np.allclose(np.roll(usual, 1, axis=k), turned) for k in axes)
 
 
 def _has_the_same(usual: Array, turned: Array) -> bool:
