@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from nirbridge._types import Shape
-from nirbridge.arrays import Array
+from nirbridge.arrays import Array, freeze
 from nirbridge.importers.neuron_specs import ValueRef
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
 from nirbridge.importers.tracing.structures import torch_tensor
@@ -200,7 +201,7 @@ def per_axis(value: Any, count: int) -> tuple[int, ...]:
     return (int(value),) * count if isinstance(value, int) else tuple(int(v) for v in value) * (count // len(value))
 
 
-def broadcast(value: Any, x: FlowValue, what: str) -> Array:
+def broadcast(value: Any, x: FlowValue | LoweredOp, what: str) -> Array:
     """A constant as it meets the values of one sample: of ``x.shape``, or of a shape that broadcasts to it.
 
     Raises:
@@ -217,6 +218,24 @@ def broadcast(value: Any, x: FlowValue, what: str) -> Array:
     if np.broadcast_shapes(array.shape, x.shape) != x.shape:
         raise CannotFollow(f"a {what} of shape {array.shape} on values of shape {x.shape}", "use equal shapes")
     return array
+
+
+def alike(values: Sequence[FlowValue], what: str) -> tuple[FlowValue | LoweredOp, ...]:
+    """The values in the one shape that torch broadcasts those of a sample to.
+
+    Raises:
+        CannotFollow: their leading axes differ, so that samples or time steps would meet values.
+    """
+    if len({(x.lead, len(x.whole)) for x in values}) > 1:
+        shapes = " and ".join(str(x.shape) for x in values)
+        raise CannotFollow(f"{what} of values of shape {shapes}", "use equal shapes: a.expand_as(b)")
+    shape = np.broadcast_shapes(*(x.shape for x in values))
+    return tuple(x if x.shape == shape else _spread(x, shape) for x in values)
+
+
+def _spread(x: FlowValue, shape: Shape) -> LoweredOp:
+    indices = np.broadcast_to(np.arange(math.prod(x.shape)).reshape(x.shape), shape)
+    return LoweredOp("gather", {"indices": freeze(indices, np.int64)}, (x,), x.lead, shape=shape)
 
 
 # -- advice --------------------------------------------------------------------------------------------------------

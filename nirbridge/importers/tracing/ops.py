@@ -20,6 +20,7 @@ from nirbridge.importers.tracing.arguments import (
     FlowValue,
     Handler,
     LoweredOp,
+    alike,
     broadcast,
     call_argument,
     constant_argument,
@@ -326,10 +327,7 @@ def _combine(node: TracedCall, find: Find, sign: int, *, reverse: bool = False) 
     a, b = (node.args[1], node.args[0]) if reverse else (node.args[0], call_argument(node, 1, "other"))
     factor = float(node.kwargs.get("alpha", 1))
     if isinstance(a, TracedValue) and isinstance(b, TracedValue):
-        x, y = find(a), find(b)
-        if x.shape != y.shape or x.lead != y.lead:
-            raise CannotFollow(f"values of shape {x.shape} and {y.shape} are added", "add equal shapes: a.expand_as(b)")
-        return LoweredOp("add", {"signs": (1.0, sign * factor)}, (x, y))
+        return LoweredOp("add", {"signs": (1.0, sign * factor)}, alike((find(a), find(b)), "a sum"))
     if isinstance(a, TracedValue):
         x = find(a)
         return LoweredOp("shift", {"constant": sign * factor * broadcast(b, x, "constant"), "sign": 1.0}, (x,))

@@ -22,6 +22,7 @@ from nirbridge.importers.tracing.arguments import (
     Handler,
     LoweredOp,
     advice_on,
+    alike,
     broadcast,
     call_argument,
     input_of,
@@ -95,12 +96,7 @@ def pair(node: TracedCall, find: Find) -> LoweredOp:
         if b is None or (isinstance(b, int) and node.name in ("max", "min")):  # over all values, or along an axis
             raise CannotFollow(*advice_on(node.name))
         return pointwise(node, find)
-    x, y = find(a), find(b)
-    if x.shape != y.shape or x.lead != y.lead:
-        raise CannotFollow(
-            f"{node.name} of values of shape {x.shape} and {y.shape}", "use equal shapes: a.expand_as(b)"
-        )
-    return LoweredOp("pair", {"function": node.name}, (x, y))
+    return LoweredOp("pair", {"function": node.name}, alike((find(a), find(b)), node.name))
 
 
 _OF_ONE = (
@@ -164,39 +160,39 @@ def _set_item(node: TracedCall, find: Find) -> LoweredOp:
 
 def _chosen(node: TracedCall, find: Find, condition: Any, a: Any, b: Any) -> LoweredOp:
     """``a`` where the condition holds, else ``b``."""
-    traced = [find(value) for value in (condition, a, b) if isinstance(value, TracedValue)]
-    x = traced[0]
-    if any(t.whole != node.shapes[0] or t.lead != x.lead for t in traced):
-        shapes = " and ".join(str(t.whole) for t in traced)
-        raise CannotFollow(f"a choice between values of shape {shapes}", "use equal shapes: a.expand_as(b)")
-    one, other = (find(v) if isinstance(v, TracedValue) else _number(v, x) for v in (a, b))
-    if isinstance(condition, TracedValue):
-        return _by_value(find(condition), one, other)
+    traced = alike([find(v) for v in (condition, a, b) if isinstance(v, TracedValue)], "a choice")
+    x, found = traced[0], iter(traced)
+    given = next(found) if isinstance(condition, TracedValue) else None
+    one, other = (next(found) if isinstance(v, TracedValue) else _number(v, x) for v in (a, b))
+    if given is not None:
+        return _by_value(given, one, other)
     mask = broadcast(condition, x, "condition").astype(bool)
     return _sum(_where_held(one, mask, x), _where_held(other, ~mask, x), is_choice=True)
 
 
-def _number(value: Any, x: FlowValue) -> Array:
+def _number(value: Any, x: FlowValue | LoweredOp) -> Array:
     array = broadcast(value, x, "number").astype(np.float64)
     if not bool(np.all(np.isfinite(array))):
         raise CannotFollow("infinite numbers are put in", "use finite ones")
     return array
 
 
-def _where_held(value: FlowValue | Array, mask: Array, x: FlowValue) -> LoweredOp | Array:
+def _where_held(value: FlowValue | LoweredOp | Array, mask: Array, x: FlowValue | LoweredOp) -> LoweredOp | Array:
     """The value where the fixed truth values hold, 0 elsewhere."""
-    if isinstance(value, FlowValue):
+    if isinstance(value, FlowValue | LoweredOp):
         return scaled(value, np.broadcast_to(mask, x.shape).astype(np.float64))
     return value * mask
 
 
-def _by_value(c: FlowValue, a: FlowValue | Array, b: FlowValue | Array) -> LoweredOp:
+def _by_value(
+    c: FlowValue | LoweredOp, a: FlowValue | LoweredOp | Array, b: FlowValue | LoweredOp | Array
+) -> LoweredOp:
     """``c * a + (1 - c) * b`` where c is 0 or 1."""
-    if not isinstance(a, FlowValue) and not isinstance(b, FlowValue):
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         return _shifted(scaled(c, a - b), b)
     not_c = _shifted(scaled(c, np.float64(-1.0)), np.float64(1.0))
     parts = [
-        _placed(LoweredOp("pair", dict(_PRODUCT), (which, value)), c) if isinstance(value, FlowValue)
+        _placed(LoweredOp("pair", dict(_PRODUCT), (which, value)), c) if isinstance(value, FlowValue | LoweredOp)
         else scaled(which, value) if np.any(value) else value
         for which, value in ((c, a), (not_c, b))
     ]  # fmt: skip
@@ -238,7 +234,7 @@ def _lerp(node: TracedCall, find: Find) -> LoweredOp:
     a, b, weight = node.args[0], call_argument(node, 1, "end"), call_argument(node, 2, "weight")
     if not (isinstance(a, TracedValue) and isinstance(b, TracedValue)) or isinstance(weight, TracedValue):
         raise CannotFollow("a mixture of a value and a number, or by a value", "write it as a sum: w * a + b")
-    x, y = _alike(find(a), find(b))
+    x, y = alike((find(a), find(b)), "a mixture")
     share = broadcast(weight, x, "weight").astype(np.float64)
     return _sum(scaled(x, 1.0 - share), scaled(y, share))
 
@@ -251,18 +247,13 @@ def _add_product(node: TracedCall, find: Find) -> LoweredOp:
         first, second = second, first
     if not isinstance(node.args[0], TracedValue) or not isinstance(first, TracedValue):
         raise CannotFollow("a sum with a number", "write it as a + b * c")
-    x, y = _alike(find(node.args[0]), find(first))
-    if isinstance(second, TracedValue):
+    traced = [find(v) for v in (node.args[0], first, second) if isinstance(v, TracedValue)]
+    x, y, *others = alike(traced, "a mixture")
+    if others:
         texts = {"reason": "a product of two values", "hint": "no spiking neuron multiplies; use a fixed factor"}
-        product = LoweredOp("pair", {"function": "mul", **texts}, _alike(y, find(second)))
+        product = LoweredOp("pair", {"function": "mul", **texts}, (y, *others))
         return _sum(scaled(x, 1.0), scaled(_placed(product, x), factor))
     return _sum(scaled(x, 1.0), scaled(y, factor * broadcast(second, x, "factor")))
-
-
-def _alike(x: FlowValue, y: FlowValue) -> tuple[FlowValue, FlowValue]:
-    if x.shape != y.shape or x.lead != y.lead:
-        raise CannotFollow(f"a mixture of values of shape {x.shape} and {y.shape}", "use equal shapes: a.expand_as(b)")
-    return x, y
 
 
 CHOICE_HANDLERS: Mapping[str, Handler] = MappingProxyType(

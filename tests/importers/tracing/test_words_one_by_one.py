@@ -189,8 +189,8 @@ def test_weights_of_products_are_laid_out_as_rows_of_outputs() -> None:
         ("dropout", (FLAT, 0.25, True), {}, "a dropout that is always on", "pass training=self.training"),
         ("to", (FLAT, torch.float16), {}, "a change of the number format to torch.float16", "compute in float32"),
         (
-            "add", (FLAT, IMAGE), {}, "values of shape (6,) and (3, 6, 8) are added",
-            "add equal shapes: a.expand_as(b)",
+            "add", (FLAT, IMAGE), {}, "a sum of values of shape (6,) and (3, 6, 8)",
+            "use equal shapes: a.expand_as(b)",
         ),
         ("add", (FLAT, None), {}, "arithmetic with None as constant", ""),
         ("mul", (FLAT, IMAGE), {}, "mul of values of shape (6,) and (3, 6, 8)", "use equal shapes: a.expand_as(b)"),
@@ -240,7 +240,7 @@ def test_values_with_other_leading_axes_are_not_added_or_joined() -> None:
     def find(v: TracedValue) -> FlowValue:
         return FlowValue(REF, ("time",) if v is steps else BATCH, v.shape)
 
-    with pytest.raises(CannotFollow, match=r"^values of shape \(6,\) and \(6,\) are added$"):
+    with pytest.raises(CannotFollow, match=r"^a sum of values of shape \(6,\) and \(6,\)$"):
         OP_HANDLERS["add"](node("add", FLAT, steps), find)
     with pytest.raises(CannotFollow, match=r"^values are joined along the batch or time axis$"):
         OP_HANDLERS["cat"](node("cat", (FLAT, FLAT, steps), 1), find)
