@@ -29,7 +29,8 @@ from nirbridge.network.compose import compose, is_trivial, one_value, parts_of
 from nirbridge.network.graph import closure
 from nirbridge.network.naming import fresh_name
 from nirbridge.network.neurons import neuron
-from nirbridge.network.nir.raise_linear import merged_axes
+from nirbridge.network.nir.raise_linear import block_weight, merged_axes
+from nirbridge.network.nir.raise_sparse import is_image_map
 from nirbridge.network.operators import Conv, Dense, Operator, Reshape, Scale, Sparse
 
 
@@ -346,13 +347,22 @@ def _reshaped(part: Any, shape: Shape) -> Scale:
     return Scale(freeze(scale))
 
 
+def is_unwritable(part: Operator) -> bool:
+    """True for a reshape that does more than merge axes, and for a matrix onto axes that no group of nodes writes."""
+    if isinstance(part, Reshape):
+        return merged_axes(part.input_shape, part.output_shape) is None
+    if not isinstance(part, Sparse) or len(part.output_shape) == 1:
+        return False
+    return not is_image_map(part) and block_weight(part) is None
+
+
 def reshape_problems(
     operator: Operator, nodes: Sequence[str], term: Term, calls: Mapping[str, Operation]
 ) -> Iterator[Diagnostic]:
-    """Problems of reshapes that NIR cannot express, each with its module."""
+    """Problems of reshapes, and of matrices that hold some, which NIR cannot express; each with its module."""
     names = nodes if len(nodes) == len(parts_of(operator)) else [""] * len(parts_of(operator))
     for part, name in zip(parts_of(operator), names, strict=True):
-        if isinstance(part, Reshape) and merged_axes(part.input_shape, part.output_shape) is None:
+        if is_unwritable(part):
             place = calls[name].subject if name in calls else place_label("")
             found = f"a reshape from {part.input_shape} to {part.output_shape} after {quoted(term.source)}"
             limit = "NIR has Flatten, which merges neighbouring axes; only the network's inputs can be given reshaped"

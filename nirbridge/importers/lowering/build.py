@@ -287,7 +287,7 @@ class _NetworkBuilder:
         projections: list[Projection] = []
         for k, term in enumerate(e.terms):
             operator, nodes = merged_path(term, self.calls, self.given)
-            self.problems += self.splits.without(term, operator, reshape_problems(operator, nodes, term, self.calls))
+            self.splits.defer(term, reshape_problems(operator, nodes, term, self.calls))
             bias = freeze(e.constant, np.float64) if k == 0 and e.constant is not None and np.any(e.constant) else None
             delay = freeze(np.int64(term.delay))
             projections.append(Projection(term.source, target.name, operator, bias, delay, nodes=nodes))

@@ -1,9 +1,10 @@
-"""Rewrites of a data flow before it is built: flat neurons as images, pools after neurons.
+"""Rewrites of a data flow before it is built: neurons whose axes are split as images, pools after neurons.
 
-Flat neurons that are reshaped to images become images of one position: ``(n,)`` as ``(n, 1, 1)``.
-NIR has no node that splits an axis, but a convolution leads from ``(n, 1, 1)`` to any image (``raise_sparse``). Such
-neurons, and all flat neurons and inputs before them, get axes of size one; their Linears become convolutions with a
-kernel of one position, or of a whole image in front of them.
+NIR has no node that splits an axis, but convolutions and matrices lead from any image to any other (``raise_sparse``).
+Neurons that forward reshapes to more axes become images of one position or of one row: ``(n,)`` is ``(n, 1, 1)``,
+``(c, n)`` is ``(c, n, 1)``; where there are more axes than an image has, the first ones are one. Such neurons, and
+all neurons and inputs with other axes before them, are so; their Linears are convolutions with a kernel of one
+position, or of a whole image in front of them, and reshapes are matrices that move values.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge.arrays import freeze
 from nirbridge.errors import Diagnostic, ModelError, counted, quoted
-from nirbridge.importers.lowering.analysis import is_idle, merge_reshapes, without_splits
+from nirbridge.importers.lowering.analysis import is_idle, is_unwritable, merge_reshapes, without_splits
 from nirbridge.importers.lowering.levels import LevelsOf
 from nirbridge.importers.lowering.linear_layers import Term, merge_selections, selection_operator
 from nirbridge.importers.lowering.spike_logic import KINDS, logic_of
@@ -61,47 +62,47 @@ class Lifted:
 
 
 class Splits:
-    """Flat populations and inputs that forward reshapes to images, each with its deferred problems."""
+    """Sources of paths that no NIR nodes can write as they are, each with its deferred problems."""
 
     def __init__(self) -> None:
         self.problems: dict[str, list[Diagnostic]] = {}
 
-    def without(self, term: Term, operator: Operator, problems: Iterable[Diagnostic]) -> list[Diagnostic]:
-        """Defer the problems of a path whose flat source is reshaped to an image; return those of any other path.
-
-        ``lifted`` raises the deferred ones again if it cannot give the source the shape of an image.
-        """
-        found = list(problems)
-        if len(term.shape) != 1 or not any(map(_splits, parts_of(operator))):
-            return found
-        self.problems.setdefault(term.source, []).extend(found)
-        return []
+    def defer(self, term: Term, problems: Iterable[Diagnostic]) -> None:
+        """Keep the problems of a path; ``lifted`` adds them where it finds no other axes for the neurons."""
+        if found := list(problems):
+            self.problems.setdefault(term.source, []).extend(found)
 
     def lifted(
         self, projections: Sequence[Projection], shapes: Mapping[str, Shape], problems: list[Diagnostic]
     ) -> Lifted:
-        """The projections of the network without such reshapes; if that fails, add the deferred ``problems``."""
-        found = _lifted(projections, shapes, self.problems) if self.problems else None
+        """The projections of the network without such paths; if that fails, add the deferred ``problems``."""
+        found = _lifted(projections, shapes) if self.problems else None
         if self.problems and found is None:
             problems += [problem for of_source in self.problems.values() for problem in of_source]
         return found or Lifted(tuple(projections), {})
 
 
-def _lifted(projections: Sequence[Projection], shapes: Mapping[str, Shape], splits: Iterable[str]) -> Lifted | None:
-    """The projections with ``splits`` as images of one position; None where that fails."""
-    names, ranks = set(splits), set[int]()
-    for p in projections:
-        if p.source in names:
-            ranks |= {len(part.output_shape) for part in parts_of(p.operator) if _splits(part)}
-    if len(ranks) != 1 or not ranks <= set(_IMAGE_RANKS):
+def _lifted(projections: Sequence[Projection], shapes: Mapping[str, Shape]) -> Lifted | None:
+    """The projections between neurons with other axes; None where that fails."""
+    split = [p for p in projections if any(map(is_unwritable, parts_of(p.operator)))]
+    seen = [part for p in split for part in parts_of(p.operator) if is_unwritable(part)]
+    rank = min(max(len(shape) for part in seen for shape in (part.input_shape, part.output_shape)), max(_IMAGE_RANKS))
+    names = {p.source for p in split if len(p.operator.input_shape) != rank}
+    before = -1
+    while before < (before := len(names)):
+        names |= {p.source for p in projections if p.target in names and len(p.operator.input_shape) != rank}
+        changed = (p for p in projections if p.source in names or p in split)
+        names |= {p.target for p in changed if len(p.operator.output_shape) > rank}
+    found = [_with_axes(p, p.source in names, p.target in names, rank) for p in projections]
+    if any(p is None for p in found) or not names <= shapes.keys():
         return None
-    while more := {p.source for p in projections if p.target in names and len(shapes[p.source]) == 1} - names:
-        names |= more
-    ones = (1,) * (ranks.pop() - 1)
-    found = [_with_axes(p, p.source in names, p.target in names, ones) for p in projections]
-    if any(p is None for p in found):
-        return None
-    return Lifted(tuple(p for p in found if p is not None), {n: (*shapes[n], *ones) for n in sorted(names)})
+    return Lifted(tuple(p for p in found if p is not None), {n: _image(shapes[n], rank) for n in sorted(names)})
+
+
+def _image(shape: Shape, rank: int) -> Shape:
+    """The shape with axes of size one at the end, or with its first axes as one."""
+    first = len(shape) - rank + 1
+    return (math.prod(shape[:first]), *shape[first:]) if first > 1 else (*shape, *(1,) * (1 - first))
 
 
 def reshaped_neuron(neuron: Neuron, shape: Shape) -> Neuron:
@@ -127,93 +128,62 @@ def _as_selection(part: Operator) -> Operator:
     return selection_operator(positions, positions, part.input_shape, part.output_shape)
 
 
-def _splits(part: Operator) -> bool:
-    return isinstance(part, Reshape | Sparse) and len(part.input_shape) == 1 < len(part.output_shape)
-
-
-def _with_axes(p: Projection, of_source: bool, of_target: bool, ones: Shape) -> Projection | None:
-    """The projection between neurons of which the source or the target, or both, have axes of size one."""
-    if not of_source and not of_target:
+def _with_axes(p: Projection, of_source: bool, of_target: bool, rank: int) -> Projection | None:
+    """The projection between neurons of which the source or the target, or both, are images of ``rank`` axes."""
+    parts, source, target = parts_of(p.operator), p.operator.input_shape, p.operator.output_shape
+    is_split = any(map(is_unwritable, parts))
+    if not of_source and not of_target and not is_split:
         return p
-    parts = parts_of(p.operator)
     names = p.nodes if len(p.nodes) == len(parts) else ("",) * len(parts)
-    walk = _Walk(ones, of_source, of_target)
-    if not of_source or of_target or any(map(_splits, parts)):
-        for part, name in zip(parts, names, strict=True):
-            walk.step(part, name)
+    image = _image(source, rank)
+    if of_target or is_split or len(source) > rank:
+        found = list(_between_images([*zip(parts, names, strict=True)], rank))
+        if not of_target:
+            found.append((Reshape(_image(target, rank), target), p.target))
     else:
-        flat = p.operator.input_shape
-        walk.found, walk.is_lifted = [(Reshape((*flat, *ones), flat), p.source), *zip(parts, names, strict=True)], False
-    walk.end()
-    if not walk.is_possible or (of_target and not walk.is_lifted):
+        found = [(Reshape(image, source), p.source), *zip(parts, names, strict=True)]
+    if any(part is None for part, _ in found):
         return None
-    target = p.operator.output_shape
-    if walk.is_lifted and not of_target:
-        walk.found.append((Reshape((*target, *ones), target), p.target))
-    source = p.operator.input_shape
-    kept = [part for part, _ in walk.found]
-    operator, nodes = compose(kept, [name for _, name in walk.found], (*source, *ones) if of_source else source)
-    bias = p.bias if p.bias is None or not of_target else freeze(p.bias.reshape(*target, *ones))
+    operator, nodes = compose([part for part, _ in found if part], [name for _, name in found], image)
+    bias = p.bias if p.bias is None or not of_target else freeze(p.bias.reshape(_image(target, rank)))
     return replace(p, operator=operator, nodes=nodes, bias=bias)
 
 
-class _Walk:
-    """The parts of a path, one after the other, with axes of size one where values were flat."""
-
-    def __init__(self, ones: Shape, of_source: bool, of_target: bool) -> None:
-        self.ones, self.is_lifted, self.of_target = ones, of_source, of_target
-        self.found: list[tuple[Operator, str]] = []
-        self.is_possible, self.waits_for_dense = True, False
-        self.image: Shape = ()
-        self.name = ""
-
-    def step(self, part: Operator, name: str) -> None:
-        """Add one part."""
-        if self.waits_for_dense:
-            self._after_image(part, name)
-        elif self.is_lifted and len(part.input_shape) == 1:
-            self._flat(part, name)
-        elif self.of_target and isinstance(part, Reshape) and len(part.output_shape) == 1:
-            self.waits_for_dense, self.image, self.name = True, part.input_shape, name
+def _between_images(steps: list[tuple[Operator, str]], rank: int) -> Iterator[tuple[Operator | None, str]]:
+    """The parts of a path between images; a Linear of a whole image, with factors before it, takes it as it is."""
+    while steps:
+        part, name = steps.pop(0)
+        following = next((p for p, _ in steps if not isinstance(p, Scale)), None)
+        image = part.input_shape
+        if isinstance(part, Reshape) and isinstance(following, Dense) and len(image) == rank:
+            while isinstance(scale := steps[0][0], Scale):
+                yield Scale(freeze(scale.scale.reshape(image))), steps.pop(0)[1]
+            yield _convolution(following, image), steps.pop(0)[1]
         else:
-            self.is_possible = self.is_possible and not _splits(part)
-            self.found.append((part, name))
+            yield _between_two(part, _image(image, rank), _image(part.output_shape, rank)), name
 
-    def _flat(self, part: Operator, name: str) -> None:
-        """A part of what was flat."""
-        shape, source = part.output_shape, (*part.input_shape, *self.ones)
-        target = shape if len(shape) > 1 else (*shape, *self.ones)
-        if isinstance(part, Dense):
-            self.found.append((_convolution(part, source), name))
-        elif isinstance(part, Scale):
-            self.found.append((Scale(freeze(part.scale.reshape(source))), name))
-        elif isinstance(part, Sparse):
-            self.found.append((replace(part, input_shape=source, output_shape=target), name))
-        elif isinstance(part, Reshape):
-            self.found.append((_as_selection(Reshape(source, target)), name))
-        else:
-            self.is_possible = self.is_possible and isinstance(part, Identity)
-        self.is_lifted = len(shape) == 1
 
-    def _after_image(self, part: Operator, name: str) -> None:
-        """A Linear of a whole image; a factor in front of it may be one number."""
-        if isinstance(part, Scale):
-            self.found.append((Scale(freeze(part.scale.reshape(self.image))), name))
-            return
-        self.waits_for_dense = False
-        self.is_lifted = isinstance(part, Dense) and len(self.image) == len(self.ones) + 1
-        self.is_possible = self.is_possible and self.is_lifted
-        if self.is_possible:
-            self.found.append((_convolution(part, self.image), name))
+def _between_two(part: Operator, source: Shape, target: Shape) -> Operator | None:
+    """One part between two images; None where there is none of the kind."""
+    if isinstance(part, Dense):
+        return _convolution(part, source)
+    if isinstance(part, Scale):
+        return Scale(freeze(part.scale.reshape(source)))
+    if isinstance(part, Sparse):
+        return replace(part, input_shape=source, output_shape=target)
+    if isinstance(part, Conv):
+        return _with_row(part, source)
+    if isinstance(part, Reshape | Identity):
+        return _as_selection(Reshape(source, target))
+    return part if part.input_shape == source else None
 
-    def end(self) -> None:
-        """A whole image that neurons of one position take as it is."""
-        if self.waits_for_dense:
-            count = math.prod(self.image)
-            positions, target = np.arange(count), (count, *self.ones)
-            self.found.append((selection_operator(positions, positions, self.image, target), self.name))
-            self.is_lifted = len(self.image) == len(target)
-            self.is_possible = self.is_possible and self.is_lifted
+
+def _with_row(part: Conv, source: Shape) -> Conv:
+    """A convolution along one axis as one along two of which the second has size one."""
+    more = (1,) * (len(source) - len(part.input_shape))
+    weight, padding = freeze(part.weight.reshape(*part.weight.shape, *more)), (*part.padding, *((0, 0) for _ in more))
+    stride, dilation = (*part.stride, *more), (*part.dilation, *more)
+    return Conv(weight, stride, padding, dilation, part.groups, source)
 
 
 def _convolution(part: Any, image: Shape) -> Conv:

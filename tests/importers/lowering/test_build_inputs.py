@@ -124,17 +124,35 @@ class Twice(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.fc, self.image, self.signal = nn.Linear(12, 36), nn.Conv2d(1, 3, 3), nn.Conv1d(4, 2, 3)
-        self.lif1, self.lif2, self.lif3 = (snn.Leaky(beta=0.5, init_hidden=True) for _ in range(3))
+        self.lif1, self.lif2, self.lif3 = (snn.Leaky(beta=0.5, threshold=0.25, init_hidden=True) for _ in range(3))
 
     def forward(self, x: Any) -> Any:
         spk = self.lif1(self.fc(x))
         return self.lif2(self.image(spk.view(-1, 1, 6, 6))), self.lif3(self.signal(spk.view(-1, 4, 9)))
 
 
-def test_neurons_that_are_split_into_two_counts_of_axes_are_refused_by_place() -> None:
-    with pytest.raises(ModelError, match=r"\(36,\) to \(1, 6, 6\) after 'lif1'.*flatten before") as caught:
-        from_snntorch(Twice(), torch.zeros(1, 12))
-    assert "(36,) to (4, 9) after 'lif1'" in str(caught.value)
+def test_neurons_that_are_split_into_an_image_and_a_signal_are_images() -> None:
+    torch.manual_seed(0)
+    net = Twice()
+    network = from_nir(from_snntorch(net, torch.zeros(1, 12)))
+    assert {p.name: p.shape for p in network.populations} == {"lif1": (36, 1, 1), "lif2": (3, 4, 4), "lif3": (2, 7)}
+    data = 16 * np.random.default_rng(1).random((STEPS, BATCH, 12)).astype(np.float32)
+    with torch.no_grad():
+        wanted = [[y.numpy() for y in net(torch.from_numpy(x))] for x in data]
+    found = simulate(network, data.reshape(STEPS, BATCH, 12, 1, 1)).recording.arrays
+    for k, port in enumerate(network.outputs):
+        spikes = np.stack([step[k] for step in wanted])
+        assert 0.02 < spikes.mean() < 0.95
+        np.testing.assert_array_equal(found[port.name, "s"], spikes)
+
+
+def test_spikes_that_are_returned_with_split_axes_are_refused_by_place() -> None:
+    class Returned(Twice):
+        def forward(self, x: Any) -> Any:
+            return self.lif1(self.fc(x)).view(-1, 2, 3, 2, 3)
+
+    with pytest.raises(ModelError, match=r"\(36,\) to \(2, 3, 2, 3\) after 'lif1'.*flatten before"):
+        from_snntorch(Returned(), torch.zeros(1, 12))
 
 
 def ann() -> Any:
