@@ -10,6 +10,7 @@ how far rounding may move a membrane.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -25,7 +26,7 @@ from nirbridge.importers.tracing.memory import VARIABLE, limit_of_user
 from nirbridge.importers.tracing.run import deep_copy, preserved_module
 from nirbridge.network.apply import apply
 from nirbridge.network.compose import parts_of
-from nirbridge.network.model import Network
+from nirbridge.network.model import Network, Port
 from nirbridge.network.nir.from_nir import from_nir
 from nirbridge.network.nir.timing import PREFIX
 from nirbridge.network.operators import Conv, Dense, Sparse
@@ -177,10 +178,18 @@ def copied_axis(network: Network) -> tuple[int, int] | None:
     if not any(isinstance(part, Dense | Sparse | Conv) for p in network.projections for part in parts_of(p.operator)):
         return None
     for number, port in enumerate(network.inputs):
-        for axis, size in enumerate(port.shape):
+        axes = port.shape[:1] if _is_image(network, port) else port.shape
+        for axis, size in enumerate(axes):
             if len(port.shape) > 1 and size > 1 and _is_copied(network, number, axis, size):
                 return number, axis
     return None
+
+
+def _is_image(network: Network, port: Port) -> bool:
+    """True if a convolution takes the positions of the port as an image: its axes are neither batch nor time."""
+    parts = (part for p in network.projections for part in parts_of(p.operator) if isinstance(part, Conv))
+    is_one = (q.input_shape[0] == port.shape[0] and math.prod(q.input_shape) == port.size for q in parts)
+    return len(port.shape) == 3 and any(is_one)
 
 
 def _is_copied(network: Network, number: int, axis: int, size: int) -> bool:
