@@ -64,6 +64,19 @@ def outputs_differ(found: np.ndarray, wanted: np.ndarray) -> int:
     return int(np.count_nonzero(~np.isclose(found, wanted, rtol=1e-4, atol=1e-5)))
 
 
+@pytest.mark.parametrize("name", ["SDSA", "QKTA", "Spike-Driven Transformer", "QKFormer"])
+def test_a_block_is_written_mapped_and_verified_bit_equal(name: str, tmp_path: Any) -> None:
+    make, shape = BLOCKS[name]
+    network = nb.load(neurons.built(make, neurons.spikingjelly_lif), sample=torch.rand(shape))
+    spikes = np.random.default_rng(0).random((6, 2, *network.inputs[0].shape)) < 0.5
+    nb.save(network, tmp_path / "block.nir")
+    again = nb.load(tmp_path / "block.nir")
+    assert np.array_equal(nb.simulate(again, spikes)["output"], nb.simulate(network, spikes)["output"])
+    verification = nb.verify(network, "loihi2", spikes)
+    assert verification.holds
+    assert ("fixed", "mapped", True) in {(pair.a, pair.b, pair.required) for pair in verification.pairs}
+
+
 def test_values_of_other_axes_meet_as_torch_broadcasts_them() -> None:
     class Meet(torch.nn.Module):
         def __init__(self) -> None:
