@@ -397,7 +397,8 @@ class DataflowGraph:
 
     ``notes``: remarks for the user (a folded loop, layers never called …). ``problems``: operations that could not be
     traced; the builder raises them with its own. ``deviations``: differences from the module that the user may
-    accept. ``loop``: the time loop. ``axes``: those of the data that forward takes, as ``network.axes``.
+    accept. ``loop``: the time loop. ``axes``: those of the data that forward takes, as ``network.axes``. ``host``: what
+    forward computes from the outputs (``tracing.heads.HostPart``; None: nothing).
     """
 
     calls: tuple[Operation, ...]
@@ -407,6 +408,7 @@ class DataflowGraph:
     deviations: tuple[Deviation, ...] = ()
     loop: LoopSummary = LoopSummary()
     axes: Axes = ()
+    host: Any = None
 
     @property
     def inputs(self) -> tuple[Operation, ...]:

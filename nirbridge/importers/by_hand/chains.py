@@ -214,11 +214,12 @@ def thresholds_of(trace: ForwardTrace, kinds: Kinds) -> list[Threshold]:
             found.append(one)
         else:
             early[node.index] = one
+    places = {node.index: node.place for node in trace.nodes}
     for one in list(found):
-        found += _start_earlier(one, early, trace.places)
-    found += _start_alone(found, early, trace.places)
+        found += _start_earlier(one, early, places)
+    found += _start_alone(found, early, places)
     linked = {before.index for one in found for before in one.previous} | {one.index for one in found if one.previous}
-    _link_alone([one for one in found if one.index not in linked], trace.places, kinds)
+    _link_alone([one for one in found if one.index not in linked], places, kinds)
     return sorted({one.index: one for one in found}.values(), key=lambda one: one.index)
 
 

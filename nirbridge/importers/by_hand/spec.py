@@ -193,11 +193,8 @@ def is_initial(args: tuple[Any, ...]) -> bool:
         return is_state and bool((state == state.reshape(-1)[0]).all())
 
 
-def note_place(recorder: Any, *, is_wanted: bool) -> None:
-    """Note the place of the latest call in the user's code, and the names of values in its functions."""
-    if not is_wanted:
-        return
-    index = len(recorder.recording.nodes) - 1
+def _frames() -> list[Any]:
+    """The innermost functions of the user's code."""
     frames: list[Any] = []
     frame: Any = sys._getframe(1)
     while frame is not None and len(frames) < _FRAMES:
@@ -205,9 +202,18 @@ def note_place(recorder: Any, *, is_wanted: bool) -> None:
         if package not in _LIBRARIES:
             frames.append(frame)
         frame = frame.f_back
-    recorder.recording.places[index] = tuple((f.f_code.co_filename, f.f_code.co_firstlineno, f.f_lasti) for f in frames)
+    return frames
+
+
+def place_in_code(is_wanted: bool = True) -> Any:
+    """The place of a call in the user's code."""
+    return is_wanted and tuple((f.f_code.co_filename, f.f_code.co_firstlineno, f.f_lasti) for f in _frames())
+
+
+def note_names(recorder: Any, *, is_wanted: bool) -> None:
+    """Note the names of values in the functions of the user's code."""
     names = recorder.recording.names
-    for frame in frames:
+    for frame in _frames() if is_wanted else ():
         owner = frame.f_locals.get("self")
         for scope in (vars(owner) if hasattr(owner, "__dict__") else {}, frame.f_locals):
             for name, tensor in scope.items():

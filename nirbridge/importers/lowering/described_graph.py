@@ -75,7 +75,8 @@ def module_to_graph(
     def built(specs: NeuronSpecs) -> tuple[Network, Callable[[Any], Any]]:
         flow, reset = trace_after_reset(source, sample, specs, **axes)
         flow = edit(flow)
-        return with_emitted_names(build_network(flow, specs, dt, accept=names), flow, module), reset
+        own = reset if flow.host is None else lambda copy: flow.host.taken_off(reset(copy))
+        return with_emitted_names(build_network(flow, specs, dt, accept=names), flow, module), own
 
     network, reset, is_own = _built_or_own(built, traced_forms, source)
     graph = to_graph(network, f"{package} {version(package)}")

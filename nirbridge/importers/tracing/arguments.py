@@ -30,6 +30,10 @@ class CannotFollow(Exception):
         self.why, self.advice = why, advice
 
 
+class OverBatch(CannotFollow):
+    """A call over samples, as a statistic of a batch is."""
+
+
 @dataclass(frozen=True, slots=True)
 class FlowValue:
     """A value of the flow: where it is, its leading axes, its shape with and without them.

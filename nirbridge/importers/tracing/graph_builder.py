@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -30,12 +30,14 @@ from nirbridge.importers.tracing.arguments import (
     CannotFollow,
     FlowValue,
     LoweredOp,
+    OverBatch,
     advice_on,
     call_argument,
     over_time,
     written_inputs,
 )
 from nirbridge.importers.tracing.consistency import STARTS_ANEW, half_precision_calls
+from nirbridge.importers.tracing.heads import HEADS, Head, HostPart, lowest, needed
 from nirbridge.importers.tracing.ops import MAX_POOLS, OP_HANDLERS
 from nirbridge.importers.tracing.pointwise import of_each_value
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue, values_of
@@ -69,6 +71,10 @@ class GraphBuilder:
         self.notes: list[str] = [*recording.notes]
         self.deviations: list[Deviation] = []
         self.done: dict[tuple[int, int], FlowValue] = {}
+        self.unknown: dict[str, TracedCall] = {}  # by the name of their operation
+        self.statistics: set[int] = set()  # calls over the batch
+        self.summed: dict[str, Diagnostic] = {}  # problems of operations on values summed over time
+        self.unbiased: list[str] = []
         self.names: dict[int, str] = {}
         self.taken: set[str] = {"output"}
         self.modules: dict[str, Any] = {n.path: n.module for n in recording.nodes}
@@ -86,7 +92,8 @@ class GraphBuilder:
             self.names[node.index] = self._fresh(self._wanted_name(node))
         for node in nodes:
             self._write(node)
-        outputs = tuple(self._outputs())
+        outputs, host = self._outputs()
+        self.problems += [problem for name, problem in self.summed.items() if name in {c.name for c in self.calls}]
         refs = [*(ref for call in self.calls for ref in call.inputs), *(output.ref for output in outputs)]
         is_neuron_alone = reads_own(self.forms) and not any(ref.previous for ref in refs)
         if self.iterations.is_called and not is_neuron_alone:
@@ -103,7 +110,7 @@ class GraphBuilder:
         deviations = tuple(dict.fromkeys(self.deviations))
         loop = self.iterations
         summary = LoopSummary(loop.iterations, loop.follows_time, bool(loop.only_parts), loop.time_steps)
-        return DataflowGraph(tuple(self.calls), outputs, notes, problems, deviations, summary)
+        return DataflowGraph(tuple(self.calls), outputs, notes, problems, deviations, summary, host=host)
 
     # -- which nodes ---------------------------------------------------------------------------------------------
 
@@ -221,6 +228,7 @@ class GraphBuilder:
             word = self._word(node, value)
         except CannotFollow as reason:
             word = self._unknown(node, reason.why, reason.advice)
+            self.statistics |= {node.index} if isinstance(reason, OverBatch) else set()
         except (TypeError, IndexError, RuntimeError, ValueError, AttributeError) as error:
             word = self._unknown(node, f"its arguments are not supported ({type(error).__name__})", "")
         inputs = written_inputs(word, partial(self._append_inner, node))
@@ -228,8 +236,7 @@ class GraphBuilder:
         lead, order = (x.lead, x.order) if word.lead is None else (word.lead, word.order)
         if word.kind == "unknown":
             lead, order = x.lead[: len(value.shape)], ()
-        ref = x.ref
-        traced = FlowValue(ref, lead, value.shape, order=order)
+        traced, ref = FlowValue(x.ref, lead, value.shape, order=order), x.ref
         shape = traced.shape
         word, over, notes = over_time(word, inputs, self.sample_steps)
         self.notes += notes
@@ -239,8 +246,10 @@ class GraphBuilder:
         is_pooled = word.kind in ("avg_pool", "max_pool", "matrix")
         if is_pooled and is_reduction(node) and not keeps_axes(node):
             ref = self._append(node, "reshape", (ref,), {}, shape, is_more=True)
+        self.unknown |= {ref.call: node} if word.kind == "unknown" else {}
         if any(t.summed for t in inputs) and not over["summed"]:
-            self._add_problem(node.path, f"{node.name} works on values summed over time", "return the sum unchanged")
+            found = f"{node.name} works on values summed over time"
+            self.summed[ref.call] = Diagnostic(place_label(node.path), found, "", "return the sum unchanged")
         is_last = word.is_last or any(t.is_last for t in inputs)
         self.done[node.index, value.output] = replace(traced, ref=ref, is_last=is_last, **over)
 
@@ -290,20 +299,52 @@ class GraphBuilder:
 
     # -- outputs -------------------------------------------------------------------------------------------------
 
-    def _outputs(self) -> Iterator[GraphOutput]:
+    def _outputs(self) -> tuple[tuple[GraphOutput, ...], HostPart | None]:
+        """The outputs, and what forward computes from them.
+
+        A function at the end is taken off. What is computed over the batch, or from an output that is there as well, is
+        left out beside other outputs.
+        """
         pairs = [(name, value) for name, value in self.returned if isinstance(value, TracedValue)]
         computed = [(name, value) for name, value in pairs if self.iterations.plain(value).node.kind != "input"]
         if not computed:
             self._add_problem("", "it returns nothing that depends on its input", "return spikes or a readout")
-        for name, value in computed:
-            x = self.find(value)
-            age = self.iterations.age(value)
-            if x.summed:
-                self.notes.append(f"output {quoted(name)} {x.over_time}")
-            elif x.is_last or (self.iterations.is_folded and age not in (SERIES, STATIC)):
-                text = "the module returns its last time step, the import returns every time step"
-                self.notes.append(f"output {quoted(name)}: {text}")
-            yield GraphOutput(name or "output", x.ref)
+        ends = [(name, *self._end(value)) for name, value in computed]
+        known = {self.find(value).ref for _, value, head in ends if head is None}
+        kept = [one for one in ends if one[2] is None or self.find(one[1]).ref not in known]
+        odd = lowest(self.calls, {name for name, node in self.unknown.items() if node.index in self.statistics})
+        usual = [one for one in kept if self.find(one[1]).shape and not odd.get(self.find(one[1]).ref.call)]
+        outputs = tuple(self._output(*one) for one in (usual or kept))
+        for name, _, head in (one for one in ends if one not in (usual or kept)):
+            what = f"{head.name} of another output" if head else "a statistic of all samples or values"
+            self.notes.append(f"output {quoted(name)} is {what}: left out, the host computes it")
+        numbers = {name: k for k, (name, _) in enumerate(self.recording.outputs)}
+        heads = tuple(Head(numbers[name], h.name, h.place) for name, _, h in (usual or kept) if h)
+        if heads or len(outputs) < len(ends):
+            self.calls = needed(self.calls, [output.ref for output in outputs])
+        return outputs, HostPart(heads, tuple(self.unbiased)) if heads or self.unbiased else None
+
+    def _end(self, value: TracedValue) -> tuple[TracedValue, TracedCall | None]:
+        """The value that the function at the end of forward is applied to, and that function, where there is one."""
+        end = self.find(value).ref.call  # which may write its call
+        heads = {name for name, node in self.unknown.items() if node.name in HEADS and len(self._needs(node)) == 1}
+        found = lowest(self.calls, heads).get(end, ()) if self.iterations.calls else ()
+        if len(found) != 1:
+            return value, None
+        head = self.unknown[next(iter(found))]
+        return self._needs(head)[0], head
+
+    def _output(self, name: str, value: TracedValue, head: TracedCall | None) -> GraphOutput:
+        x, age = self.find(value), self.iterations.age(value)
+        if head:
+            text = f"forward ends with {head.name}, which is left to the host: the import returns the values before it"
+            self.notes.append(f"output {quoted(name)}: {text}, of each time step")
+        if x.summed:
+            self.notes.append(f"output {quoted(name)} {x.over_time}")
+        elif not head and (x.is_last or (self.iterations.is_folded and age not in (SERIES, STATIC))):
+            text = "the module returns its last time step, the import returns every time step"
+            self.notes.append(f"output {quoted(name)}: {text}")
+        return GraphOutput(name or "output", x.ref)
 
 
 # -- reductions ----------------------------------------------------------------------------------------------------
@@ -375,7 +416,8 @@ def _reduced(node: TracedCall, x: FlowValue, dims: tuple[int, ...]) -> LoweredOp
     if over and node.name in ("max", "min", "amax", "amin"):
         raise CannotFollow(*advice_on(node.name))
     if over:
-        raise CannotFollow(f"a {node.name} over the batch or time, and values", "sum values first, and time last")
+        kind = OverBatch if "batch" in [x.lead[k] for k in over] else CannotFollow
+        raise kind(f"a {node.name} over the batch or time, and values", "sum values first, and time last")
     summed = sum_over(x, [k - len(x.lead) for k in dims], mean=node.name == "mean")
     return replace(summed, kind="max_pool") if is_choice else summed
 

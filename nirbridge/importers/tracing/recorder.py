@@ -15,8 +15,9 @@ from typing import Any
 
 from nirbridge._types import Shape
 from nirbridge.errors import Diagnostic, quoted
-from nirbridge.importers.by_hand.spec import COMPARING, is_initial, note_place, reads_own
+from nirbridge.importers.by_hand.spec import COMPARING, is_initial, note_names, place_in_code, reads_own
 from nirbridge.importers.neuron_specs import NeuronSpec, NeuronSpecs, neuron_spec_of, place_label
+from nirbridge.importers.tracing.heads import HEADS
 from nirbridge.importers.tracing.memory import (
     MemoryBudget,
     Noted,
@@ -61,6 +62,7 @@ class TracedCall:
     """One call: ``args`` holds values, constants and whatever else was given, ``shapes`` those of its outputs.
 
     ``returned``: (name, output) of each tensor that a neuron returned, in order; one returned twice is one output.
+    ``place``: that of a comparison, and of a function of ``heads.HEADS``, in the user's code.
     """
 
     index: int
@@ -73,6 +75,7 @@ class TracedCall:
     shapes: tuple[Shape, ...]
     func: Any = None
     returned: tuple[tuple[str, int], ...] = ()
+    place: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,7 @@ class ForwardTrace:
     failed, if one did. ``resets``: neurons' calls in front of which something else than the neuron set its state;
     ``stateless``: those of neurons that keep no state and were given none. ``halves``: (path, function, number format)
     of what gave values of 16 bits. ``reads``: where forward reads values; ``notes``: remarks for the user. Where
-    neurons written by hand are read: ``places`` of comparisons in the user's code, ``names`` of values there.
+    neurons written by hand are read: ``names`` of values in the user's code.
     """
 
     nodes: list[TracedCall] = field(default_factory=list)
@@ -113,7 +116,6 @@ class ForwardTrace:
     halves: list[tuple[str, str, str]] = field(default_factory=list)
     reads: Mapping[Place, ReadPlace] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    places: dict[int, Any] = field(default_factory=dict)
     names: dict[tuple[int, int], str] = field(default_factory=dict)
 
     def neurons(self, call: int = 0) -> dict[str, list[TracedCall]]:
@@ -170,6 +172,7 @@ class ForwardRecorder:
         func: Any = None,
         use: str | None = None,
         returned: tuple[tuple[str, int], ...] = (),
+        place: Any = None,
     ) -> TracedCall:
         """Record a call and bind its outputs; ``use``: the recorded path, if it differs from the module's."""
         self.reads.check(len(self.recording.nodes) + 1)
@@ -178,8 +181,8 @@ class ForwardRecorder:
             shapes = tuple(tuple(t.shape) for t in tensors)
             halves = {str(t.dtype) for t in tensors} & _HALVES
         self.recording.halves += [(path, name, number_format) for number_format in sorted(halves)]
-        place, module = path if use is None else use, self.originals.get(path)
-        node = TracedCall(len(self.recording.nodes), kind, name, place, module, args, kwargs, shapes, func, returned)
+        number, own_path, module = len(self.recording.nodes), path if use is None else use, self.originals.get(path)
+        node = TracedCall(number, kind, name, own_path, module, args, kwargs, shapes, func, returned, place)
         self.recording.nodes.append(node)
         for k, tensor in reversed(list(enumerate(tensors))):  # one returned twice is the first: spikes, then states
             self.bind(tensor, TracedValue(node, k))
@@ -242,8 +245,8 @@ class ForwardRecorder:
             return result
         tensors = [t for _, t in tensors_of(result)]
         if tensors:
-            self.add("function", name, shown, named, tensors, func)
-            note_place(self, is_wanted=is_own)
+            self.add("function", name, shown, named, tensors, func, place=place_in_code(is_own or name in HEADS))
+            note_names(self, is_wanted=is_own)
         self._write_through(place, args[0] if args else None)
         return result
 

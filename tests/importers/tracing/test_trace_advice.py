@@ -111,7 +111,7 @@ CASES = (
     (
         Vision,
         (1, 8, 8),
-        (("'pool'", "maximum"), ("'norm'", "layer_norm"), ("'soft'", "softmax")),
+        (("'pool'", "maximum"), ("'norm'", "layer_norm")),
     ),
     (Gates, (6,), (("'rnn'", "lstm"), ("'cell'", "gru_cell"))),
     (
@@ -142,7 +142,6 @@ CASES = (
             (WHOLE, "exp"),
             (WHOLE, "dropout"),
             (WHOLE, "topk"),
-            (WHOLE, "argmax"),
         ),
     ),
 )
