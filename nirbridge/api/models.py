@@ -58,7 +58,8 @@ def load(
         framework: of a module: the name of its importer; ``auto`` recognises it by the classes of its parts.
         dt: seconds per time step; None: as the file or the importer says (assumed, with a note, if neither does).
         timing: how continuous time becomes time steps; None: as the file says.
-        repairs: of a file: known faults of its exporter to repair, by name; ``NAME=NODE,NODE``: of these neurons alone.
+        repairs: of a file or a graph: known faults of its exporter to repair, by name; ``NAME=NODE,NODE``: of these
+            neurons alone.
         convert: of a module without spikes: typical inputs ``[samples, *shape]``, some hundreds of training samples;
             its activations then become spike rates. Without it such a module is an error.
         check: of a module: random inputs on which module and network are compared (0: none; None: 2, if it is cheap).
@@ -130,8 +131,8 @@ def _load(model: object, arguments: Mapping[str, Any]) -> Network:
         _only(arguments, ("sample", "dt", "timing", "repairs", "max_bytes"), "the path of a file")
         return _from_file(os.fspath(model), arguments)
     if is_graph(model):
-        _only(arguments, ("sample", "dt", "timing"), "a NIRGraph")
-        return pipeline.network_of_graph(model, _timing(arguments))
+        _only(arguments, ("sample", "dt", "timing", "repairs"), "a NIRGraph")
+        return pipeline.network_of_graph(model, _timing(arguments), repairs=arguments.get("repairs", ()))
     if framework_of(model, plugins.names("importers")) is not None or "framework" in arguments:
         return _from_module(model, arguments)
     limit = "a model is a torch module, a nir.NIRGraph, the path of a .nir, .net.npz or .mlir file, or a Network"

@@ -15,13 +15,20 @@ from typing import Any
 from nirbridge import plugins as registry
 from nirbridge.chips import Chip, without_cores
 from nirbridge.dialect.snn_mlir.read import is_snn_mlir_file, load_snn_mlir
-from nirbridge.errors import ExportWarning, UsageError
+from nirbridge.errors import ExportWarning, ModelError, UsageError
 from nirbridge.files.npy import MAX_BYTES
 from nirbridge.importers import save_nir
 from nirbridge.importers.frameworks import FRAMEWORKS, stored_dt
 from nirbridge.importers.frameworks import framework_of as importer_of
-from nirbridge.importers.nirfile.faults import diagnose_exporter, fault_sentences, unsettled_findings
+from nirbridge.importers.nirfile.faults import (
+    ExporterFinding,
+    batch_problems,
+    diagnose_exporter,
+    fault_sentences,
+    unsettled_findings,
+)
 from nirbridge.importers.nirfile.reader import DEFAULT_MAX_BYTES, load_repaired
+from nirbridge.importers.nirfile.repairs import repair_graph
 from nirbridge.network import Network, Timing, from_nir, to_nir
 from nirbridge.network.nir.import_notes import with_import_notes
 from nirbridge.network.nir.portability import export_warnings, warn_of_faults
@@ -41,17 +48,9 @@ def load_graph(
     nothing else is mended. Known faults of exporters that stay are each an ``ExporterFaultWarning``. Raises FileError;
     UsageError or ModelError for repairs that are none or do not fit.
     """
-    return _graph_and_faults(path, max_bytes, repairs, dt)[0]
-
-
-def _graph_and_faults(
-    path: str | Path, max_bytes: int | None, repairs: Sequence[str], dt: float | None
-) -> tuple[Any, tuple[str, ...]]:
-    """The graph, and a sentence for each known fault of its exporter that no repair settles; warns of these."""
     graph, findings = load_repaired(path, repairs, dt=dt, max_bytes=max_bytes or DEFAULT_MAX_BYTES)
-    faults = fault_sentences(unsettled_findings(findings, repairs))
-    warn_of_faults(faults)
-    return graph, faults
+    warn_of_faults(fault_sentences(unsettled_findings(findings, repairs)))
+    return graph
 
 
 def load_network(
@@ -76,14 +75,10 @@ def load_network(
     elif is_network_file(path):
         network = load_network_file(path, timing, repairs, max_bytes=max_bytes or MAX_BYTES)
     else:
-        network = _network_of_nir(path, timing, max_bytes, repairs)
+        limit = max_bytes or DEFAULT_MAX_BYTES
+        graph, findings = load_repaired(path, repairs, dt=timing and timing.dt, max_bytes=limit)
+        network = _noted(graph, timing, findings, repairs)
     return network if rewrite is None else rewrite(network)
-
-
-def _network_of_nir(path: str | Path, timing: Timing | None, max_bytes: int | None, repairs: Sequence[str]) -> Network:
-    dt = None if timing is None else timing.dt
-    graph, faults = _graph_and_faults(path, max_bytes, repairs, dt)
-    return with_fault_notes(with_import_notes(from_nir(graph, timing), graph), faults, repairs)
 
 
 def with_fault_notes(network: Network, faults: Sequence[str], repairs: Sequence[str] = ()) -> Network:
@@ -170,12 +165,23 @@ def graph_of_text(path: str | Path, timing: Timing | None = None) -> tuple[Any, 
     return graph, bool(network.assumed)
 
 
-def network_of_graph(graph: Any, timing: Timing | None = None) -> Network:
+def network_of_graph(graph: Any, timing: Timing | None = None, *, repairs: Sequence[str] = ()) -> Network:
     """The network of a graph, with the notes of its import; known faults of exporters are warned of and noted.
 
-    Tensors in it (``sinabs.nir.to_nir`` leaves them there) are read as arrays of the same values. Raises ModelError.
+    Tensors in it (``sinabs.nir.to_nir`` leaves them there) are read as arrays of the same values. ``repairs``: as of
+    ``load_network``. Raises ModelError; UsageError for repairs.
     """
     graph = without_tensors(graph)
-    faults = fault_sentences(diagnose_exporter(graph))
+    findings = diagnose_exporter(graph)
+    graph = repair_graph(graph, repairs, dt=timing and timing.dt) if repairs else graph
+    try:
+        return _noted(graph, timing, findings, repairs)
+    except ModelError as error:
+        raise ModelError(*error.problems, *batch_problems(graph)) from None
+
+
+def _noted(graph: Any, timing: Timing | None, findings: Sequence[ExporterFinding], repairs: Sequence[str]) -> Network:
+    """The network of a graph that was repaired; warns of the findings that no repair settles, and notes all of it."""
+    faults = fault_sentences(unsettled_findings(findings, repairs))
     warn_of_faults(faults)
-    return with_fault_notes(with_import_notes(from_nir(graph, timing), graph), faults)
+    return with_fault_notes(with_import_notes(from_nir(graph, timing), graph), faults, repairs)

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.errors import ModelError
+from nirbridge.errors import Diagnostic, ModelError, quoted
 from nirbridge.importers.neuron_specs import as_float64
 from nirbridge.network.nir.fields import NEURONS, WEIGHTED, kind_of, label
 from nirbridge.network.nir.flatten import flatten_graph
@@ -144,6 +144,14 @@ def leading_ones(graph: Any) -> Mapping[str, int]:
             if axes and len(shape) > axes and set(shape[: len(shape) - axes]) == {1}:
                 extra[name] = len(shape) - axes
     return {name: extra[name] for name in graph.nodes if name in extra}
+
+
+def batch_problems(graph: Any) -> list[Diagnostic]:
+    """What to say of a graph whose shapes do not fit, where an axis of a batch may be the reason."""
+    ports = ", ".join(quoted(name) for name in [*leading_ones(graph)][:3])
+    step = "--drop-batch (or --repair batch-axis, in Python repairs=['batch-axis']) takes it off"
+    found = "have an axis of size 1 more than their neighbours"
+    return [Diagnostic(f"ports {ports}", found, "", step)] if ports else []
 
 
 def _axes(graph: Any, name: str) -> int:

@@ -24,9 +24,9 @@ from nirbridge.files.places import file_name
 from nirbridge.files.regular import open_regular
 from nirbridge.importers.nirfile.faults import (
     ExporterFinding,
+    batch_problems,
     diagnose_exporter,
     fault_sentences,
-    leading_ones,
     walk_nodes,
 )
 from nirbridge.importers.nirfile.hdf5.items import array_of, hdf5, heap_fault
@@ -158,10 +158,8 @@ def _load_open(handle: IO[bytes], limits: ScanLimits, *, drop_batch: bool) -> An
         if drop_batch:
             drop_batch_axes(graph)
         shapes, problems = _shapes(graph)
-        if problems and not drop_batch and (ports := leading_ones(graph)):
-            shown = ", ".join(quoted(name) for name in [*ports][:3])
-            step = "--drop-batch (or --repair batch-axis) takes it off"
-            problems.append(Diagnostic(f"ports {shown}", "have an axis of size 1 more than their neighbours", "", step))
+        if problems and not drop_batch:
+            problems += batch_problems(graph)
         if not problems or scanned.bytes <= _QUICK_BYTES:
             _read_arrays(draft)
         FileError.raise_all((*problems, *draft.problems))

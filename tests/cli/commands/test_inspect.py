@@ -141,7 +141,7 @@ def test_a_batch_that_is_counted_names_the_option(from_norse: str, capsys: pytes
     assert run(["inspect", from_norse]) == 2
     assert capsys.readouterr().err.endswith(
         "error: 'norse.nir', ports 'in', 'out': have an axis of size 1 more than their neighbours; "
-        "--drop-batch (or --repair batch-axis) takes it off\n"
+        "--drop-batch (or --repair batch-axis, in Python repairs=['batch-axis']) takes it off\n"
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import nirbridge as nb
 from nirbridge.arrays import Array
 from nirbridge.errors import FileError, ModelError, UsageError
 from nirbridge.importers import load_nir
@@ -50,7 +51,8 @@ def linear(pre: int, post: int, seed: int, scale: float, kind: Any = torch.nn.Li
 
 
 def ours(graph: Any) -> Array:
-    run = simulate(from_nir(graph), spikes().astype(np.uint8), backend="reference")
+    network = graph if isinstance(graph, nb.Network) else from_nir(graph)
+    run = simulate(network, spikes().astype(np.uint8), backend="reference")
     (found,) = run.recording.arrays.values()
     return found.astype(np.float32)
 
@@ -68,6 +70,12 @@ def check(graph: Any, theirs: Array, shapes: tuple[str, ...], framework: str) ->
     np.testing.assert_array_equal(ours(repaired), theirs)
     assert diagnose_exporter(repaired) == ()
     np.testing.assert_array_equal(ours(to_nir(from_nir(repaired))), theirs)
+    loaded = nb.load(graph, repairs=(*shapes, framework))  # the exporter's own graph, never a file
+    assert (loaded.notes[-1], loaded.dt) == (
+        f"repaired on request: {', '.join((*shapes, framework))}",
+        nb.load(repaired).dt,
+    )
+    np.testing.assert_array_equal(ours(loaded), theirs)
 
 
 # --- Norse ----------------------------------------------------------------------------------------------------------
@@ -92,6 +100,21 @@ def test_norse_writes_tau_times_dt_scalars_and_the_batch(tmp_path: Path) -> None
     with pytest.raises(TypeError, match="Scalar"):
         nir.write(tmp_path / "never.nir", graph)
     check(graph, torch.stack(out).numpy(), ("batch-axis", "zero-dimensional"), "norse")
+
+
+def test_a_graph_in_memory_that_counts_the_batch_names_its_repair() -> None:
+    norse, model = norse_model()
+    graph = norse.to_nir(model, torch.zeros(1, PRE))
+    with pytest.raises(
+        ModelError, match=r"ports 'input', 'output': have an axis of .*repairs=\['batch-axis'\]"
+    ) as raised:
+        nb.load(graph)
+    assert len(raised.value.problems) == 3
+    assert "repaired on request: batch-axis" in nb.load(graph, repairs=["batch-axis"]).notes
+    with pytest.raises(UsageError, match="unknown"):
+        nb.load(graph, repairs=["magic"])
+    with pytest.raises(UsageError, match="'max_bytes': does not apply here"):
+        nb.load(graph, max_bytes=5)
 
 
 def test_a_file_that_counts_the_batch_is_read_on_request(tmp_path: Path) -> None:
