@@ -9,6 +9,7 @@ With S the integer v per real v, a real weight becomes ``weight * S / 64`` in ``
 * cut to what the limits allow: threshold, bias, and the worst input for ``a_in``, ``u`` and ``v``.
 
 Where all weights are whole multiples of one number (with few levels), S is one that makes each a whole number exactly.
+S is 1 for a population that is in a chip's integers already (a network of lava-dl): it keeps them.
 """
 
 from __future__ import annotations
@@ -96,6 +97,8 @@ def scale_for(
     units = [arriving.range.unit for arriving in incoming if arriving.range.unit > 0]
     if not units:
         return PopulationScale(_without_weights(limit), why, True)
+    if limit >= 1.0 and _is_whole(folded, incoming):
+        return PopulationScale(1.0, "integers of the chip", True)
     exact = _exact(folded, incoming, limit)
     top = min(limit, _UNIT * 2.0**numbers.weight_exp_max / max(units))
     roomy = min(top, _roomy(folded, incoming, reach, signed_max(numbers.v_bits)))
@@ -214,6 +217,17 @@ def _doubled(scale: float, top: float, f: FoldedPopulation, incoming: Sequence[I
     return scale
 
 
+def _is_whole(f: FoldedPopulation, incoming: Sequence[IncomingOperator]) -> bool:
+    """True for a population in a chip's integers already: at scale 1 nothing of it is rounded."""
+    constants = (f.bias, f.v_start, f.i_start, f.amount, *([] if f.theta is None else [f.theta]))
+    decays = (f.a_mem * DECAY_ONE, f.a_syn * DECAY_ONE)
+    return all(map(_are_whole, (*constants, *decays))) and all(
+        np.array_equal(round_to_grid(weights, factor, arriving.range.grid), weights * factor)
+        for arriving, exponent in zip(incoming, exponents(1.0, incoming), strict=True)
+        for weights, factor in ((weights_of(arriving.operator), 1 / _UNIT / 2.0**exponent),)
+    )
+
+
 def _exact(f: FoldedPopulation, incoming: Sequence[IncomingOperator], limit: float) -> float | None:
     """A scale with which every weight is a whole number of grid steps, with exponents 0; None: there is none.
 
@@ -240,7 +254,10 @@ def _parts(f: FoldedPopulation, unit: float, most_parts: int) -> int:
     reals = np.concatenate([np.ravel(x) for x in (*theta, f.bias, f.v_start, f.amount)])
     constants = np.unique(reals) / unit
     for parts in range(1, most_parts + 1):
-        values = constants * parts
-        if bool(np.all(np.abs(values - np.rint(values)) <= 1e-9 * np.maximum(np.abs(values), 1.0))):
+        if _are_whole(constants * parts):
             return parts
     return 1
+
+
+def _are_whole(values: Array) -> bool:
+    return bool(np.all(np.abs(values - np.rint(values)) <= 1e-9 * np.maximum(np.abs(values), 1.0)))
