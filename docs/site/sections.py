@@ -45,6 +45,7 @@ SECTIONS = {
             "nir-files",
             "importers",
             "importers-frameworks",
+            "lava-dl",
             "converted-networks",
             "network",
             "passes",

@@ -51,8 +51,8 @@ def load(
     """The network of a model.
 
     Args:
-        model: a torch module of any framework, a ``nir.NIRGraph``, the path of a ``.nir``, ``.net.npz`` or
-            ``.mlir`` file (of snn-mlir), or a ``Network``, which is returned as it is.
+        model: a torch module of any framework, a ``nir.NIRGraph``, the path of a ``.nir``, ``.net.npz``,
+            ``.mlir`` (of snn-mlir) or ``.net`` file (of lava-dl), or a ``Network``, which is returned as it is.
         sample: of a module: an input as it takes it, one time step or a whole sequence; a tuple for several arguments.
             Other models have shapes of their own, and it is not used.
         framework: of a module: the name of its importer; ``auto`` recognises it by the classes of its parts.
@@ -135,7 +135,7 @@ def _load(model: object, arguments: Mapping[str, Any]) -> Network:
         return pipeline.network_of_graph(model, _timing(arguments), repairs=arguments.get("repairs", ()))
     if framework_of(model, plugins.names("importers")) is not None or "framework" in arguments:
         return _from_module(model, arguments)
-    limit = "a model is a torch module, a nir.NIRGraph, the path of a .nir, .net.npz or .mlir file, or a Network"
+    limit = "a model is a torch module, a nir.NIRGraph, the path of a .nir, .net.npz, .mlir or .net file, or a Network"
     raise UsageError.of("model", kind_of(model), limit, _hint(model))
 
 
@@ -171,7 +171,7 @@ def _timing(arguments: Mapping[str, Any]) -> Timing | None:
 def _from_file(path: str, arguments: Mapping[str, Any]) -> Network:
     hint = next((text for end, text in _OTHER_FILES.items() if path.endswith(end)), None)
     if hint is not None and not path.endswith(SUFFIX):
-        limit = f"a model file ends in .nir, {SUFFIX} or .mlir"
+        limit = f"a model file ends in .nir, {SUFFIX}, .mlir or .net"
         raise UsageError.of(f"model {quoted(path)}", "is not a model file", limit, hint)
     options = {name: arguments[name] for name in ("max_bytes", "repairs") if name in arguments}
     network = pipeline.load_network(path, _timing(arguments), **options)

@@ -59,7 +59,7 @@ class ChipFile(click.Path):
 
 
 class ModuleTarget(click.Path):
-    """``PACKAGE.MODULE:ATTR`` or ``FILE.py:ATTR``: a Python file that is read; or a ``.mlir`` file."""
+    """``PACKAGE.MODULE:ATTR`` or ``FILE.py:ATTR``: a Python file that is read; or a ``.mlir`` or ``.net`` file."""
 
 
 class ModelFile(click.Path):
@@ -150,7 +150,7 @@ def names_module(text: str) -> bool:
 
 def _sources(target: str) -> Iterator[str]:
     """The files that a module to import may come from: FILE.py, or what a dotted name is from the working folder."""
-    if target.endswith(".mlir"):
+    if target.endswith((".mlir", ".net")):
         yield target
         return
     where = target.rpartition(":")[0]

@@ -93,8 +93,8 @@ class _SampleShape(click.Option):
 
 
 def is_text(target: object) -> bool:
-    """True for the name of a ``.mlir`` file."""
-    return isinstance(target, str) and target.endswith(".mlir")
+    """True for the name of a file that is not run: a ``.mlir`` file, or a ``.net`` file of lava-dl."""
+    return isinstance(target, str) and target.endswith((".mlir", ".net"))
 
 
 FRAMEWORKS = "snntorch|norse|torch|sinabs|spikingjelly|rockpool"

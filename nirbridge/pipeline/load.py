@@ -14,9 +14,8 @@ from typing import Any
 
 from nirbridge import plugins as registry
 from nirbridge.chips import Chip, without_cores
-from nirbridge.dialect.snn_mlir.read import is_snn_mlir_file, load_snn_mlir
+from nirbridge.dialect.model_files import ORIGINS, network_loader
 from nirbridge.errors import ExportWarning, ModelError, UsageError
-from nirbridge.files.npy import MAX_BYTES
 from nirbridge.importers import save_nir
 from nirbridge.importers.frameworks import FRAMEWORKS, stored_dt
 from nirbridge.importers.frameworks import framework_of as importer_of
@@ -33,7 +32,6 @@ from nirbridge.network import Network, Timing, from_nir, to_nir
 from nirbridge.network.nir.import_notes import with_import_notes
 from nirbridge.network.nir.portability import export_warnings, warn_of_faults
 from nirbridge.network.nir.tensors import without_tensors
-from nirbridge.network.storage.file import is_network_file, load_network_file
 
 FAULT = "exporter: "
 """How notes begin that tell of a known fault of the framework that wrote a model file."""
@@ -63,17 +61,16 @@ def load_network(
 ) -> Network:
     """A network from a ``.nir`` file, repaired and warned of as of ``load_graph``; its notes say so, and the import's.
 
-    A ``.net.npz`` file holds the network itself, in discrete time, and a ``.mlir`` file one of snn-mlir: repairs and
-    another timing are refused.
+    A ``.net.npz`` file holds the network itself, in discrete time, a ``.mlir`` file one of snn-mlir, a ``.net`` file
+    one of lava-dl: repairs and another timing are refused.
 
     ``rewrite``: applied to the network of the file (passes on request); None: the network as it is read.
 
     Raises FileError (unreadable), ModelError (no exact meaning) or UsageError (repairs).
     """
-    if is_snn_mlir_file(path):
-        network = load_snn_mlir(path, timing, repairs, max_bytes=max_bytes)
-    elif is_network_file(path):
-        network = load_network_file(path, timing, repairs, max_bytes=max_bytes or MAX_BYTES)
+    load = network_loader(path)
+    if load is not None:
+        network = load(path, timing, repairs, max_bytes=max_bytes)
     else:
         limit = max_bytes or DEFAULT_MAX_BYTES
         graph, findings = load_repaired(path, repairs, dt=timing and timing.dt, max_bytes=limit)
@@ -153,15 +150,18 @@ def save_graph(graph: Any, path: str | Path, *, warn: bool = True) -> None:
 
 
 def graph_of_text(path: str | Path, timing: Timing | None = None) -> tuple[Any, bool]:
-    """The ``nir.NIRGraph`` of a ``.mlir`` file of snn-mlir, and whether its time step is a default.
+    """The ``nir.NIRGraph`` of a ``.mlir`` file of snn-mlir or a ``.net`` file of lava-dl; whether its dt is a default.
 
     Raises:
         FileError: the file cannot be read.
         ModelError: a module that is no network here, or that NIR cannot express.
     """
-    network = load_snn_mlir(path, timing)
+    network = load_network(path, timing)
     graph = to_nir(network)
-    graph.metadata |= {"nirbridge:source": "snn-mlir", "nirbridge:warnings": "\n".join(export_warnings(network))}
+    graph.metadata |= {
+        "nirbridge:source": ORIGINS[Path(path).suffix],
+        "nirbridge:warnings": "\n".join(export_warnings(network)),
+    }
     return graph, bool(network.assumed)
 
 

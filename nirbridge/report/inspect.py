@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from nirbridge.dialect.snn_mlir.read import is_snn_mlir_file, load_snn_mlir
+from nirbridge.dialect.model_files import network_loader
 from nirbridge.errors import counted, quoted
 from nirbridge.importers.nirfile.faults import fault_sentences, unsettled_findings
 from nirbridge.importers.nirfile.reader import DEFAULT_MAX_BYTES, file_sha256, load_repaired
@@ -27,7 +27,6 @@ from nirbridge.network.nir.from_nir import lower_graph, nodes_with_shapes
 from nirbridge.network.nir.import_notes import with_import_notes
 from nirbridge.network.nir.portability import warn_of_faults
 from nirbridge.network.nir.shapes import NodeShapes
-from nirbridge.network.storage.file import is_network_file, load_network_file
 from nirbridge.report.lines import shape_line
 from nirbridge.report.network_facts import population_facts, projection_facts
 from nirbridge.report.tables import heading, listed, table
@@ -167,8 +166,8 @@ def inspect_file(
         ModelError: it has no exact meaning here.
         UsageError: repairs that are none.
     """
-    if is_snn_mlir_file(path) or is_network_file(path):
-        load = load_snn_mlir if is_snn_mlir_file(path) else load_network_file
+    load = network_loader(path)
+    if load is not None:
         network = load(path, timing, repairs, max_bytes=max_bytes)
         about = {"findings": [], "faults": [], "repaired": []}
         return {"sha256": file_sha256(path), **about, **inspect_network(network, rewrite)}

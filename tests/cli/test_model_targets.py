@@ -119,7 +119,7 @@ def test_a_conversion_is_asked_for_by_its_data(capsys: pytest.CaptureFixture[str
         ("w.pth", "nirbridge import FILE.py:ATTR --weights w.pth --sample-shape SHAPE -o w.nir"),
         ("w.ckpt", "nirbridge import FILE.py:ATTR --weights w.ckpt --sample-shape SHAPE -o w.nir"),
         ("w.safetensors", "nirbridge import FILE.py:ATTR --weights w.safetensors --sample-shape SHAPE -o w.nir"),
-        ("w.bin", "write the model with nir.write"),
+        ("w.bin", "write it again with nir.write"),
     ],
 )
 def test_code_and_weights_name_the_command_that_imports_them(

@@ -113,12 +113,12 @@ EXAMPLE = """\b
 Example:
   nirbridge import my_net.py:net --sample-shape 1,34,34 -o net.nir
   nirbridge import my_net.py:Net --weights net.pt --sample-shape 1,34,34 -o net.nir
-  nirbridge import model.mlir -o net.nir
+  nirbridge import network.net -o net.nir
   nirbridge import my_package.models:Classifier --from torch --sample-shape 784 --calibrate data.npz -o net.nir"""
 
 
 @click.command(name="import", cls=Command, epilog=EXAMPLE)
-@click.argument("target", metavar="PACKAGE.MODULE:ATTR|FILE.py:ATTR|MODEL.mlir", type=ModuleTarget(), is_eager=True)
+@click.argument("target", metavar="PACKAGE.MODULE:ATTR|FILE.py:ATTR|FILE", type=ModuleTarget(), is_eager=True)
 @module_options(required=True)
 @sample_options
 @click.option("-o", "--output", required=True, metavar="MODEL.nir", type=OutputFile(), help="The NIR file.")
@@ -138,7 +138,7 @@ Example:
 @conversion_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
 def command(target: str, output: str, as_json: bool, portability: bool, **options: Any) -> None:
-    """Import a trained module, exactly, as a NIR file; or a network of snn-mlir, MODEL.mlir.
+    """Import a trained module, exactly, as a NIR file; or a network of snn-mlir (.mlir) or of lava-dl (.net).
 
     The module and the import are run on the same random inputs; if they differ, no file is written (exit code 1).
 
@@ -183,7 +183,7 @@ def imported(
 
 
 def imported_text(target: str, dt: float | None, reading: Any, conversion: Any, **options: Any) -> tuple[Any, bool]:
-    """The graph of a ``.mlir`` file, which has shapes of its own and is not run; see ``imported``."""
+    """The graph of a ``.mlir`` or ``.net`` file, which has shapes of its own and is not run; see ``imported``."""
     _step(dt)
     where = "it belongs to a module; a text has shapes and weights of its own"
     names = {"sample_shapes": "--sample-shape", "framework": "--from", "weights": "--weights", "check": "--check"}

@@ -21,7 +21,6 @@ from nirbridge.dialect.snn_mlir.grammar import (
     NEURONS,
     POOLS,
     RESHAPES,
-    SUFFIX,
     SYNAPSES,
     Module,
     kind_of,
@@ -38,11 +37,6 @@ from nirbridge.network.naming import fresh_name
 from nirbridge.network.neurons import neuron
 
 MAX_BYTES = 2**30
-
-
-def is_snn_mlir_file(path: str | os.PathLike[str]) -> bool:
-    """True for a name that ends in ``.mlir``."""
-    return os.fsdecode(path).endswith(SUFFIX)
 
 
 def load_snn_mlir(

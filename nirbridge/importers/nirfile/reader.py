@@ -10,10 +10,11 @@ import os
 import shlex
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from math import prod
 from types import MappingProxyType
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +31,7 @@ from nirbridge.importers.nirfile.faults import (
     walk_nodes,
 )
 from nirbridge.importers.nirfile.hdf5.items import array_of, hdf5, heap_fault
-from nirbridge.importers.nirfile.hdf5.scan import MAX_NAME_BYTES, ScanLimits, scan_file
+from nirbridge.importers.nirfile.hdf5.scan import MAX_NAME_BYTES, ScanLimits, ScannedFile, scan_file
 from nirbridge.importers.nirfile.nodes import GraphDraft, draft_graph, stored_kind
 from nirbridge.importers.nirfile.repairs import drop_batch_axes, repair_graph
 from nirbridge.network.nir.fields import ELEMENTWISE, array_problems, kind_of, label, value_problems
@@ -83,7 +84,17 @@ def read_nir(
 
 def read_nir_as(path: Path, shown: str, limits: ScanLimits, *, drop_batch: bool = False) -> Any:
     """As ``read_nir``, with the name that messages give the file."""
-    with open_regular(path, shown, "a .nir file") as handle:
+    with open_scanned(path, shown, limits, "a .nir file", "write it again with nir.write") as scanned:
+        return _graph_of(scanned, limits, drop_batch=drop_batch)
+
+
+@contextmanager
+def open_scanned(path: Path, shown: str, limits: ScanLimits, kind: str, step: str) -> Iterator[ScannedFile]:
+    """An HDF5 file, scanned and open, of the name ``shown``; what is raised within is an error of the file.
+
+    ``kind``: what it should be, with its article; ``step``: what to do where it is damaged, besides copying it again.
+    """
+    with open_regular(path, shown, kind) as handle:
         size = os.fstat(handle.fileno()).st_size
         if size > limits.max_bytes:
             limit = f"at most {limits.max_bytes:,} are read"
@@ -92,31 +103,34 @@ def read_nir_as(path: Path, shown: str, limits: ScanLimits, *, drop_batch: bool 
             handle.seek(0)
             is_torch = is_torch_archive(handle.read(START))
             found = "a file of torch.save" if is_torch else "not an HDF5 file" if size else "empty"
-            raise FileError.of(shown, f"it is {found}", "a .nir file is HDF5", way_out(path, is_torch=is_torch))
+            raise FileError.of(shown, f"it is {found}", f"{kind} is HDF5", way_out(path, is_torch=is_torch) or step)
         fault = heap_fault(handle.fileno())
         if fault:
-            raise FileError.of(shown, f"it is damaged ({fault})", "", "copy it again, or write it again with nir.write")
-        try:
-            return _load_open(handle, limits, drop_batch=drop_batch)
+            raise FileError.of(shown, f"it is damaged ({fault})", "", f"copy it again, or {step}")
+        try:  # the content reaches HDF5 through this handle only, so it cannot name other files
+            with hdf5().File(handle, "r", **_NO_CHUNK_CACHE) as file:
+                scanned = scan_file(file, handle.fileno(), limits)
+                FileError.raise_all(scanned.problems)
+                yield scanned
         except (FileError, ModelError) as error:
             raise FileError(*_listed(error.problems, shown)) from None
         except (OSError, RuntimeError, ValueError, TypeError, KeyError, MemoryError, ArithmeticError) as error:
             reason = " ".join(str(error).split())[:200] or type(error).__name__
             raise FileError.of(
-                shown, f"it is damaged or cut off ({reason})", "", "copy it again, or write it again with nir.write"
+                shown, f"it is damaged or cut off ({reason})", "", f"copy it again, or {step}"
             ) from error
 
 
 def way_out(path: Path, *, is_torch: bool) -> str:
-    """Hint for a file that is no NIR file: the command that imports it, where it is Python code or weights."""
+    """Hint for a file that is no HDF5 file: the command that imports it, where it is Python code or weights."""
     name = os.fspath(path)
     if not isinstance(name, str) or not name.isprintable():
-        return "write the model with nir.write"
+        return ""
     stem, ending = os.path.splitext(name)
     options = f"--sample-shape SHAPE -o {shlex.quote(stem + '.nir')}"
     if ending == ".py":
         return f"import it: nirbridge import {shlex.quote(name)}:ATTR {options}"
-    return weights_hint(name, is_torch=is_torch) or "write the model with nir.write"
+    return weights_hint(name, is_torch=is_torch)
 
 
 def weights_hint(name: str, *, is_torch: bool = False) -> str:
@@ -141,28 +155,24 @@ def file_sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _load_open(handle: IO[bytes], limits: ScanLimits, *, drop_batch: bool) -> Any:
-    """Reads an open file; its content reaches HDF5 through this handle only, so it cannot name other files."""
-    with hdf5().File(handle, "r", **_NO_CHUNK_CACHE) as file:
-        scanned = scan_file(file, handle.fileno(), limits)
-        FileError.raise_all(scanned.problems)
-        top = scanned.root.branch("node")
-        if top is None or (kind := stored_kind(top)) is None:
-            raise FileError.of("content", "it holds no NIR graph", "a group 'node' is expected", "use nir.write")
-        if kind != "NIRGraph":
-            hint = "wrap it with nir.NIRGraph.from_list"
-            raise FileError.of("content", f"the top node is a {quoted(kind)}", "a NIRGraph is expected", hint)
-        draft = GraphDraft(limits)
-        graph = draft_graph(top, draft)
-        FileError.raise_all(draft.problems)
-        if drop_batch:
-            drop_batch_axes(graph)
-        shapes, problems = _shapes(graph)
-        if problems and not drop_batch:
-            problems += batch_problems(graph)
-        if not problems or scanned.bytes <= _QUICK_BYTES:
-            _read_arrays(draft)
-        FileError.raise_all((*problems, *draft.problems))
+def _graph_of(scanned: ScannedFile, limits: ScanLimits, *, drop_batch: bool) -> Any:
+    top = scanned.root.branch("node")
+    if top is None or (kind := stored_kind(top)) is None:
+        raise FileError.of("content", "it holds no NIR graph", "a group 'node' is expected", "use nir.write")
+    if kind != "NIRGraph":
+        hint = "wrap it with nir.NIRGraph.from_list"
+        raise FileError.of("content", f"the top node is a {quoted(kind)}", "a NIRGraph is expected", hint)
+    draft = GraphDraft(limits)
+    graph = draft_graph(top, draft)
+    FileError.raise_all(draft.problems)
+    if drop_batch:
+        drop_batch_axes(graph)
+    shapes, problems = _shapes(graph)
+    if problems and not drop_batch:
+        problems += batch_problems(graph)
+    if not problems or scanned.bytes <= _QUICK_BYTES:
+        _read_arrays(draft)
+    FileError.raise_all((*problems, *draft.problems))
     _complete(graph, shapes, "")
     return graph
 

@@ -69,7 +69,7 @@ def read_network(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Network:
 
 
 def load_network_file(
-    path: str | Path, timing: Timing | None = None, repairs: Sequence[str] = (), *, max_bytes: int = MAX_BYTES
+    path: str | Path, timing: Timing | None = None, repairs: Sequence[str] = (), *, max_bytes: int | None = None
 ) -> Network:
     """``read_network`` with the options of a model file; the network has its time steps already.
 
@@ -77,7 +77,7 @@ def load_network_file(
         FileError: see ``read_network``.
         UsageError: a timing other than the network's, repairs.
     """
-    network = read_network(path, max_bytes=max_bytes)
+    network = read_network(path, max_bytes=max_bytes or MAX_BYTES)
     subject, limit = f"file {quoted(Path(path).name)}", f"a {SUFFIX} file holds a network in discrete time"
     asked = timing or Timing()
     stored = replace(network.timing, dt=network.dt)

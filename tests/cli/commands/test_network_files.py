@@ -141,7 +141,7 @@ def test_load_and_save() -> None:
     assert nb.load("model.net.npz", dt=network.dt).dt == network.dt
     with pytest.raises(UsageError, match="dt 0.5 is requested"):
         nb.load("model.net.npz", dt=0.5)
-    with pytest.raises(UsageError, match="is not a model file, a model file ends in .nir, .net.npz or .mlir"):
+    with pytest.raises(UsageError, match="is not a model file, a model file ends in .nir, .net.npz, .mlir or .net"):
         nb.load("recording.npz")
 
 

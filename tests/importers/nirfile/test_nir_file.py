@@ -97,7 +97,7 @@ def test_a_long_list_of_problems_is_cut(good: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "^'model.nir': it is empty, a .nir file is HDF5; write the model with nir.write$"),
+        (b"", "^'model.nir': it is empty, a .nir file is HDF5; write it again with nir.write$"),
         (b"import os", "^'model.nir': it is not an HDF5 file"),
         (b"\x89HDF\r\n\x1a\n", "it is damaged or cut off"),
         (b"\x89HDF\r\n\x1a\n" + bytes(4096), "it is damaged or cut off"),

@@ -1,0 +1,299 @@
+"""Networks that lava-dl exported: ``.net`` files (HDF5), in the integers of Loihi's CUBA neuron.
+
+Layout: ``export_hdf5`` of the blocks of ``lava.lib.dl.slayer`` and ``lava.lib.dl.netx.hdf5``, which runs such files
+(lava-dl 0.6). Groups ``layer/0``, ``layer/1`` … each with ``type``, ``shape``, ``weight``, ``bias``, ``delay`` and
+``neuron``. One time step of a neuron, on the chip and in training::
+
+    u = dec(u, iDecay) + 64 * (sum of weights of arriving spikes)      dec(x, k) = x * (4096 - k) / 4096, towards zero
+    v = dec(v, vDecay) + u + 64 * bias
+    s = v > 64 * vThMant;  v = 0 where s
+
+The network computes this in reals, without the truncation of ``dec``, so exactly where no decay truncates; its
+quantization (``quantization.scales``: integers of the chip stay as they are) is this rule to the last bit.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from nirbridge._types import Shape
+from nirbridge.arrays import Array, compact, freeze
+from nirbridge.errors import FileError, ModelError, UsageError, quoted
+from nirbridge.files.places import file_name
+from nirbridge.importers.nirfile.hdf5.items import Branch, array_of, text_of
+from nirbridge.importers.nirfile.hdf5.scan import ScanLimits
+from nirbridge.importers.nirfile.reader import DEFAULT_MAX_BYTES, DEFAULT_MAX_EDGES, DEFAULT_MAX_NODES, open_scanned
+from nirbridge.network.check import check_network
+from nirbridge.network.compose import compose
+from nirbridge.network.model import Network, Population, Port, Projection, Timing
+from nirbridge.network.neurons import Neuron, neuron
+from nirbridge.network.operators import Conv, Dense, Identity, Operator, Reshape, Scale
+
+SUFFIX = ".net"
+_ONE, _UNIT = 4096, 64
+_NEVER = 1 << 17
+"""A threshold that v, at most 2**23 - 1, never exceeds: lava-dl writes 2**18 - 1 for readouts."""
+_DT = 1e-3
+_AGAIN = "its sizes do not fit: export it again"
+_NOT_READ = (
+    ("gradedSpike", 0, "graded spikes", "spikes are 0 or 1 here"),
+    ("messageBits", 0, "graded spikes", "spikes are 0 or 1 here"),
+    ("wgtExp", 0, "an exponent of weights", "netx does not read it"),
+    ("weight_exp", 0, "an exponent of weights", "netx does not read it"),
+    ("refDelay", 1, "a refractory time", "netx runs it without"),
+)
+"""Parameters of a neuron: the most that they may be, what they are, and why."""
+_REASONS = {
+    "average": "averages and time decimation are stored alike",
+    "convT": "netx does not run it either",
+    "unpool": "netx does not run it either",
+    "concat": "the layers it joins are not stored",
+}
+
+
+def load_lava_dl(
+    path: str | os.PathLike[str],
+    timing: Timing | None = None,
+    repairs: Sequence[str] = (),
+    *,
+    max_bytes: int | None = None,
+) -> Network:
+    """The network of a ``.net`` file; v, thresholds and weights in the chip's own units, ``dt`` 1 ms unless given.
+
+    A layer gets the spikes of the layer before one time step later (``delay_shift``, a hop on the chip), and later by
+    that layer's axonal delays.
+
+    Raises:
+        FileError: it cannot be read, or is no file of lava-dl.
+        ModelError: layers, neurons and numbers that Loihi's CUBA neuron does not have, each of the first such layer.
+        UsageError: repairs, or a timing that is more than a time step.
+    """
+    shown = quoted(file_name(path))
+    asked = timing or Timing()
+    if repairs or asked != Timing(dt=asked.dt):
+        limit = "a file of lava-dl states its own time steps"
+        raise UsageError.of(f"file {shown}", "a repair or a timing is requested", limit, "leave the option out")
+    limits = ScanLimits(max_bytes or DEFAULT_MAX_BYTES, DEFAULT_MAX_NODES, DEFAULT_MAX_EDGES)
+    with open_scanned(path, shown, limits, "a .net file", "export it again with export_hdf5") as scanned:
+        stored = _values(scanned.root).get("layer")
+    if not isinstance(stored, dict) or sorted(stored) != sorted(map(str, range(len(stored)))) or not stored:
+        limit = "groups 'layer/0', 'layer/1' … are expected"
+        raise FileError.of(shown, "it holds no layers of lava-dl", limit, "export it with export_hdf5 of its network")
+    made = _Made()
+    for k in range(len(stored)):
+        _add(made, f"{shown}, layer {k}", k, stored[str(k)])
+    network = made.network(asked.dt)
+    check_network(network)
+    return network
+
+
+def _values(branch: Branch) -> dict[str, Any]:
+    """Groups as dicts, numbers as arrays, text as text."""
+    found: dict[str, Any] = {}
+    for name, member in branch.members.items():
+        if isinstance(member, Branch):
+            found[name] = _values(member)
+        else:
+            is_text = member.content == "text"
+            found[name] = (text_of(member) if member.size else "") if is_text else np.asarray(array_of(member))
+    return found
+
+
+@dataclass(slots=True)
+class _Made:
+    """The network so far: ``source`` and ``shape`` of what the next layer gets, after the time steps ``delay``."""
+
+    inputs: list[Port] = field(default_factory=list)
+    populations: list[Population] = field(default_factory=list)
+    projections: list[Projection] = field(default_factory=list)
+    source: str = ""
+    shape: Shape = ()
+    delay: Array = field(default_factory=lambda: freeze(np.int64(0)))
+
+    def start(self, shape: Shape) -> None:
+        self.inputs.append(Port("input", shape))
+        self.source, self.shape = "input", shape
+
+    def connect(self, target: str, operator: Operator, **more: Any) -> None:
+        """A projection from the source, whose values are put in the operator's shape."""
+        own = self.populations[-1].shape if self.populations else self.inputs[0].shape
+        parts = [Reshape(own, operator.input_shape), operator]
+        joined, names = compose(parts, [target, target], own)
+        self.projections.append(Projection(self.source, target, joined, nodes=names, delay_steps=self.delay, **more))
+
+    def network(self, dt: float | None) -> Network:
+        if not self.populations:
+            raise ModelError.of("network", "no layer has neurons", "", "export the layers of the network")
+        own = self.populations[-1].shape
+        extra = self.delay - 1  # the time step of a hop is that of the next layer
+        read = Projection(self.source, "output", Identity(own), delay_steps=compact(extra))
+        step, timing = dt or _DT, Timing(dt or _DT, "euler", "to-value", ">", "per-step")
+        assumed = () if dt else (f"dt = {_DT:g} s (the time step of lava-dl)",)
+        note = (
+            "lava-dl: values in the chip's units; loihi1 and loihi2 keep its integers where no input can overflow them"
+        )
+        made = (tuple(self.populations), (*self.projections, read), tuple(self.inputs), (Port("output", own),))
+        return Network(step, timing, *made, assumed=assumed, notes=(note,))
+
+
+def _add(made: _Made, subject: str, k: int, layer: Any) -> None:
+    kind = layer.get("type", "") if isinstance(layer, dict) else ""
+    if kind not in ("input", "flatten", "dense", "dense_rec", "conv", "pool"):
+        limit = _REASONS.get(kind, "input, dense, dense_rec, conv, pool and flatten are read")
+        raise ModelError.of(subject, f"its type is {quoted(kind)}", limit, "export a network without this layer")
+    shape = tuple(int(n) for n in _numbers(layer, "shape", subject, 1, 2**31).reshape(-1))
+    if kind == "input" and not made.inputs:
+        made.start(shape)
+        if "neuron" in layer:
+            _add_input(made, f"{kind}_{k}", subject, layer)
+    elif kind == "input" or (not made.inputs and kind not in ("dense", "dense_rec")):
+        limit = "a network begins with one 'input', or with 'dense', which states the size of its input"
+        raise ModelError.of(subject, f"layer {k} is {quoted(kind)}", limit, "export it with an Input block")
+    elif kind == "flatten":
+        made.shape = (math.prod(made.shape),)
+    else:
+        _add_layer(made, f"{kind}_{k}", subject, shape, layer)
+
+
+def _add_layer(made: _Made, name: str, subject: str, shape: Shape, layer: Mapping[str, Any]) -> None:
+    """Neurons behind weights: ``shape`` is that of the file, channels first."""
+    kind = layer["type"]
+    operator = _window(made.shape, kind, layer, subject) if kind in ("conv", "pool") else _dense(made, layer, subject)
+    population = operator.output_shape
+    if math.prod(shape) != math.prod(population):
+        limit = "odd sizes that lava-dl's pools fill up have no form here" if kind == "pool" else ""
+        raise ModelError.of(subject, f"its shape is {shape}, its weights make {population}", limit, _AGAIN)
+    bias = _spread(_numbers(layer, "bias", subject, -(2**31), 2**31), population, subject, "bias")
+    delay = _spread(_numbers(layer, "delay", subject, 0, 2**20), population, subject, "delay")
+    made.connect(name, operator)
+    _add_population(made, name, population, _neuron(layer.get("neuron"), population, bias, subject))
+    made.delay = compact(delay.astype(np.int64) + 1)
+    if kind == "dense_rec":
+        found, limit = "recurrent weights and axonal delays", "netx delays both, training one"
+        _refuse(bool(delay.any()), subject, found, limit)
+        weight = _weights(layer, "weight_rec", subject)
+        _refuse(
+            weight.size != math.prod(population) ** 2, subject, f"recurrent weights of shape {weight.shape}", _AGAIN
+        )
+        square = Dense(freeze(weight.reshape(population * 2)))
+        made.projections.append(Projection(name, name, square, delay_steps=freeze(np.int64(1)), is_back=True))
+
+
+def _add_input(made: _Made, name: str, subject: str, layer: Mapping[str, Any]) -> None:
+    """Neurons of an input block: one weight (64 where there is none) and one bias, which is added to the current."""
+    weight = _weights(layer, "weight", subject) if "weight" in layer else np.full((), float(_UNIT))
+    weight = _spread(weight, made.shape, subject, "weight")
+    bias = _spread(_numbers(layer, "bias", subject, -(2**31), 2**31), made.shape, subject, "bias")
+    record = _neuron(layer["neuron"], made.shape, bias, subject)
+    found = "a bias of inputs whose current decays"
+    _refuse(record.has_synapse and bool(record.bias.any()), subject, found, "the current of a chip has no bias")
+    made.connect(name, Scale(freeze(np.array(np.broadcast_to(weight, made.shape)))))
+    _add_population(made, name, made.shape, record)
+    made.delay = freeze(np.int64(1))
+
+
+def _add_population(made: _Made, name: str, shape: Shape, record: Neuron) -> None:
+    made.populations.append(Population(name, shape, record))
+    made.source, made.shape = name, shape
+
+
+# -- numbers -------------------------------------------------------------------------------------------------------
+
+
+def _refuse(found: bool, subject: str, what: str, limit: str, hint: str = "train and export it without") -> None:
+    if found:
+        raise ModelError.of(subject, f"it has {what}", limit, hint)
+
+
+def _numbers(values: Mapping[str, Any], name: str, subject: str, least: int, most: int) -> Array:
+    """Whole numbers of the file in float64; 0 where there are none."""
+    found = values.get(name, np.zeros(()))
+    if not isinstance(found, np.ndarray) or not found.size:
+        raise ModelError.of(subject, f"its {quoted(name)} is no array of numbers", "", "export it again")
+    numbers = found.astype(np.float64)
+    if not bool(np.all((numbers == np.rint(numbers)) & (numbers >= least) & (numbers <= most))):
+        limit = f"whole numbers from {least:,} to {most:,}"
+        raise ModelError.of(subject, f"its {quoted(name)} has other values", limit, "export it in the chip's integers")
+    return numbers
+
+
+def _weights(layer: Mapping[str, Any], name: str, subject: str) -> Array:
+    _refuse(isinstance(layer.get(name), dict), subject, "complex weights", "resonators are no CUBA neurons")
+    _refuse(name not in layer, subject, f"no {quoted(name)}", "a layer has weights", _AGAIN)
+    return _numbers(layer, name, subject, -256, 255)
+
+
+def _spread(values: Array, shape: Shape, subject: str, name: str) -> Array:
+    """One value for all, for each channel or for each neuron, as an array of shape () or ``shape``."""
+    if values.size == 1:
+        return values.reshape(())
+    if values.size == math.prod(shape):
+        return values.reshape(shape)
+    _refuse(values.size != shape[0], subject, f"{values.size:,} values of {name}", "one per channel or neuron", _AGAIN)
+    return np.broadcast_to(values.reshape(-1, *(1,) * (len(shape) - 1)), shape)
+
+
+def _neuron(stored: Any, shape: Shape, bias: Array, subject: str) -> Neuron:
+    """The record of a CUBA neuron; an integrator that never fires where a layer has none, as in netx."""
+    n = {"type": "CUBA", "iDecay": np.array(_ONE), "vThMant": np.array(_NEVER)} if stored is None else stored
+    _refuse(not isinstance(n, dict), subject, "neurons that are no group", "parameters by name", _AGAIN)
+    found, limit = f"neurons of type {quoted(n.get('type', ''))}", "CUBA and LOIHI are read, Loihi's integrate-and-fire"
+    _refuse(n.get("type") not in ("CUBA", "LOIHI"), subject, found, limit)
+    for name, most, what, why in _NOT_READ:
+        _refuse(bool(np.any(_numbers(n, name, subject, 0, 2**31) > most)), subject, f"{what} ({name})", why)
+
+    def stored_as(name: str, most: int) -> Array:
+        return _spread(_numbers(n, name, subject, 0, most), shape, subject, name)
+
+    a_syn, a_mem = (1 - stored_as(name, _ONE) / _ONE for name in ("iDecay", "vDecay"))
+    theta = stored_as("vThMant", 2**20)
+    has_current, never = bool(np.any(a_syn)), bool(np.all(theta >= _NEVER))
+    kind = "Cuba" * has_current + ("LI" if has_current or bool(np.any(a_mem != 1)) else "I") + "F" * (not never)
+    return neuron(
+        kind, a_syn=a_syn, g_syn=_UNIT if has_current else 1, a_mem=a_mem, g_mem=1 if has_current else _UNIT,
+        theta=None if never else theta * _UNIT, bias=bias * _UNIT,
+    )  # fmt: skip
+
+
+# -- operators -----------------------------------------------------------------------------------------------------
+
+
+def _dense(made: _Made, layer: Mapping[str, Any], subject: str) -> Dense:
+    """Weights ``[post, pre]``, also stored flat; the first layer states the size of the input."""
+    weight = _weights(layer, "weight", subject)
+    posts = math.prod(int(n) for n in layer["shape"].reshape(-1))
+    _refuse(weight.size % posts != 0, subject, f"weights of shape {weight.shape}", f"it has {posts:,} neurons", _AGAIN)
+    weight = weight.reshape(posts, -1)
+    if not made.inputs:
+        made.start(weight.shape[1:])
+    found, limit = f"weights of {weight.shape[1]:,} inputs", f"the layer before has {math.prod(made.shape):,} neurons"
+    _refuse(weight.shape[1] != math.prod(made.shape), subject, found, limit, _AGAIN)
+    return Dense(freeze(weight))
+
+
+def _window(before: Shape, kind: str, layer: Mapping[str, Any], subject: str) -> Conv:
+    """A convolution, or a pool as one with the same kernel for each channel; some files have a fifth axis of size 1."""
+    weight = _weights(layer, "weight", subject)
+    _refuse(weight.ndim not in (4, 5), subject, f"weights of shape {weight.shape}", "[out, in, height, width]", _AGAIN)
+    _refuse(len(before) != 3, subject, f"an input of shape {before}", "[channels, height, width]", _AGAIN)
+    out, fan_in, height, width = weight.shape[:4]
+    groups = _pair(layer, "groups", subject)[0] if kind == "conv" else before[0]
+    fits = fan_in * groups == before[0] and (out % groups == 0 if kind == "conv" else out == 1)
+    _refuse(not fits, subject, f"weights of shape {weight.shape}", f"input {before}", _AGAIN)
+    kernel = weight.reshape(out, fan_in, height, width)
+    if kind == "pool":
+        kernel = np.array(np.broadcast_to(kernel, (groups, fan_in, height, width)))
+    stride, padding, dilation = (_pair(layer, name, subject) for name in ("stride", "padding", "dilation"))
+    return Conv(freeze(kernel), stride, tuple((p, p) for p in padding), dilation, groups, before)
+
+
+def _pair(layer: Mapping[str, Any], name: str, subject: str) -> tuple[int, ...]:
+    values = _numbers(layer, name, subject, 0 if name == "padding" else 1, 2**20).reshape(-1)
+    _refuse(values.size > 2, subject, f"{values.size} values of {name}", "one per axis", _AGAIN)
+    return tuple(int(n) for n in np.broadcast_to(values, 2))
