@@ -260,8 +260,9 @@ def _max_pool(node: TracedCall, find: Find) -> LoweredOp:
     dilation = per_axis(call_argument(node, 4, "dilation", 1), len(a["kernel"]))
     more = [0] * len(dilation)
     if call_argument(node, 5, "ceil_mode", False):  # windows over the end, where nothing is
-        sizes = zip(word.inputs[0].shape[1:], a["kernel"], a["stride"], a["padding"], dilation, strict=True)
-        more = [-(n + 2 * p - d * (k - 1) - 1) % s for n, k, s, (p, _), d in sizes]
+        sizes = zip(word.inputs[0].shape[1:], node.shapes[0][-len(dilation) :], a["kernel"], dilation, strict=True)
+        ends = [(count - 1) * s - n + d * (k - 1) + 1 for (n, count, k, d), s in zip(sizes, a["stride"], strict=True)]
+        more = [max(0, end - 2 * p) for end, (p, _) in zip(ends, a["padding"], strict=True)]
     padded = tuple((p, p + extra) for (p, _), extra in zip(a["padding"], more, strict=True))
     arguments = {"kernel": a["kernel"], "stride": a["stride"], "padding": padded, "dilation": dilation}
     return LoweredOp("max_pool", arguments, word.inputs)

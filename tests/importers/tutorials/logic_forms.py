@@ -97,6 +97,7 @@ def pools() -> Iterator[tuple[str, Any, int, str]]:
     yield "MaxPool2d of spikes, padding", lambda: nn.MaxPool2d(3, 2, 1), 64, "equal"
     yield "MaxPool2d of spikes, dilation", lambda: nn.MaxPool2d(2, 2, dilation=2), 36, "equal"
     yield "MaxPool2d of spikes, ceil_mode", lambda: nn.MaxPool2d(3, 2, ceil_mode=True), 64, "equal"
+    yield "MaxPool2d, no window at the end", lambda: nn.MaxPool2d(3, 3, 1, ceil_mode=True), 36, "equal"
     yield "F.max_pool2d", lambda: Call(lambda x: F.max_pool2d(x, 2)), 64, "equal"
     yield "AdaptiveMaxPool2d(1)", lambda: nn.AdaptiveMaxPool2d(1), 4, "equal"
     yield "AdaptiveMaxPool2d(4)", lambda: nn.AdaptiveMaxPool2d(4), 64, "equal"
