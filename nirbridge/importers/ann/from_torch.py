@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -29,8 +28,8 @@ from nirbridge.importers.ann.convert import (
     folding_note,
     report_document,
 )
+from nirbridge.importers.ann.rectifiers import FORMS, with_rectifiers
 from nirbridge.importers.ann.replay import (
-    UNBOUNDED,
     calibration_arrays,
     check_replayable,
     checked_samples,
@@ -43,16 +42,15 @@ from nirbridge.importers.ann.replay import (
 from nirbridge.importers.ann.spiking import Readout
 from nirbridge.importers.by_hand import spec
 from nirbridge.importers.emitted import is_emitted, network_of
-from nirbridge.importers.frameworks import importer_hint, neuron_specs_in, packages_of
+from nirbridge.importers.frameworks import neuron_specs_in
 from nirbridge.importers.lowering.build import build_network
 from nirbridge.importers.lowering.described_graph import APPROXIMATE, KEY, module_to_graph, to_graph, with_self_check
 from nirbridge.importers.module_checks import check_accepted, check_module
-from nirbridge.importers.neuron_specs import DataflowGraph, ImportedNeuron, NeuronSpec, Operation, distinct
+from nirbridge.importers.neuron_specs import DataflowGraph, NeuronSpec, distinct
 from nirbridge.importers.sample import TimeAxis
-from nirbridge.importers.tracing.arguments import advice_on
 from nirbridge.importers.tracing.run import copied, one_thread
 from nirbridge.importers.tracing.trace import trace_module
-from nirbridge.network import Network, Port, neuron
+from nirbridge.network import Network, Port
 from nirbridge.network.axes import SAMPLE, TIME
 
 LEAST_ERROR = "least-error"
@@ -187,7 +185,9 @@ def convert_torch(
     checked = select_samples(arrays, checked_samples(ann, used))
     with one_thread() if percentile == LEAST_ERROR else nullcontext():  # a search looks at so much data and no more
         computed = walk_populations(ann, _as_given(checked, ann))
-        error, size = folding_error(ann, module_outputs(fixed, checked, ann.outputs), computed)
+        refs = [output.ref for output in flow.outputs]
+        places = [refs.index(ref) for ref in dict.fromkeys(refs)]
+        error, size = folding_error(ann, module_outputs(fixed, checked, ann.outputs, places), computed)
         converted = convert_ann(ann, _as_given(arrays, ann), options, progress)
     report = _report(converted, options, (available, used), error, size)
     notes, axes = (*converted.network.notes, folding_note(report)), (SAMPLE, f"{TIME}={steps}")
@@ -271,104 +271,3 @@ def _describe(graph: Any, scales: Mapping[str, Array], steps: int) -> None:
         node = graph.nodes.get(name)
         if hasattr(node, "v_threshold"):  # the scale of an output port is that of the population in front of it
             node.metadata["nirbridge:activation_scale"] = np.array(np.broadcast_to(scale, node.v_threshold.shape))
-
-
-# -- rectifiers ----------------------------------------------------------------------------------------------------
-# Activations of a traced ANN as neurons: which ones a spike rate can stand for, and hints for the others.
-
-_POOL = "use AvgPool2d, or a convolution with a stride, and retrain"
-_NORM = "use BatchNorm, which folds into weights, and retrain"
-_ADVICE: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        "max_pool": ("the largest of several rates is not a sum of spikes", _POOL),
-        "maxpool": ("the largest of several rates is not a sum of spikes", _POOL),
-        "softmax": (
-            "its outputs depend on all others",
-            "leave it out of the module: the largest output stays the largest",
-        ),
-        "layer_norm": ("it normalizes by its own input", _NORM),
-        "layernorm": ("it normalizes by its own input", _NORM),
-        "group_norm": ("it normalizes by its own input", _NORM),
-        "groupnorm": ("it normalizes by its own input", _NORM),
-        "instance_norm": ("it normalizes by its own input", _NORM),
-        "instancenorm": ("it normalizes by its own input", _NORM),
-    }
-)
-"""Part of an operation's name -> (reason, hint)."""
-_ACTIVATIONS = (
-    *("sigmoid", "tanh", "gelu", "silu", "swish", "elu", "leaky", "prelu", "rrelu", "softplus", "softsign", "mish"),
-    *("hardshrink", "softshrink", "threshold", "glu", "relu", "clamp", "hardtanh"),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Rectifier:
-    """Stands in for an activation ``min(max(x, 0), ceiling)``; its class is looked up, it is never run."""
-
-    ceiling: float = UNBOUNDED
-
-
-def _read(module: Rectifier, shape: tuple[int, ...], dt: float) -> ImportedNeuron:
-    return ImportedNeuron(neuron("IF", theta=module.ceiling, reset="subtract"))
-
-
-FORMS: Mapping[type, NeuronSpec] = MappingProxyType({Rectifier: NeuronSpec(_read)})
-
-
-_WITHOUT_RATE = ("unknown", "pair", "pointwise")
-"""Kinds of functions that no sum of spikes computes."""
-
-
-def with_rectifiers(flow: DataflowGraph) -> tuple[DataflowGraph, tuple[Diagnostic, ...]]:
-    """The flow with every ReLU and ReLU6 as a neuron, and every operation that prevents a conversion."""
-    calls: list[Operation] = []
-    problems: list[Diagnostic] = []
-    for call in flow.calls:
-        top = _ceiling(call)
-        if top is not None:
-            calls.append(replace(call, kind="neuron", target=Rectifier(top), arguments=MappingProxyType({})))
-            continue
-        calls.append(call)
-        if call.kind in ("max_pool", "neuron", *_WITHOUT_RATE):
-            problems.append(_problem(call))
-    return replace(flow, calls=tuple(calls)), tuple(problems)
-
-
-def _ceiling(call: Operation) -> float | None:
-    """The largest value that a rectifier lets through, None for any other call."""
-    if call.kind == "relu":
-        return UNBOUNDED
-    name = _operation(call)
-    if call.kind in _WITHOUT_RATE and "relu6" in name:
-        return 6.0
-    low, high = getattr(call.target, "min_val", None), getattr(call.target, "max_val", None)
-    if call.kind in _WITHOUT_RATE and "hardtanh" in name and low == 0 and high is not None and high > 0:
-        return float(high)
-    return None
-
-
-def _operation(call: Operation) -> str:
-    return str(call.arguments.get("function", type(call.target).__name__)).lower()
-
-
-def _neuron_advice(part: object) -> tuple[str, str]:
-    return "a spiking neuron is not an activation of an ANN", importer_hint(packages_of(part))
-
-
-def _problem(call: Operation) -> Diagnostic:
-    name = "max_pool" if call.kind == "max_pool" else _operation(call)
-    limit, hint = _neuron_advice(call.target) if call.kind == "neuron" else _advice(name, call.arguments)
-    shown = call.arguments.get("function", type(call.target).__name__ if call.kind == "max_pool" else name)
-    return Diagnostic(
-        call.subject, f"{quoted(shown)}", limit, hint, MappingProxyType({"module": call.path, "call": call.name})
-    )
-
-
-def _advice(name: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
-    for part, advice in _ADVICE.items():
-        if part in name:
-            return advice
-    if any(part in name for part in _ACTIVATIONS):
-        return "a spike rate is at least 0 and proportional to its input up to a limit", "use ReLU or ReLU6 and retrain"
-    general = advice_on(name)
-    return str(arguments.get("reason") or general[0]), str(arguments.get("hint") or general[1])

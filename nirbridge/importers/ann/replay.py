@@ -287,21 +287,46 @@ def _wrong(array: Array, port: Port) -> tuple[str, str, str] | None:
     return value_problem(array)
 
 
-def module_outputs(module: Any, data: Mapping[str, Array], outputs: Sequence[Port]) -> dict[str, Array]:
-    """Outputs of the module (in eval mode) on the data, by name, in the order in which it returns them."""
+HOST = frozenset({"softmax", "log_softmax"})
+"""Functions that are taken off the outputs and left to the host; they keep the order of the values."""
+
+
+def _without_host() -> Any:
+    """A context in which the functions of the host return their input."""
+    from torch.overrides import TorchFunctionMode
+
+    class WithoutHost(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func.__name__ in HOST:
+                return args[0] if args else kwargs["input"]
+            return func(*args, **(kwargs or {}))
+
+    return WithoutHost()
+
+
+def module_outputs(
+    module: Any, data: Mapping[str, Array], outputs: Sequence[Port], places: Sequence[int]
+) -> dict[str, Array]:
+    """Outputs of the module (in eval mode) on the data, by name.
+
+    ``places``: where each stands among the values that the module computes, which may return one of them twice.
+    """
     import torch
     from torch.utils import _pytree as pytree
 
     samples = len(next(iter(data.values())))
     like = next((p for p in module.parameters()), torch.zeros(()))
     collected: list[list[Array]] = [[] for _ in outputs]
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+    with torch.no_grad(), torch.random.fork_rng(devices=[]), _without_host():
         torch.manual_seed(_SEED)  # not that of the trace, so that a random module shows
         for start in range(0, samples, BATCH):
             batch = [torch.from_numpy(np.array(a[start : start + BATCH])).to(like) for a in data.values()]
-            leaves = [v for v in pytree.tree_leaves(module(*batch)) if isinstance(v, torch.Tensor)]
-            for batches, value in zip(collected, leaves, strict=True):
-                batches.append(value.detach().to("cpu", torch.float32).numpy())
+            given = {id(tensor) for tensor in batch}
+            leaves = [
+                v for v in pytree.tree_leaves(module(*batch)) if isinstance(v, torch.Tensor) and id(v) not in given
+            ]
+            for batches, place in zip(collected, places, strict=True):
+                batches.append(leaves[place].detach().to("cpu", torch.float32).numpy())
     return {p.name: np.concatenate(k).reshape(-1, *p.shape) for p, k in zip(outputs, collected, strict=True)}
 
 

@@ -369,7 +369,7 @@ def _written(call: Operation, levels: LevelsOf, taken: set[str]) -> list[Operati
     known = [one for one in inputs if one is not None]
     if len(known) < len(inputs):
         return []
-    writer = _Writer(call, taken)
+    writer = Writer(call, taken)
     if call.kind == "max_pool":
         return writer.pooled(known[0], levels.calls[call.inputs[0].call].shape)
     if call.kind != "pair":
@@ -377,7 +377,7 @@ def _written(call: Operation, levels: LevelsOf, taken: set[str]) -> list[Operati
     return _paired(writer, PAIRS[call.arguments["function"]], known[0], known[1])
 
 
-def _paired(writer: _Writer, meaning: str, x: Levels, y: Levels) -> list[Operation]:
+def _paired(writer: Writer, meaning: str, x: Levels, y: Levels) -> list[Operation]:
     negative = y.scaled(-1.0)
     difference = None if negative is None else total(x, negative)
     a, b = writer.call.inputs
@@ -395,7 +395,7 @@ def _paired(writer: _Writer, meaning: str, x: Levels, y: Levels) -> list[Operati
     return []
 
 
-def _gated(writer: _Writer, x: Levels, of_x: ValueRef, gate: Levels, of_gate: ValueRef) -> list[Operation]:
+def _gated(writer: Writer, x: Levels, of_x: ValueRef, gate: Levels, of_gate: ValueRef) -> list[Operation]:
     """A count from 0 on times a value of 0 or another: the count above ``high`` where the gate is open, else 0."""
     if x.low != 0.0 or gate.low != 0.0:
         return []
@@ -409,20 +409,20 @@ def _gated(writer: _Writer, x: Levels, of_x: ValueRef, gate: Levels, of_gate: Va
 
 
 @dataclass(slots=True)
-class _Writer:
+class Writer:
     """Writes the operations in place of ``call``."""
 
     call: Operation
     taken: set[str]
     found: list[Operation] = field(default_factory=list)
 
-    def add(self, kind: str, inputs: Iterable[ValueRef], arguments: dict[str, Any], **more: Any) -> ValueRef:
-        """One operation; ``name`` and ``shape``: those of the call where they are not given."""
-        name = more.get("name") or fresh_name(f"{self.call.name}_step", self.taken)
+    def add(
+        self, kind: str, inputs: Iterable[ValueRef], arguments: Any, name: str = "", word: str = "step", **more: Any
+    ) -> ValueRef:
+        """One operation; ``more``: its fields that are not those of the call; ``word``: for a name of its own."""
+        name = name or fresh_name(f"{self.call.name}_{word}", self.taken)
         self.taken.add(name)
-        shape = more.get("shape", self.call.shape)
-        one = replace(self.call, name=name, kind=kind, inputs=tuple(inputs), arguments=arguments, shape=shape)
-        self.found.append(one)
+        self.found.append(replace(self.call, name=name, kind=kind, inputs=tuple(inputs), arguments=arguments, **more))
         return ValueRef(name)
 
     def sum(self, inputs: Sequence[ValueRef], signs: Sequence[float]) -> ValueRef:
@@ -461,10 +461,10 @@ class _Writer:
             above = self.add("pointwise", (source,), {"function": text, "of": _above(sign * border)})
             parts.append((above, sign * jump))
         levels = result or levels_of(points)
-        self._put_together(parts, shift, {} if levels is None else {"levels": levels})
+        self.put_together(parts, shift, {} if levels is None else {"levels": levels})
         return self.found
 
-    def _put_together(self, parts: list[tuple[ValueRef, float]], shift: float, known: dict[str, Any]) -> None:
+    def put_together(self, parts: Sequence[tuple[ValueRef, float]], shift: float, known: dict[str, Any]) -> None:
         """The sum of the parts and a constant under the name of the call."""
         (whole, sign), *others = parts
         for k, (ref, factor) in enumerate(others):
@@ -488,7 +488,7 @@ class _Writer:
             word = {"function": f"step {number} of {x.count - 1} of a maximum", "of": step}
             above = self.add("pointwise", (ref,), word, shape=shape)
             parts.append((self.add("max_pool", (above,), {**self.call.arguments}), x.step))
-        self._put_together(parts, x.low, {"levels": x})
+        self.put_together(parts, x.low, {"levels": x})
         return self.found
 
 

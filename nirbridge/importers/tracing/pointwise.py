@@ -25,6 +25,7 @@ from nirbridge.importers.tracing.arguments import (
     alike,
     broadcast,
     call_argument,
+    constant_argument,
     input_of,
 )
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
@@ -99,10 +100,23 @@ def pair(node: TracedCall, find: Find) -> LoweredOp:
     return LoweredOp("pair", {"function": node.name}, alike((find(a), find(b)), node.name))
 
 
+def _prelu(node: TracedCall, find: Find) -> LoweredOp:
+    """``relu(x) - slope * relu(-x)``, the slope of each channel."""
+    x = find(node.args[0])
+    slope = constant_argument(call_argument(node, 1, "weight"), "slope")
+    if slope is None or slope.size == 1:
+        return pointwise(node, find)
+    factor = freeze(slope.reshape(-1, *(1,) * (len(x.shape) - 1)))
+    negative = LoweredOp("scale", {"factor": np.asarray(-1.0)}, (x,), shape=x.shape)
+    parts = [LoweredOp("relu", {}, (part,), shape=x.shape) for part in (x, negative)]
+    scaled = LoweredOp("scale", {"factor": factor}, (parts[1],), shape=x.shape)
+    return LoweredOp("add", {"signs": (1.0, -1.0)}, (parts[0], scaled))
+
+
 _OF_ONE = (
     "bool", "int", "long", "short", "byte", "abs", "sign", "sgn", "square", "round", "floor", "ceil", "trunc", "pow",
     "__pow__", "relu6", "hardtanh", "leaky_relu", "exp", "exp2", "expm1", "log1p", "sqrt", "sin", "cos", "atan", "erf",
-    "sigmoid", "tanh", "gelu", "elu", "celu", "selu", "silu", "mish", "softplus", "softsign", "logsigmoid",
+    "rrelu", "sigmoid", "tanh", "gelu", "elu", "celu", "selu", "silu", "mish", "softplus", "softsign", "logsigmoid",
     "hardsigmoid", "hardswish", "tanhshrink", "softshrink", "hardshrink", "heaviside", "nan_to_num", "threshold",
     "_threshold", "remainder", "__mod__", "fmod", "floor_divide", "__floordiv__",
 )  # fmt: skip
@@ -111,6 +125,7 @@ LOGIC_HANDLERS: Mapping[str, Handler] = MappingProxyType(
         **{name: pair for name, meaning in PAIRS.items() if meaning != PRODUCT},
         **dict.fromkeys(("logical_not", "logical_not_", "bitwise_not", "__invert__"), _not),
         **dict.fromkeys(_OF_ONE, pointwise),
+        "prelu": _prelu,
     }
 )
 """Function name -> its handler."""

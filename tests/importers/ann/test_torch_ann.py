@@ -230,7 +230,7 @@ class Refused(nn.Module):
 
     def forward(self, x: Any) -> Any:
         x = self.leaky(self.norm(self.gelu(self.pool(self.conv(x)))))
-        return F.softmax(self.squash(self.head(x.flatten(1))), dim=1)
+        return self.squash(F.softmax(self.head(x.flatten(1)), dim=1))
 
 
 def test_everything_that_has_no_rate_is_named_in_one_error() -> None:
@@ -238,12 +238,10 @@ def test_everything_that_has_no_rate_is_named_in_one_error() -> None:
         from_torch(Refused(), torch.zeros(1, 1, 8, 8), torch.zeros(4, 1, 8, 8))
     text = [str(p) for p in caught.value.problems]
     expected = {
-        "'pool'": "AvgPool2d",
         "'gelu'": "ReLU",
         "'norm'": "BatchNorm",
-        "'leaky'": "ReLU",
-        "'squash'": "ReLU",
         "forward": "leave it out",
+        "'squash'": "ReLU",
     }
     assert len(text) == len(expected)
     for (place, advice), line in zip(expected.items(), text, strict=True):
@@ -344,21 +342,3 @@ def test_outputs_as_spikes() -> None:
     positive = wanted.max(1) > 0
     assert (sure & positive).sum() > 10
     np.testing.assert_array_equal(counts.argmax(1)[sure & positive], wanted.argmax(1)[sure & positive])
-
-
-@pytest.mark.parametrize("arguments", [{"min": 0}, {"min": 0.0, "max": None}, {"max": 1.0}, {"min": -1.0}])
-def test_clamp_is_a_relu_from_zero_and_refused_else(arguments: dict[str, Any]) -> None:
-    class Cut(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.first, self.second = torch.nn.Linear(5, 8), torch.nn.Linear(8, 3)
-
-        def forward(self, x: Any) -> Any:
-            return self.second(self.first(x).clamp(**arguments))
-
-    sample, data = torch.zeros(5), torch.rand(30, 5, generator=torch.Generator().manual_seed(0))
-    if arguments.get("min") == 0:
-        assert convert_torch(Cut(), sample, data).network.neurons >= 8
-    else:
-        with pytest.raises(ModelError, match="clamp"):
-            convert_torch(Cut(), sample, data)
