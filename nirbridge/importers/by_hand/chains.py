@@ -209,7 +209,7 @@ def thresholds_of(trace: ForwardTrace, kinds: Kinds) -> list[Threshold]:
             by_base[base] = one
         if real and base is not None:
             before = _previous(real, {key: other for key, other in by_base.items() if key != base})
-            alike = [other for other in before if trace.places.get(other.index) == trace.places.get(node.index)]
+            alike = [other for other in before if other.main.place == node.place]
             one.previous = alike or [other for other in before if other.index not in early] or before
             found.append(one)
         else:

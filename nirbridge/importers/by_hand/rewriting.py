@@ -112,8 +112,9 @@ def _name_spikes(trace: ForwardTrace) -> None:
             _replace(node, name="float", func=torch.Tensor.float, args=node.args[:1], kwargs={})
         inner = operands(node)
         if floor_of(node) == 0.0 and word_of(inner[0].node) == "sign":
-            trace.places[node.index] = trace.places.get(inner[0].node.index)
-            _replace(node, name="heaviside", func=torch.heaviside, args=(inner[0].node.args[0], torch.zeros(())))
+            sign = inner[0].node
+            args = (sign.args[0], torch.zeros(()))
+            _replace(node, name="heaviside", func=torch.heaviside, args=args, place=sign.place)
         count = counted(node)
         if count is not None:
             _replace(node, name=COUNT, func=lambda x, most: x.floor().clamp(0, most), args=count, kwargs={})
