@@ -149,7 +149,7 @@ def test_what_no_reset_lets_be_followed_is_refused_with_the_attribute() -> None:
 
     with pytest.raises(ModelError, match=r"attribute 'spk': it holds a state left over from a run") as error:
         imported(after_training(Twice(leaky())), spikes(3, FEATURES))
-    assert "carried over more than one time step" in str(error.value)
+    assert "module 'cell': its input depends on a value that forward keeps between calls" in str(error.value)
 
 
 def test_constants_in_attributes_are_no_states() -> None:

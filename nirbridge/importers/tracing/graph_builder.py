@@ -33,6 +33,7 @@ from nirbridge.importers.tracing.arguments import (
     OverBatch,
     advice_on,
     call_argument,
+    later,
     over_time,
     written_inputs,
 )
@@ -46,6 +47,7 @@ from nirbridge.importers.tracing.time_loop import FORWARD, SERIES, STATIC, TimeL
 from nirbridge.importers.tracing.values import first_input, module_path, states
 from nirbridge.network.naming import fresh_name
 
+UNREACHED = "its input does not depend on the module's input"
 _ON_DEMAND = ("unbind", "chunk", "split", "tensor_split", "split_with_sizes", "max", "min", *MAX_POOLS)
 """Functions of which not every output is needed."""
 
@@ -62,10 +64,8 @@ class GraphBuilder:
         neurons = {path: nodes[0].module for path, nodes in recording.neurons().items()}
         specs = {path: neuron_spec_of(module, forms) for path, module in neurons.items()}
         sequences = {path for path, spec in specs.items() if spec and layout_of(spec, neurons[path])}
-        self.iterations = TimeLoop(recording, calls, sequences)
-        inputs = [n for n in recording.nodes if n.kind == "input"]
-        axes = [(n, role) for node in inputs for n, role in zip(node.shapes[0], roles[node.name], strict=True)]
-        self.iterations.time_size = next((n for n, role in axes if role == "time"), 0)
+        times = {name: words.index("time") for name, words in roles.items() if "time" in words}
+        self.iterations = TimeLoop(recording, calls, sequences, times)
         self.calls: list[Operation] = []
         self.problems: list[Diagnostic] = []
         self.notes: list[str] = [*recording.notes]
@@ -97,7 +97,9 @@ class GraphBuilder:
         refs = [*(ref for call in self.calls for ref in call.inputs), *(output.ref for output in outputs)]
         is_neuron_alone = reads_own(self.forms) and not any(ref.previous for ref in refs)
         if self.iterations.is_called and not is_neuron_alone:
-            self.notes.append("forward keeps values between calls: imported as connections delayed by one time step")
+            steps = max(ref.previous for ref in refs)
+            late = "one time step" if steps < 2 else f"up to {steps} time steps"
+            self.notes.append(f"forward keeps values between calls: imported as connections delayed by {late}")
             handed = ", ".join(quoted(name) for name in self.recording.handed)
             self.notes += [f"forward's arguments {handed}: its outputs of the previous time step"] if handed else []
         elif not self.iterations.is_called and self.iterations.iterations > 1:
@@ -124,6 +126,7 @@ class GraphBuilder:
             node = value.node
             if node.kind == "neuron" and node is not self.iterations.calls[node.path][-1]:
                 continue
+            node = self.iterations.latest.get((node.kind, node.path or node.name), node)
             if node.index not in indices:
                 indices.add(node.index)
                 waiting += self._needs(node)
@@ -161,6 +164,11 @@ class GraphBuilder:
         node = value.node
         if node.kind == "neuron":
             return self._neuron_output(value)
+        if node.kind == "input" and self.iterations.is_called:
+            now = self.iterations.latest["input", node.name]
+            if (now.index, 0) not in self.done:
+                self._write(now)
+            return later(self.done[now.index, 0], self.iterations.last - self.iterations.turn_of[node.index])
         key = (node.index, value.output)
         if key not in self.done:
             self._write_output(value)
@@ -169,20 +177,14 @@ class GraphBuilder:
     def _neuron_output(self, value: TracedValue) -> FlowValue:
         node, last = value.node, self.iterations.calls[value.node.path][-1]
         lag = self.iterations.last - self.iterations.turn_of[node.index]
-        if lag > 1:
-            hint = "use it in the next time step at the latest, or put a neuron in between"
-            self._add_problem(node.path, f"a value is carried over more than one time step ({lag} steps)", hint)
         written = self.done.get((last.index, 0))
         # a neuron that is used before it is written has the leading axes of the sample
         of_sample = tuple(word for word in self.lead if word != "time") if self.iterations.is_folded else self.lead
         lead = written.lead if written else of_sample
-        return FlowValue(ValueRef(self.names[last.index], value.output, lag == 1), lead, value.shape)
+        return FlowValue(ValueRef(self.names[last.index], value.output, lag), lead, value.shape)
 
     def _write(self, node: TracedCall) -> None:
-        if node.kind == "input":
-            if self.iterations.is_called and self.iterations.turn_of[node.index] < self.iterations.last:
-                found = f"it uses {quoted(node.name)} of the previous time step"
-                self._add_problem("", found, "put a neuron in between")
+        if node.kind == "input" and (node.index, 0) not in self.done:
             roles = self.roles[node.name]
             x = FlowValue(ValueRef(self.names[node.index]), lead_of(roles), node.shapes[0], order=order_of(roles))
             self.calls.append(Operation(self.names[node.index], "", "input", None, (), shape=x.shape))
@@ -197,7 +199,7 @@ class GraphBuilder:
         form = neuron_spec_of(node.module, self.forms)
         value = first_input(node)
         if form is None or not isinstance(value, TracedValue):
-            return self._add_problem(node.path, "its input does not depend on the module's input", "connect it")
+            return self._add_problem(node.path, UNREACHED, "connect it")
         x = self.find(value)
         layout = layout_of(form, node.module)
         step_lead = x.lead_of_a_step(self.iterations.iterations)

@@ -24,6 +24,7 @@ from nirbridge.importers.tracing.arguments import (
     call_argument,
     constant_argument,
     input_of,
+    later,
     per_axis,
 )
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue, values_of
@@ -106,7 +107,9 @@ def _step(value: TracedValue, x: FlowValue, iterations: TimeLoop) -> LoweredOp |
     if taken is None:
         return None
     axis = x.order[taken.axis] if x.order else taken.axis
-    moves = iterations.iterations > 1 and taken.index == iterations.last and value.node.index in iterations.stepped
+    lag = iterations.lags.get((value.node.index, value.output), 0)
+    moves = lag or (taken.index == iterations.last and value.node.index in iterations.stepped)
+    moves = iterations.iterations > 1 and bool(moves)
     if axis >= len(x.lead):
         if x.arranged[axis] == 1 and iterations.age(taken.parent) == STATIC:
             iterations.only_parts.add(value.node.index)
@@ -122,7 +125,7 @@ def _step(value: TracedValue, x: FlowValue, iterations: TimeLoop) -> LoweredOp |
         raise CannotFollow(found, f"loop over all time steps, or {WAY_OUT}")
     iterations.follows_time |= moves
     iterations.time_steps = max(iterations.time_steps, size if moves else 0)
-    return _without_step(x, taken, axis, is_last=is_last and not moves and size > 1)
+    return _without_step(later(x, lag), taken, axis, is_last=is_last and not moves and size > 1)
 
 
 def _without_step(x: FlowValue, taken: AxisSlice, axis: int, *, is_last: bool) -> LoweredOp:

@@ -1,14 +1,15 @@
 """A time loop of the user's code as one time step: all iterations of the loop have to be alike.
 
-The neurons count the iterations: the k-th call of a neuron is time step k. An iteration may use the output of a neuron
-in the one before (its own state, or a connection that the user wrote by hand); in the first iteration a constant zero
-stands there. Values that depend on no neuron are computed once, or sliced by the number of the iteration.
+The neurons count the iterations: the k-th call of a neuron is time step k. An iteration may use the outputs of neurons
+and the inputs of a fixed number of iterations before (its own state, a connection or a delay that the user wrote by
+hand); in the first iterations a constant zero stands there. Other values that depend on no neuron are computed once.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from nirbridge.errors import Diagnostic, counted, quoted
@@ -19,6 +20,7 @@ from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, Trace
 from nirbridge.importers.tracing.structures import match, torch_tensor
 from nirbridge.importers.tracing.values import WRITES as _WRITES
 from nirbridge.importers.tracing.values import (
+    AxisSlice,
     first_input,
     is_zero,
     result_of,
@@ -34,9 +36,9 @@ STATIC, SERIES = -1, -2
 
 _ONCE = "use a separate module for each use within a time step, and make all time steps alike"
 _OWN = "use a separate module for each use, or pass each its own state, initially zeros"
-FOLLOWED = "only neuron outputs of the previous time step are traced, initially zero"
+FOLLOWED = "only inputs and neuron outputs of a fixed number of time steps ago are traced, initially zero"
 FORWARD = "a network processes every time step, from the first on"
-KEEP = "feed back only spikes of the previous time step, initially zero"
+KEEP = "feed back only spikes of earlier time steps, initially zero"
 
 ADDS = frozenset({"add", "add_", "__add__", "__radd__", "__iadd__"})
 
@@ -44,10 +46,17 @@ ADDS = frozenset({"add", "add_", "__add__", "__radd__", "__iadd__"})
 class TimeLoop:
     """The iterations of a recording's loop, and how its values compare."""
 
-    def __init__(self, recording: ForwardTrace, calls: int = 1, sequences: Container[str] = ()) -> None:
+    def __init__(
+        self,
+        recording: ForwardTrace,
+        calls: int = 1,
+        sequences: Container[str] = (),
+        times: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         """``calls`` above 1: the iterations are that many calls of forward, not a loop in it.
 
         ``sequences``: paths of neurons that take whole sequences; beside a loop, one call is all iterations at once.
+        ``times``: the time axis of each input that has one.
         """
         self.nodes, self.returned = recording.nodes, recording.returned
         self.is_called = calls > 1
@@ -57,12 +66,14 @@ class TimeLoop:
         is_beside = self.iterations > 1 and not self.is_called
         self.at_once = {p for p, c in self.calls.items() if is_beside and len(c) == 1 and p in sequences}
         self.stepped: set[int] = set()
-        self.follows_time = False  # a slice of the time axis moves with the iterations
-        self.time_steps = 0  # the size of that axis
-        self.time_size = 0  # the size of the time axis of the input
+        self.follows_time, self.time_steps = False, 0  # a slice of the time axis moves with the loop; its size
+        sizes = (n.shapes[0][times[n.name]] for n in self.nodes if n.kind == "input" and n.name in times)
+        self.times, self.time_size = times, next(sizes, 0)  # the size of the time axis of the input
+        self.lags: dict[tuple[int, int], int] = {}  # slices of the time axis that are of earlier iterations
         self.only_parts: set[int] = set()  # slices of an axis of the input that has size one
         self.memo: dict[tuple[Any, ...], bool] = {}
-        self.silence: dict[tuple[int, int], Any] = {}
+        self.silence: dict[tuple[int, int, int], Any] = {}
+        self.latest = {(n.kind, n.path or n.name): n for n in self.nodes if n.kind in ("neuron", "input")}
         self.ages: dict[int, int] = {}
         self.series: dict[int, ItemSeries] = {}
         self.runs: dict[int, ItemSeries] = {}
@@ -74,6 +85,7 @@ class TimeLoop:
         if self.is_called:
             self.turn_of = {n.index: bisect_right(recording.starts, n.index) - 1 for n in self.nodes}
         self.turn_of |= {self.calls[path][0].index: self.last for path in self.at_once}
+        self.unrolled = self._unrolled() if self.is_folded else frozenset()
         for node in self.nodes:
             self.ages[node.index] = self._age(node)
 
@@ -88,9 +100,24 @@ class TimeLoop:
         """The iteration that a value belongs to, STATIC or SERIES."""
         value = self.plain(value)
         taken = slice_of(value)
-        if taken and self.ages[taken.parent.node.index] == SERIES:
+        if taken and (self.ages[taken.parent.node.index] == SERIES or self._is_over_time(taken)):
             return taken.index
         return self.ages[value.node.index]
+
+    def _unrolled(self) -> frozenset[tuple[int, int]]:
+        """(Index of a call, axis) of results of which several slices along time, or an axis as long, are taken."""
+        indices: dict[tuple[int, int], set[int]] = {}
+        for taken in (slice_of(TracedValue(n, k)) for n in self.nodes for k in range(len(n.shapes))):
+            if taken and taken.parent.shape[taken.axis] == self.time_size == self.iterations:
+                node = taken.parent.node
+                if node.kind != "input" or self.times.get(node.name) == taken.axis:
+                    indices.setdefault((node.index, taken.axis), set()).add(taken.index)
+        return frozenset(key for key, found in indices.items() if len(found) > 1)
+
+    def _is_over_time(self, taken: AxisSlice | None) -> bool:
+        """True for a slice of a value that depends on no neuron, one of as many as there are time steps."""
+        key = (taken.parent.node.index, taken.axis) if taken else None
+        return taken is not None and key in self.unrolled and self.ages[taken.parent.node.index] == STATIC
 
     def plain(self, value: TracedValue) -> TracedValue:
         """The original of a value that was copied, or sliced from stacked iterations."""
@@ -150,69 +177,78 @@ class TimeLoop:
                 self.memo[key] = self._alike(self.plain(a), iteration, self.plain(b))
             return self.memo[key]
         if isinstance(b, TracedValue):
-            return iteration == 0 and self.age(b) == self.last - 1 and self._is_start(a, b)
+            return self._is_start(a, iteration, b)
         return same_constant(a, b)
 
-    def _is_start(self, constant: Any, b: TracedValue) -> bool:
-        """True if ``constant``, used in the first iteration, is ``b`` with every neuron silent."""
-        silent = self._silent(b)
+    def _is_start(self, constant: Any, iteration: int, b: TracedValue) -> bool:
+        """True if ``constant``, used in an early iteration, is ``b`` where all that it depends on has not come yet."""
+        silent = self._silent(b, iteration)
         if silent is None:
             return False
         if is_zero(constant):
             return is_zero(silent)
         return all(isinstance(v, torch_tensor()) for v in (constant, silent)) and bool((constant == silent).all())
 
-    def _silent(self, b: TracedValue) -> Any:
-        """The value of ``b`` if no neuron fired in the iteration before; None if it depends on anything else."""
+    def _silent(self, b: TracedValue, iteration: int) -> Any:
+        """The value of ``b`` in an iteration where all that it depends on was zero before the first; else None."""
         b = self.plain(b)
-        key = b.node.index, b.output
+        key = (b.node.index, b.output, iteration)
         if key not in self.silence:
-            self.silence[key] = self._if_silent(b)
+            self.silence[key] = self._silent_result(b, iteration)
         return self.silence[key]
 
-    def _if_silent(self, b: TracedValue) -> Any:
+    def _silent_result(self, b: TracedValue, iteration: int) -> Any:
         import torch
 
-        if b.node.kind == "neuron":
-            return torch.zeros(b.shape) if self.age(b) == self.last - 1 else None
-        parts = [self._silent(v) for v in values_of((b.node.args, dict(b.node.kwargs)))]
-        if not parts or b.node.func is None or any(p is None for p in parts):  # an input has none
+        if self._is_source(b):
+            return torch.zeros(b.shape) if 0 <= self.age(b) < self.last - iteration else None
+        parts = [self._silent(v, iteration) for v in values_of((b.node.args, dict(b.node.kwargs)))]
+        if not parts or b.node.func is None or any(p is None for p in parts):
             return None
         try:
-            return result_of(b, self._silent)
+            return result_of(b, lambda value: self._silent(value, iteration))
         except (RuntimeError, TypeError):  # spikes of neurons written by hand were truth values
             return None
+
+    def _is_source(self, value: TracedValue) -> bool:
+        """True for outputs of neurons, and for inputs of one time step."""
+        return value.node.kind in ("neuron", "input") or self._is_over_time(slice_of(value))
 
     def _alike(self, a: TracedValue, iteration: int, b: TracedValue) -> bool:
         if a.output != b.output and slice_of(a) is None:
             return False
-        if a.node.kind == "neuron" or b.node.kind == "neuron":
-            same = a.node.kind == b.node.kind and a.node.path == b.node.path
-            lag = self.last - self.age(b)
-            return same and lag in (0, 1) and iteration - self.age(a) == lag
-        if self.is_called and b.node.kind == "input":
-            return a.node.name == b.node.name and (self.age(a), self.age(b)) == (iteration, self.last)
-        if a == b or (iteration == 0 and self._adds_silence(a, b)):
+        p, q = slice_of(a), slice_of(b)
+        is_late = self.age(b) >= 0 and iteration - self.age(a) != self.last - self.age(b)
+        if a.node.kind == "neuron" or b.node.kind == "neuron" or (self.is_called and b.node.kind == "input"):
+            return not is_late and (a.node.kind, a.node.path, a.node.name) == (b.node.kind, b.node.path, b.node.name)
+        if is_late and self._is_over_time(q):
+            return False
+        if (a == b and (self.age(b) < 0 or not is_late)) or self._adds_silence(a, iteration, b):
             return True
         if a.node.kind != b.node.kind or a.node.name != b.node.name or a.node.path != b.node.path:
             return False
-        p, q = slice_of(a), slice_of(b)
-        if p and q and (p.axis, p.is_kept) == (q.axis, q.is_kept) and (p.index, q.index) == (iteration, self.last):
-            self.stepped.add(b.node.index)
+        if p and q and (p.axis, p.is_kept) == (q.axis, q.is_kept) and self._is_stepped(p, q, iteration):
+            self.stepped |= {b.node.index} if q.index == self.last else set()
+            self.lags[b.node.index, b.output] = self.last - q.index
             return p.parent.node is q.parent.node or self.alike(p.parent, iteration, q.parent)
         before, now = ((node.args, dict(node.kwargs)) for node in (a.node, b.node))
         return a.output == b.output and match(before, now, lambda x, y: self.alike(x, iteration, y))
 
-    def _is_nothing(self, value: TracedValue) -> bool:
-        silent = self._silent(value)
+    def _is_stepped(self, p: AxisSlice, q: AxisSlice, iteration: int) -> bool:
+        """True if the slices ``p`` and ``q`` move with the iterations; by more than none if they are over time."""
+        return (p.index, q.index) == (iteration, self.last) or (self._is_over_time(q) and q.index <= self.last)
+
+    def _is_nothing(self, value: TracedValue, iteration: int) -> bool:
+        silent = self._silent(value, iteration)
         return silent is not None and is_zero(silent)
 
-    def _adds_silence(self, a: TracedValue, b: TracedValue) -> bool:
-        """True if ``b`` is ``a`` of the first iteration plus a term that was zero then."""
-        if b.node.name not in ADDS or len(b.node.args) != 2 or b.node.kwargs or a.node.name in ADDS:
+    def _adds_silence(self, a: TracedValue, iteration: int, b: TracedValue) -> bool:
+        """True if ``b`` is ``a`` of an early iteration plus a term that was zero then."""
+        if b.node.name not in ADDS or len(b.node.args) != 2 or b.node.kwargs:
             return False
         pairs = (b.node.args, b.node.args[::-1])
-        return any(self._is_nothing(p) and self.alike(a, 0, q) for p, q in pairs if isinstance(p, TracedValue))
+        terms = ((p, q) for p, q in pairs if isinstance(p, TracedValue))
+        return any(self._is_nothing(p, iteration) and self.alike(a, iteration, q) for p, q in terms)
 
     # -- problems -----------------------------------------------------------------------------------------------
 

@@ -49,7 +49,7 @@ from nirbridge.importers.tracing.consistency import (
     state_arguments,
     with_unreached,
 )
-from nirbridge.importers.tracing.graph_builder import GraphBuilder
+from nirbridge.importers.tracing.graph_builder import UNREACHED, GraphBuilder
 from nirbridge.importers.tracing.memory import TooLarge
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall
 from nirbridge.importers.tracing.run import copied, is_loop, run_copy
@@ -266,37 +266,70 @@ def _called_again(
 def _looked_at_longer(
     flow: DataflowGraph, module: Any, samples: Mapping[str, Any], reading: SampleReading, forms: NeuronSpecs
 ) -> DataflowGraph:
-    """The flow; for cheap modules, with the problems that show only in later time steps or calls."""
-    if flow.problems or any(c.kind == "unknown" for c in flow.calls) or graph_multiplications(flow) > _CHEAP:
+    """The flow; for cheap modules, with what shows only in later time steps or calls: problems, and longer delays.
+
+    Delays are those of the module if traces of two lengths agree on them.
+    """
+    is_late = any(ref.previous > 1 for call in flow.calls for ref in call.inputs)
+    is_cheap = graph_multiplications(flow) <= _CHEAP
+    others = [p for p in flow.problems if p.found != UNREACHED]  # a delay may be longer than the trace
+    if others or any(c.kind == "unknown" for c in flow.calls) or not (is_cheap or is_late):
         return flow
+    whole = _MANY_STEPS if reading.has_time else _MANY_CALLS
+    lengths = (whole, whole - 4) if is_cheap else (STEPS + 4,)
+    before, length = flow, STEPS
     try:
-        return replace(flow, problems=tuple(_later_problems(module, samples, reading, forms)))
+        for length in lengths:
+            longer = _longer(flow, module, samples, reading, forms, length)
+            if longer is None or (flow.problems and longer.problems):
+                return flow
+            if longer.problems or _references(longer) == _references(before):
+                return replace(before, problems=longer.problems)
+            before = longer
     except (RecursionError, TooLarge):  # that many steps hang on each other in too many ways, or take too much memory
-        return flow
+        if not is_late:
+            return flow
+    oldest = max((ref for call in before.calls for ref in call.inputs), key=lambda ref: ref.previous)
+    subject = next(call.subject for call in before.calls if call.name == oldest.call)
+    found = f"a value of it is carried over {oldest.previous} of {length} time steps"
+    hint = "keep the values of a fixed number of time steps, or put a neuron in between"
+    return replace(flow, problems=(*flow.problems, Diagnostic(subject, found, "delays have a fixed length", hint)))
 
 
-def _later_problems(
-    module: Any, samples: Mapping[str, Any], reading: SampleReading, forms: NeuronSpecs
-) -> Sequence[Diagnostic]:
+def _references(flow: DataflowGraph) -> Any:
+    """What each operation is, and what of which time step it reads."""
+    return [(c.name, c.kind, c.inputs) for c in flow.calls], flow.outputs and [o.ref for o in flow.outputs]
+
+
+def _longer(
+    flow: DataflowGraph,
+    module: Any,
+    samples: Mapping[str, Any],
+    reading: SampleReading,
+    forms: NeuronSpecs,
+    length: int,
+) -> DataflowGraph | None:
+    """The flow of a longer trace, with the notes and deviations of ``flow``; None where there is none."""
     if reading.has_time:
-        if reading.steps != STEPS:
-            return ()
-        flow = _attempt(module, samples, replace(reading, steps=_MANY_STEPS), forms, [])
-        if flow is None:
-            return ()
-        own = formless(call.target for call in flow.calls)
-        return (*flow.problems, *own, *left_out(flow, [tuple(s.shape) for s in samples.values()], reading))
-    trace = _several(module, samples, reading, forms, _MANY_CALLS)
-    if trace.failure:
-        return (failed_again(trace),)
-    if len(trace.returned) < _MANY_CALLS:
-        return ()
-    own = distinct(formless(node.module for node in trace.nodes))
+        longer = (
+            None if reading.steps != STEPS else _attempt(module, samples, replace(reading, steps=length), forms, [])
+        )
+        if longer is None:
+            return None
+        own = formless(call.target for call in longer.calls)
+        left = left_out(longer, [tuple(s.shape) for s in samples.values()], reading)
+        problems = (*longer.problems, *own, *left)
+        return replace(longer, problems=problems, notes=flow.notes, deviations=flow.deviations)
+    trace = _several(module, samples, reading, forms, length)
+    if not trace.failure and len(trace.returned) < length:
+        return None
+    own = [failed_again(trace)] if trace.failure else distinct(formless(node.module for node in trace.nodes))
     if own:
-        return own
+        return replace(flow, problems=tuple(own))
     if is_steady(trace) or reset_in(trace)[1]:
-        return (*trace.problems, *reset_in(trace)[1])
-    return GraphBuilder(trace, forms, roles_of(samples, reading), calls=_MANY_CALLS).flow().problems
+        return replace(flow, problems=(*trace.problems, *reset_in(trace)[1]))
+    longer = GraphBuilder(trace, forms, roles_of(samples, reading), calls=length).flow()
+    return replace(longer, notes=tuple(dict.fromkeys((*flow.notes, *longer.notes))), deviations=flow.deviations)
 
 
 def _is_sequence(node: TracedCall, forms: NeuronSpecs) -> bool:

@@ -133,9 +133,6 @@ OTHERS: dict[str, Body] = {
     "a layer with a bias, from zeros": back(torch.zeros(ROW), lambda tape, s: rec(tape, s, BIAS)),
     "a layer with one bias for all, from the number": back(0.5, lambda tape, s: rec(tape, s, torch.full((4,), 0.5))),
     "a layer with a bias, from another": back(torch.full(ROW, 0.5), lambda tape, s: rec(tape, s, BIAS)),
-    "spikes of two steps before": fed(
-        lambda tape, x, k, done: add(tape, x, done[k - 2] if k > 1 else torch.zeros(ROW))
-    ),
     "of the first step for ever": fed(lambda tape, x, k, done: add(tape, x, done[0] if k else 0)),
     "a bias added from the second step on": first_apart(lambda tape, x, s: add(tape, x, rec(tape, s, BIAS))),
     "subtracted from the second step on": first_apart(
@@ -144,9 +141,6 @@ OTHERS: dict[str, Body] = {
     "added twice from the second step on": first_apart(lambda tape, x, s: add(tape, x, rec(tape, s), alpha=2)),
     "a constant added from the second step on": first_apart(lambda tape, x, s: add(tape, x, 0)),
     "the input added twice from the second step on": first_apart(lambda tape, x, s: add(tape, x, x)),
-    "sum of sums": first_apart(
-        lambda tape, x, s: add(tape, add(tape, x, 1), rec(tape, s)), lambda tape, x: add(tape, x, 1)
-    ),
     "nothing, and then what it sent": fed(lambda tape, x, k, done: done[-1] if k else x),
     "the first of two, then the second": two(lambda tape, a, k: a[k] if k != 1 else fc(tape, a[k])),
     "early, then late": two(lambda tape, a, k: a[max(k - 1, 0)]),
@@ -181,7 +175,15 @@ def of_a_copy(layer: bool) -> Any:
     return current
 
 
-STEPS |= {"slices of what each step computes anew": fed(of_a_copy(True))}
+STEPS |= {
+    "sum of sums": first_apart(
+        lambda tape, x, s: add(tape, add(tape, x, 1), rec(tape, s)), lambda tape, x: add(tape, x, 1)
+    ),
+    "spikes of two steps before": fed(
+        lambda tape, x, k, done: add(tape, x, done[k - 2] if k > 1 else torch.zeros(ROW))
+    ),
+    "slices of what each step computes anew": fed(of_a_copy(True)),
+}
 OTHERS |= {
     "what another neuron sends": fed(of_another),
     "slices one step late": fed(late),

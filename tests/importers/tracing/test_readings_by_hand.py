@@ -145,8 +145,14 @@ WAY_OUT = "say which axes of the sample are batch and time: batched=…, time_ax
 
 def turns_of(value: TracedValue, **more: Any) -> Any:
     """The last of three turns, in which the value is a slice that moves."""
-    known: dict[str, Any] = {"iterations": 3, "last": 2, "stepped": {value.node.index}, "only_parts": set()}
-    known |= {"follows_time": False, "time_steps": 0, "ages": {value.node.index: -1}, "age": lambda value: -1}
+    known: dict[str, Any] = {"iterations": 3, "last": 2, "stepped": {value.node.index}, "lags": {}}
+    known |= {
+        "only_parts": set(),
+        "follows_time": False,
+        "time_steps": 0,
+        "ages": {value.node.index: -1},
+        "age": lambda value: -1,
+    }
     return SimpleNamespace(**(known | more))
 
 

@@ -237,13 +237,14 @@ class OtherState(Base):
         return out
 
 
-FOLLOWED = (Attribute, FirstStepApart, Buffer, Data, Queue, KeptCurrent, Argument, ByName, InOrder, OwnMembrane, Nested)
+FOLLOWED = (
+    Attribute, FirstStepApart, Buffer, Data, Queue, KeptCurrent, Argument, ByName, InOrder, OwnMembrane, Nested,
+    TwoBack, LastInput,
+)  # fmt: skip
 REFUSED = (
     (Trace, "'lif'"),
     (Counter, "'lif'"),
-    (TwoBack, "'lif'"),
     (Accumulates, "output"),
-    (LastInput, "'lif'"),
     (StartsFiring, "'lif'"),
     (BiasFromTheSecondStepOn, "'lif'"),
     (LoopKeeps, "'rec'"),

@@ -43,7 +43,8 @@ def test_what_is_alike_and_what_is_not() -> None:
     cases = [
         (s[2], 2, s[3], True),
         (s[1], 2, s[2], True),
-        (s[0], 2, s[1], False),
+        (s[0], 2, s[1], True),
+        (s[0], 1, s[1], False),
         (s[1], 2, s[3], False),
         (part, 2, same, True),
         (part, 1, same, False),
@@ -61,8 +62,8 @@ def test_what_is_alike_and_what_is_not() -> None:
 
 CALLED = ("spikes of before", "a layer on spikes of before", "nothing added in the first step", "two neurons")
 KEPT = (
-    "only neuron outputs of the previous time step are traced, initially zero",
-    "feed back only spikes of the previous time step, initially zero",
+    "only inputs and neuron outputs of a fixed number of time steps ago are traced, initially zero",
+    "feed back only spikes of earlier time steps, initially zero",
 )
 
 
