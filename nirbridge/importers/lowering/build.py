@@ -30,13 +30,14 @@ from nirbridge.importers.lowering.analysis import (
     with_given_start,
     without_spikes,
 )
-from nirbridge.importers.lowering.levels import Levels, LevelsOf, joined, levels_of, total
+from nirbridge.importers.lowering.levels import STEPS_MAX, Levels, LevelsOf, joined, levels_of, total
 from nirbridge.importers.lowering.lifted import (
     Lifted,
     Splits,
     merged_path,
     readings_of,
     reshaped_neuron,
+    with_products_of_sums,
     with_replaced_pools,
 )
 from nirbridge.importers.lowering.linear_layers import (
@@ -82,7 +83,8 @@ def build_network(flow: DataflowGraph, forms: NeuronSpecs, dt: float, accept: Se
     Raises:
         ModelError: every operation that cannot be represented.
     """
-    flow = with_replaced_pools(with_several_steps(flow, forms, dt), forms, dt, accept)
+    flow = with_several_steps(with_products_of_sums(flow, forms, dt), forms, dt)
+    flow = with_replaced_pools(flow, forms, dt, accept)
     return _NetworkBuilder(flow, forms, dt, accept).network()
 
 
@@ -340,10 +342,6 @@ class _NetworkBuilder:
 # Over whole numbers, ``s == 2`` is ``[s > 1.5] - [s > 2.5]``, and ``max(a, b)`` of counts is ``b`` and one step for
 # each number that ``a - b`` may pass above 0. Each step becomes a threshold population (``lowering.spike_logic``), so
 # the number of steps is the number of neurons per value, and few are taken.
-
-
-STEPS_MAX = 4
-"""Most steps, and neurons per value, of one function."""
 
 
 def with_several_steps(flow: DataflowGraph, forms: NeuronSpecs, dt: float) -> DataflowGraph:

@@ -18,6 +18,8 @@ from nirbridge.importers.neuron_specs import ImportedNeuron, Operation, ValueRef
 
 COUNT_MAX = 4096
 """Most values that a function is tried on; sums of more spikes are not followed."""
+STEPS_MAX = 4
+"""Most steps, and neurons per value, of one function."""
 _NEARLY = 1e-9
 
 

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from nirbridge._types import Shape
-from nirbridge.arrays import freeze
+from nirbridge.arrays import Array, freeze
 from nirbridge.errors import Diagnostic, ModelError, counted, quoted
 from nirbridge.importers.lowering.analysis import is_idle, is_unwritable, merge_reshapes, without_splits
-from nirbridge.importers.lowering.levels import LevelsOf
+from nirbridge.importers.lowering.levels import STEPS_MAX, LevelsOf
 from nirbridge.importers.lowering.linear_layers import Term, merge_selections, selection_operator
 from nirbridge.importers.lowering.spike_logic import KINDS, logic_of
 from nirbridge.importers.module_checks import REPLACED_MAXPOOL, Deviation
@@ -32,6 +32,7 @@ from nirbridge.importers.neuron_specs import (
     ValueRef,
     neuron_spec_of,
 )
+from nirbridge.importers.tracing.pointwise import PAIRS, PRODUCT, PRODUCTS_HINT, PRODUCTS_MAX
 from nirbridge.network import Neuron, Projection
 from nirbridge.network.compose import compose, parts_of
 from nirbridge.network.naming import fresh_name
@@ -191,6 +192,85 @@ def _convolution(part: Any, image: Shape) -> Conv:
     axes = len(image) - 1
     weight = freeze(part.weight.reshape(len(part.weight), *image))
     return Conv(weight, (1,) * axes, ((0, 0),) * axes, (1,) * axes, 1, image)
+
+
+# -- products of sums ----------------------------------------------------------------------------------------------
+# A product of a spike and a sum of spikes as a sum of products of spikes: ``(q @ k.T) @ v`` of spiking self-attention.
+
+
+def with_products_of_sums(flow: DataflowGraph, forms: NeuronSpecs, dt: float) -> DataflowGraph:
+    """The flow with products of spikes and of sums of more than ``STEPS_MAX`` of them as sums of products.
+
+    Raises:
+        ModelError: more than ``PRODUCTS_MAX`` products.
+    """
+    if not any(call.kind == "pair" for call in flow.calls):
+        return flow
+    calls = {call.name: call for call in flow.calls}
+    levels, taken = LevelsOf(calls, dict(readings_of(flow, forms, dt))), {*calls}
+    found: list[Operation] = []
+    for call in flow.calls:
+        logic = logic_of(call, levels) if call.kind in KINDS else None
+        if logic is not None and logic.levels is not None:
+            levels.decide(call.name, logic.levels)
+        written = _distributed(call, levels, taken) if logic is None and call.kind == "pair" else [call]
+        calls |= {one.name: one for one in written}
+        found += written
+    return replace(flow, calls=tuple(found))
+
+
+def _distributed(call: Operation, levels: LevelsOf, taken: set[str]) -> list[Operation]:
+    """The operations that a product becomes, the last one under its name; the call where it is no such product."""
+    known = [(levels(ref), ref) for ref in call.inputs]
+    (gate, of_gate), (count, of_count) = sorted(known, key=lambda pair: pair[0].count if pair[0] else 0)
+    if PAIRS[call.arguments["function"]] != PRODUCT or gate is None or not gate.are_two or count is None:
+        return [call]
+    terms = _terms(of_count, levels.calls) if count.count > STEPS_MAX + 1 else None
+    spike = None if terms is None else levels(terms[0])
+    if terms is None or spike is None or not spike.are_two:
+        return [call]
+    ref, columns, factor = terms
+    if columns.size > PRODUCTS_MAX:
+        text = f"a product of spikes and of sums of {columns.shape[1]:,} spikes is {columns.size:,} threshold neurons"
+        raise ModelError.of(call.subject, text, f"at most {PRODUCTS_MAX:,} are built", PRODUCTS_HINT)
+    shape, places = (*call.shape, columns.shape[1]), np.arange(columns.size)
+    rows = places // columns.shape[1]
+    moved = ((ref, columns.reshape(shape)), (of_gate, rows.reshape(shape)))
+    parts = [
+        replace(call, name=_taken(call, taken), kind="gather", inputs=(source,), arguments={"indices": at}, shape=shape)
+        for source, at in moved
+    ]
+    product = replace(call, name=_taken(call, taken), inputs=tuple(ValueRef(p.name) for p in parts), shape=shape)
+    matrix = {"rows": rows, "columns": places, "values": np.ones(len(rows), np.float32), "factor": np.float64(factor)}
+    arguments = {**matrix, "shape": call.shape, "levels": None if spike.low or gate.low else count.scaled(gate.high)}
+    return [*parts, product, replace(call, kind="matrix", inputs=(ValueRef(product.name),), arguments=arguments)]
+
+
+def _taken(call: Operation, taken: set[str]) -> str:
+    name = fresh_name(f"{call.name}_product", taken)
+    taken.add(name)
+    return name
+
+
+def _terms(ref: ValueRef, calls: Mapping[str, Operation]) -> tuple[ValueRef, Array, float] | None:
+    """(Values, the places ``[n, k]`` of the k of them that each of n sums adds, factor); None for anything else."""
+    call, factor = calls[ref.call], 1.0
+    at = np.arange(math.prod(call.shape))
+    while call.kind in ("gather", "reshape", "scale") and not ref.previous:
+        if call.kind == "gather":
+            at = np.asarray(call.arguments["indices"]).reshape(-1)[at]
+        numbers = np.unique(call.arguments.get("factor", 1.0))
+        if len(numbers) > 1 or int(at.min(initial=0)) < 0:
+            return None
+        factor, ref = factor * float(numbers[0]), call.inputs[0]
+        call = calls[ref.call]
+    a = call.arguments
+    if call.kind != "matrix" or ref.previous or not bool(np.all(a["values"] == 1)) or np.size(a["factor"]) != 1:
+        return None
+    counts = np.bincount(a["rows"], minlength=math.prod(a["shape"]))
+    if np.ptp(counts):
+        return None
+    return call.inputs[0], a["columns"].reshape(len(counts), -1)[at], factor * float(a["factor"])
 
 
 # -- replaced pools ------------------------------------------------------------------------------------------------

@@ -32,6 +32,9 @@ from nirbridge.importers.tracing.pointwise import (
     CHOICE_HANDLERS,
     JOIN_HANDLERS,
     LOGIC_HANDLERS,
+    NO_PRODUCT,
+    PRODUCTS_HINT,
+    PRODUCTS_MAX,
     of_each_value,
     pair,
     pointwise,
@@ -124,7 +127,7 @@ def _either(handler: Handler, node: TracedCall, find: Find) -> LoweredOp:
 
 COMPUTED_HANDLERS: Mapping[str, Handler] = MappingProxyType(
     dict.fromkeys(
-        ("einsum", "tensordot", "bmm", "cumsum", "diff", "tril", "triu", "avg_pool3d", "adaptive_avg_pool3d",
+        ("einsum", "tensordot", "cumsum", "diff", "tril", "triu", "avg_pool3d", "adaptive_avg_pool3d",
          "conv_transpose3d", "fold"),
         computed_map,
     )
@@ -143,10 +146,33 @@ def _linear(node: TracedCall, find: Find) -> LoweredOp:
 
 def _matmul(node: TracedCall, find: Find) -> LoweredOp:
     x = input_of(node, find)
+    if isinstance(other := call_argument(node, 1, "other", node.kwargs.get("mat2")), TracedValue):
+        return _matrix_product(node, x, find(other))
     weight = constant_argument(node.args[1], "second factor")
     if weight is None or weight.ndim != 2:
         raise CannotFollow("a product with something that is not a matrix", "use torch.nn.Linear")
     return LoweredOp("linear", {"weight": weight.T, "bias": None}, (x,))
+
+
+def _matrix_product(node: TracedCall, x: FlowValue, y: FlowValue) -> LoweredOp:
+    """``x @ y`` as products of two values ``[…, rows, columns, k]``, summed over k."""
+    if x.lead != y.lead or len(x.whole) != len(y.whole) or len(x.shape) < 2 or x.shape[:-2] != y.shape[:-2]:
+        raise CannotFollow(f"a product of matrices of shape {x.shape} and {y.shape}", "use equal first axes")
+    shape = (*x.shape[:-1], y.shape[-1], x.shape[-1])
+    if math.prod(shape) > PRODUCTS_MAX:
+        found = f"a product of matrices of spikes is {math.prod(shape):,} threshold neurons"
+        raise CannotFollow(f"{found}; at most {PRODUCTS_MAX:,} are built", PRODUCTS_HINT)
+    rows, columns = (np.arange(math.prod(value.shape)).reshape(value.shape) for value in (x, y))
+    spread = np.expand_dims(rows, -2), np.expand_dims(np.swapaxes(columns, -1, -2), -3)
+    parts = (
+        LoweredOp(
+            "gather", {"indices": freeze(np.broadcast_to(places, shape), np.int64)}, (value,), x.lead, shape=shape
+        )
+        for value, places in zip((x, y), spread, strict=True)
+    )
+    product = LoweredOp("pair", {"function": node.name, **NO_PRODUCT}, tuple(parts), x.lead, shape=shape)
+    sums = np.repeat(np.arange(math.prod(shape[:-1])), shape[-1])
+    return matrix_of(product, sums, np.arange(math.prod(shape)), shape[:-1])
 
 
 def _addmm(node: TracedCall, find: Find) -> LoweredOp:
@@ -340,8 +366,7 @@ def _mul(node: TracedCall, find: Find) -> LoweredOp:
     a, b = node.args[0], call_argument(node, 1, "other")
     if isinstance(a, TracedValue) and isinstance(b, TracedValue):
         word = pair(node, find)
-        texts = {"reason": "a product of two values", "hint": "no spiking neuron multiplies; use a fixed factor"}
-        return replace(word, arguments={**word.arguments, **texts})
+        return replace(word, arguments={**word.arguments, **NO_PRODUCT})
     x, other = (find(a), b) if isinstance(a, TracedValue) else (find(b), a)
     return LoweredOp("scale", {"factor": broadcast(other, x, "factor")}, (x,))
 
@@ -374,7 +399,7 @@ MAX_POOLS = (*_POOLS, *_ADAPTIVE_POOLS)
 
 OP_HANDLERS: Mapping[str, Handler] = {
     "linear": _linear,
-    **dict.fromkeys(("matmul", "mm", "__matmul__", "__rmatmul__"), or_computed(_matmul)),
+    **dict.fromkeys(("matmul", "mm", "bmm", "__matmul__", "__rmatmul__"), or_computed(_matmul)),
     "addmm": _addmm,
     **dict.fromkeys(("conv1d", "conv2d", "conv3d"), or_computed(_conv)),
     **dict.fromkeys(("avg_pool1d", "avg_pool2d"), or_computed(_avg_pool)),

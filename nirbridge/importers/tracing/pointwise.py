@@ -41,7 +41,10 @@ _MEANINGS = {
     XOR: ("logical_xor", "logical_xor_", "bitwise_xor", "__xor__", "__rxor__", "__ixor__"),
     OTHER: ("ne", "__ne__", "not_equal"),
     SAME: ("eq", "__eq__"),
-    PRODUCT: ("where", "addcmul", "mul", "mul_", "multiply", "__mul__", "__rmul__", "__imul__"),
+    PRODUCT: (
+        *("where", "addcmul", "mul", "mul_", "multiply", "__mul__", "__rmul__", "__imul__"),
+        *("matmul", "bmm", "__matmul__", "__rmatmul__"),
+    ),
     ">": ("gt", "__gt__", "greater"),
     ">=": ("ge", "__ge__", "greater_equal"),
     "<": ("lt", "__lt__", "less"),
@@ -49,6 +52,13 @@ _MEANINGS = {
 }
 PAIRS: Mapping[str, str] = MappingProxyType({name: word for word, names in _MEANINGS.items() for name in names})
 """Functions of two values -> what they are over 0 and 1."""
+NO_PRODUCT: Mapping[str, str] = MappingProxyType(
+    {"reason": "a product of two values", "hint": "no spiking neuron multiplies; use a fixed factor"}
+)
+"""Texts of a refusal."""
+PRODUCTS_MAX = 2**16
+"""Most products of two spikes, a threshold neuron each, that one product of matrices becomes."""
+PRODUCTS_HINT = "use fewer tokens or channels, or spike-driven attention, which masks and sums spikes"
 
 
 def of_each_value(node: TracedCall, x: FlowValue, function: Any, reason: str = "", hint: str = "") -> LoweredOp:
@@ -265,8 +275,7 @@ def _add_product(node: TracedCall, find: Find) -> LoweredOp:
     traced = [find(v) for v in (node.args[0], first, second) if isinstance(v, TracedValue)]
     x, y, *others = alike(traced, "a mixture")
     if others:
-        texts = {"reason": "a product of two values", "hint": "no spiking neuron multiplies; use a fixed factor"}
-        product = LoweredOp("pair", {"function": "mul", **texts}, (y, *others))
+        product = LoweredOp("pair", {"function": "mul", **NO_PRODUCT}, (y, *others))
         return _sum(scaled(x, 1.0), scaled(_placed(product, x), factor))
     return _sum(scaled(x, 1.0), scaled(y, factor * broadcast(second, x, "factor")))
 

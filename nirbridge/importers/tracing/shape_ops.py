@@ -369,7 +369,7 @@ def _weighted(node: TracedCall, x: FlowValue) -> LoweredOp:
 
 
 def matrix_of(
-    x: FlowValue, rows: Array, columns: Array, shape: Shape, values: Any = 1.0, factor: Any = 1.0
+    x: FlowValue | LoweredOp, rows: Array, columns: Array, shape: Shape, values: Any = 1.0, factor: Any = 1.0
 ) -> LoweredOp:
     """``values`` at (row, column) of a matrix on flat values, then a ``factor`` that broadcasts to ``shape``."""
     order = np.lexsort((columns, rows))

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("spikingjelly", reason="spikingjelly is not installed")
 
 import nirbridge as nb  # noqa: E402
-from tests.importers.transformers import neurons, qkformer, spike_driven  # noqa: E402
+from tests.importers.transformers import neurons, qkformer, spike_driven, spikformer  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the frameworks warn of is not this project's
 SEQUENCE = (6, 2, 8, 4, 4)
@@ -25,6 +25,9 @@ BLOCKS: dict[str, tuple[Module, tuple[int, ...]]] = {
     "QKTA": (lambda lif: qkformer.TokenAttention(8, 2, lif), SEQUENCE),
     "QKFormer's MLP": (lambda lif: qkformer.Mlp(8, 16, lif), SEQUENCE),
     "QKFormer's embedding": (lambda lif: qkformer.Embedding(1, 8, lif), (6, 2, 1, 6, 6)),
+    "SSA": (lambda lif: spikformer.Attention(16, 2, lif), (6, 2, 7, 16)),
+    "SSA of few channels": (lambda lif: spikformer.Attention(8, 2, lif, 0.5), (6, 2, 7, 8)),
+    "QKFormer's SSA": (lambda lif: spikformer.ImageAttention(8, 2, lif), (6, 2, 8, 3, 4)),
     "QKFormer": (qkformer.Transformer, (2, 1, 6, 6)),
 }
 """Name -> (the module, the shape of its sample)."""
@@ -43,17 +46,20 @@ def test_every_output_of_a_block_is_that_of_the_module(block: Any, lif: neurons.
     make, shape = block
     net = neurons.built(make, lif)
     network = nb.load(net, sample=torch.rand(shape))
-    active = np.zeros(len(network.populations), bool)
+    busy = [p.name for p in network.populations if "_step" not in p.name]  # some counts of spikes are never reached
+    active = np.zeros(len(busy), bool)
     for seed in range(3):
         inputs = (1 + seed) * torch.rand(shape, generator=torch.Generator().manual_seed(seed))
         neurons.reset(net)
         with torch.no_grad():
             wanted = net(inputs).numpy()
-        steps = inputs.numpy() if len(shape) == 5 else np.broadcast_to(inputs.numpy(), (4, *shape))
-        run = nb.simulate(network, steps, record=["output", *(p.name for p in network.populations)])
-        found = run["output"] if len(shape) == 5 else run["output"].mean(0)
+        static = shape[0] == 2
+        steps = np.broadcast_to(inputs.numpy(), (4, *shape)) if static else inputs.numpy()
+        steps = steps.reshape(*steps.shape[:2], *network.inputs[0].shape)
+        run = nb.simulate(network, steps, record=["output", *busy])
+        found = run["output"].mean(0) if static else run["output"]
         assert outputs_differ(found, wanted) == 0
-        active |= [bool(run[p.name].any()) for p in network.populations]
+        active |= [bool(run[name].any()) for name in busy]
     assert active.all(), "every population of the block takes part"
 
 
@@ -64,7 +70,7 @@ def outputs_differ(found: np.ndarray, wanted: np.ndarray) -> int:
     return int(np.count_nonzero(~np.isclose(found, wanted, rtol=1e-4, atol=1e-5)))
 
 
-@pytest.mark.parametrize("name", ["SDSA", "QKTA", "Spike-Driven Transformer", "QKFormer"])
+@pytest.mark.parametrize("name", ["SDSA", "QKTA", "Spike-Driven Transformer", "QKFormer", "SSA"])
 def test_a_block_is_written_mapped_and_verified_bit_equal(name: str, tmp_path: Any) -> None:
     make, shape = BLOCKS[name]
     network = nb.load(neurons.built(make, neurons.spikingjelly_lif), sample=torch.rand(shape))
@@ -75,6 +81,35 @@ def test_a_block_is_written_mapped_and_verified_bit_equal(name: str, tmp_path: A
     verification = nb.verify(network, "loihi2", spikes)
     assert verification.holds
     assert ("fixed", "mapped", True) in {(pair.a, pair.b, pair.required) for pair in verification.pairs}
+
+
+def test_products_of_matrices_of_spikes_are_counted_and_bounded() -> None:
+    def notes(tokens: int, dim: int) -> str:
+        net = neurons.built(lambda lif: spikformer.Attention(dim, 2, lif), neurons.spikingjelly_lif)
+        return "\n".join(nb.load(net, sample=torch.rand(6, 2, tokens, dim)).notes)
+
+    # 2 heads, 7 x 7 pairs of tokens, 6 channels of a head; each of them once more for 6 channels of v
+    assert "a product of spikes is 588 threshold neurons" in (found := notes(7, 12))
+    assert "a product of spikes is 3,528 threshold neurons" in found
+    bound = r"a product of matrices of spikes is 80,000 threshold neurons; at most 65,536 are built; use fewer tokens"
+    with pytest.raises(nb.errors.ModelError, match=bound):
+        notes(100, 8)
+    bound = r"sums of 8 spikes is 294,912 threshold neurons, at most 65,536 are built; use fewer tokens"
+    with pytest.raises(nb.errors.ModelError, match=bound):
+        notes(48, 16)
+
+
+def test_products_of_matrices_that_are_no_spikes_are_refused() -> None:
+    class Softmax(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.q, self.lif = torch.nn.Linear(4, 4), neurons.spikingjelly_lif()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:  # [time, batch, tokens, 4]
+            return self.lif(self.q(x) @ x.transpose(-1, -2))
+
+    with pytest.raises(nb.errors.ModelError, match="a product of two values, exact over spikes"):
+        nb.load(Softmax(), sample=torch.rand(6, 3, 5, 4), batched=True, time_axis=0)
 
 
 def test_values_of_other_axes_meet_as_torch_broadcasts_them() -> None:
