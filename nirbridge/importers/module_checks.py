@@ -64,6 +64,19 @@ def _unfit(value: Any) -> tuple[str, str, str] | None:
     return None
 
 
+def enabled_observers(module: Any) -> list[Diagnostic]:
+    """A problem that names the fake quantizations whose grid changes with each call, in eval mode too."""
+    import torch
+
+    named = torch.nn.Module.named_modules(module)
+    names = [
+        quoted(name) for name, inner in named if bool(torch.as_tensor(getattr(inner, "observer_enabled", 0)).any())
+    ]
+    found = f"their observers are on, so their grids may change with each call: {', '.join(names)}"
+    hint = "call module.apply(torch.ao.quantization.disable_observer) after the training"
+    return [Diagnostic("fake quantizations", found, "weights of a network are fixed", hint)] if names else []
+
+
 def has_float64(module: Any) -> bool:
     """True if a parameter is in float64."""
     import torch
@@ -121,7 +134,7 @@ def _labels(values: Any) -> Array:
 
 
 EARLY_SUBTRACTION, KEPT_STATES, FULL_PRECISION = "early-subtraction", "kept-states", "full-precision"
-REPLACED_MAXPOOL = "replaced-maxpool"
+REPLACED_MAXPOOL, HALF_COUNTS = "replaced-maxpool", "half-counts"
 DEVIATIONS: Mapping[str, str] = MappingProxyType(
     {
         EARLY_SUBTRACTION: "the threshold is subtracted once per spike, also where the rest stays above the threshold "
@@ -130,6 +143,7 @@ DEVIATIONS: Mapping[str, str] = MappingProxyType(
         FULL_PRECISION: "layers compute in float32, although the module rounds their values to 16 bits",
         REPLACED_MAXPOOL: "a maximum of currents in front of neurons becomes one of their spikes: each neuron of a "
         "window integrates its own current, not the largest",
+        HALF_COUNTS: "a potential exactly halfway between two numbers of spikes gives the larger one, not the even one",
     }
 )
 """Name -> description of the deviation."""

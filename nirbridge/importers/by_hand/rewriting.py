@@ -82,7 +82,7 @@ def _recognised(chain: Sequence[Threshold], trace: ForwardTrace, taken: dict[int
         fit, reason = None, str(error)
     except (RuntimeError, TypeError, ValueError) as error:  # of torch, on other numbers than the user's
         fit, reason = None, f"its operations do not run on other numbers ({type(error).__name__})"
-    is_left = (cell.is_readout or not reason) if fit is None else cell.is_readout and _is_outside(fit, chain[0].lead)
+    is_left = (cell.is_readout or not reason) if fit is None else cell.is_readout and _is_outside(fit, chain[0])
     if is_left:
         return []
     path, state = _path(cell, trace, taken.setdefault(bisect_right(trace.starts, chain[0].index), set()))
@@ -90,11 +90,14 @@ def _recognised(chain: Sequence[Threshold], trace: ForwardTrace, taken: dict[int
     return [_Own(cell, fit, OwnNeuron(path, state, record, reason, delay))]
 
 
-def _is_outside(fit: Fit, lead: int) -> bool:
-    """True for a plain sum over time, taken after the network, and for one that starts otherwise than with zeros."""
+def _is_outside(fit: Fit, first: Threshold) -> bool:
+    """True for a plain sum over time, taken after the network, and for one that starts otherwise than with zeros.
+
+    A sum of which the values of all time steps are joined is none.
+    """
     n = fit.neuron
-    is_moved = bool(np.any(n.bias) or np.any(n.v_init) or np.any(n.i_init))
-    return (is_moved and lead > 0) or (n.kind == "I" and not fit.delay and not lead and not is_moved)
+    is_moved, is_alone = bool(np.any(n.bias) or np.any(n.v_init) or np.any(n.i_init)), first.join < 0
+    return (is_moved and first.lead > 0) or (n.kind == "I" and is_alone and not (fit.delay or first.lead or is_moved))
 
 
 def _name_spikes(trace: ForwardTrace) -> None:

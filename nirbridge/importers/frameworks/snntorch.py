@@ -10,6 +10,7 @@ measured in ``tests/importers/frameworks/test_snntorch.py``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -49,9 +50,6 @@ _REFUSED = (
     ("a ReLU keeps its membrane above zero", "use Linear and Leaky", ("LeakyParallel",)),
     ("it fires on the change of its membrane", "use Leaky", ("DeltaLeaky",)),
     ("it multiplies keys and values", "use Linear and Leaky", ("AssociativeLeaky",)),
-    ("it filters a whole sequence at once", "use Leaky(reset_mechanism='none'), beta = exp(-1 / tau)", ("StateLeaky",)),
-    ("it filters a whole sequence at once", "use Linear and Leaky(reset_mechanism='none') with beta = exp(-1 / tau)",
-     ("LinearLeaky",)),
 )  # fmt: skip
 
 
@@ -112,6 +110,10 @@ def neuron_specs() -> Mapping[type, NeuronSpec]:
         **dict.fromkeys((snn.Leaky, snn.RLeaky), NeuronSpec(_read_leaky, potential=1)),
         **dict.fromkeys((snn.Synaptic, snn.RSynaptic), NeuronSpec(_read_synaptic, potential=2)),
         snn.Lapicque: NeuronSpec(_read_lapicque, potential=1),
+        **dict.fromkeys(
+            (cls for cls in (getattr(snn, name, None) for name in ("StateLeaky", "LinearLeaky")) if cls),
+            NeuronSpec(_read_state_leaky, potential=1, layout=("time", "batch")),
+        ),
         **refusals(snn, _REFUSED),
     }
 
@@ -140,6 +142,23 @@ def _read_lapicque(p: Parameters) -> ImportedNeuron:
     return _imported(p, "LIF", decay, g_mem=gain)
 
 
+@reader
+def _read_state_leaky(p: Parameters) -> ImportedNeuron:
+    """StateLeaky, LinearLeaky: ``v = exp(-1 / tau) v + x`` without a reset; with ``output=False`` v alone."""
+    _check_common(p)
+    module = p.module
+    if module.kernel_truncation_steps is not None:
+        found = f"kernel_truncation_steps={module.kernel_truncation_steps} forgets earlier time steps altogether"
+        p.fault(found, "a membrane decays without an end", "use kernel_truncation_steps=None")
+    decay = p.fitted("tau", np.exp(-1.0 / as_float64(module.tau)))
+    readout = ImportedNeuron(neuron("LI", a_mem=decay, theta=None, reset="none"))
+    read = _imported(p, "LIF", decay, reset="none") if module.output else readout
+    if not hasattr(module, "linear"):
+        return read
+    bias = None if module.linear.bias is None else freeze(as_float64(module.linear.bias))
+    return replace(read, operator=Dense(freeze(as_float64(module.linear.weight).astype(np.float32))), bias=bias)
+
+
 def _fitted(p: Parameters, name: str, value: Any) -> Array:
     """The parameter in float32, as the module computes with it."""
     return p.fitted(name, as_float64(value).astype(np.float32))
@@ -161,9 +180,11 @@ def _check_common(p: Parameters) -> None:
         p.fault("spike_grad is not a step at the threshold", limit, "use a surrogate whose forward is a step")
 
 
-def _imported(p: Parameters, kind: str, decay: Array, *, a_syn: Any = 0.0, g_mem: Any = 1.0) -> ImportedNeuron:
+def _imported(
+    p: Parameters, kind: str, decay: Array, *, a_syn: Any = 0.0, g_mem: Any = 1.0, reset: Reset | None = None
+) -> ImportedNeuron:
     theta = _fitted(p, "threshold", p.module.threshold)
-    reset, late = _RESETS[int(p.module.reset_mechanism_val)], _is_late(p.module)
+    reset, late = reset or _RESETS[int(p.module.reset_mechanism_val)], _is_late(p.module)
     early: tuple[tuple[str, str], ...] = ()
     amount, extra = theta, ()
     if reset == "subtract" and late:
@@ -193,7 +214,7 @@ def _imported(p: Parameters, kind: str, decay: Array, *, a_syn: Any = 0.0, g_mem
 
 def _is_late(module: Any) -> bool:
     """Lapicque has no early reset, and RSynaptic 1.0.0 computes it but keeps the late one."""
-    return type(module).__name__ in ("Lapicque", "RSynaptic") or bool(module.reset_delay)
+    return type(module).__name__ in ("Lapicque", "RSynaptic") or bool(getattr(module, "reset_delay", True))
 
 
 def _recurrences(p: Parameters) -> tuple[Recurrence, ...]:

@@ -18,7 +18,7 @@ from nirbridge.arrays import Array, compact, freeze
 from nirbridge.errors import type_text
 from nirbridge.importers.emitted import emitted_dt
 from nirbridge.importers.lowering.described_graph import module_to_graph
-from nirbridge.importers.module_checks import check_module
+from nirbridge.importers.module_checks import HALF_COUNTS, check_module
 from nirbridge.importers.neuron_specs import (
     ImportedNeuron,
     NeuronSpec,
@@ -51,10 +51,7 @@ _REFUSED = (
      ("ILCBaseNode", "ILCCUBALIFNode", "ILCIFNode", "ILCLIFNode")),
     ("a normalisation inside the neuron", "use LIFNode", ("MPBNBaseNode", "MPBNLIFNode")),
     ("codes or several spikes over a fixed number of time steps", "use IFNode",
-     ("FewSpikeNode", "HGNode", "ILIFNode", "DSRIFNode", "DSRLIFNode", "FlexSN")),
-    ("an output that is decoded from all time steps", "use a last layer without neurons and sum its outputs yourself",
-     ("NonSpikingIFNode", "NonSpikingLIFNode")),
-    ("a training rule with a forward pass of its own", "use LIFNode", ("OTTTLIFNode", "SLTTLIFNode")),
+     ("FewSpikeNode", "HGNode", "DSRIFNode", "DSRLIFNode", "FlexSN")),
 )  # fmt: skip
 
 _REFUSED_LAYERS = (
@@ -131,6 +128,8 @@ def neuron_specs() -> Mapping[type, NeuronSpec]:
         **dict.fromkeys((nodes.IFNode, nodes.HalfThresholdIFNode, nodes.SimpleIFNode), NeuronSpec(read_if, **own)),
         nodes.ActivationAwareIFNode: NeuronSpec(read_offset_if, **own),
         **dict.fromkeys((nodes.LIFNode, nodes.SimpleLIFNode, nodes.ParametricLIFNode), NeuronSpec(read_lif, **own)),
+        **dict.fromkeys((nodes.OTTTLIFNode, nodes.SLTTLIFNode), NeuronSpec(read_lif, **own)),
+        nodes.ILIFNode: NeuronSpec(read_integer_lif, **own),
         nodes.KLIFNode: NeuronSpec(read_klif, **own),
         nodes.CUBALIFNode: NeuronSpec(read_cuba, **own),
         layer.LinearRecurrentContainer: NeuronSpec(read_linear_container, layout=_layout),
@@ -160,12 +159,28 @@ def read_offset_if(p: Parameters) -> ImportedNeuron:
 
 @reader
 def read_lif(p: Parameters) -> ImportedNeuron:
-    """LIFNode, SimpleLIFNode, ParametricLIFNode, with or without ``decay_input``."""
+    """LIFNode, SimpleLIFNode, ParametricLIFNode, OTTTLIFNode, SLTTLIFNode, with or without ``decay_input``."""
     module = p.module
     share = p.fitted("w", module.w.sigmoid()) if hasattr(module, "w") else np.asarray(1.0 / module.tau)
     rest = 0.0 if module.v_reset is None else float(module.v_reset)
     gain = share if module.decay_input else np.float64(1)
     return ImportedNeuron(_firing(p, neuron("LIF", a_mem=1.0 - share, g_mem=gain, bias=share * rest, compare=">=")))
+
+
+@reader
+def read_integer_lif(p: Parameters) -> ImportedNeuron:
+    """ILIFNode: ``round(h / th)`` spikes, at most D: ``floor((h + th / 2) / th)`` of a potential that is th / 2 higher.
+
+    Halfway between two counts, the module rounds to the even one: 0 of 0.5 and 2 of 1.5, as the floor, but 2 of 2.5.
+    """
+    most, decay = int(p.module.surrogate_function.max_spike_count), 1.0 - 1.0 / p.module.tau
+    theta = compact(p.fitted("v_threshold", p.module.v_threshold))
+    if not np.all(theta > 0):
+        p.fault("its threshold is not above 0", "spikes are counted in thresholds", "use one above 0")
+    rule: dict[str, Any] = {"reset": "subtract", "reset_amount": theta, "max_spikes": most, "v_init": theta / 2}
+    record = neuron("LIF", a_mem=decay, bias=(1.0 - decay) * theta / 2, theta=theta, **rule)
+    found = "at a potential of 2.5 thresholds it sends 2 spikes, the import 3 (likewise at 4.5, 6.5, ...)"
+    return ImportedNeuron(record, deviations=((HALF_COUNTS, found),) if most > 2 else ())
 
 
 @reader

@@ -278,6 +278,10 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, str]], ...] = (
         ("softmax", "softmin"),
         ("its outputs depend on all others", "leave it out: the largest output stays the largest"),
     ),
+    (
+        ("fake_quant",),
+        ("it rounds values of each time step", "quantize weights alone: activation=torch.nn.Identity in the QConfig"),
+    ),
     (("bernoulli", "rand", "normal", "multinomial"), ("it is random", "leave it out of forward, or out of eval mode")),
     (
         ("cumsum", "cumprod", "prod", "std", "var", "norm", "fft", "diff"),

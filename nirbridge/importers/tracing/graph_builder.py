@@ -331,10 +331,8 @@ class GraphBuilder:
         end = self.find(value).ref.call  # which may write its call
         heads = {name for name, node in self.unknown.items() if node.name in HEADS and len(self._needs(node)) == 1}
         found = lowest(self.calls, heads).get(end, ()) if self.iterations.calls else ()
-        if len(found) != 1:
-            return value, None
-        head = self.unknown[next(iter(found))]
-        return self._needs(head)[0], head
+        sources = {self._needs(self.unknown[name])[0]: self.unknown[name] for name in sorted(found)}
+        return next(iter(sources.items())) if len(sources) == 1 else (value, None)
 
     def _output(self, name: str, value: TracedValue, head: TracedCall | None) -> GraphOutput:
         x, age = self.find(value), self.iterations.age(value)

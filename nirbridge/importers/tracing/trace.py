@@ -12,7 +12,7 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge.errors import Diagnostic, ModelError, NirbridgeError, quoted
 from nirbridge.importers.by_hand.spec import formless, reads_own
-from nirbridge.importers.module_checks import KEPT_STATES, ROUNDED, check_module, has_float64
+from nirbridge.importers.module_checks import KEPT_STATES, ROUNDED, check_module, enabled_observers, has_float64
 from nirbridge.importers.neuron_specs import (
     DataflowGraph,
     NeuronSpecs,
@@ -108,7 +108,8 @@ def trace_module(
     flow = _looked_at_longer(flow, module, samples, reading, forms)
     is_given = batched is not None or time_axis is not None
     notes = (reading.note(name, shape, are_axes_given=is_given) for name, shape in shapes.items())
-    return replace(flow, notes=(*flow.notes, *notes), axes=axes)
+    observing = enabled_observers(module) if flow.problems else ()
+    return replace(flow, notes=(*flow.notes, *notes), problems=(*flow.problems, *observing), axes=axes)
 
 
 class _ReadingSearch:
