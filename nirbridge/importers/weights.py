@@ -10,7 +10,7 @@ from typing import IO, Any
 
 from nirbridge.errors import Diagnostic, FileError, counted, quoted, type_text
 from nirbridge.files.regular import open_regular
-from nirbridge.files.safetensors import SUFFIX, load_safetensors
+from nirbridge.files.safetensors import INDEX, SUFFIX, load_indexed, load_safetensors
 from nirbridge.importers.neuron_specs import quietly
 
 _SAVE = "save it with torch.save(model.state_dict(), PATH)"
@@ -27,9 +27,10 @@ def load_weights(module: Any, path: str | Path) -> tuple[str, ...]:
     """Gives a torch module the parameters and buffers of a file; returns what was found on the way, in sentences.
 
     The file is one of ``torch.save(module.state_dict(), path)``, a checkpoint that holds such a dictionary (of
-    Lightning, or under ``state_dict``, ``model_state_dict``, ``model``, ``net``), or a ``.safetensors`` file. Files of
-    torch are read with ``weights_only=True``: objects beside the tensors are neither built nor run. Prefixes of names
-    that wrappers add (``module.``, ``_orig_mod.``, ``model.``, ``net.``) are removed where the module has none.
+    Lightning, or any other part that is one; of several ``state_dict``, ``model_state_dict``, ``model``, ``net``), a
+    ``.safetensors`` file, or the index of several. Files of torch are read with ``weights_only=True``: objects beside
+    the tensors are neither built nor run. Prefixes of names that wrappers add (``module.``, ``_orig_mod.``, ``model.``,
+    ``net.``) are removed where the module has none, and so is any other that all names have.
 
     Raises:
         FileError: anything else; names that are missing, unexpected or of another shape, every one.
@@ -37,7 +38,11 @@ def load_weights(module: Any, path: str | Path) -> tuple[str, ...]:
     subject = f"weights {quoted(Path(path).name)}"
     state, notes = _read(path, subject)
     own = module.state_dict()
-    state, prefix, more = _renamed(own, state)
+    state, prefix, more = _renamed(own, state, subject)
+    unused = {name: own[name] for name in own if name in state and _shape(own[name]) == (0,) != _shape(state[name])}
+    if unused:  # of neurons before the first run, as in Sinabs
+        more.append(f"left out: {counted(len(unused), 'state')} of a run, {quoted(next(iter(unused)))} first")
+        state = {**state, **unused}
     after = f", names after {quoted(prefix)}" if prefix else ""
     problems = list(_mismatches(own, state, subject + after))
     if problems:
@@ -47,8 +52,18 @@ def load_weights(module: Any, path: str | Path) -> tuple[str, ...]:
     try:
         module.load_state_dict(state)
     except RuntimeError as error:
-        raise FileError.of(subject, f"the module does not take them ({_first_line(error)})", "", _SAVE) from error
+        reason = quoted(str(error).strip().splitlines()[-1].strip(), 120)[1:-1]
+        raise FileError.of(subject, f"the module does not take them ({reason})", "", _SAVE) from error
+    rounded = [name for name, value in module.state_dict().items() if _differs(value, state[name])]
+    if rounded:
+        more.append(f"rounded to the module's type: {quoted(rounded[0])}, {counted(len(rounded), 'name')} in all")
     return tuple(f"{subject}: {note}" for note in (*notes, *more))
+
+
+def _differs(value: Any, stored: Any) -> bool:
+    import torch
+
+    return value.dtype != stored.dtype and not torch.equal(value.double(), stored.double())
 
 
 # -- the file ------------------------------------------------------------------------------------------------------
@@ -73,8 +88,8 @@ def _read(path: str | Path, subject: str) -> tuple[Mapping[str, Any], list[str]]
     """The tensors by name, and what was found beside them."""
     import torch
 
-    if str(path).endswith(SUFFIX):
-        arrays = load_safetensors(path, subject)
+    if str(path).endswith((SUFFIX, INDEX)):
+        arrays = (load_indexed if str(path).endswith(INDEX) else load_safetensors)(path, subject)
         return {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}, []
     try:
         with open_regular(path, subject, "a file of torch.save") as file, quietly():  # warnings of old formats of torch
@@ -114,13 +129,18 @@ def _tensors(content: Any, subject: str) -> tuple[Mapping[str, Any], list[str]]:
     other = next((name for name, value in content.items() if not _is_tensor(name, value)), None)
     if other is None:
         return content, []
-    for name in _NESTED:
+    parts = {name: part for name, part in content.items() if isinstance(part, Mapping) and part}
+    parts = {name: part for name, part in parts.items() if all(_is_tensor(*item) for item in part.items())}
+    for name in (*_NESTED, *(parts if len(parts) == 1 else ())):
         part = content.get(name)
-        if isinstance(part, Mapping) and part and all(_is_tensor(*item) for item in part.items()):
-            return part, [f"its part {quoted(name)} is read"]
+        if name in parts:
+            others = ", ".join(quoted(each) for each in parts if each != name)
+            return parts[name], [f"its part {quoted(name)} is read" + (f", not {others}" if others else "")]
         if isinstance(part, _Object):
             raise _refusal(subject, quoted(name), part)
-    raise _refusal(subject, quoted(other), content[other])
+        if isinstance(part, Mapping) and any(each in part for each in _NESTED):
+            return _tensors(part, subject)
+    raise _refusal(subject, quoted(next(iter(parts), other)), content[next(iter(parts), other)])
 
 
 def _is_tensor(name: object, value: object) -> bool:
@@ -135,6 +155,9 @@ def _refusal(subject: str, place: str, value: Any) -> FileError:
         return FileError.of(subject, f"{place} is a whole module, pickled", "reading it would run its code", hint)
     if isinstance(value, _Object):
         return FileError.of(subject, f"{place} is an object", _LIMIT, _SAVE)
+    if isinstance(value, Mapping) and value and all(_is_tensor(*item) for item in value.items()):
+        found = f"{place} is one of several parts with weights"
+        return FileError.of(subject, found, f"one is read, or the first of {', '.join(_NESTED)}", _SAVE)
     if place == "it":
         return FileError.of(subject, f"holds {type_text(value)}", "a dictionary of tensors by name", _SAVE)
     found = f"{place} is of type {type(value).__name__}"
@@ -144,11 +167,14 @@ def _refusal(subject: str, place: str, value: Any) -> FileError:
 # -- names ---------------------------------------------------------------------------------------------------------
 
 
-def _renamed(own: Mapping[str, Any], state: Mapping[str, Any]) -> tuple[Mapping[str, Any], str, list[str]]:
+def _renamed(
+    own: Mapping[str, Any], state: Mapping[str, Any], subject: str
+) -> tuple[Mapping[str, Any], str, list[str]]:
     """The tensors by the module's own names, the prefix that was removed for it, and notes.
 
     The prefix that most of the module's names are found after. If all are, the others belong to other parts (a loss,
-    a teacher) and are left out. It is added instead where the module is the wrapper.
+    a teacher) and are left out, after a known prefix; any other has to be that of every name. It is added instead where
+    the module is the wrapper.
     """
     notes: list[str] = []
     plain = {name.replace(_COMPILED, ""): value for name, value in state.items()}
@@ -156,8 +182,14 @@ def _renamed(own: Mapping[str, Any], state: Mapping[str, Any]) -> tuple[Mapping[
         state, notes = plain, [f"{quoted(_COMPILED)} is removed from its names"]
     prefixes = ["".join(parts) for n in range(4) for parts in product(_PREFIXES, repeat=n)]
     prefix = max(prefixes, key=lambda p: sum(p + name in state for name in own))
+    if not all(prefix + name in state for name in own):
+        fitting = [p for p in _before(own, state) if all(p + name in state for name in own)]
+        if len(fitting) > 1:
+            found = f"the module's names are found after {' and after '.join(map(quoted, fitting))}"
+            raise FileError.of(subject, found, "one part is this module's", "save the state_dict() of that part")
+        prefix = fitting[0] if fitting and all(name.startswith(fitting[0]) for name in state) else prefix
     if not prefix:
-        added = next((p for p in prefixes if p and {p + name for name in state} == own.keys()), "")
+        added = next((p for p in _before(state, own) if {p + name for name in state} == own.keys()), "")
         if not added:
             return state, "", notes
         notes.append(f"{quoted(added)} is added to the start of its names")
@@ -171,6 +203,12 @@ def _renamed(own: Mapping[str, Any], state: Mapping[str, Any]) -> tuple[Mapping[
     return others | inner, prefix, notes
 
 
+def _before(names: Mapping[str, Any], longer: Mapping[str, Any]) -> list[str]:
+    """What the first of ``names`` is found behind in ``longer``, in order."""
+    first = next(iter(names), "")
+    return [name.removesuffix(first) for name in longer if first and name.endswith("." + first)]
+
+
 def _mismatches(own: Mapping[str, Any], state: Mapping[str, Any], subject: str) -> Iterator[Diagnostic]:
     for name in (name for name in own if name not in state):
         yield Diagnostic(subject, f"{quoted(name)} is missing", "the module has it", "save the weights of this module")
@@ -178,6 +216,9 @@ def _mismatches(own: Mapping[str, Any], state: Mapping[str, Any], subject: str) 
         yield Diagnostic(subject, f"{quoted(name)} is unexpected", "the module has nothing of that name", _SAVE)
     for name in (name for name in own if name in state):
         stored, expected = _shape(state[name]), _shape(own[name])
+        if state[name].is_complex() and not own[name].is_complex():
+            limit, hint = "its imaginary part would be lost", "build the module as it was trained"
+            yield Diagnostic(subject, f"{quoted(name)} is complex, the module's is not", limit, hint)
         if expected not in (None, stored):
             limit, hint = f"the module has {expected}", "build the module as it was trained"
             yield Diagnostic(subject, f"{quoted(name)} is of shape {stored}", limit, hint)

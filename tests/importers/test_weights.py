@@ -100,6 +100,47 @@ def test_other_parts_of_a_training_module_are_left_out_and_named() -> None:
     assert is_loaded(state)[1:] == ("left out: 2 names without it, 'loss.weight' first",)
 
 
+def test_any_prefix_that_all_names_have_is_removed() -> None:
+    assert is_loaded(under("backbone.", weights())) == ("'backbone.' is removed from the start of its names",)
+    holder = nn.ModuleDict({"snn": nn.ModuleDict({"body": net()})})
+    assert is_loaded(weights(), holder) == ("'snn.body.' is added to the start of its names",)
+    torch.save({**under("backbone.", weights()), "head.weight": torch.zeros(2)}, "w.pt")
+    with pytest.raises(FileError, match="'0.weight' is missing"):
+        load_weights(net(), "w.pt")
+
+
+def test_two_parts_with_the_names_of_the_module_are_a_question() -> None:
+    torch.save({**under("student.", weights()), **under("teacher.", weights())}, "w.pt")
+    with pytest.raises(
+        FileError, match=r"are found after 'student\.' and after 'teacher\.', one part is this module's"
+    ):
+        load_weights(net(), "w.pt")
+
+
+def test_states_that_a_run_left_in_a_file_are_left_out() -> None:
+    """Sinabs' v_mem is empty before the first run, and has the batch of the last one in a file."""
+
+    def stateful(shape: tuple[int, ...]) -> Any:
+        module = net()
+        module[1].register_buffer("v_mem", torch.zeros(shape))
+        return module
+
+    torch.save(stateful((7, 3)).state_dict(), "w.pt")
+    module = stateful((0,))
+    assert load_weights(module, "w.pt") == ("weights 'w.pt': left out: 1 state of a run, '1.v_mem' first",)
+    assert module[1].v_mem.shape == (0,)
+
+
+def test_numbers_that_the_module_has_no_room_for_are_named() -> None:
+    torch.save({**weights(), "2.bias": torch.tensor([0.1, 0.5], dtype=torch.float64)}, "w.pt")
+    assert load_weights(net(), "w.pt") == ("weights 'w.pt': rounded to the module's type: '2.bias', 1 name in all",)
+    torch.save({**weights(), "2.bias": torch.tensor([0.1, 0.5], dtype=torch.bfloat16)}, "w.pt")
+    assert load_weights(net(), "w.pt") == ()
+    torch.save({**weights(), "2.bias": torch.tensor([1j, 0.5])}, "w.pt")
+    with pytest.raises(FileError, match=r"'2\.bias' is complex, the module's is not"):
+        load_weights(net(), "w.pt")
+
+
 def test_names_that_do_not_match_after_a_prefix_say_so() -> None:
     state = under("module.", weights())
     del state["module.2.bias"]
@@ -155,7 +196,16 @@ def test_a_checkpoint_of_lightning_is_read_without_lightning(monkeypatch: pytest
     assert all(torch.equal(a, b) for a, b in zip(module.state_dict().values(), weights().values(), strict=True))
 
 
-@pytest.mark.parametrize("key", ["state_dict", "model_state_dict", "model", "net"])
+def test_the_part_that_is_read_is_named_beside_others() -> None:
+    both = {"ema": under("module.", weights()), "state_dict": weights(), "epoch": 2}
+    assert is_loaded(both) == ("its part 'state_dict' is read, not 'ema'",)
+    assert is_loaded({"model": {"state_dict": weights(), "epoch": 2}}) == ("its part 'state_dict' is read",)
+    torch.save({"a": weights(), "b": weights()}, "w.pt")
+    with pytest.raises(FileError, match="'a' is one of several parts with weights, one is read, or the first of state"):
+        load_weights(net(), "w.pt")
+
+
+@pytest.mark.parametrize("key", ["state_dict", "model_state_dict", "model", "net", "params", "anything"])
 def test_the_part_of_a_checkpoint_is_found(key: str) -> None:
     assert is_loaded({"epoch": 1, key: weights()}) == (f"its part {key!r} is read",)
 
@@ -221,16 +271,40 @@ def test_files_of_old_versions_of_torch_are_read() -> None:
 # -- safetensors ---------------------------------------------------------------------------------------------------
 
 
-def test_safetensors_are_loaded_by_the_same_rules() -> None:
+def safetensors(path: str, state: dict[str, Any]) -> None:
     header, data = {}, b""
-    for name, value in under("module.", weights()).items():
+    for name, value in state.items():
         kind = {torch.float32: "F32", torch.int64: "I64"}[value.dtype]
         end = len(data) + value.nbytes
         header[name] = {"dtype": kind, "shape": list(value.shape), "data_offsets": [len(data), end]}
         data += value.numpy().tobytes()
     text = json.dumps(header).encode()
-    Path("w.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data)
+    Path(path).write_bytes(len(text).to_bytes(8, "little") + text + data)
+
+
+def test_safetensors_are_loaded_by_the_same_rules() -> None:
+    safetensors("w.safetensors", under("module.", weights()))
     module = net()
     notes = load_weights(module, "w.safetensors")
     assert notes == ("weights 'w.safetensors': 'module.' is removed from the start of its names",)
     assert all(torch.equal(a, b) for a, b in zip(module.state_dict().values(), weights().values(), strict=True))
+
+
+def test_safetensors_in_several_files_are_read_by_their_index() -> None:
+    names = list(weights())
+    for k, part in enumerate((names[:3], names[3:])):
+        safetensors(f"{k}.safetensors", {name: weights()[name] for name in part})
+    places = {name: f"{int(k > 2)}.safetensors" for k, name in enumerate(names)}
+    index = Path("model.safetensors.index.json")
+    index.write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    module = net()
+    assert load_weights(module, index) == ()
+    assert all(torch.equal(a, b) for a, b in zip(module.state_dict().values(), weights().values(), strict=True))
+    for wrong, text in (
+        ({**places, "more": "1.safetensors"}, "'more' is not in its file"),
+        ({**places, "more": "../1.safetensors"}, "it is no index of files"),
+        ({**places, "more": "2.safetensors"}, "file '2.safetensors': it cannot be opened"),
+    ):
+        index.write_text(json.dumps({"weight_map": wrong}))
+        with pytest.raises(FileError, match=text):
+            load_weights(net(), index)
