@@ -21,15 +21,12 @@ from nirbridge.network.storage.file import SUFFIX
 
 FilePath = str | os.PathLike[str]
 ChipLike = Chip | str | os.PathLike[str]
-_BUILD = "build the module, load its weights, and give the module: net.load_state_dict"
+_BUILD = "build the module and give it: nirbridge.importers.weights.load_weights(net, PATH), nb.load(net, sample=...)"
 _OTHER_FILES = {
     ".map.json": "a map is read by load_map()",
     ".q.npz": "a quantized network is read by load_quantized()",
     ".npz": "a recording is read by load_recording()",
-    **dict.fromkeys(
-        (".pt", ".pth", ".ckpt"), f"{_BUILD}(torch.load(PATH, weights_only=True)), nb.load(net, sample=...)"
-    ),
-    ".safetensors": f"{_BUILD}(safetensors.torch.load_file(PATH)), nb.load(net, sample=...)",
+    **dict.fromkeys((".pt", ".pth", ".ckpt", ".safetensors"), _BUILD),
     ".py": "import it in Python, and give the module that it makes",
 }
 
@@ -143,8 +140,10 @@ def _hint(model: object) -> str:
     name = type(model).__name__
     if name in ("MappedNetwork", "QuantizedNetwork", "Recording"):
         return "give the network that it was made from"
-    if isinstance(model, Mapping) and any(hasattr(value, "is_floating_point") for value in model.values()):
-        return f"{_BUILD}(...), nb.load(net, sample=...)"
+    if isinstance(model, Mapping):
+        return "build the module and give it: net.load_state_dict(...), nb.load(net, sample=...)"
+    if type(model).__module__.startswith("nir."):
+        return "wrap it with nir.NIRGraph.from_list"
     return "give an instance, not the class" if isinstance(model, type) else "give one of these"
 
 
@@ -169,7 +168,7 @@ def _timing(arguments: Mapping[str, Any]) -> Timing | None:
 
 
 def _from_file(path: str, arguments: Mapping[str, Any]) -> Network:
-    hint = next((text for end, text in _OTHER_FILES.items() if path.endswith(end)), None)
+    hint = next((text for end, text in _OTHER_FILES.items() if path.endswith(end) or f"{end}:" in path), None)
     if hint is not None and not path.endswith(SUFFIX):
         limit = f"a model file ends in .nir, {SUFFIX}, .mlir or .net"
         raise UsageError.of(f"model {quoted(path)}", "is not a model file", limit, hint)

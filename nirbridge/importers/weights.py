@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from itertools import product
@@ -13,6 +15,8 @@ from nirbridge.files.regular import open_regular
 from nirbridge.files.safetensors import INDEX, SUFFIX, load_indexed, load_safetensors
 from nirbridge.importers.neuron_specs import quietly
 
+WEIGHTS = (".pt", ".pth", ".ckpt", ".safetensors")
+"""Endings of files that hold the weights of a module."""
 _SAVE = "save it with torch.save(model.state_dict(), PATH)"
 _NESTED = ("state_dict", "model_state_dict", "model", "net")
 _PREFIXES = ("module.", "model.", "net.")
@@ -64,6 +68,15 @@ def _differs(value: Any, stored: Any) -> bool:
     import torch
 
     return value.dtype != stored.dtype and not torch.equal(value.double(), stored.double())
+
+
+def weights_hint(name: str, *, is_torch: bool = False) -> str:
+    """The command that imports the module of a file of weights; empty for a name with another ending."""
+    stem, ending = os.path.splitext(name)
+    if ending not in WEIGHTS and not is_torch:
+        return ""
+    options = f"--sample-shape SHAPE -o {shlex.quote(stem + '.nir')}"
+    return f"import its module: nirbridge import FILE.py:ATTR --weights {shlex.quote(name)} {options}"
 
 
 # -- the file ------------------------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ from nirbridge.emitters.lava.runtime.environment import environment_status as en
 from nirbridge.emitters.lava.runtime.environment import install_environment as install_environment
 from nirbridge.files.npy import load_npy as load_npy
 from nirbridge.importers.nirfile.reader import file_sha256 as file_sha256
-from nirbridge.importers.nirfile.reader import weights_hint as weights_hint
 from nirbridge.importers.weights import load_weights as load_weights
+from nirbridge.importers.weights import weights_hint as weights_hint
 from nirbridge.mapping.rates import read_rates as read_rates
 from nirbridge.network.model import Timing as Timing
 from nirbridge.network.nir.portability import export_warnings as export_warnings

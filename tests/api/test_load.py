@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -128,7 +129,7 @@ def test_a_module_is_imported_as_its_importer_does_it() -> None:
 
 def test_a_network_without_spikes_is_never_converted_by_itself() -> None:
     plain = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2))
-    with pytest.raises(nb.errors.UsageError, match=r"no neurons that spike.*convert=, typical inputs of shape"):
+    with pytest.raises(nb.errors.UsageError, match=r"no neurons that spike.*convert= .*, typical inputs of shape"):
         nb.load(plain, sample=SAMPLE)
     data = np.random.default_rng(0).random((20, 4)).astype(np.float32)
     network = nb.load(plain, sample=SAMPLE, convert=data, steps=16)
@@ -149,6 +150,7 @@ def test_a_network_without_spikes_is_never_converted_by_itself() -> None:
         ({"sample": object()}, "sample"),
         ({"sample": "x"}, "sample"),
         ({"sample": []}, "sample"),
+        ({"sample": (4,)}, r"\(4,\), a tensor or an array, not its shape; give torch.zeros"),
     ],
 )
 def test_what_is_wrong_with_a_module_is_said(options: dict[str, Any], said: str) -> None:
@@ -176,10 +178,10 @@ def test_graphs_files_and_networks_are_the_same_network(tmp_path: Path) -> None:
         ("a.map.json", "load_map"),
         ("a.q.npz", "load_quantized"),
         ("a.npz", "load_recording"),
-        ("state.pt", r"give the module: net.load_state_dict\(torch.load\(PATH, weights_only=True\)\), nb.load\(net, s"),
-        ("last.ckpt", r"net.load_state_dict\(torch.load\(PATH, weights_only=True\)\)"),
-        ("state.safetensors", r"net.load_state_dict\(safetensors.torch.load_file\(PATH\)\)"),
+        *((f"state.{end}", r"load_weights\(net, PATH\), nb.load\(net, s") for end in ("pt", "ckpt", "safetensors")),
         ("net.py", "give the module"),
+        ("net.py:net", "give the module"),
+        ("net.onnx", "No such file"),
         ("none.nir", "No such file"),
     ],
 )
@@ -189,8 +191,28 @@ def test_other_files_name_their_function(path: str, said: str, tmp_path: Path) -
 
 
 def test_weights_alone_are_not_a_module() -> None:
-    with pytest.raises(nb.errors.UsageError, match="give the module: net.load_state_dict"):
-        nb.load(torch.nn.Linear(4, 3).state_dict())
+    state = torch.nn.Linear(4, 3).state_dict()
+    for given in (state, {"state_dict": state, "epoch": 3}):
+        with pytest.raises(nb.errors.UsageError, match="build the module and give it: net.load_state_dict"):
+            nb.load(given)
+
+
+def test_a_node_is_not_a_graph() -> None:
+    nir = pytest.importorskip("nir")
+    with pytest.raises(nb.errors.UsageError, match="a LIF, .*wrap it with nir.NIRGraph.from_list"):
+        nb.load(nir.LIF(*[np.ones(3)] * 4))
+
+
+def test_what_a_file_of_weights_names_loads_them(tmp_path: Path) -> None:
+    module = torch.nn.Linear(4, 3)
+    torch.save({"state_dict": {f"module.{k}": v + 1 for k, v in module.state_dict().items()}}, tmp_path / "last.ckpt")
+    with pytest.raises(nb.errors.UsageError) as raised:
+        nb.load(tmp_path / "last.ckpt")
+    called = raised.value.problems[0].hint.partition("give it: ")[2].partition("(net, PATH)")[0]
+    room, _, name = called.rpartition(".")
+    before = module.weight.detach().clone()
+    getattr(importlib.import_module(room), name)(module, tmp_path / "last.ckpt")
+    assert torch.equal(module.weight, before + 1)
 
 
 def test_a_class_of_modules_is_not_a_module() -> None:

@@ -119,7 +119,8 @@ def test_a_conversion_is_asked_for_by_its_data(capsys: pytest.CaptureFixture[str
         ("w.pth", "nirbridge import FILE.py:ATTR --weights w.pth --sample-shape SHAPE -o w.nir"),
         ("w.ckpt", "nirbridge import FILE.py:ATTR --weights w.ckpt --sample-shape SHAPE -o w.nir"),
         ("w.safetensors", "nirbridge import FILE.py:ATTR --weights w.safetensors --sample-shape SHAPE -o w.nir"),
-        ("w.bin", "write it again with nir.write"),
+        ("w.bin", "or .net file, or the module that it was made from, FILE.py:ATTR"),
+        ("w.onnx", "or .net file, or the module that it was made from, FILE.py:ATTR"),
     ],
 )
 def test_code_and_weights_name_the_command_that_imports_them(
@@ -143,6 +144,10 @@ def test_a_real_file_of_weights_names_the_way(capsys: pytest.CaptureFixture[str]
         .err.rstrip()
         .endswith(f"names no module and attribute, PACKAGE.MODULE:ATTR or FILE.py:ATTR{way}")
     )
+    with warnings.catch_warnings(action="ignore"):  # TorchScript is deprecated
+        torch.jit.save(torch.jit.script(torch.nn.Linear(4, 3)), "compiled.pt")
+    assert run(["map", "compiled.pt", "--chip", "loihi1"]) == 2
+    assert capsys.readouterr().err.startswith("error: 'compiled.pt': it is a file of torch.save")
     Path("w.pt").rename("pytorch_model.bin")
     assert run(["map", "pytorch_model.bin", "--chip", "loihi1"]) == 2
     assert "import FILE.py:ATTR --weights pytorch_model.bin " in capsys.readouterr().err
@@ -189,7 +194,7 @@ def state(**changes: object) -> dict[str, object]:
         (torch.nn.Linear(4, 3), "it is a whole module, pickled, reading it would run its code; where its code is: "),
         ({"model": torch.nn.Linear(4, 3)}, "'model' is a whole module, pickled"),
         ([1, 2], "holds a list, a dictionary of tensors by name"),
-        ({"epoch": 3, "weights": state()}, "'epoch' is of type int, a dictionary of tensors by name"),
+        ({"epoch": 3, "weights": [state()]}, "'epoch' is of type int, a dictionary of tensors by name"),
         (state(bias=3.0), "'bias' is of type float, a dictionary of tensors by name"),
     ],
     ids=["code", "module", "module inside", "list", "checkpoint", "number"],

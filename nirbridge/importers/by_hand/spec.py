@@ -139,10 +139,8 @@ def with_neurons(flow: DataflowGraph, module: Any) -> DataflowGraph:
         hint = "spikes are comparisons of a state that is carried from one time step to the next"
         ModelError.raise_all((Diagnostic(place_label(""), found, "", hint), *flow.problems))
     limit = "a network without spikes is converted to spike rates only on request"
-    hint = (
-        "give convert=, typical inputs of shape [samples, *shape] (some hundreds of training samples; --calibrate "
-        "DATA.npz), or framework= where it has spikes"
-    )
+    data = "typical inputs of shape [samples, *shape], some hundreds of training samples"
+    hint = f"give convert= (nirbridge import --calibrate DATA.npz), {data}"
     raise UsageError.of(f"module {quoted(type(module).__name__)}", "no neurons that spike", limit, hint)
 
 

@@ -34,6 +34,7 @@ from nirbridge.importers.nirfile.hdf5.items import array_of, hdf5, heap_fault
 from nirbridge.importers.nirfile.hdf5.scan import MAX_NAME_BYTES, ScanLimits, ScannedFile, scan_file
 from nirbridge.importers.nirfile.nodes import GraphDraft, draft_graph, stored_kind
 from nirbridge.importers.nirfile.repairs import drop_batch_axes, repair_graph
+from nirbridge.importers.weights import weights_hint
 from nirbridge.network.nir.fields import ELEMENTWISE, array_problems, kind_of, label, value_problems
 from nirbridge.network.nir.portability import warn_of_faults, warn_of_tools
 from nirbridge.network.nir.shapes import NodeShapes, infer_shapes
@@ -46,8 +47,6 @@ DEFAULT_MAX_NODES = 10_000
 DEFAULT_MAX_EDGES = 100_000
 MAX_ELEMENTS = 2**32
 
-WEIGHTS = (".pt", ".pth", ".ckpt", ".safetensors")
-"""Endings of files that hold the weights of a module."""
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _LISTED = 100
 _QUICK_BYTES = 2**25
@@ -130,16 +129,8 @@ def way_out(path: Path, *, is_torch: bool) -> str:
     options = f"--sample-shape SHAPE -o {shlex.quote(stem + '.nir')}"
     if ending == ".py":
         return f"import it: nirbridge import {shlex.quote(name)}:ATTR {options}"
-    return weights_hint(name, is_torch=is_torch)
-
-
-def weights_hint(name: str, *, is_torch: bool = False) -> str:
-    """The command that imports the module of a file of weights; empty for a name with another ending."""
-    stem, ending = os.path.splitext(name)
-    if ending not in WEIGHTS and not is_torch:
-        return ""
-    options = f"--sample-shape SHAPE -o {shlex.quote(stem + '.nir')}"
-    return f"import its module: nirbridge import FILE.py:ATTR --weights {shlex.quote(name)} {options}"
+    other = "give a .nir, .net.npz, .mlir or .net file, or the module that it was made from, FILE.py:ATTR"
+    return weights_hint(name, is_torch=is_torch) or ("" if ending in (".nir", ".net", "") else other)
 
 
 def file_sha256(path: Path) -> str:

@@ -37,7 +37,7 @@ FORMAT = RecordFormat(
 )
 DENSE_MAX = 10_000_000
 """Weights of a matrix that is written to NIR, which has dense ones only, without request."""
-_ZIP, _TORCH = b"PK", b"/data.pkl"
+_ZIP = b"PK"
 START = 512
 _STORED = tuple(f.name for f in fields(Network) if f.name not in ("file", "axes"))
 
@@ -103,8 +103,9 @@ def is_network_file(path: str | Path) -> bool:
 
 
 def is_torch_archive(start: bytes) -> bool:
-    """True for the first ``START`` bytes of a file of ``torch.save``, whose first member is its pickle."""
-    return start.startswith(_ZIP) and _TORCH in start
+    """True for the first ``START`` bytes of a file of ``torch.save`` or ``torch.jit.save``: members lie in a folder."""
+    name = start[30 : 30 + int.from_bytes(start[26:28], "little")]
+    return start.startswith(_ZIP) and b"/" in name and not name.endswith(b".npy")
 
 
 def is_too_sparse_for_nir(network: Network) -> bool:

@@ -203,7 +203,8 @@ def test_a_conversion_needs_data(tmp_path: Path, capsys: pytest.CaptureFixture[s
     target = ["import", f"{tmp_path / 'model.py'}:net", "--from", "torch", "--sample-shape", "6"]
     assert run([*target, "-o", str(tmp_path / "m.nir")]) == 2
     err = capsys.readouterr().err
-    assert "--calibrate: is missing" in err
+    assert "no neurons that spike" in err
+    assert "nirbridge import --calibrate DATA.npz" in err
     assert "[samples, *shape]" in err
 
 
