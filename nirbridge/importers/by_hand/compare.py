@@ -42,7 +42,9 @@ def sides_of_spikes(
         after: all pointwise calls that depend on its state.
         steps: the time step of each call.
     """
-    runs = [compared(fit, cell, is_forced=is_forced, more=after) for is_forced in (False, True)]
+    runs = [compared(fit, cell, share=share, more=after) for share in (None, 0.3)]
+    for late in range(int(np.max(fit.neuron.refractory_steps)) + 1):  # every neuron spikes in every time step
+        runs.append(compared(fit, cell, share=1.0, late=late, more=after))
     for call in (*after, *(cell.nodes[index] for index in sorted({*cell.own, *(key[0] for key in cell.bases)}))):
         step = steps[call.index]
         if any((call.index, 0) in taken for taken in cell.taken):
@@ -67,15 +69,22 @@ def _is_close(value: Any, expected: Array) -> bool:
 
 
 def compared(
-    fit: Fit, cell: Cell, *, is_forced: bool, louder: float = 1.0, more: Sequence[TracedCall] = ()
+    fit: Fit,
+    cell: Cell,
+    *,
+    share: float | None = None,
+    late: int = 0,
+    louder: float = 1.0,
+    more: Sequence[TracedCall] = (),
 ) -> tuple[Run, list[tuple[Array, Array, Array]]]:
     """A run of the cell on random inputs, and (u, spikes, v) of the canonical neuron on the same ones.
 
-    ``is_forced``: with random spikes that are given, else with spikes as computed; ``louder``: factor on the inputs.
+    ``share``: that of the neurons which spike at random, from time step ``late`` on (None: as computed); ``louder``:
+    factor on the inputs.
     """
     import torch
 
-    steps, source = len(cell.chain), torch.Generator().manual_seed(11 + is_forced)
+    steps, source = len(cell.chain), torch.Generator().manual_seed(11 + (share is not None))
     size = np.abs(fit.neuron.theta if fit.neuron.theta is not None else 0.0) + 1.0
     drive = louder * float(np.max(size / np.maximum(np.abs(fit.neuron.g_mem), 1e-6)))
     if louder > 1.0 and fit.neuron.v_min is not None:
@@ -86,9 +95,12 @@ def compared(
         gain = drive * 4.0 ** -torch.randint(0, 4, shape[1:], generator=source)
         low = -1.0 if louder > 1.0 else -0.5
         leaves[key] = (torch.rand(shape, generator=source, dtype=torch.float64) * 2.0 + low) * gain
-    shares = [0.0 if one.base is None else 0.3 for one in cell.chain]  # a constant is reset in single precision
-    chances = [torch.rand(cell.few(one.shape), generator=source) < p for one, p in zip(cell.chain, shares, strict=True)]
-    spikes = _admissible(chances, int(np.max(fit.neuron.refractory_steps))) if is_forced else None
+    chances = [
+        torch.rand(cell.few(one.shape), generator=source)
+        < (0.0 if one.base is None or k < late else share or 0.0)  # a constant is reset in single precision
+        for k, one in enumerate(cell.chain)
+    ]
+    spikes = _admissible(chances, int(np.max(fit.neuron.refractory_steps))) if share is not None else None
     given = None if spikes is None else dict(enumerate(spikes))
     run = Run(cell, last=steps - 1, leaves=leaves, spikes=given, more=more, has_floor=True)
     return run, _simulated(fit, _drive(fit, run), spikes)

@@ -330,10 +330,10 @@ class _Measurement:
         A floor lies after the reset, or before the threshold, where no reset may lead below it.
         """
         if self.floor is None:
-            trials = [compared(fit, self.cell, is_forced=is_forced) for is_forced in (False, True)]
+            trials = [compared(fit, self.cell, share=share) for share in (None, 0.3)]
             lows = [np.asarray(-np.inf)]
         else:  # a spike that is given would lead below the floor
-            trials = [compared(fit, self.cell, is_forced=False, louder=louder) for louder in (1.0, _LOUD)]
+            trials = [compared(fit, self.cell, louder=louder) for louder in (1.0, _LOUD)]
             lows = [np.asarray(-np.inf), *([self.floor] if _resets_above(fit.neuron, self.floor) else [])]
         if not any(all(self._is_same(*trial, low) for trial in trials) for low in lows):
             raise NoForm(self._depends(int(np.max(fit.neuron.refractory_steps))))

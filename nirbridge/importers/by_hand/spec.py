@@ -131,6 +131,8 @@ def with_neurons(flow: DataflowGraph, module: Any) -> DataflowGraph:
     """The data flow. Raises UsageError for a module without neurons."""
     if any(call.kind == "neuron" and is_own(call.target) for call in flow.calls):
         return flow
+    if not flow.calls:
+        ModelError.raise_all(flow.problems)
     words = list(dict.fromkeys(str(call.arguments.get("function", "")).strip("_") for call in flow.calls))
     steps = [word for word in words if word in _SPIKING]
     if steps or any("kept from the previous call" in str(problem) for problem in flow.problems):
