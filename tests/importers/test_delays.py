@@ -10,7 +10,7 @@ import pytest
 
 from nirbridge.errors import ModelError, UnequalImport
 from nirbridge.importers.neuron_specs import quietly
-from nirbridge.network import Network, from_nir
+from nirbridge.network import Network, apply, from_nir
 from nirbridge.simulators.simulate import simulate
 from tests.importers.small_nets import FEATURES, imported, nn, notes_of_equal, snn, spikes, torch
 
@@ -31,6 +31,11 @@ def drawn(module: Any) -> Any:
 
 def delays(network: Network) -> set[int]:
     return {int(p.max_delay_steps) for p in network.projections}
+
+
+def synapses_of(network: Network, target: str) -> int:
+    found = [p.operator for p in network.projections if p.target == target]
+    return sum(np.count_nonzero(apply(operator, np.eye(*operator.input_shape * 2))) for operator in found)
 
 
 def equal_import(module: Any, framework: str = "spikingjelly", *, sample: Any = None) -> Network:
@@ -257,3 +262,209 @@ def test_a_queue_that_is_kept_between_calls() -> None:
     graph = imported(drawn(Waiting()), spikes(2, FEATURES))
     assert "imported as connections delayed by up to 4 time steps" in notes_of_equal(graph)
     assert delays(from_nir(graph)) == {0, 4}
+
+
+# -- along the time axis -------------------------------------------------------------------------------------------
+
+
+class Shifted(nn.Module):
+    """Two layers on whole sequences, ``how`` a function of the spikes between them, [time, batch, values]."""
+
+    def __init__(self, how: Any) -> None:
+        super().__init__()
+        parts = [layer.Linear(FEATURES, 10), neuron.LIFNode(), layer.Linear(10, 4), neuron.LIFNode()]
+        self.fc1, self.cell1, self.fc2, self.cell2 = drawn(nn.ModuleList(parts))
+        functional.set_step_mode(self, "m")
+        self.how = how
+
+    def forward(self, x: Any) -> Any:
+        return self.cell2(self.fc2(self.how(self.cell1(self.fc1(x)))))
+
+
+def rolled(s: Any) -> Any:
+    late = torch.roll(s, 3, 0)
+    late[:3] = 0
+    return late
+
+
+def written(s: Any) -> Any:
+    late = torch.zeros_like(s)
+    late[3:] = s[:-3]
+    return late
+
+
+LATE = {
+    "roll and zeros": rolled,
+    "written into zeros": written,
+    "zeros in front": lambda s: torch.cat([torch.zeros_like(s[:3]), s[:-3]]),
+    "padding": lambda s: nn.functional.pad(s, (0, 0, 0, 0, 3, 0))[: len(s)],
+    "functional.delay": lambda s: functional.delay(s, 3),
+    "time steps one by one": lambda s: torch.stack([torch.zeros_like(s[0])] * 3 + [s[t] for t in range(len(s) - 3)]),
+    "through other axes": lambda s: nn.functional.pad(s.permute(1, 2, 0), (3, 0))[..., :-3].permute(2, 0, 1),
+    "in two parts": lambda s: functional.delay(functional.delay(s, 1), 2),
+}
+NOT_LATE = {
+    "around": lambda s: torch.roll(s, 3, 0),
+    "to the past": lambda s: torch.cat([s[3:], torch.zeros_like(s[:3])]),
+    "the first time steps removed": lambda s: torch.cat([torch.zeros_like(s[:3]), s[3:]]),
+    "half of the sequence": lambda s: torch.cat([torch.zeros_like(s[: len(s) // 2]), s[: -(len(s) // 2)]]),
+    "backwards": lambda s: s.flip(0),
+    "ones in front": lambda s: torch.cat([torch.ones_like(s[:3]), s[:-3]]),
+}
+
+
+@pytest.mark.parametrize("how", LATE)
+def test_a_shift_along_time_is_a_delay(how: str) -> None:
+    assert delays(equal_import(Shifted(LATE[how]))) == {0, 3}
+
+
+@pytest.mark.parametrize("how", NOT_LATE)
+def test_other_moves_along_time_are_refused(how: str) -> None:
+    with pytest.raises(ModelError) as error:
+        imported(Shifted(NOT_LATE[how]), spikes(STEPS, 2, FEATURES), "spikingjelly")
+    assert not isinstance(error.value, UnequalImport)
+
+
+class Causal(nn.Module):
+    """A causal convolution over time in front of or between layers, in one of the ways to pad it."""
+
+    def __init__(self, way: str, *, between: bool = False, **options: Any) -> None:
+        super().__init__()
+        self.way, self.between, kernel = way, between, 5
+        self.reach = (kernel - 1) * options.get("dilation", 1)
+        options["padding"] = self.reach if way == "cut" else 0
+        self.fc = layer.Linear(FEATURES, FEATURES, step_mode="m")
+        self.conv = nn.Conv1d(FEATURES, FEATURES, kernel, **options)
+        self.cell1, self.cell2 = neuron.LIFNode(step_mode="m"), neuron.LIFNode(step_mode="m")
+        drawn(self)
+
+    def forward(self, x: Any) -> Any:  # [time, batch, channels]
+        if self.between:
+            x = self.cell1(self.fc(x))
+        x, zeros = x.permute(1, 2, 0), x.new_zeros(x.shape[1], FEATURES, self.reach)
+        padded = {
+            "pad": lambda: nn.functional.pad(x, (self.reach, 0)),
+            "module": lambda: nn.ConstantPad1d((self.reach, 0), 0.0)(x),
+            "zeros": lambda: torch.cat([zeros, x], dim=2),
+            "cut": lambda: x,
+        }
+        y = self.conv(padded[self.way]())
+        return self.cell2((y[..., : -self.reach] if self.way == "cut" else y).permute(2, 0, 1))
+
+
+@pytest.mark.parametrize("way", ["pad", "module", "zeros", "cut"])
+@pytest.mark.parametrize("between", [False, True])
+def test_a_causal_convolution_over_time(way: str, between: bool) -> None:
+    assert delays(equal_import(Causal(way, between=between))) == {0, 1, 2, 3, 4}
+
+
+def test_dilated_and_depthwise_convolutions_over_time() -> None:
+    assert delays(equal_import(Causal("pad", dilation=3))) == {0, 3, 6, 9, 12}
+    net = Causal("cut", groups=FEATURES, bias=False)
+    assert synapses_of(equal_import(net), "cell2") == np.count_nonzero(net.conv.weight.detach())
+
+
+def test_a_convolution_that_is_not_causal_is_refused() -> None:
+    net = Causal("pad")
+    net.conv.padding, net.reach = (2,), 0
+    with pytest.raises(ModelError, match="module 'cell2': it is given values moved along time, no delay"):
+        imported(net, spikes(STEPS, 2, FEATURES), "spikingjelly")
+
+
+# -- DCLS ----------------------------------------------------------------------------------------------------------
+
+
+class Kernel(nn.Module):
+    """The kernel of DCLS: each weight spread around its position along time, on one time step where that is whole."""
+
+    def __init__(self, size: int, version: str) -> None:
+        super().__init__()
+        self.size, self.version = size, version
+
+    def forward(self, weight: Any, positions: Any, width: Any) -> Any:
+        places = torch.arange(self.size).reshape(-1, 1, 1, 1) - (positions[0] + self.size // 2)
+        if self.version == "gauss":
+            spread = (-0.5 * (places / (width[0].abs() + 0.27)) ** 2).exp()
+        else:
+            spread = ((width[0].abs() if self.version == "max" else 0.0) + 1.0 - places.abs()).relu()
+        spread = spread if self.version == "v1" else spread / (spread.sum(0) + 1e-7)
+        return (spread * weight).sum(-1).permute(1, 2, 0)
+
+
+class Dcls1d(nn.Module):
+    """A layer of the published structure of ``DCLS.construct.modules.Dcls1d``."""
+
+    def __init__(self, cin: int, cout: int, count: int, size: int, groups: int = 1, version: str = "max") -> None:
+        super().__init__()
+        source = torch.Generator().manual_seed(cin + cout)
+        self.groups, self.kernel_count, self.dilated_kernel_size, self.version = groups, count, (size,), version
+        shape = (cout, cin // groups, count)
+        self.weight = nn.Parameter(torch.randint(-20, 60, shape, generator=source) / 32)
+        self.P = nn.Parameter((torch.rand((1, *shape), generator=source) - 0.5) * size)
+        self.SIG = nn.Parameter(torch.full((1, *shape), 0.4))
+        self.DCK = Kernel(size, version)
+
+    def rounded(self) -> Any:
+        half = self.dilated_kernel_size[0] // 2
+        self.P.data = self.P.data.round().clamp(-half, half)
+        self.SIG.data = self.SIG.data * 0
+        self.version = self.DCK.version = "v1" if self.version == "v1" else "max"
+        return self
+
+    def forward(self, x: Any) -> Any:
+        return nn.functional.conv1d(x, self.DCK(self.weight, self.P, self.SIG), groups=self.groups)
+
+
+class DelaysLearned(nn.Module):
+    """The network of the DCLS authors: convolution, BatchNorm, LIF; all on sequences, [time, batch, values]."""
+
+    def __init__(self, size: int = 7, right: int = 0, version: str = "max", count: int = 1, groups: int = 1) -> None:
+        super().__init__()
+        self.size, self.right = size, right
+        self.axonal = Dcls1d(FEATURES, FEATURES, count, size, FEATURES, version) if groups > 1 else None
+        self.conv1, self.conv2 = (
+            Dcls1d(FEATURES, 10, count, size, version=version),
+            Dcls1d(10, 4, count, size, version=version),
+        )
+        self.norm, self.drop = layer.BatchNorm1d(10, step_mode="m"), layer.Dropout(0.4, step_mode="m")
+        self.norm.running_mean.data, self.norm.weight.data = torch.arange(10) / 32, torch.full((10,), 1.5)
+        cell: Any = {"tau": 2.0, "v_threshold": 1.0, "step_mode": "m", "decay_input": False}
+        self.cell0, self.cell1, self.cell2 = (neuron.LIFNode(**cell) for _ in range(3))
+        self.eval()
+
+    def rounded(self) -> Any:
+        for inner in (m for m in self.modules() if isinstance(m, Dcls1d)):
+            inner.rounded()
+        return self
+
+    def late(self, conv: Any, x: Any) -> Any:
+        padded = nn.functional.pad(x.permute(1, 2, 0), (self.size - 1, self.right), "constant", 0)
+        return conv(padded).permute(2, 0, 1)
+
+    def forward(self, x: Any) -> Any:
+        if self.axonal is not None:
+            x = self.cell0(self.late(self.axonal, x))
+        x = self.norm(self.late(self.conv1, x).unsqueeze(3)).squeeze()
+        return self.cell2(self.late(self.conv2, self.drop(self.cell1(x))))
+
+
+@pytest.mark.parametrize("version", ["max", "gauss", "v1"])
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("groups", [1, FEATURES])
+def test_dcls_with_rounded_positions(version: str, count: int, groups: int) -> None:
+    network = equal_import(DelaysLearned(version=version, count=count, groups=groups).rounded())
+    assert delays(network) == {0, 1, 2, 3, 4, 5, 6}
+    assert synapses_of(network, "cell1") <= count * 10 * FEATURES
+
+
+def test_delays_of_dcls_may_be_longer_than_the_trace() -> None:
+    network = equal_import(DelaysLearned(25).rounded(), sample=spikes(40, 2, FEATURES))
+    assert max(delays(network)) > 20
+
+
+@pytest.mark.parametrize("version", ["max", "gauss", "v1"])
+def test_positions_between_time_steps_are_refused(version: str) -> None:
+    with pytest.raises(ModelError) as error:
+        imported(DelaysLearned(version=version), spikes(STEPS, 2, FEATURES), "spikingjelly")
+    assert [p.subject for p in error.value.problems] == ["module 'conv1'", "module 'conv2'"]
+    assert "round the positions before the import" in str(error.value)

@@ -40,7 +40,8 @@ class FlowValue:
 
     ``order``: empty where batch and time are in front; else, for each axis of ``whole``, its place among the leading
     axes and then the values. ``summed``: number of time steps that it is the sum of, 0 for none; ``is_mean``: divided
-    by that number. ``is_last``: of the last time step only.
+    by that number. ``is_last``: of the last time step only. ``at``: empty where each time step is at its index; else
+    the time step at each index of the time axis, -1 for zeros (of one time step: its number).
     """
 
     ref: ValueRef
@@ -50,6 +51,7 @@ class FlowValue:
     order: tuple[int, ...] = ()
     is_last: bool = False
     is_mean: bool = False
+    at: tuple[int, ...] = ()
 
     @property
     def arranged(self) -> Shape:
@@ -79,7 +81,7 @@ class FlowValue:
 class LoweredOp:
     """The lowered form of a function: a kind of operation with its arguments, applied to ``inputs``.
 
-    ``shape``: of its values, if it is an input of another one.
+    ``shape``: of its values, if it is an input of another one. ``at``: the time steps of the result (``FlowValue.at``).
     """
 
     kind: str
@@ -89,6 +91,7 @@ class LoweredOp:
     order: tuple[int, ...] = ()
     is_last: bool = False
     shape: Shape = ()
+    at: tuple[int, ...] = ()
 
     @property
     def values(self) -> Iterator[FlowValue]:

@@ -38,6 +38,15 @@ from nirbridge.importers.tracing.arguments import (
     written_inputs,
 )
 from nirbridge.importers.tracing.consistency import STARTS_ANEW, half_precision_calls
+from nirbridge.importers.tracing.delays import (
+    MOVED,
+    PAD,
+    keeps_time,
+    moved_in_time,
+    moved_text,
+    position_problem,
+    settled,
+)
 from nirbridge.importers.tracing.heads import HEADS, Head, HostPart, lowest, needed
 from nirbridge.importers.tracing.ops import MAX_POOLS, OP_HANDLERS
 from nirbridge.importers.tracing.pointwise import of_each_value
@@ -204,11 +213,13 @@ class GraphBuilder:
         layout = layout_of(form, node.module)
         step_lead = x.lead_of_a_step(self.iterations.iterations)
         fits = x.lead == layout if layout is not None else form.is_refusal or set(step_lead) <= {"batch"}
-        if x.summed or x.is_last or x.order or not fits:
+        if x.summed or x.is_last or x.order or x.at or not fits:
             text = "values summed over time" if x.summed else f"values with leading axes {x.lead or 'none'}"
             text = "values of the last time step only" if x.is_last else text
             text = f"values of shape {x.whole}, where batch or time is not leading" if x.order else text
-            self._add_problem(node.path, f"it is given {text}", f"give it {layout or 'one time step of a batch'}")
+            text = moved_text(x, self.iterations.time_size) if x.at else text
+            hint = PAD if x.at else f"give it {layout or 'one time step of a batch'}"
+            self._add_problem(node.path, f"it is given {text}", hint)
         elif "time" in x.lead:
             self.iterations.follows_time = True
         started = any(not isinstance(s, TracedValue) for s in states(self.iterations.calls[node.path][0]))
@@ -228,8 +239,9 @@ class GraphBuilder:
         node = value.node
         try:
             word = self._word(node, value)
+            word = word if keeps_time(word) else self._in_time(node, value.output, MOVED, PAD)
         except CannotFollow as reason:
-            word = self._unknown(node, reason.why, reason.advice)
+            word = self._in_time(node, value.output, reason.why, reason.advice)
             self.statistics |= {node.index} if isinstance(reason, OverBatch) else set()
         except (TypeError, IndexError, RuntimeError, ValueError, AttributeError) as error:
             word = self._unknown(node, f"its arguments are not supported ({type(error).__name__})", "")
@@ -252,8 +264,10 @@ class GraphBuilder:
         if any(t.summed for t in inputs) and not over["summed"]:
             found = f"{node.name} works on values summed over time"
             self.summed[ref.call] = Diagnostic(place_label(node.path), found, "", "return the sum unchanged")
-        is_last = word.is_last or any(t.is_last for t in inputs)
-        self.done[node.index, value.output] = replace(traced, ref=ref, is_last=is_last, **over)
+        is_last, steps = word.is_last or any(t.is_last for t in inputs), self.iterations.time_size
+        at = word.at or (x.at if word.kind != "unknown" else ())
+        done = settled(replace(traced, ref=ref), at, steps)
+        self.done[node.index, value.output] = replace(done, is_last=is_last, **over)
 
     def _append(
         self,
@@ -291,6 +305,18 @@ class GraphBuilder:
             found = f"values of shape {turned[0].whole}, where batch or time is not leading"
             raise CannotFollow(found, IN_FRONT)
         return lowered or self._unknown(node, "", "")
+
+    def _in_time(self, node: TracedCall, output: int, why: str, advice: str) -> LoweredOp:
+        """What moves values along time, where nothing else is known of a function."""
+        is_series = node.index in self.iterations.series.keys() | self.iterations.sums.keys()
+        try:
+            word = None if is_series else moved_in_time(node, output, self.find, self.iterations.time_size)
+        except CannotFollow as reason:
+            word, why, advice = None, reason.why, reason.advice
+        fault = position_problem(node) if word else None
+        if fault:
+            self._add_problem(node.path, *fault)
+        return word or self._unknown(node, why, advice)
 
     def _unknown(self, node: TracedCall, why: str, advice: str) -> LoweredOp:
         inputs = tuple(self.find(v) for v in self._needs(node))
@@ -336,6 +362,9 @@ class GraphBuilder:
 
     def _output(self, name: str, value: TracedValue, head: TracedCall | None) -> GraphOutput:
         x, age = self.find(value), self.iterations.age(value)
+        if x.at:
+            found = f"its output {quoted(name or 'output')} has {moved_text(x, self.iterations.time_size)}"
+            self._add_problem("", found, PAD)
         if head:
             text = f"forward ends with {head.name}, which is left to the host: the import returns the values before it"
             self.notes.append(f"output {quoted(name)}: {text}, of each time step")
