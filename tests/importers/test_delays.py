@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import nirbridge as nb
 from nirbridge.errors import ModelError, UnequalImport
 from nirbridge.importers.neuron_specs import quietly
 from nirbridge.network import Network, apply, from_nir
@@ -468,3 +469,28 @@ def test_positions_between_time_steps_are_refused(version: str) -> None:
         imported(DelaysLearned(version=version), spikes(STEPS, 2, FEATURES), "spikingjelly")
     assert [p.subject for p in error.value.problems] == ["module 'conv1'", "module 'conv2'"]
     assert "round the positions before the import" in str(error.value)
+
+
+# -- on chips ------------------------------------------------------------------------------------------------------
+
+MAPPED: dict[str, tuple[Any, str]] = {
+    "DCLS": (lambda: DelaysLearned().rounded(), "spikingjelly"),
+    "longer than the chip's delays": (lambda: DelaysLearned(25).rounded(), "spikingjelly"),
+    "layer.Delay": (lambda: Delayed(1), "spikingjelly"),
+    "history": (Queue, "snntorch"),
+    "convolution over time": (lambda: Causal("pad", between=True), "spikingjelly"),
+    "shift": (lambda: Shifted(rolled), "spikingjelly"),
+}
+
+
+@pytest.mark.parametrize("chip", ["loihi2", "crossbar256"])
+@pytest.mark.parametrize("name", MAPPED)
+def test_delays_on_chips_that_have_them(name: str, chip: str) -> None:
+    make, framework = MAPPED[name]
+    x = spikes(STEPS, 2, FEATURES)
+    network = from_nir(imported(make(), x, framework))
+    found = nb.verify(network, chip, x.numpy())
+    assert found.holds
+    fixed, mapped = (found.recordings[side]["output", "s"] for side in ("fixed", "mapped"))
+    assert fixed.any()
+    assert np.array_equal(fixed, mapped)
