@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from string import ascii_lowercase
 from types import MappingProxyType
 from typing import Any
 
@@ -127,7 +128,7 @@ def _either(handler: Handler, node: TracedCall, find: Find) -> LoweredOp:
 
 COMPUTED_HANDLERS: Mapping[str, Handler] = MappingProxyType(
     dict.fromkeys(
-        ("einsum", "tensordot", "cumsum", "diff", "tril", "triu", "avg_pool3d", "adaptive_avg_pool3d",
+        ("tensordot", "cumsum", "diff", "tril", "triu", "avg_pool3d", "adaptive_avg_pool3d",
          "conv_transpose3d", "fold"),
         computed_map,
     )
@@ -155,24 +156,49 @@ def _matmul(node: TracedCall, find: Find) -> LoweredOp:
 
 
 def _matrix_product(node: TracedCall, x: FlowValue, y: FlowValue) -> LoweredOp:
-    """``x @ y`` as products of two values ``[…, rows, columns, k]``, summed over k."""
-    if x.lead != y.lead or len(x.whole) != len(y.whole) or len(x.shape) < 2 or x.shape[:-2] != y.shape[:-2]:
+    """``x @ y``; the first axes of both are the same."""
+    if len(x.shape) < 2 or len(x.whole) != len(y.whole) or x.shape[:-2] != y.shape[:-2]:
         raise CannotFollow(f"a product of matrices of shape {x.shape} and {y.shape}", "use equal first axes")
-    shape = (*x.shape[:-1], y.shape[-1], x.shape[-1])
+    first = ascii_lowercase[: len(x.shape) - 2]
+    return _summed_products(node, x, y, (first + "yz", first + "zx", first + "yx"))
+
+
+def _summed_products(node: TracedCall, x: FlowValue, y: FlowValue, axes: tuple[str, str, str]) -> LoweredOp:
+    """Products of two values, summed; ``axes``: a letter for each axis of x, of y and of the result."""
+    sizes = dict(zip(axes[0] + axes[1], x.shape + y.shape, strict=True))
+    every = axes[2] + "".join(letter for letter in sizes if letter not in axes[2])
+    shape, out = tuple(sizes[letter] for letter in every), tuple(sizes[letter] for letter in axes[2])
+    if x.lead != y.lead or any(len(set(letters)) < len(letters) for letters in axes):
+        raise CannotFollow("a product of values, of samples or time steps that differ", "use torch.matmul")
     if math.prod(shape) > PRODUCTS_MAX:
         found = f"a product of matrices of spikes is {math.prod(shape):,} threshold neurons"
         raise CannotFollow(f"{found}; at most {PRODUCTS_MAX:,} are built", PRODUCTS_HINT)
-    rows, columns = (np.arange(math.prod(value.shape)).reshape(value.shape) for value in (x, y))
-    spread = np.expand_dims(rows, -2), np.expand_dims(np.swapaxes(columns, -1, -2), -3)
-    parts = (
-        LoweredOp(
-            "gather", {"indices": freeze(np.broadcast_to(places, shape), np.int64)}, (value,), x.lead, shape=shape
-        )
-        for value, places in zip((x, y), spread, strict=True)
-    )
-    product = LoweredOp("pair", {"function": node.name, **NO_PRODUCT}, tuple(parts), x.lead, shape=shape)
-    sums = np.repeat(np.arange(math.prod(shape[:-1])), shape[-1])
-    return matrix_of(product, sums, np.arange(math.prod(shape)), shape[:-1])
+    parts = tuple(_along(value, letters, every, shape) for value, letters in zip((x, y), axes[:2], strict=True))
+    product = LoweredOp("pair", {"function": node.name, **NO_PRODUCT}, parts, x.lead, shape=shape)
+    rows = np.arange(math.prod(shape)) // max(1, math.prod(shape[len(out) :]))
+    return matrix_of(product, rows, np.arange(math.prod(shape)), out)
+
+
+def _along(x: FlowValue, axes: str, every: str, shape: Shape) -> LoweredOp:
+    """The values repeated along the axes that they do not have."""
+    places = np.arange(math.prod(x.shape)).reshape(x.shape).transpose([axes.index(k) for k in every if k in axes])
+    places = places.reshape([n if k in axes else 1 for k, n in zip(every, shape, strict=True)])
+    indices = freeze(np.broadcast_to(places, shape), np.int64)
+    return LoweredOp("gather", {"indices": indices}, (x,), x.lead, shape=shape)
+
+
+def _einsum(node: TracedCall, find: Find) -> LoweredOp:
+    """Of two values products of them, summed; of one its matrix."""
+    equation, *values = node.args
+    values = list(values[0]) if len(values) == 1 and isinstance(values[0], tuple) else values
+    if len(values) != 2 or not all(isinstance(value, TracedValue) for value in values):
+        return computed_map(node, find)
+    x, y = map(find, values)
+    terms, _, out = equation.replace(" ", "").partition("->")
+    letters, n = [*terms.split(","), out], len(x.lead)
+    if not out or "." in equation or len({text[:n] for text in letters}) > 1:
+        raise CannotFollow(f"einsum {equation!r} of two values", "name batch and time first, in all three terms")
+    return _summed_products(node, x, y, (letters[0][n:], letters[1][n:], letters[2][n:]))
 
 
 def _addmm(node: TracedCall, find: Find) -> LoweredOp:
@@ -294,6 +320,18 @@ def _max_pool(node: TracedCall, find: Find) -> LoweredOp:
     return LoweredOp("max_pool", arguments, word.inputs)
 
 
+def _max_pool_3d(node: TracedCall, find: Find) -> LoweredOp:
+    """A pool of whole sequences, of which it takes the batch for channels: along the last two axes alone."""
+    kernel = call_argument(node, 1, "kernel_size")
+    others = [call_argument(node, k, word) for k, word in enumerate(("stride", "padding", "dilation"), 2)]
+    given = [value or default for value, default in zip(others, (kernel, 0, 1), strict=True)]
+    windows = [per_axis(value, 3) for value in (kernel, *given)]
+    if [first for first, *_ in windows] != [1, 1, 0, 1]:
+        raise CannotFollow("a maximum along three axes", "pool the last two axes of spikes")
+    args = (node.args[0], *(rest for _, *rest in windows), call_argument(node, 5, "ceil_mode", False))
+    return _max_pool(replace(node, name="max_pool2d", args=args, kwargs={}), find)
+
+
 def _adaptive_max(node: TracedCall, find: Find) -> LoweredOp:
     word = _adaptive(node, find)
     return LoweredOp("max_pool", {**word.arguments, "dilation": (1,) * _axes(node)}, word.inputs)
@@ -393,19 +431,22 @@ def _delay(node: TracedCall, find: Find) -> LoweredOp:
 
 
 _POOLS = ("max_pool1d", "max_pool2d", "max_pool1d_with_indices", "max_pool2d_with_indices")
+_POOLS_3D = ("max_pool3d", "max_pool3d_with_indices")
 _ADAPTIVE_POOLS = tuple(f"adaptive_{name}" for name in _POOLS)
-MAX_POOLS = (*_POOLS, *_ADAPTIVE_POOLS)
+MAX_POOLS = (*_POOLS, *_POOLS_3D, *_ADAPTIVE_POOLS)
 """Functions that give maxima and, perhaps, their positions."""
 
 OP_HANDLERS: Mapping[str, Handler] = {
     "linear": _linear,
     **dict.fromkeys(("matmul", "mm", "bmm", "__matmul__", "__rmatmul__"), or_computed(_matmul)),
     "addmm": _addmm,
+    "einsum": _einsum,
     **dict.fromkeys(("conv1d", "conv2d", "conv3d"), or_computed(_conv)),
     **dict.fromkeys(("avg_pool1d", "avg_pool2d"), or_computed(_avg_pool)),
     **dict.fromkeys(("lp_pool1d", "lp_pool2d"), _sum_pool),
     **dict.fromkeys(("adaptive_avg_pool1d", "adaptive_avg_pool2d"), _adaptive),
     **dict.fromkeys(_POOLS, _max_pool),
+    **dict.fromkeys(_POOLS_3D, _max_pool_3d),
     **dict.fromkeys(_ADAPTIVE_POOLS, _adaptive_max),
     "batch_norm": _batch_norm,
     "delay": _delay,

@@ -43,7 +43,7 @@ _MEANINGS = {
     SAME: ("eq", "__eq__"),
     PRODUCT: (
         *("where", "addcmul", "mul", "mul_", "multiply", "__mul__", "__rmul__", "__imul__"),
-        *("matmul", "bmm", "__matmul__", "__rmatmul__"),
+        *("matmul", "bmm", "__matmul__", "__rmatmul__", "einsum"),
     ),
     ">": ("gt", "__gt__", "greater"),
     ">=": ("ge", "__ge__", "greater_equal"),

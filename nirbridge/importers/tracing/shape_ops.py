@@ -304,8 +304,6 @@ def _same_positions(out: Any, shape: Shape, n: int) -> Array:
 _UNITS_MAX = 2**22
 """Numbers of the images of all unit vectors, up to which a resampling with weights is computed."""
 
-_IMAGE_AXES = 3
-
 
 # -- selections ----------------------------------------------------------------------------------------------------
 
@@ -388,12 +386,11 @@ def matrix_of(
 
 
 def sum_over(x: FlowValue, axes: Sequence[int], *, mean: bool) -> LoweredOp:
-    """The sum or the mean of values over some of their axes, which stay with size one in images and signals."""
+    """The sum or the mean of values over some of their axes, which stay with size one."""
     kept = tuple(1 if k in axes else n for k, n in enumerate(x.shape))
     rows = np.broadcast_to(np.arange(math.prod(kept)).reshape(kept), x.shape).reshape(-1)
     factor = math.prod(kept) / math.prod(x.shape) if mean else 1.0
-    shape = kept if len(kept) <= _IMAGE_AXES else tuple(n for k, n in enumerate(kept) if k not in axes)
-    return matrix_of(x, rows, np.arange(math.prod(x.shape)), shape, factor=factor)
+    return matrix_of(x, rows, np.arange(math.prod(x.shape)), kept, factor=factor)
 
 
 def uneven_pool(x: FlowValue, sizes: Shape) -> LoweredOp:

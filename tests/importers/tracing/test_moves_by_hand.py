@@ -154,7 +154,7 @@ def test_chunks_of_steps_are_not_summed(word: str) -> None:
         (node("sum", None, 1), (3, 4, 5), (1, 4, 5), 1.0),
         (node("mean", None, 1), (3, 4, 5), (1, 4, 5), 1 / 3),
         (node("mean", None, (1, 3)), (3, 4, 5), (1, 4, 1), 1 / 15),
-        (node("mean", None, (3, 5)), (2, 2, 3, 2, 3), (2, 2, 2), 1 / 9),
+        (node("mean", None, (3, 5)), (2, 2, 3, 2, 3), (2, 2, 1, 2, 1), 1 / 9),
         (node("sum", None, -1, keepdim=True), (3, 4, 5), (3, 4, 1), 1.0),
     ],
 )

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("spikingjelly", reason="spikingjelly is not installed")
 
 import nirbridge as nb  # noqa: E402
-from tests.importers.transformers import neurons, qkformer, spike_driven, spikformer  # noqa: E402
+from tests.importers.transformers import neurons, other_forms, qkformer, spike_driven, spikformer  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the frameworks warn of is not this project's
 SEQUENCE = (6, 2, 8, 4, 4)
@@ -28,14 +28,21 @@ BLOCKS: dict[str, tuple[Module, tuple[int, ...]]] = {
     "SSA": (lambda lif: spikformer.Attention(16, 2, lif), (6, 2, 7, 16)),
     "SSA of few channels": (lambda lif: spikformer.Attention(8, 2, lif, 0.5), (6, 2, 7, 8)),
     "QKFormer's SSA": (lambda lif: spikformer.ImageAttention(8, 2, lif), (6, 2, 8, 3, 4)),
+    "SDSA, eroded": (lambda lif: other_forms.Eroded(8, 2, lif), SEQUENCE),
+    "SSA as einsum": (lambda lif: other_forms.Einsum(16, 2, lif), (6, 2, 7, 16)),
+    "QKTA, images per head": (lambda lif: other_forms.ImagesPerHead(8, 2, lif), SEQUENCE),
+    "QKCA": (lambda lif: other_forms.ChannelAttention(8, 2, lif), SEQUENCE),
     "QKFormer": (qkformer.Transformer, (2, 1, 6, 6)),
 }
 """Name -> (the module, the shape of its sample)."""
-WHOLE = {"Spike-Driven Transformer", "QKFormer"}
+BY_HAND = {"SDSA", "QKTA", "SSA of few channels"}
+"""Blocks that are run with neurons by hand each time."""
 
 
 CASES = [
-    pytest.param(block, lif, id=f"{name}, {by}", marks=[pytest.mark.slow] * (name in WHOLE and by == "plain torch"))
+    pytest.param(
+        block, lif, id=f"{name}, {by}", marks=[pytest.mark.slow] * (by == "plain torch" and name not in BY_HAND)
+    )
     for name, block in BLOCKS.items()
     for by, lif in neurons.LIFS.items()
 ]
