@@ -48,6 +48,7 @@ class ImportedNeuron:
     ``scale_out``: the value of one output spike (None: 1). ``bias``: a constant that is added to the input from
     the first time step on (None: 0).
     ``deviations``: names of ``module_checks.DEVIATIONS``, each with a description.
+    ``membrane``: whether the module shows its membrane before the reset (``u``) or after it (``v``); empty: not known.
     """
 
     neuron: Neuron
@@ -57,6 +58,7 @@ class ImportedNeuron:
     operator: Operator | None = None
     deviations: tuple[tuple[str, str], ...] = ()
     input_delay: int = 0
+    membrane: str = ""
 
 
 NeuronReader = Callable[[Any, Shape, float], ImportedNeuron]

@@ -107,9 +107,9 @@ def neuron_specs() -> Mapping[type, NeuronSpec]:
         import snntorch as snn
 
     return {
-        **dict.fromkeys((snn.Leaky, snn.RLeaky), NeuronSpec(_read_leaky, potential=1)),
+        **dict.fromkeys((snn.Leaky, snn.RLeaky), NeuronSpec(_read_leaky, potential=1, membrane="mem")),
         **dict.fromkeys((snn.Synaptic, snn.RSynaptic), NeuronSpec(_read_synaptic, potential=2)),
-        snn.Lapicque: NeuronSpec(_read_lapicque, potential=1),
+        snn.Lapicque: NeuronSpec(_read_lapicque, potential=1, membrane="mem"),
         **dict.fromkeys(
             (cls for cls in (getattr(snn, name, None) for name in ("StateLeaky", "LinearLeaky")) if cls),
             NeuronSpec(_read_state_leaky, potential=1, layout=("time", "batch")),
@@ -209,7 +209,8 @@ def _imported(
     )
     graded = _fitted(p, "graded_spikes_factor", p.module.graded_spikes_factor)
     recurrences = (*_recurrences(p), *extra)
-    return ImportedNeuron(canonical, recurrences, scale_out=None if np.all(graded == 1) else graded, deviations=early)
+    scale, shown = None if np.all(graded == 1) else graded, "u" if late else "v"
+    return ImportedNeuron(canonical, recurrences, scale_out=scale, deviations=early, membrane=shown)
 
 
 def _is_late(module: Any) -> bool:

@@ -144,7 +144,7 @@ def _layout(module: Any) -> tuple[str, ...] | None:
 @reader
 def read_if(p: Parameters) -> ImportedNeuron:
     """IFNode, HalfThresholdIFNode, SimpleIFNode."""
-    return ImportedNeuron(_firing(p, neuron("IF", compare=">=")))
+    return ImportedNeuron(_firing(p, neuron("IF", compare=">=")), membrane="v")
 
 
 @reader
@@ -164,7 +164,8 @@ def read_lif(p: Parameters) -> ImportedNeuron:
     share = p.fitted("w", module.w.sigmoid()) if hasattr(module, "w") else np.asarray(1.0 / module.tau)
     rest = 0.0 if module.v_reset is None else float(module.v_reset)
     gain = share if module.decay_input else np.float64(1)
-    return ImportedNeuron(_firing(p, neuron("LIF", a_mem=1.0 - share, g_mem=gain, bias=share * rest, compare=">=")))
+    record = _firing(p, neuron("LIF", a_mem=1.0 - share, g_mem=gain, bias=share * rest, compare=">="))
+    return ImportedNeuron(record, membrane="v")
 
 
 @reader

@@ -99,9 +99,9 @@ def unknown_operation(call: Operation) -> Diagnostic:
 
 
 def potential_alone(call: Operation) -> Diagnostic:
-    """The problem of a neuron that fires and of which the module returns the membrane potential only."""
+    """The problem of a neuron whose membrane potential alone is returned, and is no sum of inputs and spikes."""
     found, limit = "the module returns its membrane potential, not its spikes", "a neuron that fires outputs its spikes"
-    hint = "return the spikes, alone or beside the potential, or use a readout that never resets and drives no neuron"
+    hint = "return the spikes, alone or beside the potential; a reset by subtraction, without a current, has a readout"
     return Diagnostic(call.subject, found, limit, hint)
 
 

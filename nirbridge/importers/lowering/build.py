@@ -52,6 +52,7 @@ from nirbridge.importers.lowering.linear_layers import (
     scale_expression,
     sum_expressions,
 )
+from nirbridge.importers.lowering.membranes import with_membranes
 from nirbridge.importers.lowering.spike_logic import KINDS, Logic, is_safe, logic_of, logic_problem
 from nirbridge.importers.module_checks import Deviation, sort_deviations
 from nirbridge.importers.neuron_specs import (
@@ -84,8 +85,8 @@ def build_network(flow: DataflowGraph, forms: NeuronSpecs, dt: float, accept: Se
         ModelError: every operation that cannot be represented.
     """
     flow = with_several_steps(with_products_of_sums(flow, forms, dt), forms, dt)
-    flow = with_replaced_pools(flow, forms, dt, accept)
-    return _NetworkBuilder(flow, forms, dt, accept).network()
+    flow, specs = with_membranes(flow, forms, dt)
+    return _NetworkBuilder(with_replaced_pools(flow, specs, dt, accept), specs, dt, accept).network()
 
 
 class _NetworkBuilder:
@@ -314,11 +315,10 @@ class _NetworkBuilder:
     def _state_output(self, name: str, ref: ValueRef, returned: dict[ValueRef, str]) -> None:
         call = self.calls[ref.call]
         is_potential = ref.output == self._form(call).potential
-        spikes = [r for r in returned if r.call == ref.call]
         word = "membrane potential" if is_potential else "state"
         text = f"output {quoted(name)} of the module is the {word} of {quoted(call.path or call.name)}"
         is_used = any(r.call == ref.call for c in self.flow.calls for r in c.inputs)
-        if spikes or not is_potential or (is_used and returned):
+        if any(r.call == ref.call for r in returned) or not is_potential or (is_used and returned):
             self.notes.append(f"{text}: not an output of the network, record v of population {quoted(call.name)}")
             return
         returned[ValueRef(ref.call)] = name

@@ -255,8 +255,8 @@ def test_a_membrane_that_is_returned_alone() -> None:
             made(*cells, returns={"v": ValueRef("lif", 1)})
         assert str(caught.value) == (
             "module 'lif': the module returns its membrane potential, not its spikes, a neuron that fires outputs its "
-            "spikes; return the spikes, alone or beside the potential, or use a readout that never resets and drives "
-            "no neuron"
+            "spikes; return the spikes, alone or beside the potential; a reset by subtraction, without a current, has "
+            "a readout"
         )
     free = Cell(neuron(reset="none"))
     network = made(cell("lif", "x", target=free), returns={"v": ValueRef("lif", 1)})
