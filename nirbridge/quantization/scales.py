@@ -28,7 +28,7 @@ from nirbridge.quantization.formats import DECAY_ONE, INPUT_SHIFT, bias_max, sig
 from nirbridge.quantization.model import IntegerOperator
 from nirbridge.quantization.operators import weights_of, with_weights
 from nirbridge.quantization.overflow import OutputRange, operator_bounds
-from nirbridge.quantization.weights import WeightRange, exponent_for, quantum, round_to_grid
+from nirbridge.quantization.weights import SINGLE, WeightRange, exponent_for, quantum, round_to_grid
 
 LOST = 1 / 512
 """Share of a threshold that rounding may cost before a larger scale is chosen."""
@@ -238,8 +238,8 @@ def _exact(f: FoldedPopulation, incoming: Sequence[IncomingOperator], limit: flo
     q = quantum(values, 256 // step)
     if q is None:
         return None
-    room = min([1.0 / arriving.range.unit for arriving in incoming if arriving.range.unit > 0] + [limit / _UNIT])
-    times = math.floor(room * q / step + 1e-9)
+    room = min(1.0 / arriving.range.unit for arriving in incoming if arriving.range.unit > 0)
+    times = math.floor(min(room * q / step * (1 + SINGLE), limit / _UNIT * q / step + 1e-9))
     if times < 1:
         return None
     parts = _parts(f, q / step, times)

@@ -11,9 +11,8 @@ from nirbridge.arrays import Array, freeze
 from nirbridge.quantization.formats import WeightGrid, grid_of
 from nirbridge.quantization.model import SignMode
 
-_TOLERANCE = 1e-9
-_SINGLE = 1e-6
-"""Tolerance of the end of the grid for weights that came through single precision."""
+SINGLE = 1e-6
+"""Tolerance of a grid, as a share of its end, for weights that came through single precision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +54,13 @@ def exponent_for(factor: float, unit: float) -> int:
     """The least exponent of 0 or more with which ``weights * factor / 2**exponent`` fits the grid."""
     if unit <= 0.0:
         return 0
-    return max(0, math.ceil(math.log2(factor * unit) - _SINGLE))
+    return max(0, math.ceil(math.log2(factor * unit) - SINGLE))
 
 
 def quantum(values: Array, levels: int) -> float | None:
     """The largest q such that all values are whole multiples of it, at most ``levels`` of them; None: there is none.
 
-    Values are taken as equal to a multiple within 1e-9 of the largest (they may come from decimals).
+    Values may be integers times a scale in single precision: a multiple is met within 1e-6 of the largest value.
     """
     sizes = np.unique(np.abs(values[values != 0]))
     if not len(sizes):
@@ -69,11 +68,11 @@ def quantum(values: Array, levels: int) -> float | None:
     top, q = float(sizes[-1]), float(sizes[0])
     floor = top / levels * (1 - 1e-6)
     for size in sizes[1:].tolist():
-        q = _common(size, q, top * _TOLERANCE)
+        q = _common(size, q, top * SINGLE)
         if q < floor:
             return None
-    multiples = np.rint(values / q)
-    return q if q >= floor and bool(np.all(np.abs(values / q - multiples) * q <= top * _TOLERANCE)) else None
+    q = top / round(top / q)
+    return q if q >= floor and bool(np.all(np.abs(values / q - np.rint(values / q)) * q <= top * SINGLE)) else None
 
 
 def _common(a: float, b: float, tolerance: float) -> float:

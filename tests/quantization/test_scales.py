@@ -166,3 +166,18 @@ def test_a_scale_is_doubled_until_rounding_costs_a_512th_of_the_threshold(
     read_out: Any = SimpleNamespace(a_mem=np.asarray(a_mem), a_syn=np.asarray(a_syn), theta=None)
     assert scales._doubled(512 * lost / 0.5, 1e9, read_out, incoming) == 512 * lost / 0.5
     assert scales._doubled(511 * lost / 0.5, 1e9, read_out, incoming) == 2 * 511 * lost / 0.5
+
+
+@pytest.mark.parametrize("levels", [1, 3, 7, 15, 31, 63, 127])
+@pytest.mark.parametrize("unit", [0.1, 0.0123456, 3e-4])
+def test_weights_on_a_coarser_grid_stay_on_it(levels: int, unit: float) -> None:
+    """Integers times a scale in single precision, as brevitas and ``torch.ao`` make weights of few bits."""
+    random = np.random.default_rng(levels)
+    whole = random.integers(-levels, levels, (12, 8), endpoint=True)
+    whole[0, :2] = levels, 1
+    weights = (whole.astype(np.float32) * np.float32(unit)).astype(np.float32)
+    quantized = quantize(layer(weights, lif(a_mem=0.875, theta=8 * unit)), CHIP)
+    (projection,) = quantized.projections
+    integers = weights_of(projection.operator)
+    assert np.array_equal(integers * levels, whole * integers.max())
+    assert integers.max() > 127
