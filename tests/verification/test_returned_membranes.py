@@ -74,14 +74,15 @@ class Attribute(Regression):
         return self.end(torch.stack(kept))
 
 
-HIDDEN = {"init_hidden": True}
+HIDDEN: dict[str, Any] = {"init_hidden": True}
+LAPICQUE: dict[str, Any] = {"R": 1.0, "C": 4.0, "init_hidden": True}
 SHOWN: dict[str, tuple[str, Any]] = {
     "Leaky": ("snntorch", lambda: Regression("stack")),
     "its mean": ("snntorch", lambda: Regression("mean")),
     "its last value": ("snntorch", lambda: Regression("last")),
     "its largest value": ("snntorch", lambda: Regression("max")),
     "mem of Leaky": ("snntorch", lambda: Attribute("stack", lambda: snn.Leaky(0.75, **HIDDEN))),
-    "mem of Lapicque": ("snntorch", lambda: Attribute("max", lambda: snn.Lapicque(R=1.0, C=4.0, **HIDDEN))),
+    "mem of Lapicque": ("snntorch", lambda: Attribute("max", lambda: snn.Lapicque(**LAPICQUE))),
     "v of IFNode": ("spikingjelly", lambda: Attribute("stack", lambda: neuron.IFNode(v_reset=None))),
     "v of LIFNode": ("spikingjelly", lambda: Attribute("last", lambda: neuron.LIFNode(tau=4.0, v_reset=None))),
 }
