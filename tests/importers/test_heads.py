@@ -91,6 +91,23 @@ def test_functions_at_the_end_are_left_to_the_host(name: str) -> None:
     np.testing.assert_allclose(host(_outputs(graph)), module(_sequence()).detach().numpy(), rtol=1e-5, atol=1e-5)
 
 
+COUNTED: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "a layer after a sum": lambda m, s, v: m.head(s.sum(1)[:, :4]),
+    "its largest class": lambda m, s, v: m.head(s.sum(1)[:, :4]).softmax(-1),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_a_bias_after_a_sum_over_time_is_added_by_the_host(name: str) -> None:
+    module = on_grid(Classifier(COUNTED[name]))
+    module.head.bias.data = torch.tensor([8.0, -4.0, 2.0])
+    graph = imported(module, _sequence())
+    assert "module 'head': its bias is left to the host, which adds it once" in notes_of_equal(graph)
+    total = _outputs(graph).sum(0) + module.head.bias.detach().numpy()
+    found = _softmax(total) if "class" in name else total
+    np.testing.assert_allclose(found, module(_sequence()).detach().numpy(), rtol=1e-5, atol=1e-5)
+
+
 STATISTICS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "a rate": lambda m, s, v: (v, s.mean()),
     "rates of all neurons": lambda m, s, v: (v, s.mean(dim=(0, 1))),

@@ -252,7 +252,7 @@ class GraphBuilder:
             lead, order = x.lead[: len(value.shape)], ()
         traced, ref = FlowValue(x.ref, lead, value.shape, order=order), x.ref
         shape = traced.shape
-        word, over, notes = over_time(word, inputs, self.sample_steps)
+        word, over, notes = over_time(self._with_bias_once(node, word, inputs[0]), inputs, self.sample_steps)
         self.notes += notes
         if word.kind not in ("same", "summed") and not (word.kind == "reshape" and shape == x.shape):
             is_more = word.inputs != inputs or value.output > 0
@@ -268,6 +268,17 @@ class GraphBuilder:
         at = word.at or (x.at if word.kind != "unknown" else ())
         done = settled(replace(traced, ref=ref), at, steps)
         self.done[node.index, value.output] = replace(done, is_last=is_last, **over)
+
+    def _with_bias_once(self, node: TracedCall, word: LoweredOp, x: FlowValue) -> LoweredOp:
+        """The operation; of a layer after a sum over time without its bias, which the module adds once."""
+        layer: Any = getattr(node.module, "bias", None)
+        if not x.summed or x.is_mean or word.arguments.get("bias") is None or layer is None:
+            return word
+        self.unbiased.append(node.path)
+        self.notes.append(
+            f"{place_label(node.path)}: its bias is left to the host, which adds it once to the sum over time"
+        )
+        return replace(word, arguments={**word.arguments, "bias": None})
 
     def _append(
         self,
