@@ -108,6 +108,50 @@ def test_a_bias_after_a_sum_over_time_is_added_by_the_host(name: str) -> None:
     np.testing.assert_allclose(found, module(_sequence()).detach().numpy(), rtol=1e-5, atol=1e-5)
 
 
+class Spike(torch.autograd.Function):
+    """A step with a surrogate gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return (x > 0).float()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:  # type: ignore[override]
+        return grad
+
+
+class ByHand(nn.Module):
+    """As sparch writes it: a layer of neurons, then a readout whose softmax is summed over time; rates beside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(FEATURES, 8, bias=False), nn.Linear(8, 4, bias=False)
+        self.alpha, self.beta = nn.Parameter(torch.linspace(0.5, 0.75, 8)), nn.Parameter(torch.tensor(0.75))
+
+    def forward(self, x: Any) -> Any:
+        drive, fired = self.fc1(x), []
+        u = spk = torch.zeros(len(x), 8)
+        for t in range(x.shape[1]):
+            u = self.alpha * (u - spk) + (1 - self.alpha) * drive[:, t]
+            spk = Spike.apply(u - 0.5)
+            fired.append(spk)
+        hidden = torch.stack(fired, 1)
+        read, out, u = self.fc2(hidden), 0, torch.zeros(len(x), 4)
+        for t in range(x.shape[1]):
+            u = self.beta * u + (1 - self.beta) * read[:, t]
+            out = out + functional.softmax(u, dim=1)
+        return out, hidden.mean(dim=(0, 1))
+
+
+def test_a_readout_by_hand_whose_softmax_is_summed() -> None:
+    module = on_grid(ByHand(), scale=4.0)
+    graph = imported(module, _sequence(), "torch")
+    notes = notes_of_equal(graph)
+    assert "output '0': forward ends with softmax" in notes
+    assert "output '1' is a statistic of all samples or values: left out" in notes
+    np.testing.assert_allclose(_softmax(_outputs(graph)).sum(0), module(_sequence())[0].detach().numpy(), atol=1e-5)
+
+
 STATISTICS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "a rate": lambda m, s, v: (v, s.mean()),
     "rates of all neurons": lambda m, s, v: (v, s.mean(dim=(0, 1))),

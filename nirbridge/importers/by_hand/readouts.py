@@ -65,7 +65,12 @@ def _kept_axis(item: TracedValue) -> TracedValue:
 def _last_ones(trace: ForwardTrace, states: set[int], known: set[Key]) -> Iterator[tuple[list[TracedValue], int, int]]:
     """Values of the last time step that forward returns or computes with, after those that they are computed from."""
     ends = [value for outputs in trace.returned for _, value in outputs if isinstance(value, TracedValue)]
-    ends += [value for node in trace.nodes if not is_pointwise(node) for value in instances_of(node.args, TracedValue)]
+    ends += [
+        value
+        for node in reversed(trace.nodes)
+        if not is_pointwise(node)
+        for value in instances_of(node.args, TracedValue)
+    ]
     for end in ends:
         is_new = end.node.index not in states and key_of(end) not in known
         if is_new and is_pointwise(end.node) and not is_comparison(end.node):
