@@ -119,7 +119,7 @@ def test_bytes_of_freed_tensors_are_given_back() -> None:
 
 def test_memory_that_large_tensors_leave_is_handed_back_while_a_module_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     trims: list[int] = []
-    monkeypatch.setattr(memory, "_trimmed", lambda: trims.append(1))
+    monkeypatch.setattr(memory, "trim_memory", lambda: trims.append(1))
     budget = memory.MemoryBudget(10**9)
     for _ in range(40):
         budget.add(torch.zeros(2**18))  # 1 MiB
@@ -375,3 +375,37 @@ def test_vgg16_at_224() -> None:
     assert sizes[0] == 4 * 138_357_544
     check_peaks(*sizes)
     assert seconds < 20
+
+
+class Joined(torch.nn.Module):
+    """Two layers of neurons whose sum goes through a convolution of over 65,536 weights and a BatchNorm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = torch.nn.Conv2d(1, 96, 1), torch.nn.Conv2d(1, 96, 1)
+        self.joined, self.norm = torch.nn.Conv2d(96, 96, 3, padding=1, bias=False), torch.nn.BatchNorm2d(96)
+        self.l1, self.l2, self.l3 = (snn.Leaky(0.9, init_hidden=True) for _ in range(3))
+
+    def forward(self, x: Any) -> Any:
+        return self.l3(self.norm(self.joined(self.l1(self.first(x)) + self.l2(self.second(x)))))
+
+
+def test_weights_behind_a_sum_of_spikes_are_held_once(tmp_path: Path) -> None:
+    """In the graph, in the network that the check reads from it, and not in the file, which holds them as before."""
+    graph = from_snntorch(Joined().eval(), torch.zeros(1, 5, 5), check=0)
+    first, second = (
+        node.weight for node in graph.nodes.values() if np.shape(getattr(node, "weight", 0))[:2] == (96, 96)
+    )
+    assert first is second
+    with pytest.raises(ValueError, match="read-only"):
+        first[0] = 0
+    weights = [p.operator.weight for p in from_nir(graph).projections if p.target == "l3"]
+    assert len(weights) == 2
+    assert all(weight is first for weight in weights)
+    save_nir(graph, tmp_path / "net.nir")
+    again = load_nir(tmp_path / "net.nir")
+    first, second = (
+        node.weight for node in again.nodes.values() if np.shape(getattr(node, "weight", 0))[:2] == (96, 96)
+    )
+    assert first is not second
+    assert same_network(from_nir(again), from_nir(graph))

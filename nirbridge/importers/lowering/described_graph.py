@@ -19,7 +19,7 @@ from nirbridge.importers.lowering.build import build_network
 from nirbridge.importers.module_checks import LabelledData, accepted_in, check_accepted, has_float64, labelled_data
 from nirbridge.importers.neuron_specs import DataflowGraph, NeuronSpecs, neuron_spec_of, place_label
 from nirbridge.importers.sample import TimeAxis, named_samples, sample_readings
-from nirbridge.importers.tracing.memory import TooLarge
+from nirbridge.importers.tracing.memory import TooLarge, collect_memory
 from nirbridge.importers.tracing.recorder import ForwardRecorder, TracedValue
 from nirbridge.importers.tracing.run import copied, deep_copy, run_copy
 from nirbridge.importers.tracing.structures import instances_of, members_of, tensors_of, torch_tensor
@@ -81,6 +81,7 @@ def module_to_graph(
     network, reset, is_own = _built_or_own(built, traced_forms, source)
     graph = to_graph(network, f"{package} {version(package)}")
     del network  # the check reads the graph, and its own copy of the weights takes its place
+    collect_memory()
     is_given = batched is not None or time_axis is not None
     own: dict[str, Any] = {"private": lambda original, copy=deep_copy: reset((private or copy)(original))}
     own |= {"accept": names}

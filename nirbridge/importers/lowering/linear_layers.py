@@ -132,17 +132,19 @@ def _batch_norm(call: Operation, e: Expression) -> Expression:
     factor = factor if a["weight"] is None else factor * a["weight"]
     shift = -a["mean"] * factor + (0.0 if a["bias"] is None else a["bias"])
     spread = per_channel_values(factor, e.shape)
-    terms = tuple(_scaled(t, factor, e.shape, call.name) for t in e.terms)
+    folded: dict[Operator, Operator] = {}  # terms of a sum of spikes share their weights
+    terms = tuple(_scaled(t, factor, e.shape, call.name, folded) for t in e.terms)
     constant = None if e.constant is None or spread is None else e.constant * spread
     return add_constant(Expression(e.shape, terms, constant), per_channel_values(shift, e.shape))
 
 
-def _scaled(term: Term, factor: Array, shape: Shape, name: str) -> Term:
+def _scaled(term: Term, factor: Array, shape: Shape, name: str, folded: dict[Operator, Operator]) -> Term:
     last = term.parts[-1] if term.parts else None
     if isinstance(last, Dense | Conv):
-        spread = factor.reshape(-1, *(1,) * (last.weight.ndim - 1))
-        folded = replace(last, weight=freeze((last.weight * spread).astype(np.float32)))
-        return replace(term, parts=(*term.parts[:-1], folded))
+        if last not in folded:
+            spread = factor.reshape(-1, *(1,) * (last.weight.ndim - 1))
+            folded[last] = replace(last, weight=freeze((last.weight * spread).astype(np.float32)))
+        return replace(term, parts=(*term.parts[:-1], folded[last]))
     scale = Scale(freeze(np.ascontiguousarray(per_channel_values(factor, shape)), np.float64))
     return replace(term, parts=(*term.parts, scale), names=(*term.names, name))
 

@@ -7,6 +7,7 @@ reference tells whether the tensor at that address is still the same one.
 from __future__ import annotations
 
 import ctypes
+import gc
 import hashlib
 import os
 import weakref
@@ -65,7 +66,7 @@ class MemoryBudget:
             return
         if self.freed >= _RETURNED:
             self.freed = 0
-            _trimmed()  # else pieces between blocks that live add up to as much again
+            trim_memory()  # else pieces between blocks that live add up to as much again
         self.held += size
         self.peak = max(self.peak, self.held)
         self._check(self.held)
@@ -198,14 +199,21 @@ class TensorConstants:
 
 
 def release_memory(budget: MemoryBudget) -> None:
-    """Hands memory that a large recording has freed back to the system: glibc keeps blocks of some megabytes."""
+    """Hands memory that a large recording has freed back to the system."""
     if budget.peak >= _RETURNED:
-        _trimmed()
+        trim_memory()
 
 
-def _trimmed() -> None:
+def trim_memory() -> None:
+    """Hands memory that is free back to the system: glibc keeps blocks of some megabytes."""
     with suppress(OSError, AttributeError):  # another C library
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def collect_memory() -> None:
+    """As ``trim_memory``, of what only cycles hold, too: copies of a module whose methods were replaced."""
+    gc.collect()
+    trim_memory()
 
 
 def changed_tensors(before: Mapping[str, Noted], now: Mapping[str, Any]) -> set[str]:

@@ -52,8 +52,10 @@ def _text(value: Any) -> str:
 
 
 def real_copy(value: Any) -> Array:
-    """A frozen copy in float32 or float64 (as stored; other number types widen without loss)."""
+    """A frozen copy in float32 or float64 (as stored; other number types widen without loss); itself if it is such."""
     array = np.asarray(value)
+    if array.base is None and not array.flags.writeable and array.dtype in (np.float32, np.float64):
+        return array
     narrow = array.dtype.kind == "f" and array.dtype.itemsize <= 4
     core = stored_part(array)
     return freeze(np.broadcast_to(core.astype(np.float32 if narrow else np.float64, copy=False), array.shape))

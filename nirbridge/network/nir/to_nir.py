@@ -29,7 +29,8 @@ def to_nir(network: Network) -> Any:
     """The network as a flat ``nir.NIRGraph`` that shares no array with it.
 
     Every projection gets nodes of its own, named as in ``Projection.nodes`` where that name is free. One array may
-    be shared: weights that are a broadcast view (a network of shapes alone) stay that view.
+    be shared: weights that are a broadcast view (a network of shapes alone) stay that view. Nodes with equal large
+    weights (a layer behind a sum of spikes, which is a projection from each) share one array, which is read-only.
 
     Raises:
         ModelError: the network is not well formed, or has no NIR node for a part (a decay above 1, a reshape that
@@ -46,13 +47,27 @@ def to_nir(network: Network) -> Any:
     reserved = {name for p in network.projections for name in p.nodes} | set(nodes)
     edges: list[tuple[str, str]] = []
     plain: set[tuple[str, str]] = set()
+    known: dict[Any, list[Array]] = {}
     for p in network.projections:
         chain = raise_projection(p, shapes[p.source], network.dt, implicit_back=implicit)
         if not chain and (p.source, p.target) in plain:
             chain = [spacer(shapes[p.source])]
         plain |= set() if chain else {(p.source, p.target)}
+        for node in (raised.node for raised in chain if np.size(getattr(raised.node, "weight", 0)) > _COPIED_MAX):
+            node.weight = _once(node.weight, known.setdefault((node.weight.shape, node.weight.dtype), []))
         _connect(p, chain, nodes, edges, reserved)
     return nir.NIRGraph(nodes, edges, metadata=_graph_metadata(network), type_check=False)
+
+
+def _once(weight: Array, alike: list[Array]) -> Array:
+    """The first array of the same bits, which is read-only from then on; else the array, which joins ``alike``."""
+    bits = f"u{weight.itemsize}"
+    twin = next((known for known in alike if np.array_equal(known.view(bits), weight.view(bits))), None)
+    if twin is None:
+        alike.append(weight)
+        return weight
+    twin.flags.writeable = False
+    return twin
 
 
 def _connect(

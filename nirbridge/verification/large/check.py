@@ -13,6 +13,7 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.errors import UnequalImport, counted
 from nirbridge.importers.neuron_specs import NeuronSpecs, neuron_spec_of
+from nirbridge.importers.tracing.memory import collect_memory
 from nirbridge.importers.tracing.run import copy_in_eval_mode, deep_copy
 from nirbridge.network.apply import fan_in
 from nirbridge.network.compose import parts_of
@@ -266,6 +267,8 @@ class SampledRuns:
             text = (str(error).splitlines() or [""])[0]
             self.failures.setdefault(reading.words, f"{type(error).__name__}: {text}")
             return None
+        finally:
+            collect_memory()
 
     def _compared(
         self, reading: TrialReading, form: str, arrays: Sequence[Array], run: OriginalRun
