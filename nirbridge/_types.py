@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 
 Shape = tuple[int, ...]
 """Sizes of the axes of an array, a population or an input."""
@@ -14,3 +15,7 @@ Progress = Callable[[str, float | None], None]
 
 def no_progress(stage: str, done: float | None) -> None:
     """Report nothing."""
+
+
+IMPORT_PROGRESS: ContextVar[Progress] = ContextVar("IMPORT_PROGRESS", default=no_progress)
+"""Progress of the import that runs: between it and its caller is the importer of a framework, or of a plugin."""

@@ -61,7 +61,8 @@ def load(
             its activations then become spike rates. Without it such a module is an error.
         check: of a module: random inputs on which module and network are compared (0: none; None: 2, if it is cheap).
         max_bytes: of a file: how much it may declare.
-        options: of a module: further options of the importer, as ``time_axis``, or ``steps`` of a conversion.
+        options: of a module: further options of the importer, as ``time_axis``, or ``steps`` of a conversion;
+            ``progress``, which is called with a stage and the completed fraction of it (None: unknown).
 
     Raises:
         UsageError: an argument that does not fit the model; a module without spikes and no ``convert``.
@@ -200,5 +201,5 @@ def _known(framework: str, options: Mapping[str, Any]) -> dict[str, Any]:
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return dict(options)
     names = [p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY]
-    _only(options, ["sample", *names, "calibration", "check"], f"the importer of {framework}")
+    _only(options, ["sample", *names, "calibration", "check", "progress"], f"the importer of {framework}")
     return dict(options)

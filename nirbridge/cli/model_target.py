@@ -129,8 +129,8 @@ def imported_graph(target: str, sample_shapes: tuple[str, ...], framework: str |
     module = module_with_weights(target, framework, weights)
     importer = framework or recognised(module, target)
     with progress_on_stderr() as progress:
-        progress("importing", None)
-        return pipeline.import_module(importer, module, samples[0] if len(samples) == 1 else samples)
+        sample = samples[0] if len(samples) == 1 else samples
+        return pipeline.import_module(importer, module, sample, progress=progress)
 
 
 def module_with_weights(target: str, framework: str | None, weights: str | None) -> Any:

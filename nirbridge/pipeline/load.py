@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nirbridge import plugins as registry
+from nirbridge._types import IMPORT_PROGRESS, Progress, no_progress
 from nirbridge.chips import Chip, without_cores
 from nirbridge.dialect.model_files import ORIGINS, network_loader
 from nirbridge.errors import ExportWarning, ModelError, UsageError
@@ -103,11 +104,20 @@ def load_chip(name_or_path: str | Path, without: tuple[int, ...] = ()) -> Chip:
     return without_cores(chip, without) if without else chip
 
 
-def import_module(framework: str, module: Any, sample: Any, *, check: int | None = None, **options: Any) -> Any:
+def import_module(
+    framework: str,
+    module: Any,
+    sample: Any,
+    *,
+    check: int | None = None,
+    progress: Progress = no_progress,
+    **options: Any,
+) -> Any:
     """The ``nir.NIRGraph`` of a module; ``options`` as of the framework's importer.
 
     ``check``: random inputs to compare the import with the module on (0: none; None: the importer's default); an
-    importer without a self-check (a conversion, a plugin's) is not given it.
+    importer without a self-check (a conversion, a plugin's) is not given it. ``progress``: called with a stage and the
+    share that is done (None: unknown).
 
     Raises:
         UnequalImport: the import does not compute the same as the module.
@@ -116,13 +126,16 @@ def import_module(framework: str, module: Any, sample: Any, *, check: int | None
     """
     function = registry.get("importers", framework)
     parameters = inspect.signature(function).parameters
-    if "check" in parameters:
-        options |= {"check": check}
+    known = {"check": check, "progress": progress}
+    options |= {name: value for name, value in known.items() if name in parameters}
+    token = IMPORT_PROGRESS.set(progress)
     try:
         return function(module, sample, **options)
     except ModuleNotFoundError as error:
         found = f"needs the package {error.name}, which is not installed"
         raise UsageError.of(f"--from {framework}", found, "", f"install {error.name}") from error
+    finally:
+        IMPORT_PROGRESS.reset(token)
 
 
 def assumes_dt(framework: str, module: Any, dt: float | None) -> bool:

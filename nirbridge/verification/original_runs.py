@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from nirbridge._types import IMPORT_PROGRESS
 from nirbridge.arrays import Array
 from nirbridge.importers.neuron_specs import NeuronSpec, NeuronSpecs, neuron_spec_of
 from nirbridge.importers.tracing.consistency import state_arguments
@@ -173,6 +174,7 @@ def _called(
     result: Any = ()
     with _widened() if wide else nullcontext():
         for number, arrays in enumerate(calls):
+            IMPORT_PROGRESS.get()("running the module to compare", number / len(calls))
             more = handed_over_arguments(result, names) if number else {}
             kind = torch.float64 if wide else torch.float32
             result = private(*(torch.tensor(a, dtype=kind) for a in arrays), **more)

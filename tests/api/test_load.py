@@ -127,6 +127,27 @@ def test_a_module_is_imported_as_its_importer_does_it() -> None:
     assert nb.load(module, sample=SAMPLE, framework="snntorch", check=0).file is None
 
 
+def test_progress_of_an_import_is_told_and_not_recorded() -> None:
+    """What the caller's own function computes with torch is no operation of the module."""
+    module, said = _modules("snntorch"), []
+
+    def progress(stage: str, done: float | None) -> None:
+        said.append((stage.partition(":")[0], done))
+        torch.zeros(3) + 1
+
+    expected = nb.load(module, sample=SAMPLE)
+    assert same_network(nb.load(module, sample=SAMPLE, progress=progress), expected)
+    assert [*dict.fromkeys(stage for stage, _ in said)] == [
+        "running the module",
+        "building the network",
+        "running the module to compare",
+    ]
+    assert all(done is None or 0 <= done <= 1 for _, done in said)
+    before = len(said)
+    nb.load(module, sample=SAMPLE)
+    assert len(said) == before
+
+
 def test_a_network_without_spikes_is_never_converted_by_itself() -> None:
     plain = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2))
     with pytest.raises(nb.errors.UsageError, match=r"no neurons that spike.*convert= .*, typical inputs of shape"):

@@ -6,10 +6,12 @@ import json
 import sys
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from nirbridge._types import Progress
 from nirbridge.cli.common import names_module
 from nirbridge.cli.main import run
 from nirbridge.cli.model_target import module_of
@@ -96,6 +98,21 @@ def test_nothing_is_converted_silently(command: tuple[str, ...], capsys: pytest.
     assert "no neurons that spike, a network without spikes is converted to spike rates only on request" in err
     assert "--calibrate DATA.npz" in err
     assert not Path("o.nir").exists()
+
+
+@pytest.mark.parametrize("command", [("map", "--chip", "loihi1"), ("import", "-o", "o.nir")])
+def test_an_import_tells_its_progress(command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    stages: list[str] = []
+
+    @contextmanager
+    def shown() -> Iterator[Progress]:
+        yield lambda stage, done: stages.append(stage)
+
+    for room in ("nirbridge.cli.model_target", "nirbridge.cli.commands.import_"):
+        monkeypatch.setattr(f"{room}.progress_on_stderr", shown)
+    assert run([command[0], "my_user_net.py:net", *SHAPE, *command[1:]]) == 0
+    assert stages[0] == "running the module: operation 1"
+    assert "building the network" in stages
 
 
 def test_a_conversion_is_asked_for_by_its_data(capsys: pytest.CaptureFixture[str]) -> None:

@@ -175,10 +175,8 @@ def imported(
         is_spiking = framework == PLAIN and not conversion  # with neurons written by hand, or by nirbridge
         options |= sample_arguments(framework, reading) if is_spiking else _arguments(framework, reading, conversion)
     with progress_on_stderr() as progress:
-        options |= {"progress": progress} if framework == PLAIN else {}
-        graph = pipeline.import_module(
-            framework, module, _one_or_all(samples), check=0 if no_check else check, **options
-        )
+        options |= {"check": 0 if no_check else check, "progress": progress}
+        graph = pipeline.import_module(framework, module, _one_or_all(samples), **options)
     return graph, pipeline.assumes_dt(framework, module, dt)
 
 

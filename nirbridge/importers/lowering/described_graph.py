@@ -10,6 +10,7 @@ from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any
 
+from nirbridge._types import IMPORT_PROGRESS
 from nirbridge.errors import Diagnostic, ModelError, UsageError, quoted
 from nirbridge.files.attributes import load_attribute
 from nirbridge.importers.by_hand import spec
@@ -76,6 +77,7 @@ def module_to_graph(
         flow, reset = trace_after_reset(source, sample, specs, **axes)
         flow = edit(flow)
         own = reset if flow.host is None else lambda copy: flow.host.taken_off(reset(copy))
+        IMPORT_PROGRESS.get()("building the network", None)
         return with_emitted_names(build_network(flow, specs, dt, accept=names), flow, module), own
 
     network, reset, is_own = _built_or_own(built, traced_forms, source)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from functools import reduce
 from typing import Any
 
-from nirbridge._types import Shape
+from nirbridge._types import IMPORT_PROGRESS, Shape
 from nirbridge.errors import Diagnostic, quoted
 from nirbridge.importers.by_hand.spec import COMPARING, is_initial, note_names, place_in_code, reads_own
 from nirbridge.importers.neuron_specs import NeuronSpec, NeuronSpecs, neuron_spec_of, place_label
@@ -180,6 +180,7 @@ class ForwardRecorder:
         with untracked():
             shapes = tuple(tuple(t.shape) for t in tensors)
             halves = {str(t.dtype) for t in tensors} & _HALVES
+            IMPORT_PROGRESS.get()(f"running the module: operation {len(self.recording.nodes) + 1:,}", None)
         self.recording.halves += [(path, name, number_format) for number_format in sorted(halves)]
         number, own_path, module = len(self.recording.nodes), path if use is None else use, self.originals.get(path)
         node = TracedCall(number, kind, name, own_path, module, args, kwargs, shapes, func, returned, place)

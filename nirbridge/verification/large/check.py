@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from nirbridge._types import IMPORT_PROGRESS
 from nirbridge.arrays import Array
 from nirbridge.errors import UnequalImport, counted
 from nirbridge.importers.neuron_specs import NeuronSpecs, neuron_spec_of
@@ -283,6 +284,7 @@ class SampledRuns:
         compared = [p for p in self.network.populations if p.name in activity and self._hears(p.name, activity)]
         done = 0
         for p in compared:
+            IMPORT_PROGRESS.get()("comparing sampled neurons", done / len(compared))
             verdict = self._verdict(p, self._copies(p), activity, run)
             done += verdict is not None
             trials += [] if verdict is None else [Trial(reading, form, verdict, len(arrays[0]))]
