@@ -148,8 +148,8 @@ def convert_torch(
     """Converts a trained ANN and says how well it went.
 
     Args:
-        module: layers of Linear, Conv1d/2d, BatchNorm, ReLU, ReLU6, AvgPool, Flatten, Dropout, sums of branches. It is
-            read in eval mode (a copy: the module stays as it is).
+        module: layers of Linear, Conv1d/2d, BatchNorm, ReLU, LeakyReLU and others that are linear in pieces, AvgPool,
+            MaxPool, Flatten, Dropout, sums of branches. It is read in eval mode (a copy: the module stays as it is).
         sample: one input, with or without the batch axis, or a tuple of them: shapes only.
         calibration: typical inputs, ``[samples, *shape]`` (tensor or array; a tuple or a mapping of them for several
             inputs; for one input also a list of batches). Some hundreds of training samples are enough,

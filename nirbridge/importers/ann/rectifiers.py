@@ -3,7 +3,7 @@
 * A piecewise linear function of one value (ReLU6, LeakyReLU, hardtanh, abs) is one rectifier for each piece that is
   not constant: ``leaky(x) = relu(x) - slope * relu(-x)``.
 * A maximum is a sum of rectifiers, ``max(a, b) = a + relu(b - a)``; a window of n values is a tree of n - 1 of them.
-* A softmax of the outputs is left to the host.
+* A softmax or sigmoid of the outputs is left to the host.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _WITHOUT_RATE = ("max_pool", "unknown", "pair", "pointwise")
 
 def with_rectifiers(flow: DataflowGraph) -> tuple[DataflowGraph, tuple[Diagnostic, ...]]:
     """The flow with every activation and maximum as neurons, and every operation that prevents a conversion."""
-    rectified = _rewritten(_without_softmax(flow), _activation)
+    rectified = _rewritten(_without_host(flow), _activation)
     # exact here: max(relu(a), relu(b)) = relu(max(a, b))
     moved = with_replaced_pools(rectified, FORMS, 1.0, (REPLACED_MAXPOOL,))
     found = _rewritten(replace(moved, problems=flow.problems, deviations=flow.deviations), _maximum)
@@ -98,11 +98,11 @@ def _rectified(writer: Writer, ref: ValueRef, ceiling: float = UNBOUNDED, **more
     return writer.add("neuron", (ref,), MappingProxyType({}), target=Rectifier(ceiling), **more)
 
 
-# -- softmax -------------------------------------------------------------------------------------------------------
+# -- functions of the host -------------------------------------------------------------------------------------------
 
 
-def _without_softmax(flow: DataflowGraph) -> DataflowGraph:
-    """The flow without softmaxes that nothing but outputs reads."""
+def _without_host(flow: DataflowGraph) -> DataflowGraph:
+    """The flow without functions of the host that nothing but outputs reads."""
     read = {ref.call for call in flow.calls for ref in call.inputs}
     last = {c.name: c for c in flow.calls if c.arguments.get("function") in HOST and c.name not in read}
     outputs = tuple(replace(o, ref=last[o.ref.call].inputs[0]) if o.ref.call in last else o for o in flow.outputs)
@@ -332,6 +332,6 @@ def _advice(name: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
         if part in name:
             return advice
     if any(part in name for part in _ACTIVATIONS):
-        return "a spike rate is at least 0 and proportional to its input up to a limit", "use ReLU or ReLU6 and retrain"
+        return "spike rates compute functions that are linear in pieces", "use ReLU, LeakyReLU or ReLU6 and retrain"
     general = advice_on(name)
     return str(arguments.get("reason") or general[0]), str(arguments.get("hint") or general[1])

@@ -287,7 +287,7 @@ def _wrong(array: Array, port: Port) -> tuple[str, str, str] | None:
     return value_problem(array)
 
 
-HOST = frozenset({"softmax", "log_softmax"})
+HOST = frozenset({"softmax", "log_softmax", "sigmoid"})
 """Functions that are taken off the outputs and left to the host; they keep the order of the values."""
 
 

@@ -109,8 +109,19 @@ def test_random_cnns_stay_within_their_bounds(seed: int) -> None:
     assert np.sqrt(np.mean((found - wanted) ** 2)) < 0.05 * wanted.std() + 1e-3
 
 
-@pytest.mark.parametrize("function", [F.softmax, F.log_softmax, lambda y, dim: y.softmax(dim)])
-def test_a_softmax_at_the_end_is_left_to_the_host(function: Any) -> None:
+HOST = {
+    "softmax": F.softmax,
+    "log_softmax": F.log_softmax,
+    "method": lambda y, dim: y.softmax(dim),
+    "named": lambda y, dim: torch.softmax(input=y, dim=dim),
+    "sigmoid": lambda y, dim: torch.sigmoid(y),
+}
+
+
+@pytest.mark.parametrize("name", HOST)
+def test_a_softmax_at_the_end_is_left_to_the_host(name: str) -> None:
+    function = HOST[name]
+
     class Net(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -123,7 +134,7 @@ def test_a_softmax_at_the_end_is_left_to_the_host(function: Any) -> None:
     torch.manual_seed(0)
     net, x = Net().eval(), torch.rand(50, 5)
     conversion = convert_torch(net, x[:1], x)
-    assert any("softmax is left to the host" in note for note in conversion.network.notes)
+    assert any("is left to the host" in note for note in conversion.network.notes)
     with torch.no_grad():
         values, shares = (v.numpy() for v in net(x))
     _, found = spikes_and_outputs(conversion, x.numpy())

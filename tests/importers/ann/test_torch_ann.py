@@ -229,8 +229,8 @@ class Refused(nn.Module):
         self.leaky, self.head, self.squash = nn.LeakyReLU(), nn.Linear(18, 3), nn.Sigmoid()
 
     def forward(self, x: Any) -> Any:
-        x = self.leaky(self.norm(self.gelu(self.pool(self.conv(x)))))
-        return self.squash(F.softmax(self.head(x.flatten(1)), dim=1))
+        x = self.leaky(self.norm(self.gelu(self.pool(self.squash(self.conv(x))))))
+        return self.head(F.softmax(x.flatten(1), dim=1))
 
 
 def test_everything_that_has_no_rate_is_named_in_one_error() -> None:
@@ -238,10 +238,10 @@ def test_everything_that_has_no_rate_is_named_in_one_error() -> None:
         from_torch(Refused(), torch.zeros(1, 1, 8, 8), torch.zeros(4, 1, 8, 8))
     text = [str(p) for p in caught.value.problems]
     expected = {
+        "'squash'": "ReLU",
         "'gelu'": "ReLU",
         "'norm'": "BatchNorm",
         "forward": "leave it out",
-        "'squash'": "ReLU",
     }
     assert len(text) == len(expected)
     for (place, advice), line in zip(expected.items(), text, strict=True):
