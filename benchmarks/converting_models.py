@@ -1,10 +1,16 @@
 """ResNet-18, VGG-11 and AlexNet as their papers and torchvision publish them, written anew, with random weights.
 
-``width`` scales the channels and hidden features, so that the whole structure can be tried in small.
+    python -m benchmarks.converting_models {resnet18,vgg11,alexnet} [SIZE]
+
+The command converts one of them for images of SIZE x SIZE (default 224) and prints CPU seconds and memory. ``width``
+scales the channels and hidden features, so that the whole structure can be tried in small.
 """
 
 from __future__ import annotations
 
+import resource
+import sys
+import time
 from typing import Any
 
 import torch
@@ -120,3 +126,24 @@ def settled(module: nn.Module, seed: int = 0) -> nn.Module:
             layer.running_mean.uniform_(-0.3, 0.3, generator=generator)
             layer.running_var.uniform_(0.5, 2.0, generator=generator)
     return module.eval()
+
+
+def main(name: str, size: str = "224") -> None:
+    """Convert with 16 random images; one thread."""
+    from nirbridge.importers.ann.from_torch import convert_torch
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    module, images = settled(MODELS[name]()), torch.rand(16, 3, int(size), int(size))
+    before = time.process_time()
+    conversion = convert_torch(module, images[:1], images)
+    seconds, peak = time.process_time() - before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    parameters = sum(p.numel() for p in module.parameters()) / 1e6
+    print(
+        f"{name}, {size} x {size}: {parameters:.1f} million parameters, {conversion.network.neurons / 1e6:.2f} million "
+        f"neurons, {seconds:.0f} CPU seconds, {peak:.2f} GB at the peak"
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
