@@ -2,14 +2,14 @@
 
 * A piecewise linear function of one value (ReLU6, LeakyReLU, hardtanh, abs) is one rectifier for each piece that is
   not constant: ``leaky(x) = relu(x) - slope * relu(-x)``.
-* A maximum is a sum of rectifiers, ``max(a, b) = a + relu(b - a)``; a window of n values is a tree of n - 1 of them.
+* A maximum is a sum of rectifiers, ``max(a, b) = a + relu(b - a)``; n values along an axis are a tree of n - 1 of them.
 * A softmax or sigmoid of the outputs is left to the host.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import MappingProxyType
@@ -192,17 +192,53 @@ def _maximum(writer: Writer, calls: Calls) -> str:
         return "a maximum of two values a and b is a + relu(b - a)" if sign > 0 else ""
     if call.kind != "max_pool" or call.arguments.get("function") == "prod":
         return ""
-    source = calls[call.inputs[0].call]
-    windows = _Windows(call, writer.taken, source.shape, _is_positive(source, calls))
-    inner, (first, over) = windows.writer, windows.tree(0, windows.size)
-    value = windows.value(first)
-    if windows.is_positive and over:  # one population, so that its readers have one source
-        _rectified(inner, windows.sum(value, over, 1.0), name=call.name)
+    source, value = calls[call.inputs[0].call], call.inputs[0]
+    is_positive, shape = _is_positive(source, calls) and not call.arguments.get("is_least"), source.shape
+    for arguments, pooled in _stages(call, shape):
+        windows = _Windows(
+            replace(call, inputs=(value,), arguments=arguments, shape=pooled), writer.taken, shape, is_positive
+        )
+        first, over = windows.tree(0, windows.size)
+        value, shape = windows.sum(windows.value(first), over, windows.sign), pooled
+        writer.found += windows.writer.found
+    neurons = sum(math.prod(one.shape) for one in writer.found if one.kind == "neuron")
+    if is_positive and neurons:  # one population, so that its readers have one source
+        _rectified(writer, value, name=call.name, shape=shape)
+        neurons += math.prod(shape)
     else:
-        inner.put_together([(value, 1.0), *((ref, windows.sign) for ref in over)], 0.0, {})
-    writer.found += inner.found
-    neurons = sum(math.prod(one.shape) for one in inner.found if one.kind == "neuron")
-    return f"a maximum of {windows.size} values is a tree of a + relu(b - a): {counted(neurons, 'neuron')}"
+        writer.add("add", (value,), {"signs": (1.0,)}, name=call.name, shape=shape)
+    return f"a maximum of several values is a tree of a + relu(b - a): {counted(neurons, 'neuron')}"
+
+
+_KEYS = ("kernel", "stride", "padding", "dilation")
+
+
+def _stages(call: Operation, source: Shape) -> Iterator[tuple[dict[str, Any], Shape]]:
+    """Maxima along one axis that make up a maximum, and their shapes; of disjoint windows one for each prime factor."""
+    a, shape = call.arguments, list(source)
+    if "rows" in a:
+        table, (*outer, last) = _positions(a, source), a["shape"]
+        for size in _factors(table.shape[1]) or [1]:
+            table = table.reshape(-1, size)
+            yield {**a, "table": table}, (*outer, last * len(table) // math.prod(a["shape"]))
+            table = np.arange(len(table))
+        return
+    for axis in reversed(range(len(a["kernel"]))):
+        k, s, padding, d = (a[key][axis] for key in _KEYS)
+        is_split = s == k and d == 1 and not any(padding)
+        for size, stride in [(n, n) for n in _factors(k)] if is_split else [(k, s)]:
+            shape[axis + 1] = (shape[axis + 1] + sum(padding) - d * (size - 1) - 1) // stride + 1
+            plain = zip(_KEYS, (1, 1, (0, 0), 1), (size, stride, padding, d), strict=True)
+            along = {
+                key: tuple(one if k == axis else rest for k in range(len(a["kernel"]))) for key, rest, one in plain
+            }
+            yield {**a, **along}, tuple(shape)
+
+
+def _factors(n: int) -> list[int]:
+    """Prime factors, ascending."""
+    least = next((k for k in range(2, math.isqrt(n) + 1) if n % k == 0), n)
+    return [] if n == 1 else [least, *_factors(n // least)]
 
 
 def _is_positive(call: Operation, calls: Calls) -> bool:
@@ -220,13 +256,12 @@ class _Windows:
 
     def __init__(self, call: Operation, taken: set[str], source: Shape, is_positive: bool) -> None:
         a = self.arguments = call.arguments
-        missing = len(source) - len(call.shape)  # of a reduction, after which axes are taken off
-        shape = a["shape"] if "rows" in a else (*call.shape, *(1,) * missing)
-        self.writer, self.source = Writer(replace(call, shape=shape), taken), source
+        self.writer, self.source, self.is_positive = Writer(call, taken), source, is_positive
         self.sign = -1.0 if a.get("is_least") else 1.0
-        self.is_positive = is_positive and self.sign > 0
-        margins = None if "rows" in a or (np.any(a["padding"]) and not self.is_positive) else self._margins()
-        self.margins, self.table = margins, _positions(a, source) if margins is None else np.zeros((0, 0))
+        margins = None if "table" in a or (np.any(a["padding"]) and not is_positive) else self._margins()
+        self.margins, self.table = margins, np.zeros((0, 0), np.int64)
+        if margins is None:
+            self.table = a["table"] if "table" in a else _positions(a, source)
         self.size = self.table.shape[1] or math.prod(a["kernel"])
 
     def tree(self, start: int, stop: int) -> tuple[int, list[ValueRef]]:
@@ -293,8 +328,7 @@ def _positions(arguments: Mapping[str, Any], source: Shape) -> Array:
         starts = np.cumsum(counts) - counts
         return arguments["columns"][np.where(inside, starts[:, None] + np.arange(counts.max()), starts[:, None])]
     table = np.arange(source[0])[:, None]  # channels
-    keys = ("kernel", "stride", "padding", "dilation")
-    for n, k, s, (before, after), d in zip(source[1:], *(arguments[key] for key in keys), strict=True):
+    for n, k, s, (before, after), d in zip(source[1:], *(arguments[key] for key in _KEYS), strict=True):
         count = (n + before + after - d * (k - 1) - 1) // s + 1
         at = np.arange(count)[:, None] * s - before + np.arange(k) * d
         inside = (at >= 0) & (at < n)

@@ -108,6 +108,11 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
     "adaptive_max_pool2d": (lambda m, x: F.adaptive_max_pool2d(x, (4, 3)), IMAGE),
     "amax": (lambda m, x: x.amax((2, 3)) + x.amin((2, 3)), IMAGE),
     "amax of channels": (lambda m, x: (x - 0.4).max(1)[0] - x.amin(1), IMAGE),
+    "amax of many": (
+        lambda m, x: F.conv2d(x, m.p["odd"], padding="same").amax((1, 3)) - (x[..., :4] - 0.4).amin((1, 3)),
+        IMAGE,
+    ),
+    "amax of all": (lambda m, x: (x - 0.4).amax((1, 2, 3), keepdim=True), IMAGE),
     "amax, axes kept": (lambda m, x: x.amax(1, keepdim=True).amax(3, keepdim=True), IMAGE),
     "double, float": (lambda m, x: x.double().float(), FLAT),
     "to": (lambda m, x: x.to(torch.float64).to(torch.float32), FLAT),
