@@ -65,13 +65,8 @@ def _kept_axis(item: TracedValue) -> TracedValue:
 def _last_ones(trace: ForwardTrace, states: set[int], known: set[Key]) -> Iterator[tuple[list[TracedValue], int, int]]:
     """Values of the last time step that forward returns or computes with, after those that they are computed from."""
     ends = [value for outputs in trace.returned for _, value in outputs if isinstance(value, TracedValue)]
-    ends += [
-        value
-        for node in reversed(trace.nodes)
-        if not is_pointwise(node)
-        for value in instances_of(node.args, TracedValue)
-    ]
-    for end in ends:
+    ends += [value for node in trace.nodes if not is_pointwise(node) for value in instances_of(node.args, TracedValue)]
+    for end in reversed(ends):  # the longest row first
         is_new = end.node.index not in states and key_of(end) not in known
         if is_new and is_pointwise(end.node) and not is_comparison(end.node):
             yield _traced_back(end, trace), -1, 0
@@ -91,7 +86,8 @@ def _traced_back(end: TracedValue, trace: ForwardTrace) -> list[TracedValue]:
         steps = {now.index - value.node.index: value for value in alike}
         if len(row) > 1:
             step = row[1].node.index - now.index
-            value = steps.get(step)
+            shorter = max((k for k in steps if step // 2 < k <= step), default=step)  # the first time step
+            value = steps.get(shorter)
         else:
             value = steps[min(steps)] if steps else None
         if value is None:
