@@ -213,10 +213,22 @@ class Amplified(snn.Leaky):
         return super().forward(self.gain * input_, mem)
 
 
-class SubclassOfLeaky(nn.Module):
+class Masked(snn.Leaky):
+    """snnTorch's neuron of which some never send their spikes."""
+
     def __init__(self) -> None:
+        super().__init__(beta=0.75)
+        self.register_buffer("mask", torch.tensor([1.0, 0.0, 1.0, 1.0, 1.0]))
+
+    def forward(self, input_: Any, mem: Any = None) -> Any:  # type: ignore[override]
+        spk, mem = super().forward(input_, mem)
+        return spk * self.mask, mem
+
+
+class SubclassOfLeaky(nn.Module):
+    def __init__(self, kind: Any = Amplified) -> None:
         super().__init__()
-        self.fc, self.lif = nn.Linear(8, 5), Amplified()
+        self.fc, self.lif = nn.Linear(8, 5), kind()
 
     def forward(self, x: Any) -> Any:
         mem, out = self.lif.init_leaky(), []
@@ -436,6 +448,9 @@ def forms() -> Iterator[HandWritten]:
     yield row("norse lif_feed_forward_step", NorseForward, "time", fc(_norse(0.37)))
     gain = lambda net, x: Cell(a_mem=0.75)(net.lif.gain * each_step(net.fc, x))  # noqa: E731
     yield row("a subclass of snntorch.Leaky", SubclassOfLeaky, "time", gain)
+    late_mask = Cell(a_mem=0.75, reset="subtract", amount=1.0 / 0.75)
+    masked = lambda net, x: net.lif.mask * late_mask(each_step(net.fc, x))  # noqa: E731
+    yield row("a subclass of snntorch.Leaky, masked spikes", lambda: SubclassOfLeaky(Masked), "time", masked)
     biased = lambda lif: Cell(a_mem=0.5, bias=lif.current, compare=">=")  # noqa: E731
     yield row("a subclass of spikingjelly's LIFNode", lambda: two(Biased), "step", twice(biased))
     yield row("straight-through gradient", lambda: two(StraightThrough), "step", twice(Cell(a_mem=0.5)))

@@ -98,6 +98,31 @@ class LifSpike(nn.Module):
         return torch.stack(pot, dim=1)
 
 
+class TimeLast(nn.Module):
+    """tdBN as published: ``[batch, ..., time]``, currents and spikes written into zeros time step by time step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(8, 12), nn.Linear(12, 5)
+
+    def currents(self, layer: Any, x: Any) -> Any:
+        out = torch.zeros((*layer(x[..., 0]).shape, x.shape[-1]))
+        for step in range(x.shape[-1]):
+            out[..., step] = layer(x[..., step])
+        return out
+
+    def fire(self, x: Any) -> Any:
+        u, out = torch.zeros(x.shape[:-1]), torch.zeros(x.shape)
+        for step in range(x.shape[-1]):
+            u = 0.25 * u * (1 - out[..., max(step - 1, 0)]) + x[..., step]
+            out[..., step] = Rectangle.apply(u)
+        return out
+
+    def forward(self, x: Any) -> Any:
+        x = x.permute(0, 2, 1)
+        return self.fire(self.currents(self.fc2, self.fire(self.currents(self.fc1, x)))).permute(0, 2, 1)
+
+
 class Merged(nn.Module):
     """A layer on batch and time at once."""
 
@@ -344,10 +369,73 @@ def _delays(net: Any, x: Any) -> Any:
     return Cell(a_mem=0.5, g_mem=0.5, compare=">=")(sum(parts))
 
 
+# -- dendrites -------------------------------------------------------------------------------------------------------
+
+
+class Dendritic(nn.Module):
+    """DH-LIF: branches with time constants of their own, whose currents add up in the membrane; a late soft reset."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dense, self.tau_m = nn.Linear(8, 10), nn.Parameter(torch.zeros(5))
+        self.tau_n = nn.Parameter(torch.linspace(-1.0, 1.0, 10).view(5, 2))
+
+    def forward(self, x: Any) -> Any:
+        branches, spikes = torch.zeros(x.shape[0], 5, 2), []
+        mem = spike = torch.zeros(x.shape[0], 5)
+        beta, alpha = torch.sigmoid(self.tau_n), torch.sigmoid(self.tau_m)
+        for step in range(x.shape[1]):
+            currents = self.dense(x[:, step]).reshape(-1, 5, 2)
+            branches = beta * branches + (1 - beta) * currents
+            mem = mem * alpha + (1 - alpha) * branches.sum(dim=2) - 0.25 * spike
+            spike = sigmoid_from(mem - 0.25)
+            spikes.append(spike)
+        return torch.stack(spikes, dim=1)
+
+
+def _dendritic(net: Any, x: Any) -> Any:
+    beta, alpha = torch.sigmoid(net.tau_n), torch.sigmoid(net.tau_m)
+    branches = Cell(a_mem=beta, g_mem=1 - beta, theta=None)(net.dense(x).unflatten(-1, (5, 2)))
+    soma = Cell(a_mem=alpha, g_mem=1 - alpha, theta=0.25, compare=">=", reset="subtract", amount=0.25 / alpha)
+    return soma(branches.sum(-1))
+
+
+# -- neurons of converted networks -----------------------------------------------------------------------------------
+
+
+class Qcfs(nn.Module):
+    """IF neurons of QCFS, ``[time, batch, ...]``: half a threshold at first, spikes as large as the threshold."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(8, 12), nn.Linear(12, 5)
+        self.thresholds = nn.Parameter(torch.tensor([[1.5], [0.75]]))
+
+    def fire(self, x: Any, thre: Any) -> Any:
+        mem, pot = 0.5 * thre, []
+        for t in range(x.shape[0]):
+            mem = mem + x[t, ...]
+            spike = sigmoid_from(mem - thre) * thre
+            mem = mem - spike
+            pot.append(spike)
+        return torch.stack(pot, dim=0)
+
+    def forward(self, x: Any) -> Any:
+        first, second = self.thresholds.data
+        return self.fire(self.fc2(self.fire(self.fc1(x), first)), second)
+
+
+def _qcfs(net: Any, x: Any) -> Any:
+    for fc, thre in zip((net.fc1, net.fc2), net.thresholds, strict=True):
+        x = thre * Cell(theta=thre, v_init=0.5 * thre, compare=">=", reset="subtract")(each_step(fc, x))
+    return x
+
+
 def forms() -> Iterator[HandWritten]:
     yield HandWritten("STBP, dense, rates", StbpDense, (8,), "batch-time", _stbp_dense, "mean")
     yield HandWritten("STBP, convolutions, counts", StbpConv, (2, 8, 8), "time", _stbp_conv, "sum")
     yield HandWritten("TET, LIFSpike with batch norm", Tet, (2, 4, 4), "batch-time", _tet)
+    yield HandWritten("tdBN, time last", TimeLast, (8,), "batch-time", _stbp_dense)
     yield HandWritten("MS-ResNet, mem_update", MsBlock, (2, 4, 4), "time", _ms_block)
     yield HandWritten("SpyTorch, hidden layer", lambda: SpyTorch(has_readout=False), (8,), "batch-time", _spytorch)
     yield HandWritten("SpyTorch, with its readout", lambda: SpyTorch(has_readout=True), (8,), "batch-time", _spytorch)
@@ -357,4 +445,6 @@ def forms() -> Iterator[HandWritten]:
     yield HandWritten("SRNN without adaptation", Srnn, (8,), "batch-time", _srnn, "sum")
     for name, is_whole in (("LSNN, adaptive threshold", False), ("LSNN, resets by the adapted threshold", True)):
         yield HandWritten(name, partial(Lsnn, is_whole=is_whole), (8,), "time", _lsnn)
+    yield HandWritten("DH-LIF, dendritic branches", Dendritic, (8,), "batch-time", _dendritic)
+    yield HandWritten("QCFS, spikes of the threshold", Qcfs, (8,), "time", _qcfs)
     yield HandWritten("delays per synapse, LIF by hand", CausalDelays, (8,), "time", _delays)

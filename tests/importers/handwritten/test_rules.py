@@ -19,8 +19,6 @@ from tests.importers.handwritten.rules import COUNT, EVERY, rule, twin  # noqa: 
 
 PARTS, SLOW = 10, 8
 """Parts that the rules are tested in, canonical and broken ones in each; those of every day, and slow ones."""
-SHARE = 0.8
-"""Least share of the canonical rules of a part that are imported."""
 RULES = [rule(number) for number in range(COUNT)]
 
 
@@ -65,4 +63,4 @@ def test_a_rule_is_imported_exactly_or_refused(part: int) -> None:
     assert [name for name, (text, is_canonical) in found.items() if text == "equal" and not is_canonical] == []
     assert not any("convert=" in text for text, _ in found.values())
     canonical = [text for text, is_canonical in found.values() if is_canonical]
-    assert canonical.count("equal") >= SHARE * len(canonical), canonical
+    assert set(canonical) == {"equal"}
