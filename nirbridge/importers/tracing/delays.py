@@ -24,10 +24,12 @@ from nirbridge.importers.tracing.arguments import (
     later,
 )
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue, values_of
+from nirbridge.importers.tracing.shape_ops import MOVES
 from nirbridge.importers.tracing.structures import torch_tensor
 
 MOVED = "its values are moved along time, and are no longer one for each time step"
 PAD = "pad in front alone (right_padding = 0), or cut what comes after the input's last time step"
+_MOVES = MOVES | {"pad", "constant_pad_nd", "cat", "concat", "concatenate", "stack", "__setitem__", "zero_"}
 _LEADS = ((), ("time",), ("batch",), ("time", "batch"), ("batch", "time"))
 _ROUND = "round the positions before the import, as DCLS does for inference: P.round_(), SIG.zero_(), version 'max'"
 
@@ -71,7 +73,7 @@ def moved_in_time(node: TracedCall, output: int, find: Find, steps: int) -> Lowe
         return None
     if node.name == "conv1d":
         return _convolution(node, first, steps)
-    return _moved(node, output, found)
+    return _moved(node, output, found) if node.name in _MOVES else None
 
 
 def _axes(x: FlowValue) -> list[Any]:
