@@ -174,6 +174,61 @@ class Pointer(History):
         return late
 
 
+class Ring(History):
+    """A tensor of the last spikes, [steps, batch, values]."""
+
+    def begin(self, x: Any) -> None:
+        self.history = torch.zeros(self.steps + 1, x.shape[1], 10)
+
+
+class Rolled(Ring):
+    def past(self, spk: Any, t: int) -> Any:
+        self.history = torch.roll(self.history, 1, 0)
+        self.history[0] = spk
+        return self.fc2(self.history[-1]) + self.fc3(self.history[1])
+
+
+class Pushed(Ring):
+    def past(self, spk: Any, t: int) -> Any:
+        self.history = torch.cat([self.history[1:], spk.unsqueeze(0)])
+        return self.fc2(self.history[0]) + self.fc3(self.history[-2])
+
+
+class PushedInFront(Ring):
+    def past(self, spk: Any, t: int) -> Any:
+        self.history = torch.cat((spk[None], self.history[:-1]), dim=0)
+        return self.fc2(self.history[self.steps])
+
+
+class AllDelays(History):
+    """A Linear over the spikes of several time steps, from a rolled tensor [batch, values, steps]."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc2 = drawn(nn.Linear(30, 4, bias=False))
+
+    def begin(self, x: Any) -> None:
+        self.history = torch.zeros(x.shape[1], 10, self.steps + 1)
+
+    def past(self, spk: Any, t: int) -> Any:
+        self.history = self.history.roll(1, dims=2)
+        self.history[:, :, 0] = spk
+        return self.fc2(self.history[:, :, [0, 2, 4]].transpose(1, 2).flatten(1))
+
+
+class Window(AllDelays):
+    """The same with the whole tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc2 = drawn(nn.Linear(50, 4, bias=False))
+
+    def past(self, spk: Any, t: int) -> Any:
+        self.history = self.history.roll(1, dims=2)
+        self.history[:, :, 0] = spk
+        return self.fc2(self.history.flatten(1))
+
+
 class PerNeuron(History):
     """Axonal delays: each neuron has its own."""
 
@@ -192,6 +247,11 @@ HISTORIES = {
     Spikes: {0, 4},
     Skipped: {0, 4},
     Pointer: {0, 4},
+    Rolled: {0, 1, 4},
+    Pushed: {0, 1, 4},
+    PushedInFront: {0, 4},
+    AllDelays: {0, 2, 4},
+    Window: {0, 1, 2, 3, 4},
     PerNeuron: {0, 1, 2, 3, 4},
     Inputs: {0, 4},
 }
@@ -202,7 +262,7 @@ def test_a_history_is_a_delay(kind: Any) -> None:
     assert delays(equal_import(kind(), "snntorch")) == HISTORIES[kind]
 
 
-@pytest.mark.parametrize("kind", [Queue, Spikes, Skipped, Pointer], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [Queue, Spikes, Skipped, Pointer, Rolled, Pushed], ids=lambda kind: kind.__name__)
 def test_a_history_may_be_longer_than_the_trace(kind: Any) -> None:
     assert max(delays(equal_import(kind(14), "snntorch"))) == 14
 

@@ -23,13 +23,13 @@ from nirbridge.importers.tracing.arguments import (
     constant_argument,
     later,
 )
-from nirbridge.importers.tracing.recorder import TracedCall, TracedValue, values_of
+from nirbridge.importers.tracing.recorder import RING, TracedCall, TracedValue, values_of
 from nirbridge.importers.tracing.shape_ops import MOVES
 from nirbridge.importers.tracing.structures import torch_tensor
 
 MOVED = "its values are moved along time, and are no longer one for each time step"
 PAD = "pad in front alone (right_padding = 0), or cut what comes after the input's last time step"
-_MOVES = MOVES | {"pad", "constant_pad_nd", "cat", "concat", "concatenate", "stack", "__setitem__", "zero_"}
+_MOVES = MOVES | {"pad", "constant_pad_nd", "cat", "concat", "concatenate", "stack", RING, "__setitem__", "zero_"}
 _LEADS = ((), ("time",), ("batch",), ("time", "batch"), ("batch", "time"))
 _ROUND = "round the positions before the import, as DCLS does for inference: P.round_(), SIG.zero_(), version 'max'"
 

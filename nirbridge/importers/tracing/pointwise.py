@@ -28,7 +28,7 @@ from nirbridge.importers.tracing.arguments import (
     constant_argument,
     input_of,
 )
-from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
+from nirbridge.importers.tracing.recorder import RING, TracedCall, TracedValue
 from nirbridge.importers.tracing.structures import torch_tensor
 
 OR, AND, XOR, SAME, OTHER = "or", "and", "xor", "same", "other"
@@ -437,6 +437,6 @@ def _shared(tensor: Any, rank: int, *, is_same: bool = False) -> Array:
 
 
 JOIN_HANDLERS: Mapping[str, Handler] = MappingProxyType(
-    {**dict.fromkeys(("cat", "concat", "concatenate", "hstack"), _cat), "stack": _stack}
+    {**dict.fromkeys(("cat", "concat", "concatenate", "hstack"), _cat), "stack": _stack, RING: _stack}
 )
 """Function name -> its handler."""

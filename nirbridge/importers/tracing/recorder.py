@@ -50,6 +50,10 @@ UseOf = Callable[[str, tuple[tuple[Any, ...], Mapping[str, Any]], int, bool], st
 use: see ``trace_uses``."""
 ReadBack = Callable[[Any, Any], tuple[Any, ...]]
 """(value, index) -> what stands there, of a tensor that was written into: see ``values.read_back``."""
+KeptRows = Callable[[str, tuple[Any, ...], Mapping[str, Any]], tuple[list[Any] | None, int]]
+"""(function, its arguments) -> rows of its result and their axis: see ``values.kept_rows``."""
+RING = "ring"
+"""Name of the call that stacks the rows of a tensor in which values are kept: rolled, shifted, or in part written."""
 
 _LIKE = ("zeros_like", "ones_like", "full_like", "empty_like")
 _SHAPE_ONLY = frozenset({*_LIKE, "new_zeros", "new_ones", "new_full", "new_empty", "new_tensor"})
@@ -138,10 +142,11 @@ class ForwardRecorder:
         noise: Callable[[Any], None] | None,
         use_of: UseOf,
         read_back: ReadBack,
+        kept_rows: KeptRows,
         constants: TensorConstants,
     ) -> None:
         self.forms, self.originals, self.noise = forms, originals, noise or (lambda tensor: None)
-        self.use_of, self.read_back = use_of, read_back
+        self.use_of, self.read_back, self.kept_rows = use_of, read_back, kept_rows
         self.recording = ForwardTrace()
         self.constants, self.values, self.stand_ins = constants, TensorIdentities(), RandomResults()
         self.stack: list[str] = []
@@ -236,9 +241,7 @@ class ForwardRecorder:
             return result  # the operand as it was, as of a dropout in eval mode: a state may hold the same tensor
         if name in NUMBERS:
             return self._read(name, result)
-        if name == "__setitem__":
-            self.add("function", name, shown, named, [args[0]])
-        if name == "__setitem__" or (name == "__getitem__" and self._is_read_back(result, shown)):
+        if self._is_kept(name, shown, named, result, args):
             return result
         if overwrites(func, name) and isinstance(shown[1], TracedValue) and shown[1].shape == tuple(args[0].shape):
             self.bind(args[0], shown[1])
@@ -253,6 +256,17 @@ class ForwardRecorder:
 
     def _is_fixed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         return all(self.values.get(tensor) is None for _, tensor in tensors_of((args, kwargs)))
+
+    def _is_kept(
+        self, name: str, shown: tuple[Any, ...], named: Mapping[str, Any], result: Any, args: tuple[Any, ...]
+    ) -> bool:
+        """True for calls that move, write or read rows of a tensor: what the result holds is noted."""
+        rows, axis = self.kept_rows(name, shown, named)
+        if rows and any(isinstance(row, TracedValue) for row in rows):
+            self.add("function", RING, (tuple(rows), axis), {}, [args[0] if result is None else result], _stacked)
+        elif name == "__setitem__":
+            self.add("function", name, shown, named, [args[0]])
+        return bool(rows) or name == "__setitem__" or (name == "__getitem__" and self._is_read_back(result, shown))
 
     def _is_read_back(self, result: Any, shown: tuple[Any, ...]) -> bool:
         """True if ``result`` is a slice that was written before, or one that was not: then it is what it was."""
@@ -336,6 +350,12 @@ def _versions(*structures: Any) -> dict[int, int | None]:
 def is_delay(module: Any) -> bool:
     """True for spikingjelly's ``layer.Delay``."""
     return type(module).__name__ == "Delay" and type(module).__module__.startswith("spikingjelly.")
+
+
+def _stacked(rows: tuple[Any, ...], axis: int) -> Any:
+    import torch
+
+    return torch.stack(rows, axis)
 
 
 def _late(x: Any, *_: Any) -> Any:

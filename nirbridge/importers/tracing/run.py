@@ -22,7 +22,7 @@ from nirbridge.importers.tracing.memory import ParameterWrite, TensorConstants, 
 from nirbridge.importers.tracing.reads import Reads
 from nirbridge.importers.tracing.recorder import ForwardRecorder, ForwardTrace, is_delay
 from nirbridge.importers.tracing.structures import fill_with_spikes, handed_over_arguments, tensors_of
-from nirbridge.importers.tracing.values import ModuleUses, read_back
+from nirbridge.importers.tracing.values import ModuleUses, kept_rows, read_back
 
 _REGISTRY = "_ModuleBase__registered_attributes"
 """Where rockpool keeps the tensors that parameters were made of: nothing computes with them."""
@@ -201,7 +201,7 @@ def record_forward(
     from torch.overrides import TorchFunctionMode
 
     constants = TensorConstants(budget_of(module), {id(p): p for p in shared})
-    recorder = ForwardRecorder(forms, originals, noise, ModuleUses().path, read_back, constants)
+    recorder = ForwardRecorder(forms, originals, noise, ModuleUses().path, read_back, kept_rows, constants)
     recorder.reads = reads or recorder.reads
 
     class Mode(TorchFunctionMode):

@@ -16,7 +16,7 @@ from nirbridge.errors import Diagnostic, counted, quoted
 from nirbridge.importers.neuron_specs import place_label
 from nirbridge.importers.tracing.arguments import CannotFollow, FlowValue, LoweredOp, call_argument
 from nirbridge.importers.tracing.consistency import foreign_states
-from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue, values_of
+from nirbridge.importers.tracing.recorder import RING, ForwardTrace, TracedCall, TracedValue, values_of
 from nirbridge.importers.tracing.structures import match, torch_tensor
 from nirbridge.importers.tracing.values import WRITES as _WRITES
 from nirbridge.importers.tracing.values import (
@@ -24,6 +24,7 @@ from nirbridge.importers.tracing.values import (
     first_input,
     is_zero,
     result_of,
+    rows_of,
     same_constant,
     slice_of,
     states,
@@ -225,6 +226,9 @@ class TimeLoop:
             return False
         if (a == b and (self.age(b) < 0 or not is_late)) or self._adds_silence(a, iteration, b):
             return True
+        if b.node.name == RING != a.node.name:  # the same rows before the first of them was moved
+            rows = rows_of(a, b.node.args[1])
+            return rows is not None and match(tuple(rows), b.node.args[0], lambda x, y: self.alike(x, iteration, y))
         if a.node.kind != b.node.kind or a.node.name != b.node.name or a.node.path != b.node.path:
             return False
         if p and q and (p.axis, p.is_kept) == (q.axis, q.is_kept) and self._is_stepped(p, q, iteration):

@@ -8,14 +8,16 @@ is that of use k. A module that keeps its state shares it between all calls: the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from nirbridge.errors import Diagnostic
 from nirbridge.importers.neuron_specs import place_label
 from nirbridge.importers.tracing.arguments import call_argument
-from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue
+from nirbridge.importers.tracing.recorder import RING, ForwardTrace, TracedCall, TracedValue
 from nirbridge.importers.tracing.structures import instances_of, is_in_place, mapped, only_number, torch_tensor
 
 COPIES = frozenset(
@@ -102,9 +104,81 @@ def write_of(node: TracedCall) -> tuple[Any, AxisSlice | None, Any]:
     return buffer, place, call_argument(node, 3, "source")
 
 
+_JOINS = frozenset({"cat", "concat", "concatenate"})
+
+
+def rows_of(value: Any, axis: int) -> list[Any] | None:
+    """The slices of a tensor along an axis, constants or values, where each was put there whole."""
+    if isinstance(value, torch_tensor()):
+        return list(value.unbind(axis))
+    value = uncopied(value) if isinstance(value, TracedValue) else None
+    node = None if value is None else value.node
+    if node is None or not node.args:
+        return None
+    if node.name == RING:
+        return list(node.args[0]) if node.args[1] == axis else None
+    if node.name in WRITES:
+        buffer, place, item = write_of(node)
+        is_row = place is not None and (place.axis, place.is_kept) == (axis, False)
+        return _with_row(rows_of(buffer, axis), place, item) if is_row else None
+    if node.name in _JOINS and call_argument(node, 1, "dim", node.kwargs.get("axis", 0)) % len(node.shapes[0]) == axis:
+        return _joined(rows_of(part, axis) for part in node.args[0])
+    is_row = node.name == "unsqueeze" and call_argument(node, 1, "dim") % len(node.shapes[0]) == axis
+    return [node.args[0]] if is_row or (node.name, node.args[1:], axis) == ("__getitem__", (None,), 0) else None
+
+
+def _joined(parts: Iterable[list[Any] | None]) -> list[Any] | None:
+    found = list(parts)
+    return None if None in found else [row for rows in found if rows is not None for row in rows]
+
+
+def _with_row(rows: list[Any] | None, place: AxisSlice | None, item: Any) -> list[Any] | None:
+    if rows is None or place is None or getattr(item, "shape", None) != rows[place.index].shape:
+        return None
+    return [*rows[: place.index], item, *rows[place.index + 1 :]]
+
+
+def kept_rows(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Any] | None, int]:
+    """(Rows, their axis) of the result of a call that moves or writes rows of a tensor; None for any other call."""
+    source = args[0] if args else None
+    if name in _JOINS and isinstance(source, tuple):
+        is_kept = any(isinstance(p, torch_tensor()) or p.node.name == RING for p in source)
+        axis = args[1] if len(args) > 1 else kwargs.get("dim", kwargs.get("axis", 0))
+        axis %= max(len(part.shape) for part in source)
+        return (_joined(rows_of(part, axis) for part in source) if is_kept else None), axis
+    if not isinstance(source, TracedValue):
+        return None, 0
+    if name == "__setitem__" and source.node.name == RING:
+        place = item_slice(source, args[1])
+        return (_with_row(rows_of(source, place.axis), place, args[2]) if place else None), source.node.args[1]
+    if name == "roll":
+        given = [args[k] if len(args) > k else kwargs.get(n) for k, n in ((1, "shifts"), (2, "dims"))]
+        only: list[Any] = [v[0] if isinstance(v, tuple) and len(v) == 1 else v for v in given]
+        shift, axis = only
+        axis = axis % len(source.shape) if isinstance(axis, int) else -1
+        rows = rows_of(source, axis) if axis >= 0 and isinstance(shift, int) else None
+        return (rows and [rows[k] for k in np.roll(np.arange(len(rows)), shift)]), axis
+    return _picked_rows(source, args[1]) if name == "__getitem__" else (None, 0)
+
+
+def _picked_rows(source: TracedValue, index: Any) -> tuple[list[Any] | None, int]:
+    """The rows at a range, or at a list of positions, along one axis."""
+    parts = index if isinstance(index, tuple) else (index,)
+    partial = [k for k, part in enumerate(parts) if not isinstance(part, slice) or part != slice(None)]
+    axis = partial[0] if len(partial) == 1 else 0
+    part = parts[axis] if parts else None
+    if len(partial) != 1 or isinstance(part, TracedValue) or not isinstance(part, slice | tuple | torch_tensor()):
+        return None, axis
+    rows = rows_of(source, axis)
+    return (rows and [rows[k] for k in np.arange(len(rows))[list(part) if isinstance(part, tuple) else part]]), axis
+
+
 def read_back(buffer: TracedValue, index: Any) -> tuple[Any, ...]:
     """The value last written into a slice of a tensor, or the slice as it was at first; empty if that is not known."""
     place = item_slice(buffer, index)
+    rows = rows_of(buffer, place.axis) if place and not place.is_kept and buffer.node.name in _JOINS | {RING} else None
+    if place is not None and rows:
+        return (rows[place.index],)
     now: Any = buffer
     while place is not None and isinstance(now, TracedValue) and now.node.name in WRITES:
         inner, written, item = write_of(now.node)
