@@ -37,6 +37,7 @@ from nirbridge.importers.lowering.lifted import (
     merged_path,
     readings_of,
     reshaped_neuron,
+    with_logic_in_place,
     with_products_of_sums,
     with_replaced_pools,
 )
@@ -84,7 +85,7 @@ def build_network(flow: DataflowGraph, forms: NeuronSpecs, dt: float, accept: Se
     Raises:
         ModelError: every operation that cannot be represented.
     """
-    flow = with_several_steps(with_products_of_sums(flow, forms, dt), forms, dt)
+    flow = with_several_steps(with_products_of_sums(with_logic_in_place(flow), forms, dt), forms, dt)
     flow, specs = with_membranes(flow, forms, dt)
     return _NetworkBuilder(with_replaced_pools(flow, specs, dt, accept), specs, dt, accept).network()
 

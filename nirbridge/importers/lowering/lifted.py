@@ -21,7 +21,7 @@ from nirbridge.arrays import Array, freeze
 from nirbridge.errors import Diagnostic, ModelError, counted, quoted
 from nirbridge.importers.lowering.analysis import is_idle, is_unwritable, merge_reshapes, without_splits
 from nirbridge.importers.lowering.levels import STEPS_MAX, LevelsOf
-from nirbridge.importers.lowering.linear_layers import Term, merge_selections, selection_operator
+from nirbridge.importers.lowering.linear_layers import Term, merge_matrices, merge_selections, selection_operator
 from nirbridge.importers.lowering.spike_logic import KINDS, logic_of
 from nirbridge.importers.module_checks import REPLACED_MAXPOOL, Deviation
 from nirbridge.importers.neuron_specs import (
@@ -145,7 +145,8 @@ def _with_axes(p: Projection, of_source: bool, of_target: bool, rank: int) -> Pr
         found = [(Reshape(image, source), p.source), *zip(parts, names, strict=True)]
     if any(part is None for part, _ in found):
         return None
-    operator, nodes = compose([part for part, _ in found if part], [name for _, name in found], image)
+    found = merge_matrices([(part, name) for part, name in found if part])
+    operator, nodes = compose([part for part, _ in found], [name for _, name in found], image)
     bias = p.bias if p.bias is None or not of_target else freeze(p.bias.reshape(_image(target, rank)))
     return replace(p, operator=operator, nodes=nodes, bias=bias)
 
@@ -192,6 +193,63 @@ def _convolution(part: Any, image: Shape) -> Conv:
     axes = len(image) - 1
     weight = freeze(part.weight.reshape(len(part.weight), *image))
     return Conv(weight, (1,) * axes, ((0, 0),) * axes, (1,) * axes, 1, image)
+
+
+# -- logic in place ------------------------------------------------------------------------------------------------
+# Logic of values whose axes were turned, as logic of the values themselves: their axes are turned after it.
+#
+# ``q.permute(...) * mask`` is ``(q * mask.permute(...)).permute(...)``: projections between neurons of one layout, and
+# convolutions that read it, instead of matrices that move every value.
+
+
+def with_logic_in_place(flow: DataflowGraph) -> DataflowGraph:
+    """The flow with logic of two values in the layout of one that is all of another value, with other axes."""
+    calls = {call.name: call for call in flow.calls}
+    taken, found = {*calls}, list[Operation]()
+    for call in flow.calls:
+        written = _in_place(call, calls, taken) if call.kind == "pair" else [call]
+        calls |= {one.name: one for one in written}
+        found += written
+    return replace(flow, calls=tuple(found))
+
+
+def _in_place(call: Operation, calls: Mapping[str, Operation], taken: set[str]) -> list[Operation]:
+    """The operations that a pair becomes, the last one under its name; the call where no axes were turned."""
+    moved = [_origin(ref, calls) for ref in call.inputs]
+    turned = (pair for pair in moved if pair is not None and _is_turned(*pair, call, calls))
+    chosen = next(turned, None)
+    if chosen is None or any(pair is None for pair in moved):
+        return [call]
+    shape, back, own = calls[chosen[0].call].shape, np.argsort(chosen[1]), _taken(call, taken)
+    parts: list[Operation] = []
+    for ref, at in filter(None, moved):
+        arguments = {"indices": at[back].reshape(shape)}
+        name = _taken(call, taken)
+        parts.append(replace(call, name=name, kind="gather", inputs=(ref,), arguments=arguments, shape=shape))
+    logic = replace(call, name=own, inputs=tuple(ValueRef(p.name) for p in parts), shape=shape)
+    after = {"indices": chosen[1].reshape(call.shape)}
+    return [*parts, logic, replace(call, kind="gather", inputs=(ValueRef(logic.name),), arguments=after)]
+
+
+def _origin(ref: ValueRef, calls: Mapping[str, Operation]) -> tuple[ValueRef, Array] | None:
+    """(The value that reshapes and gathers move, the place in it of each value); None where some are no values."""
+    call = calls[ref.call]
+    at = np.arange(math.prod(call.shape))
+    while call.kind in ("gather", "reshape") and not ref.previous:
+        at = at if call.kind == "reshape" else np.asarray(call.arguments["indices"]).reshape(-1)[at]
+        ref = call.inputs[0]
+        call = calls[ref.call]
+        if int(at.min(initial=0)) < 0:
+            return None
+    return ref, at
+
+
+def _is_turned(ref: ValueRef, at: Array, call: Operation, calls: Mapping[str, Operation]) -> bool:
+    """True if every value is moved, once, and not by merging axes alone."""
+    shape, places = calls[ref.call].shape, np.arange(len(at))
+    if math.prod(shape) != len(at) or not np.array_equal(np.sort(at), places):
+        return False
+    return not np.array_equal(at, places) or merged_axes(shape, call.shape) is None
 
 
 # -- products of sums ----------------------------------------------------------------------------------------------
@@ -247,7 +305,7 @@ def _distributed(call: Operation, levels: LevelsOf, taken: set[str]) -> list[Ope
 
 
 def _taken(call: Operation, taken: set[str]) -> str:
-    name = fresh_name(f"{call.name}_product", taken)
+    name = fresh_name(f"{call.name}_spikes", taken)
     taken.add(name)
     return name
 

@@ -15,6 +15,7 @@ from nirbridge.arrays import Array, freeze
 from nirbridge.errors import ModelError
 from nirbridge.importers.neuron_specs import Operation
 from nirbridge.network.apply import apply
+from nirbridge.network.compose import one_value
 from nirbridge.network.nir.raise_linear import merged_axes
 from nirbridge.network.operators import Conv, Dense, Operator, Reshape, Scale, Sparse, SumPool
 
@@ -266,7 +267,7 @@ def _merge(before: Sparse, part: Any) -> Operator | None:
         return None
     rows = np.flatnonzero(np.diff(before.indptr))
     if isinstance(part, Sparse):
-        return _merged_matrix(before, part)
+        return _matrix_product(before, part)
     if isinstance(part, Conv | SumPool) and (margin := _margin(before)) is not None:
         padding = tuple((low + m, high + m) for (low, high), m in zip(part.padding, margin, strict=True))
         return replace(part, padding=padding, input_shape=before.input_shape)
@@ -285,18 +286,41 @@ def _is_image_flattened(before: Sparse, part: Reshape) -> bool:
     return is_map and merged_axes(before.output_shape, part.output_shape) is not None
 
 
-def _merged_matrix(before: Sparse, part: Sparse) -> Sparse | None:
-    """A matrix on a selection; None where a row would meet one value several times."""
-    origin = np.full(math.prod(before.output_shape), -1)
-    origin[np.flatnonzero(np.diff(before.indptr))] = before.indices
-    rows, columns = np.repeat(np.arange(len(part.indptr) - 1), np.diff(part.indptr)), origin[part.indices]
+def _matrix_product(before: Sparse, part: Sparse) -> Sparse | None:
+    """Two matrices as one; None where values would be rounded, met several times, or be more than in either."""
+    counts = np.diff(before.indptr)[part.indices]
+    is_exact = bool(np.all(before.data == 1)) or bool(np.all(part.data == 1))
+    if not is_exact or int(counts.sum()) > max(len(before.indices), len(part.indices)):
+        return None
+    entries = np.repeat(np.arange(len(part.indices)), counts)
+    inner = np.arange(len(entries)) + np.repeat(before.indptr[part.indices] - np.cumsum(counts) + counts, counts)
+    rows, columns = np.repeat(np.arange(len(part.indptr) - 1), np.diff(part.indptr))[entries], before.indices[inner]
     order = np.lexsort((columns, rows))
-    order = order[columns[order] >= 0]
     rows, columns = rows[order], columns[order]
     if bool(np.any((np.diff(rows) == 0) & (np.diff(columns) == 0))):
         return None
     joint = selection_operator(rows, columns, before.input_shape, part.output_shape)
-    return replace(joint, data=freeze(part.data[order]))
+    return replace(joint, data=freeze((part.data[entries] * before.data[inner])[order]))
+
+
+def merge_matrices(steps: Sequence[tuple[Operator, str]]) -> list[tuple[Operator, str]]:
+    """The parts with neighbouring matrices as one; a factor between two comes after them."""
+    merged: list[tuple[Operator, str]] = []
+    for part, name in steps:
+        scale = merged[-1] if merged and isinstance(merged[-1][0], Scale) else None
+        before = merged[-2 if scale else -1][0] if len(merged) > bool(scale) else None
+        number = one_value(scale[0].scale) if scale and isinstance(scale[0], Scale) else 1.0
+        joint = None
+        if isinstance(part, Sparse) and isinstance(before, Sparse) and number is not None:
+            joint = _matrix_product(before, part)
+        if joint is None:
+            merged.append((part, name))
+            continue
+        del merged[-2 if scale else -1 :]
+        merged.append((joint, name))
+        if scale:
+            merged.append((Scale(freeze(np.broadcast_to(np.float64(number), joint.output_shape))), scale[1]))
+    return merged
 
 
 def _margin(part: Sparse) -> Shape | None:
