@@ -46,6 +46,20 @@ def test_a_trained_network_with_maxima_keeps_its_accuracy(tmp_path: Path) -> Non
     assert "fixed == mapped: every spike, u and v" in done.stdout
 
 
+@pytest.mark.slow
+def test_a_trained_transformer_keeps_its_scores(tmp_path: Path) -> None:
+    """Spike-driven attention, trained, imported, mapped, verified; three epochs here."""
+    pytest.importorskip("spikingjelly", reason="spikingjelly is not installed")
+    pytest.importorskip("sklearn", reason="needs scikit-learn's digits")
+    done = run("digits_transformer.py", tmp_path, "--epochs", "3")
+    assert done.returncode == 0, done.stderr
+    trained, imported = re.findall(r"([\d.]+)%", done.stdout.splitlines()[1])
+    assert trained == imported
+    assert float(trained) > 30
+    assert "scores that differ: 0 of 5970" in done.stdout
+    assert "fixed == mapped: every spike, u and v" in done.stdout
+
+
 def test_map_a_model(tmp_path: Path) -> None:
     lines = output("map_a_model.py", tmp_path).splitlines()
     assert lines[:2] == ["778 neurons on 1 of 128 cores of loihi2", "any map needs at least 1: optimal"]
