@@ -68,7 +68,8 @@ ENDS: dict[str, tuple[Callable[[Any, Any, Any], Any], str, Callable[[Any], Any]]
     "largest membrane": (lambda m, s, v: v.max(1)[0], "max", lambda y: y.max(0)),
     "amax": (lambda m, s, v: torch.amax(v, dim=1), "amax", lambda y: y.max(0)),
     "log_softmax of the largest membrane": (
-        lambda m, s, v: torch.log_softmax(torch.max(v, 1)[0], 1), "max", lambda y: np.log(_softmax(y.max(0)))),
+        lambda m, s, v: torch.log_softmax(torch.max(v, 1)[0], 1), "max, log_softmax",
+        lambda y: np.log(_softmax(y.max(0)))),
     "largest class of each sample": (lambda m, s, v: v.mean(1).max(1)[1], "max", lambda y: y.mean(0).argmax(-1)),
 }  # fmt: skip
 
@@ -157,6 +158,7 @@ STATISTICS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "rates of all neurons": lambda m, s, v: (v, s.mean(dim=(0, 1))),
     "spikes of each sample": lambda m, s, v: (v, s.sum(dim=(1, 2))),
     "regularisers": lambda m, s, v: {"out": v, "more": {"rate": s.mean(), "quadratic": (s.sum((1, 2)) ** 2).mean()}},
+    "values of one output, and a rate": lambda m, s, v: (v, s.mean(2)),
     "the decision and its probability": lambda m, s, v: (v.sum(1), v.sum(1).argmax(1), v.sum(1).softmax(1)),
 }
 
@@ -173,6 +175,9 @@ ALONE: dict[str, tuple[Callable[[Any, Any, Any], Any], str]] = {
     "a statistic": (lambda m, s, v: s.mean(), "a mean over the batch or time"),
     "softmax in front of neurons": (
         lambda m, s, v: m.lif(torch.softmax(s[:, -1], 1), torch.zeros(BATCH, 8))[0], "softmax"),
+    "probabilities as gates": (lambda m, s, v: v[:, -1] + v[:, -1].softmax(1), "softmax"),
+    "a value of a layer of its own": (
+        lambda m, s, v: (v, functional.linear(s, torch.ones(1, 8)).squeeze(-1)), r"a reshape from \(1,\) to \(\)"),
     "a product of probabilities": (
         lambda m, s, v: v[:, -1].softmax(1) * v[:, 0].softmax(1), "softmax: its outputs depend on all others"),
 }  # fmt: skip

@@ -47,7 +47,7 @@ from nirbridge.importers.tracing.delays import (
     position_problem,
     settled,
 )
-from nirbridge.importers.tracing.heads import HEADS, Head, HostPart, lowest, needed
+from nirbridge.importers.tracing.heads import DIRECT, HEADS, Head, HostPart, lowest, needed, single_numbers
 from nirbridge.importers.tracing.ops import MAX_POOLS, OP_HANDLERS
 from nirbridge.importers.tracing.pointwise import of_each_value
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue, values_of
@@ -349,39 +349,50 @@ class GraphBuilder:
         if not computed:
             self._add_problem("", "it returns nothing that depends on its input", "return spikes or a readout")
         ends = [(name, *self._end(value)) for name, value in computed]
-        known = {self.find(value).ref for _, value, head in ends if head is None}
-        kept = [one for one in ends if one[2] is None or self.find(one[1]).ref not in known]
-        odd = lowest(self.calls, {name for name, node in self.unknown.items() if node.index in self.statistics})
-        usual = [one for one in kept if self.find(one[1]).shape and not odd.get(self.find(one[1]).ref.call)]
-        outputs = tuple(self._output(*one) for one in (usual or kept))
-        for name, _, head in (one for one in ends if one not in (usual or kept)):
-            what = f"{head.name} of another output" if head else "a statistic of all samples or values"
+        known = {self.find(value).ref for _, value, words, _ in ends if not words}
+        kept = [one for one in ends if not one[2] or self.find(one[1]).ref not in known]
+        over_batch = {name for name, node in self.unknown.items() if node.index in self.statistics}
+        odd = lowest(self.calls, over_batch | single_numbers(self.calls))
+        usual = [one for one in kept if odd.get(self.find(one[1]).ref.call, DIRECT) == DIRECT] or kept
+        outputs = tuple(self._output(*one[:3]) for one in usual)
+        for name, _, words, _ in (one for one in ends if one not in usual):
+            what = f"{words} of another output" if words else "a statistic of all samples or values"
             self.notes.append(f"output {quoted(name)} is {what}: left out, the host computes it")
         numbers = {name: k for k, (name, _) in enumerate(self.recording.outputs)}
-        heads = tuple(Head(numbers[name], h.name, h.place) for name, _, h in (usual or kept) if h)
+        heads = tuple(Head(numbers[name], node.name, node.place) for name, _, _, node in usual if node)
         if heads or len(outputs) < len(ends):
             self.calls = needed(self.calls, [output.ref for output in outputs])
         return outputs, HostPart(heads, tuple(self.unbiased)) if heads or self.unbiased else None
 
-    def _end(self, value: TracedValue) -> tuple[TracedValue, TracedCall | None]:
-        """The value that the function at the end of forward is applied to, and that function, where there is one."""
+    def _end(self, value: TracedValue) -> tuple[TracedValue, str, TracedCall | None]:
+        """The value that the functions at the end of forward are applied to, their names, and the first, if any."""
         end = self.find(value).ref.call  # which may write its call
-        heads = {name for name, node in self.unknown.items() if node.name in HEADS and len(self._needs(node)) == 1}
-        found = lowest(self.calls, heads).get(end, ()) if self.iterations.calls else ()
-        sources = {self._needs(self.unknown[name])[0]: self.unknown[name] for name in sorted(found)}
-        return next(iter(sources.items())) if len(sources) == 1 else (value, None)
+        heads = {
+            name: node
+            for name, node in self.unknown.items()
+            if node.name in HEADS and node.index not in self.statistics and len(self._needs(node)) == 1
+        }
+        under = lowest(self.calls, heads)
+        found = under.get(end, DIRECT) - (frozenset() if self.iterations.calls else heads.keys())
+        sources = {self._needs(heads[name])[0] if name else None: name for name in sorted(found)}
+        if None in sources or len(sources) != 1:
+            return value, "", None
+        calls = (call for call in self.calls if under[call.name] == found)
+        words = dict.fromkeys(str(call.arguments.get("function", call.kind)) for call in calls)
+        ((source, first),) = sources.items()
+        return source or value, ", ".join(words), heads[first]
 
-    def _output(self, name: str, value: TracedValue, head: TracedCall | None) -> GraphOutput:
+    def _output(self, name: str, value: TracedValue, words: str) -> GraphOutput:
         x, age = self.find(value), self.iterations.age(value)
         if x.at:
             found = f"its output {quoted(name or 'output')} has {moved_text(x, self.iterations.time_size)}"
             self._add_problem("", found, PAD)
-        if head:
-            text = f"forward ends with {head.name}, which is left to the host: the import returns the values before it"
+        if words:
+            text = f"forward ends with {words}, which is left to the host: the import returns the values before it"
             self.notes.append(f"output {quoted(name)}: {text}, of each time step")
         if x.summed:
             self.notes.append(f"output {quoted(name)} {x.over_time}")
-        elif not head and (x.is_last or (self.iterations.is_folded and age not in (SERIES, STATIC))):
+        elif not words and (x.is_last or (self.iterations.is_folded and age not in (SERIES, STATIC))):
             text = "the module returns its last time step, the import returns every time step"
             self.notes.append(f"output {quoted(name)}: {text}")
         return GraphOutput(name or "output", x.ref)
@@ -453,10 +464,10 @@ def _reduced(node: TracedCall, x: FlowValue, dims: tuple[int, ...]) -> LoweredOp
     spatial = tuple(range(len(x.lead) + 1, len(x.whole)))
     if dims == spatial and len(spatial) in (1, 2):
         return _over_positions(node, x)
+    kind = OverBatch if "batch" in [x.lead[k] for k in over] else CannotFollow
     if over and node.name in ("max", "min", "amax", "amin"):
-        raise CannotFollow(*advice_on(node.name))
+        raise kind(*advice_on(node.name))
     if over:
-        kind = OverBatch if "batch" in [x.lead[k] for k in over] else CannotFollow
         raise kind(f"a {node.name} over the batch or time, and values", "sum values first, and time last")
     summed = sum_over(x, [k - len(x.lead) for k in dims], mean=node.name == "mean")
     return replace(summed, kind="max_pool") if is_choice else summed

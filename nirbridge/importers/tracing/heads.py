@@ -14,6 +14,9 @@ from nirbridge.importers.tracing.structures import function_name, torch_tensor
 HEADS = frozenset({"softmax", "log_softmax", "softmin", "logsumexp", "argmax", "argmin", "max", "min", "amax", "amin"})
 """Functions that are left to the host where forward applies them, over classes or over time, at its end alone."""
 
+DIRECT = frozenset({""})
+_REDUCED = frozenset({"matrix", "avg_pool", "max_pool", "unknown"})
+
 
 @dataclass(frozen=True, slots=True)
 class Head:
@@ -77,13 +80,18 @@ def _stacked(values: Sequence[Any]) -> Any:
 
 
 def lowest(calls: Iterable[Operation], marked: Collection[str]) -> Mapping[str, frozenset[str]]:
-    """For each call, the first of the ``marked`` ones that its value is computed by, after neurons."""
+    """For each call, the first of the ``marked`` ones on each path from a neuron or an input to it; DIRECT: none."""
     found: dict[str, frozenset[str]] = {}
     for call in calls:
-        inner = frozenset[str]().union(*(found.get(ref.call, frozenset()) for ref in call.inputs))
-        own = frozenset({call.name}) if call.name in marked and not inner else inner
-        found[call.name] = frozenset() if call.kind == "neuron" else own
+        inner = frozenset[str]().union(*(found.get(ref.call, DIRECT) for ref in call.inputs)) or DIRECT
+        own = frozenset({call.name}) if call.name in marked and inner == DIRECT else inner
+        found[call.name] = DIRECT if call.kind == "neuron" else own
     return found
+
+
+def single_numbers(calls: Iterable[Operation]) -> set[str]:
+    """The calls that sum up all values of a sample in one number."""
+    return {call.name for call in calls if call.kind in _REDUCED and not call.shape}
 
 
 def needed(calls: Sequence[Operation], outputs: Iterable[ValueRef]) -> list[Operation]:
