@@ -129,8 +129,7 @@ def imported_graph(target: str, sample_shapes: tuple[str, ...], framework: str |
     module = module_with_weights(target, framework, weights)
     importer = framework or recognised(module, target)
     with progress_on_stderr() as progress:
-        sample = samples[0] if len(samples) == 1 else samples
-        return pipeline.import_module(importer, module, sample, progress=progress)
+        return pipeline.import_module(importer, module, one_or_all(samples), progress=progress)
 
 
 def module_with_weights(target: str, framework: str | None, weights: str | None) -> Any:
@@ -158,6 +157,11 @@ def recognised(module: Any, target: str) -> str:
         hint = "convert a network of ReLUs: nirbridge import --from torch --calibrate DATA.npy; or give --from NAME"
         raise UsageError.of(quoted(target), "has no spiking neurons", f"none of its parts is of {frameworks}", hint)
     return importer
+
+
+def one_or_all(samples: tuple[Any, ...]) -> Any:
+    """The sample of a module with one argument, or those of all arguments."""
+    return samples[0] if len(samples) == 1 else samples
 
 
 def sample_of(text: str) -> Any:

@@ -14,8 +14,6 @@ from nirbridge.network.model import Network
 from nirbridge.network.storage.file import is_network_file, load_network_file
 
 _LOADERS: dict[str, Callable[..., Network]] = {SNN_MLIR: load_snn_mlir, LAVA_DL: load_lava_dl}
-ORIGINS = {SNN_MLIR: "snn-mlir", LAVA_DL: "lava-dl"}
-"""The tools that write such files, by ending."""
 
 
 def network_loader(path: str | Path) -> Callable[..., Network] | None:

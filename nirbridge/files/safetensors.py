@@ -19,7 +19,6 @@ from nirbridge.files.npy import MAX_BYTES, MEMBERS_MAX
 from nirbridge.files.regular import open_regular, read_up_to
 
 SUFFIX = ".safetensors"
-INDEX = SUFFIX + ".index.json"
 _TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "I16": "<i2"} | {
     "I8": "|i1",
     "U8": "|u1",
@@ -47,29 +46,6 @@ def load_safetensors(path: str | Path, subject: str, *, max_bytes: int = MAX_BYT
     if not isinstance(header, dict) or len(header) > MEMBERS_MAX:
         raise FileError.of(subject, "its header is no object of arrays by name", f"at most {MEMBERS_MAX:,}", _STEP)
     return dict(_arrays(header, data, subject))
-
-
-def load_indexed(path: str | Path, subject: str, *, max_bytes: int = MAX_BYTES) -> dict[str, Array]:
-    """Every array of the files beside an index, ``{"weight_map": {name: file}}``.
-
-    Raises:
-        FileError: anything else; names of files that lie elsewhere, arrays that are not in their file.
-    """
-    with open_regular(path, subject, "an index") as file:
-        index = parse_json(file.read(_HEADER_MAX), subject, bytes_max=_HEADER_MAX, hint=_STEP)
-    places = index.get("weight_map") if isinstance(index, dict) else None
-    if not isinstance(places, dict) or not all(isinstance(n, str) and n == Path(n).name for n in places.values()):
-        limit = "a 'weight_map' of names and files in the same folder is expected"
-        raise FileError.of(subject, "it is no index of files", limit, _STEP)
-    found: dict[str, Array] = {}
-    for name in sorted(set(places.values())):
-        arrays = load_safetensors(Path(path).with_name(name), f"{subject}, file {quoted(name)}", max_bytes=max_bytes)
-        found |= {key: values for key, values in arrays.items() if places.get(key) == name}
-        max_bytes -= sum(values.nbytes for values in arrays.values())
-    lost = next((key for key in places if key not in found), None)
-    if lost is not None:
-        raise FileError.of(subject, f"{quoted(lost)} is not in its file", "", _STEP)
-    return found
 
 
 def _arrays(header: dict[str, Any], data: bytes, subject: str) -> Iterator[tuple[str, Array]]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,9 +24,9 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, compact, freeze
-from nirbridge.errors import FileError, ModelError, UsageError, quoted
+from nirbridge.errors import FileError, ModelError, quoted
 from nirbridge.files.places import file_name
-from nirbridge.importers.nirfile.hdf5.items import Branch, array_of, text_of
+from nirbridge.importers.nirfile.hdf5.items import metadata_of
 from nirbridge.importers.nirfile.hdf5.scan import ScanLimits
 from nirbridge.importers.nirfile.reader import DEFAULT_MAX_BYTES, DEFAULT_MAX_EDGES, DEFAULT_MAX_NODES, open_scanned
 from nirbridge.network.check import check_network
@@ -34,6 +34,7 @@ from nirbridge.network.compose import compose
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Conv, Dense, Identity, Operator, Reshape, Scale
+from nirbridge.network.storage.file import as_requested
 
 SUFFIX = ".net"
 _ONE, _UNIT = 4096, 64
@@ -75,34 +76,18 @@ def load_lava_dl(
         UsageError: repairs, or a timing that is more than a time step.
     """
     shown = quoted(file_name(path))
-    asked = timing or Timing()
-    if repairs or asked != Timing(dt=asked.dt):
-        limit = "a file of lava-dl states its own time steps"
-        raise UsageError.of(f"file {shown}", "a repair or a timing is requested", limit, "leave the option out")
     limits = ScanLimits(max_bytes or DEFAULT_MAX_BYTES, DEFAULT_MAX_NODES, DEFAULT_MAX_EDGES)
     with open_scanned(path, shown, limits, "a .net file", "export it again with export_hdf5") as scanned:
-        stored = _values(scanned.root).get("layer")
+        stored = metadata_of(scanned.root).get("layer")
     if not isinstance(stored, dict) or sorted(stored) != sorted(map(str, range(len(stored)))) or not stored:
         limit = "groups 'layer/0', 'layer/1' … are expected"
         raise FileError.of(shown, "it holds no layers of lava-dl", limit, "export it with export_hdf5 of its network")
     made = _Made()
     for k in range(len(stored)):
         _add(made, f"{shown}, layer {k}", k, stored[str(k)])
-    network = made.network(asked.dt)
+    network = as_requested(made.network(), timing, repairs, f"file {shown}")
     check_network(network)
     return network
-
-
-def _values(branch: Branch) -> dict[str, Any]:
-    """Groups as dicts, numbers as arrays, text as text."""
-    found: dict[str, Any] = {}
-    for name, member in branch.members.items():
-        if isinstance(member, Branch):
-            found[name] = _values(member)
-        else:
-            is_text = member.content == "text"
-            found[name] = (text_of(member) if member.size else "") if is_text else np.asarray(array_of(member))
-    return found
 
 
 @dataclass(slots=True)
@@ -127,31 +112,30 @@ class _Made:
         joined, names = compose(parts, [target, target], own)
         self.projections.append(Projection(self.source, target, joined, nodes=names, delay_steps=self.delay, **more))
 
-    def network(self, dt: float | None) -> Network:
+    def network(self) -> Network:
         if not self.populations:
             raise ModelError.of("network", "no layer has neurons", "", "export the layers of the network")
         own = self.populations[-1].shape
         extra = self.delay - 1  # the time step of a hop is that of the next layer
         read = Projection(self.source, "output", Identity(own), delay_steps=compact(extra))
-        step, timing = dt or _DT, Timing(dt or _DT, "euler", "to-value", ">", "per-step")
-        assumed = () if dt else (f"dt = {_DT:g} s (the time step of lava-dl)",)
+        timing, assumed = Timing(_DT, "euler", "to-value", ">", "per-step"), (f"dt = {_DT:g} s (that of lava-dl)",)
         note = (
             "lava-dl: values in the chip's units; loihi1 and loihi2 keep its integers where no input can overflow them"
         )
         made = (tuple(self.populations), (*self.projections, read), tuple(self.inputs), (Port("output", own),))
-        return Network(step, timing, *made, assumed=assumed, notes=(note,))
+        return Network(_DT, timing, *made, assumed=assumed, notes=(note,))
 
 
 def _add(made: _Made, subject: str, k: int, layer: Any) -> None:
-    kind = layer.get("type", "") if isinstance(layer, dict) else ""
-    if kind not in ("input", "flatten", "dense", "dense_rec", "conv", "pool"):
+    kind = _text(layer)
+    if kind not in (*_OPERATORS, "flatten"):
         limit = _REASONS.get(kind, "input, dense, dense_rec, conv, pool and flatten are read")
         raise ModelError.of(subject, f"its type is {quoted(kind)}", limit, "export a network without this layer")
     shape = tuple(int(n) for n in _numbers(layer, "shape", subject, 1, 2**31).reshape(-1))
     if kind == "input" and not made.inputs:
         made.start(shape)
         if "neuron" in layer:
-            _add_input(made, f"{kind}_{k}", subject, layer)
+            _add_layer(made, f"{kind}_{k}", subject, shape, layer)
     elif kind == "input" or (not made.inputs and kind not in ("dense", "dense_rec")):
         limit = "a network begins with one 'input', or with 'dense', which states the size of its input"
         raise ModelError.of(subject, f"layer {k} is {quoted(kind)}", limit, "export it with an Input block")
@@ -163,8 +147,8 @@ def _add(made: _Made, subject: str, k: int, layer: Any) -> None:
 
 def _add_layer(made: _Made, name: str, subject: str, shape: Shape, layer: Mapping[str, Any]) -> None:
     """Neurons behind weights: ``shape`` is that of the file, channels first."""
-    kind = layer["type"]
-    operator = _window(made.shape, kind, layer, subject) if kind in ("conv", "pool") else _dense(made, layer, subject)
+    kind = _text(layer)
+    operator = _OPERATORS[kind](made, kind, layer, subject)
     population = operator.output_shape
     if math.prod(shape) != math.prod(population):
         limit = "odd sizes that lava-dl's pools fill up have no form here" if kind == "pool" else ""
@@ -172,35 +156,20 @@ def _add_layer(made: _Made, name: str, subject: str, shape: Shape, layer: Mappin
     bias = _spread(_numbers(layer, "bias", subject, -(2**31), 2**31), population, subject, "bias")
     delay = _spread(_numbers(layer, "delay", subject, 0, 2**20), population, subject, "delay")
     made.connect(name, operator)
-    _add_population(made, name, population, _neuron(layer.get("neuron"), population, bias, subject))
+    record = _neuron(layer.get("neuron"), population, bias, subject)
+    what = "a bias of inputs whose current decays"  # it is added to the current
+    _refuse(kind == "input" and record.has_synapse and bool(np.any(bias)), subject, what, "no chip has it")
+    made.populations.append(Population(name, population, record))
+    made.source, made.shape = name, population
     made.delay = compact(delay.astype(np.int64) + 1)
     if kind == "dense_rec":
-        found, limit = "recurrent weights and axonal delays", "netx delays both, training one"
-        _refuse(bool(delay.any()), subject, found, limit)
-        weight = _weights(layer, "weight_rec", subject)
-        _refuse(
-            weight.size != math.prod(population) ** 2, subject, f"recurrent weights of shape {weight.shape}", _AGAIN
-        )
+        what = "recurrent weights and axonal delays"
+        _refuse(bool(delay.any()), subject, what, "netx delays both, training one")
+        weight, neurons = _weights(layer, "weight_rec", subject), math.prod(population)
+        what = f"recurrent weights of shape {weight.shape}"
+        _refuse(weight.size != neurons**2, subject, what, f"it has {neurons:,} neurons", _AGAIN)
         square = Dense(freeze(weight.reshape(population * 2)))
         made.projections.append(Projection(name, name, square, delay_steps=freeze(np.int64(1)), is_back=True))
-
-
-def _add_input(made: _Made, name: str, subject: str, layer: Mapping[str, Any]) -> None:
-    """Neurons of an input block: one weight (64 where there is none) and one bias, which is added to the current."""
-    weight = _weights(layer, "weight", subject) if "weight" in layer else np.full((), float(_UNIT))
-    weight = _spread(weight, made.shape, subject, "weight")
-    bias = _spread(_numbers(layer, "bias", subject, -(2**31), 2**31), made.shape, subject, "bias")
-    record = _neuron(layer["neuron"], made.shape, bias, subject)
-    found = "a bias of inputs whose current decays"
-    _refuse(record.has_synapse and bool(record.bias.any()), subject, found, "the current of a chip has no bias")
-    made.connect(name, Scale(freeze(np.array(np.broadcast_to(weight, made.shape)))))
-    _add_population(made, name, made.shape, record)
-    made.delay = freeze(np.int64(1))
-
-
-def _add_population(made: _Made, name: str, shape: Shape, record: Neuron) -> None:
-    made.populations.append(Population(name, shape, record))
-    made.source, made.shape = name, shape
 
 
 # -- numbers -------------------------------------------------------------------------------------------------------
@@ -211,10 +180,15 @@ def _refuse(found: bool, subject: str, what: str, limit: str, hint: str = "train
         raise ModelError.of(subject, f"it has {what}", limit, hint)
 
 
+def _text(values: Any) -> str:
+    """The type of a layer, which is an array of one text, or of a neuron, which is a text."""
+    return str(next(iter(np.ravel(values.get("type", ""))), "")) if isinstance(values, dict) else ""
+
+
 def _numbers(values: Mapping[str, Any], name: str, subject: str, least: int, most: int) -> Array:
     """Whole numbers of the file in float64; 0 where there are none."""
-    found = values.get(name, np.zeros(()))
-    if not isinstance(found, np.ndarray) or not found.size:
+    found = np.asarray(values.get(name, 0))
+    if found.dtype.kind not in "biuf" or not found.size:
         raise ModelError.of(subject, f"its {quoted(name)} is no array of numbers", "", "export it again")
     numbers = found.astype(np.float64)
     if not bool(np.all((numbers == np.rint(numbers)) & (numbers >= least) & (numbers <= most))):
@@ -242,9 +216,8 @@ def _spread(values: Array, shape: Shape, subject: str, name: str) -> Array:
 def _neuron(stored: Any, shape: Shape, bias: Array, subject: str) -> Neuron:
     """The record of a CUBA neuron; an integrator that never fires where a layer has none, as in netx."""
     n = {"type": "CUBA", "iDecay": np.array(_ONE), "vThMant": np.array(_NEVER)} if stored is None else stored
-    _refuse(not isinstance(n, dict), subject, "neurons that are no group", "parameters by name", _AGAIN)
-    found, limit = f"neurons of type {quoted(n.get('type', ''))}", "CUBA and LOIHI are read, Loihi's integrate-and-fire"
-    _refuse(n.get("type") not in ("CUBA", "LOIHI"), subject, found, limit)
+    found, limit = f"neurons of type {quoted(_text(n))}", "CUBA and LOIHI are read, Loihi's integrate-and-fire"
+    _refuse(_text(n) not in ("CUBA", "LOIHI"), subject, found, limit)
     for name, most, what, why in _NOT_READ:
         _refuse(bool(np.any(_numbers(n, name, subject, 0, 2**31) > most)), subject, f"{what} ({name})", why)
 
@@ -264,10 +237,16 @@ def _neuron(stored: Any, shape: Shape, bias: Array, subject: str) -> Neuron:
 # -- operators -----------------------------------------------------------------------------------------------------
 
 
-def _dense(made: _Made, layer: Mapping[str, Any], subject: str) -> Dense:
+def _scale(made: _Made, kind: str, layer: Mapping[str, Any], subject: str) -> Scale:
+    """One weight for all inputs or for each; 64 where there is none."""
+    weight = _weights(layer, "weight", subject) if "weight" in layer else np.full((), float(_UNIT))
+    return Scale(np.array(np.broadcast_to(_spread(weight, made.shape, subject, "weight"), made.shape)))
+
+
+def _dense(made: _Made, kind: str, layer: Mapping[str, Any], subject: str) -> Dense:
     """Weights ``[post, pre]``, also stored flat; the first layer states the size of the input."""
     weight = _weights(layer, "weight", subject)
-    posts = math.prod(int(n) for n in layer["shape"].reshape(-1))
+    posts = math.prod(map(int, np.ravel(layer["shape"])))
     _refuse(weight.size % posts != 0, subject, f"weights of shape {weight.shape}", f"it has {posts:,} neurons", _AGAIN)
     weight = weight.reshape(posts, -1)
     if not made.inputs:
@@ -277,18 +256,17 @@ def _dense(made: _Made, layer: Mapping[str, Any], subject: str) -> Dense:
     return Dense(freeze(weight))
 
 
-def _window(before: Shape, kind: str, layer: Mapping[str, Any], subject: str) -> Conv:
+def _window(made: _Made, kind: str, layer: Mapping[str, Any], subject: str) -> Conv:
     """A convolution, or a pool as one with the same kernel for each channel; some files have a fifth axis of size 1."""
-    weight = _weights(layer, "weight", subject)
+    weight, before = _weights(layer, "weight", subject), made.shape
     _refuse(weight.ndim not in (4, 5), subject, f"weights of shape {weight.shape}", "[out, in, height, width]", _AGAIN)
     _refuse(len(before) != 3, subject, f"an input of shape {before}", "[channels, height, width]", _AGAIN)
     out, fan_in, height, width = weight.shape[:4]
     groups = _pair(layer, "groups", subject)[0] if kind == "conv" else before[0]
     fits = fan_in * groups == before[0] and (out % groups == 0 if kind == "conv" else out == 1)
     _refuse(not fits, subject, f"weights of shape {weight.shape}", f"input {before}", _AGAIN)
-    kernel = weight.reshape(out, fan_in, height, width)
-    if kind == "pool":
-        kernel = np.array(np.broadcast_to(kernel, (groups, fan_in, height, width)))
+    one_each = (out if kind == "conv" else groups, fan_in, height, width)
+    kernel = np.array(np.broadcast_to(weight.reshape(out, fan_in, height, width), one_each))
     stride, padding, dilation = (_pair(layer, name, subject) for name in ("stride", "padding", "dilation"))
     return Conv(freeze(kernel), stride, tuple((p, p) for p in padding), dilation, groups, before)
 
@@ -297,3 +275,8 @@ def _pair(layer: Mapping[str, Any], name: str, subject: str) -> tuple[int, ...]:
     values = _numbers(layer, name, subject, 0 if name == "padding" else 1, 2**20).reshape(-1)
     _refuse(values.size > 2, subject, f"{values.size} values of {name}", "one per axis", _AGAIN)
     return tuple(int(n) for n in np.broadcast_to(values, 2))
+
+
+_OPERATORS: dict[str, Callable[..., Operator]] = {
+    "input": _scale, "dense": _dense, "dense_rec": _dense, "conv": _window, "pool": _window
+}  # fmt: skip

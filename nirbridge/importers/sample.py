@@ -237,8 +237,9 @@ def named_samples(module: Any, sample: Any) -> dict[str, Any]:
 
     values = tuple(sample) if isinstance(sample, tuple | list) else (sample,)
     if isinstance(sample, tuple) and sample and all(isinstance(n, int) for n in sample):
-        limit = "a tensor or an array, not its shape"
-        raise UsageError.of("sample", str(sample), limit, "give torch.zeros(...) of that shape")
+        raise UsageError.of(
+            "sample", str(sample), "a tensor or an array, not its shape", "give torch.zeros of that shape"
+        )
     try:
         tensors = [torch.as_tensor(s).detach().clone().float() for s in values]
     except (TypeError, ValueError, RuntimeError) as error:

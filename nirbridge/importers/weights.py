@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from nirbridge.errors import Diagnostic, FileError, counted, quoted, type_text
 from nirbridge.files.regular import open_regular
-from nirbridge.files.safetensors import INDEX, SUFFIX, load_indexed, load_safetensors
+from nirbridge.files.safetensors import SUFFIX, load_safetensors
 from nirbridge.importers.neuron_specs import quietly
 
 WEIGHTS = (".pt", ".pth", ".ckpt", ".safetensors")
@@ -31,9 +31,9 @@ def load_weights(module: Any, path: str | Path) -> tuple[str, ...]:
     """Gives a torch module the parameters and buffers of a file; returns what was found on the way, in sentences.
 
     The file is one of ``torch.save(module.state_dict(), path)``, a checkpoint that holds such a dictionary (of
-    Lightning, or any other part that is one; of several ``state_dict``, ``model_state_dict``, ``model``, ``net``), a
-    ``.safetensors`` file, or the index of several. Files of torch are read with ``weights_only=True``: objects beside
-    the tensors are neither built nor run. Prefixes of names that wrappers add (``module.``, ``_orig_mod.``, ``model.``,
+    Lightning, or any other part that is one; of several ``state_dict``, ``model_state_dict``, ``model``, ``net``), or
+    a ``.safetensors`` file. Files of torch are read with ``weights_only=True``: objects beside the tensors are neither
+    built nor run. Prefixes of names that wrappers add (``module.``, ``_orig_mod.``, ``model.``,
     ``net.``) are removed where the module has none, and so is any other that all names have.
 
     Raises:
@@ -58,16 +58,11 @@ def load_weights(module: Any, path: str | Path) -> tuple[str, ...]:
     except RuntimeError as error:
         reason = quoted(str(error).strip().splitlines()[-1].strip(), 120)[1:-1]
         raise FileError.of(subject, f"the module does not take them ({reason})", "", _SAVE) from error
-    rounded = [name for name, value in module.state_dict().items() if _differs(value, state[name])]
+    now = {name: value for name, value in module.state_dict().items() if value.dtype != state[name].dtype}
+    rounded = [name for name, value in now.items() if not value.double().equal(state[name].double())]
     if rounded:
         more.append(f"rounded to the module's type: {quoted(rounded[0])}, {counted(len(rounded), 'name')} in all")
     return tuple(f"{subject}: {note}" for note in (*notes, *more))
-
-
-def _differs(value: Any, stored: Any) -> bool:
-    import torch
-
-    return value.dtype != stored.dtype and not torch.equal(value.double(), stored.double())
 
 
 def weights_hint(name: str, *, is_torch: bool = False) -> str:
@@ -101,8 +96,11 @@ def _read(path: str | Path, subject: str) -> tuple[Mapping[str, Any], list[str]]
     """The tensors by name, and what was found beside them."""
     import torch
 
-    if str(path).endswith((SUFFIX, INDEX)):
-        arrays = (load_indexed if str(path).endswith(INDEX) else load_safetensors)(path, subject)
+    if str(path).endswith(f"{SUFFIX}.index.json"):
+        step = "load the files that it names with safetensors.torch.load_file, and save them as one with save_file"
+        raise FileError.of(subject, "it is the index of several files", "one file is read", step)
+    if str(path).endswith(SUFFIX):
+        arrays = load_safetensors(path, subject)
         return {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}, []
     try:
         with open_regular(path, subject, "a file of torch.save") as file, quietly():  # warnings of old formats of torch

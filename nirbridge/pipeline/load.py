@@ -15,7 +15,7 @@ from typing import Any
 from nirbridge import plugins as registry
 from nirbridge._types import IMPORT_PROGRESS, Progress, no_progress
 from nirbridge.chips import Chip, without_cores
-from nirbridge.dialect.model_files import ORIGINS, network_loader
+from nirbridge.dialect.model_files import network_loader
 from nirbridge.errors import ExportWarning, ModelError, UsageError
 from nirbridge.importers import save_nir
 from nirbridge.importers.frameworks import FRAMEWORKS, stored_dt
@@ -172,7 +172,7 @@ def graph_of_text(path: str | Path, timing: Timing | None = None) -> tuple[Any, 
     network = load_network(path, timing)
     graph = to_nir(network)
     graph.metadata |= {
-        "nirbridge:source": ORIGINS[Path(path).suffix],
+        "nirbridge:source": "lava-dl" if str(path).endswith(".net") else "snn-mlir",
         "nirbridge:warnings": "\n".join(export_warnings(network)),
     }
     return graph, bool(network.assumed)

@@ -57,8 +57,8 @@ def test_a_sample_that_is_none(text: str) -> None:
 
 
 def test_one_sample_or_all_of_them() -> None:
-    assert import_._one_or_all((1,)) == 1
-    assert import_._one_or_all((1, 2)) == (1, 2)
+    assert import_.one_or_all((1,)) == 1
+    assert import_.one_or_all((1, 2)) == (1, 2)
 
 
 @pytest.mark.parametrize(

@@ -206,7 +206,7 @@ def test_a_file_is_a_model_wherever_one_is(tmp_path: Path, capsys: Any) -> None:
     assert network_differences(network, nb.load(tmp_path / "x.nir")) == ()
     for command in (["inspect"], ["map", "--chip", "loihi2"], ["check", "--chip", "loihi1"]):
         assert run([command[0], str(path), *command[1:]]) == 0
-    with pytest.raises(UsageError, match="a repair or a timing is requested"):
+    with pytest.raises(UsageError, match="repair 'norse' is requested"):
         nb.load(path, repairs=["norse"])
 
 

@@ -290,21 +290,7 @@ def test_safetensors_are_loaded_by_the_same_rules() -> None:
     assert all(torch.equal(a, b) for a, b in zip(module.state_dict().values(), weights().values(), strict=True))
 
 
-def test_safetensors_in_several_files_are_read_by_their_index() -> None:
-    names = list(weights())
-    for k, part in enumerate((names[:3], names[3:])):
-        safetensors(f"{k}.safetensors", {name: weights()[name] for name in part})
-    places = {name: f"{int(k > 2)}.safetensors" for k, name in enumerate(names)}
-    index = Path("model.safetensors.index.json")
-    index.write_text(json.dumps({"metadata": {}, "weight_map": places}))
-    module = net()
-    assert load_weights(module, index) == ()
-    assert all(torch.equal(a, b) for a, b in zip(module.state_dict().values(), weights().values(), strict=True))
-    for wrong, text in (
-        ({**places, "more": "1.safetensors"}, "'more' is not in its file"),
-        ({**places, "more": "../1.safetensors"}, "it is no index of files"),
-        ({**places, "more": "2.safetensors"}, "file '2.safetensors': it cannot be opened"),
-    ):
-        index.write_text(json.dumps({"weight_map": wrong}))
-        with pytest.raises(FileError, match=text):
-            load_weights(net(), index)
+def test_the_index_of_several_files_names_the_way() -> None:
+    Path("model.safetensors.index.json").write_text(json.dumps({"weight_map": {"0.weight": "0.safetensors"}}))
+    with pytest.raises(FileError, match="it is the index of several files, one file is read; load the files that it"):
+        load_weights(net(), "model.safetensors.index.json")

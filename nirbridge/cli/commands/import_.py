@@ -10,7 +10,15 @@ import click
 
 from nirbridge import pipeline
 from nirbridge.cli.common import Command, ModuleTarget, OutputFile, refuse_options
-from nirbridge.cli.model_target import PLAIN, is_text, module_options, module_with_weights, recognised, sample_of
+from nirbridge.cli.model_target import (
+    PLAIN,
+    is_text,
+    module_options,
+    module_with_weights,
+    one_or_all,
+    recognised,
+    sample_of,
+)
 from nirbridge.cli.options import conversion_options, importer_arguments, report_lines, report_of
 from nirbridge.cli.output import noted, print_result, progress_on_stderr
 from nirbridge.errors import UsageError, counted, quoted
@@ -176,7 +184,7 @@ def imported(
         options |= sample_arguments(framework, reading) if is_spiking else _arguments(framework, reading, conversion)
     with progress_on_stderr() as progress:
         options |= {"check": 0 if no_check else check, "progress": progress}
-        graph = pipeline.import_module(framework, module, _one_or_all(samples), **options)
+        graph = pipeline.import_module(framework, module, one_or_all(samples), **options)
     return graph, pipeline.assumes_dt(framework, module, dt)
 
 
@@ -194,10 +202,6 @@ def imported_text(target: str, dt: float | None, reading: Any, conversion: Any, 
 def _arguments(framework: str, reading: dict[str, Any], conversion: dict[str, Any]) -> dict[str, Any]:
     """The options of one importer; said to be wrong before the user's code runs, where the importer is named."""
     return sample_arguments(framework, reading) | importer_arguments(framework, conversion)
-
-
-def _one_or_all(samples: tuple[Any, ...]) -> Any:
-    return samples[0] if len(samples) == 1 else samples
 
 
 def _step(dt: float | None) -> dict[str, Any]:

@@ -28,13 +28,14 @@ from nirbridge.dialect.snn_mlir.grammar import (
     unescaped,
 )
 from nirbridge.dialect.snn_mlir.tokens import SUM, Op
-from nirbridge.errors import Diagnostic, FileError, ModelError, UsageError, quoted
+from nirbridge.errors import FileError, ModelError, quoted
 from nirbridge.files.regular import open_regular, read_up_to
 from nirbridge.network.check import check_network
 from nirbridge.network.compose import compose
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.naming import fresh_name
 from nirbridge.network.neurons import neuron
+from nirbridge.network.storage.file import as_requested
 
 MAX_BYTES = 2**30
 
@@ -54,9 +55,6 @@ def load_snn_mlir(
         UsageError: repairs, which are of NIR files; see ``read_snn_mlir``.
     """
     name = os.path.basename(os.fsdecode(path))
-    if repairs:
-        found = f"repair {', '.join(map(quoted, repairs))} is requested"
-        raise UsageError.of(f"file {quoted(name)}", found, "exporters write .nir files", "leave the option out")
     subject, limit = f"file {quoted(name)}", min(max_bytes or MAX_BYTES, MAX_BYTES)
     with open_regular(path, quoted(name), "a model file") as file:
         content = read_up_to(file, limit)
@@ -66,10 +64,12 @@ def load_snn_mlir(
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise FileError.of(subject, f"byte {error.start:,} is no UTF-8 text", "MLIR is text", HINT) from None
-    return read_snn_mlir(text, timing, subject=subject)
+    return read_snn_mlir(text, timing, repairs, subject=subject)
 
 
-def read_snn_mlir(text: str, timing: Timing | None = None, *, subject: str = "module") -> Network:
+def read_snn_mlir(
+    text: str, timing: Timing | None = None, repairs: Sequence[str] = (), *, subject: str = "module"
+) -> Network:
     """The network of a module in the dialect of snn-mlir 1.0, in f32 or f64; nothing of the text is executed.
 
     The time step and names of ports and populations are those that ``snn_mlir_text`` wrote; other modules have a time
@@ -82,7 +82,7 @@ def read_snn_mlir(text: str, timing: Timing | None = None, *, subject: str = "mo
     """
     module = parse_syntax(text, subject)
     network = _Reader(module, facts_of(module, subject), subject).network()
-    network = with_timing(network, timing, subject)
+    network = as_requested(network, timing, repairs, subject)
     check_network(network)
     return network
 
@@ -282,19 +282,3 @@ def _facts(stated: Mapping[str, Any]) -> Facts:
         raise ValueError("names are no list of texts")
     read = tuple(unescaped(name) for name in names)
     return Facts(Timing(dt, **choices), read[1:-1], (read[0], read[-1]))
-
-
-def with_timing(network: Network, timing: Timing | None, subject: str) -> Network:
-    """The network with a requested time step, where the module states none; other requests have to agree with it."""
-    asked = timing or Timing()
-    own = network.timing
-    if network.assumed and asked.dt is not None:
-        own = replace(own, dt=asked.dt)
-        network = replace(network, dt=asked.dt, timing=own, assumed=())
-    UsageError.raise_all(
-        Diagnostic(subject, f"{f.name} {getattr(asked, f.name)} is requested", f"it has {getattr(own, f.name)}",
-                   "leave the option out")
-        for f in fields(Timing)
-        if getattr(asked, f.name) not in (None, getattr(own, f.name))
-    )  # fmt: skip
-    return network

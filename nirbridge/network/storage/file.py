@@ -78,8 +78,27 @@ def load_network_file(
         UsageError: a timing other than the network's, repairs.
     """
     network = read_network(path, max_bytes=max_bytes or MAX_BYTES)
-    subject, limit = f"file {quoted(Path(path).name)}", f"a {SUFFIX} file holds a network in discrete time"
+    limit = f"a {SUFFIX} file holds a network in discrete time"
+    return as_requested(network, timing, repairs, f"file {quoted(Path(path).name)}", limit, keeps_dt=True)
+
+
+def as_requested(
+    network: Network,
+    timing: Timing | None,
+    repairs: Sequence[str],
+    subject: str,
+    limit: str = "",
+    *,
+    keeps_dt: bool = False,
+) -> Network:
+    """The network with a requested time step, where its file states none (unless ``keeps_dt``); all else has to agree.
+
+    Raises:
+        UsageError: a timing other than the network's, repairs.
+    """
     asked = timing or Timing()
+    if network.is_dt_assumed and asked.dt is not None and not keeps_dt:
+        network = replace(network, dt=asked.dt, timing=replace(network.timing, dt=asked.dt), assumed=())
     stored = replace(network.timing, dt=network.dt)
     named = {f.name: (getattr(asked, f.name), getattr(stored, f.name)) for f in fields(Timing)}
     problems = [
