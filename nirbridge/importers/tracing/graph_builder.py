@@ -57,6 +57,7 @@ from nirbridge.importers.tracing.values import first_input, module_path, states
 from nirbridge.network.naming import fresh_name
 
 UNREACHED = "its input does not depend on the module's input"
+NOTHING = "it returns nothing that depends on its input"
 _ON_DEMAND = ("unbind", "chunk", "split", "tensor_split", "split_with_sizes", "max", "min", *MAX_POOLS)
 """Functions of which not every output is needed."""
 
@@ -346,8 +347,8 @@ class GraphBuilder:
         """
         pairs = [(name, value) for name, value in self.returned if isinstance(value, TracedValue)]
         computed = [(name, value) for name, value in pairs if self.iterations.plain(value).node.kind != "input"]
-        if not computed:
-            self._add_problem("", "it returns nothing that depends on its input", "return spikes or a readout")
+        if not computed or not any(call.kind == "input" for call in self.calls):
+            self._add_problem("", NOTHING, "return spikes or a readout")
         ends = [(name, *self._end(value)) for name, value in computed]
         known = {self.find(value).ref for _, value, words, _ in ends if not words}
         kept = [one for one in ends if not one[2] or self.find(one[1]).ref not in known]

@@ -49,7 +49,7 @@ from nirbridge.importers.tracing.consistency import (
     state_arguments,
     with_unreached,
 )
-from nirbridge.importers.tracing.graph_builder import UNREACHED, GraphBuilder
+from nirbridge.importers.tracing.graph_builder import NOTHING, UNREACHED, GraphBuilder
 from nirbridge.importers.tracing.memory import TooLarge
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall
 from nirbridge.importers.tracing.run import copied, is_loop, run_copy
@@ -273,7 +273,7 @@ def _looked_at_longer(
     """
     is_late = any(ref.previous > 1 for call in flow.calls for ref in call.inputs)
     is_cheap = graph_multiplications(flow) <= _CHEAP
-    others = [p for p in flow.problems if p.found != UNREACHED]  # a delay may be longer than the trace
+    others = [p for p in flow.problems if p.found not in (UNREACHED, NOTHING)]  # a delay may be longer than the trace
     if others or any(c.kind == "unknown" for c in flow.calls) or not (is_cheap or is_late):
         return flow
     whole = _MANY_STEPS if reading.has_time else _MANY_CALLS
