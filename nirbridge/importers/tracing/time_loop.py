@@ -368,10 +368,10 @@ def series_of(node: TracedCall, runs: Runs) -> list[ItemSeries]:
         written = _written(node)
         return [written] if written else []
     items: Any = node.args[0] if node.args else None
-    if node.name not in _JOINS | {"stack"} or not isinstance(items, tuple):
+    if node.name not in _JOINS | {"stack", RING} or not isinstance(items, tuple):
         return []
     axis = int(call_argument(node, 1, "dim", node.kwargs.get("axis", 0))) % len(node.shapes[0])
-    if node.name == "stack":
+    if node.name in ("stack", RING):
         return [ItemSeries(items, axis), *_stacked_runs(items, axis, runs)]
     is_sliced = all(isinstance(i, TracedValue) and i.shape[axis] == 1 for i in items)
     one_by_one = [ItemSeries(items, axis, is_joined=True)] if is_sliced else []

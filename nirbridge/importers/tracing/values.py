@@ -142,9 +142,10 @@ def kept_rows(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tu
     """(Rows, their axis) of the result of a call that moves or writes rows of a tensor; None for any other call."""
     source = args[0] if args else None
     if name in _JOINS and isinstance(source, tuple):
-        is_kept = any(isinstance(p, torch_tensor()) or p.node.name == RING for p in source)
         axis = args[1] if len(args) > 1 else kwargs.get("dim", kwargs.get("axis", 0))
         axis %= max(len(part.shape) for part in source)
+        is_kept = any(isinstance(p, torch_tensor()) or p.node.name == RING for p in source)
+        is_kept = is_kept and all(0 not in part.shape for part in source)  # a tensor that grows starts empty
         return (_joined(rows_of(part, axis) for part in source) if is_kept else None), axis
     if not isinstance(source, TracedValue):
         return None, 0
