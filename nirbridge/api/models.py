@@ -201,5 +201,6 @@ def _known(framework: str, options: Mapping[str, Any]) -> dict[str, Any]:
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return dict(options)
     names = [p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY]
-    _only(options, ["sample", *names, "calibration", "check", "progress"], f"the importer of {framework}")
+    taken = dict.fromkeys(["sample", *names, "calibration", "check", "progress"])
+    _only(options, list(taken), f"the importer of {framework}")
     return dict(options)

@@ -40,6 +40,8 @@ SUFFIX = ".net"
 _ONE, _UNIT = 4096, 64
 _NEVER = 1 << 17
 """A threshold that v, at most 2**23 - 1, never exceeds: lava-dl writes 2**18 - 1 for readouts."""
+_MOST = 1 << 26
+"""Values of a layer."""
 _DT = 1e-3
 _AGAIN = "its sizes do not fit: export it again"
 _NOT_READ = (
@@ -131,7 +133,8 @@ def _add(made: _Made, subject: str, k: int, layer: Any) -> None:
     if kind not in (*_OPERATORS, "flatten"):
         limit = _REASONS.get(kind, "input, dense, dense_rec, conv, pool and flatten are read")
         raise ModelError.of(subject, f"its type is {quoted(kind)}", limit, "export a network without this layer")
-    shape = tuple(int(n) for n in _numbers(layer, "shape", subject, 1, 2**31).reshape(-1))
+    shape = tuple(int(n) for n in _numbers(layer, "shape", subject, 1, _MOST).reshape(-1))
+    _refuse(math.prod(shape) > _MOST, subject, f"a shape of {shape}", f"at most {_MOST:,} values", _AGAIN)
     if kind == "input" and not made.inputs:
         made.start(shape)
         if "neuron" in layer:
@@ -259,7 +262,8 @@ def _dense(made: _Made, kind: str, layer: Mapping[str, Any], subject: str) -> De
 def _window(made: _Made, kind: str, layer: Mapping[str, Any], subject: str) -> Conv:
     """A convolution, or a pool as one with the same kernel for each channel; some files have a fifth axis of size 1."""
     weight, before = _weights(layer, "weight", subject), made.shape
-    _refuse(weight.ndim not in (4, 5), subject, f"weights of shape {weight.shape}", "[out, in, height, width]", _AGAIN)
+    is_four = weight.ndim == 4 or weight.shape[4:] == (1,)
+    _refuse(not is_four, subject, f"weights of shape {weight.shape}", "[out, in, height, width]", _AGAIN)
     _refuse(len(before) != 3, subject, f"an input of shape {before}", "[channels, height, width]", _AGAIN)
     out, fan_in, height, width = weight.shape[:4]
     groups = _pair(layer, "groups", subject)[0] if kind == "conv" else before[0]

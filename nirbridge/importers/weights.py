@@ -19,6 +19,8 @@ WEIGHTS = (".pt", ".pth", ".ckpt", ".safetensors")
 """Endings of files that hold the weights of a module."""
 _SAVE = "save it with torch.save(model.state_dict(), PATH)"
 _NESTED = ("state_dict", "model_state_dict", "model", "net")
+_DEEPEST = 4
+"""How many dictionaries a file may put around that of the tensors."""
 _PREFIXES = ("module.", "model.", "net.")
 """Of DataParallel, of Lightning modules, and of modules that hold the network in an attribute."""
 _COMPILED = "_orig_mod."
@@ -133,8 +135,8 @@ def _content(file: IO[bytes]) -> Any:
         return torch.load(file, map_location="cpu", weights_only=True)
 
 
-def _tensors(content: Any, subject: str) -> tuple[Mapping[str, Any], list[str]]:
-    """The dictionary of tensors that a file is, or that it holds."""
+def _tensors(content: Any, subject: str, *, depth: int = 0) -> tuple[Mapping[str, Any], list[str]]:
+    """The dictionary of tensors that a file is, or that it holds; ``depth``: of how many others it is part."""
     if isinstance(content, _Object) or not isinstance(content, Mapping):
         raise _refusal(subject, "it", content)
     other = next((name for name, value in content.items() if not _is_tensor(name, value)), None)
@@ -149,8 +151,8 @@ def _tensors(content: Any, subject: str) -> tuple[Mapping[str, Any], list[str]]:
             return parts[name], [f"its part {quoted(name)} is read" + (f", not {others}" if others else "")]
         if isinstance(part, _Object):
             raise _refusal(subject, quoted(name), part)
-        if isinstance(part, Mapping) and any(each in part for each in _NESTED):
-            return _tensors(part, subject)
+        if depth < _DEEPEST and isinstance(part, Mapping) and any(each in part for each in _NESTED):
+            return _tensors(part, subject, depth=depth + 1)
     raise _refusal(subject, quoted(next(iter(parts), other)), content[next(iter(parts), other)])
 
 

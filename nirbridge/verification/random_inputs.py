@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array
+from nirbridge.errors import UsageError
 
 DENSITY = 0.3
 """Share of ones where the sample has none (zeros that only state a shape)."""
@@ -42,6 +43,10 @@ def draw_values(sample: Array, shape: tuple[int, ...], seed: int, *, derived: bo
 
 
 def finite_samples(samples: Sequence[Any]) -> list[Array]:
-    """The sample's tensors or arrays as finite float64 arrays; NaN and infinity count as 0."""
-    arrays = [np.asarray(s.detach().cpu().numpy() if hasattr(s, "detach") else s, np.float64) for s in samples]
+    """The sample's tensors or arrays as finite float64 arrays; NaN and infinity count as 0. Raises UsageError."""
+    try:
+        arrays = [np.asarray(s.detach().cpu().numpy() if hasattr(s, "detach") else s, np.float64) for s in samples]
+    except (TypeError, NotImplementedError, RuntimeError) as error:
+        hint = "give a dense tensor with values, such as torch.zeros(shape)"
+        raise UsageError.of("sample", f"its values cannot be read ({type(error).__name__})", "", hint) from None
     return [np.where(np.isfinite(a), a, 0.0) for a in arrays]

@@ -252,6 +252,13 @@ def test_other_refusals_name_their_layer(tmp_path: Path) -> None:
     odd[2]["shape"] = np.array([4, 3, 3])
     with pytest.raises(ModelError, match="layer 2: its shape is .* odd sizes that lava-dl's pools fill up"):
         nb.load(written(tmp_path / "x.net", odd))
+    odd = images(rng)
+    odd[1]["weight"] = np.zeros((*odd[1]["weight"].shape[:4], 2))
+    with pytest.raises(ModelError, match=r"layer 1: it has weights of shape \(.*, 2\)"):
+        nb.load(written(tmp_path / "x.net", odd))
+    odd[0]["shape"] = np.array([2**26, 2, 2])
+    with pytest.raises(ModelError, match="layer 0: it has a shape of .*, at most 67,108,864 values"):
+        nb.load(written(tmp_path / "x.net", odd))
 
 
 def test_files_that_are_none_of_lava_dl(tmp_path: Path) -> None:

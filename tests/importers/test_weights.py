@@ -196,6 +196,13 @@ def test_a_checkpoint_of_lightning_is_read_without_lightning(monkeypatch: pytest
     assert all(torch.equal(a, b) for a, b in zip(module.state_dict().values(), weights().values(), strict=True))
 
 
+def test_a_file_that_holds_itself_is_refused() -> None:
+    content: dict[str, Any] = {"epoch": 3}
+    content["state_dict"] = {"more": 1, "model": content}
+    with pytest.raises(FileError, match="a dictionary of tensors by name"):
+        is_loaded(content)
+
+
 def test_the_part_that_is_read_is_named_beside_others() -> None:
     both = {"ema": under("module.", weights()), "state_dict": weights(), "epoch": 2}
     assert is_loaded(both) == ("its part 'state_dict' is read, not 'ema'",)

@@ -86,8 +86,8 @@ def build_network(flow: DataflowGraph, forms: NeuronSpecs, dt: float, accept: Se
         ModelError: every operation that cannot be represented.
     """
     flow = with_several_steps(with_products_of_sums(with_logic_in_place(flow), forms, dt), forms, dt)
-    flow, specs = with_membranes(flow, forms, dt)
-    return _NetworkBuilder(with_replaced_pools(flow, specs, dt, accept), specs, dt, accept).network()
+    flow, specs = with_membranes(with_replaced_pools(flow, forms, dt, accept), forms, dt)
+    return _NetworkBuilder(flow, specs, dt, accept).network()
 
 
 class _NetworkBuilder:

@@ -88,6 +88,8 @@ def _lifted(projections: Sequence[Projection], shapes: Mapping[str, Shape]) -> L
     split = [p for p in projections if any(map(is_unwritable, parts_of(p.operator)))]
     seen = [part for p in split for part in parts_of(p.operator) if is_unwritable(part)]
     rank = min(max(len(shape) for part in seen for shape in (part.input_shape, part.output_shape)), max(_IMAGE_RANKS))
+    if rank < min(_IMAGE_RANKS):
+        return None
     names = {p.source for p in split if len(p.operator.input_shape) != rank}
     before = -1
     while before < (before := len(names)):

@@ -107,7 +107,7 @@ class GraphBuilder:
         refs = [*(ref for call in self.calls for ref in call.inputs), *(output.ref for output in outputs)]
         is_neuron_alone = reads_own(self.forms) and not any(ref.previous for ref in refs)
         if self.iterations.is_called and not is_neuron_alone:
-            steps = max(ref.previous for ref in refs)
+            steps = max((ref.previous for ref in refs), default=0)
             late = "one time step" if steps < 2 else f"up to {steps} time steps"
             self.notes.append(f"forward keeps values between calls: imported as connections delayed by {late}")
             handed = ", ".join(quoted(name) for name in self.recording.handed)
@@ -247,11 +247,8 @@ class GraphBuilder:
         except (TypeError, IndexError, RuntimeError, ValueError, AttributeError) as error:
             word = self._unknown(node, f"its arguments are not supported ({type(error).__name__})", "")
         inputs = written_inputs(word, partial(self._append_inner, node))
-        x = inputs[0]
-        lead, order = (x.lead, x.order) if word.lead is None else (word.lead, word.order)
-        if word.kind == "unknown":
-            lead, order = x.lead[: len(value.shape)], ()
-        traced, ref = FlowValue(x.ref, lead, value.shape, order=order), x.ref
+        x, ref = inputs[0], inputs[0].ref
+        traced = _as_shaped(word, x, value.shape)
         shape = traced.shape
         word, over, notes = over_time(self._with_bias_once(node, word, inputs[0]), inputs, self.sample_steps)
         self.notes += notes
@@ -265,9 +262,9 @@ class GraphBuilder:
         if any(t.summed for t in inputs) and not over["summed"]:
             found = f"{node.name} works on values summed over time"
             self.summed[ref.call] = Diagnostic(place_label(node.path), found, "", "return the sum unchanged")
-        is_last, steps = word.is_last or any(t.is_last for t in inputs), self.iterations.time_size
         at = word.at or (x.at if word.kind != "unknown" else ())
-        done = settled(replace(traced, ref=ref), at, steps)
+        done = settled(replace(traced, ref=ref), at, self.iterations.time_size)
+        is_last = word.is_last or any(t.is_last for t in inputs)
         self.done[node.index, value.output] = replace(done, is_last=is_last, **over)
 
     def _with_bias_once(self, node: TracedCall, word: LoweredOp, x: FlowValue) -> LoweredOp:
@@ -397,6 +394,14 @@ class GraphBuilder:
             text = "the module returns its last time step, the import returns every time step"
             self.notes.append(f"output {quoted(name)}: {text}")
         return GraphOutput(name or "output", x.ref)
+
+
+def _as_shaped(word: LoweredOp, x: FlowValue, shape: Shape) -> FlowValue:
+    """The value of a function of ``x``, with its axes; ``shape``: that of its tensor."""
+    lead, order = (x.lead, x.order) if word.lead is None else (word.lead, word.order)
+    if word.kind == "unknown":
+        lead, order = x.lead[: len(shape)], ()
+    return FlowValue(x.ref, lead, shape, order=order)
 
 
 # -- reductions ----------------------------------------------------------------------------------------------------

@@ -65,6 +65,13 @@ def test_such_an_import_is_always_compared() -> None:
         nb.load(module, sample=sample, check=0)
 
 
+@pytest.mark.parametrize("of", [lambda x: x.to_sparse(), lambda x: x.to("meta")], ids=["sparse", "meta"])
+def test_a_sample_without_values_of_its_own_is_refused(of: Any) -> None:
+    module, sample = _built(cells.ResetAfter)
+    with pytest.raises(nb.errors.NirbridgeError):
+        nb.load(module, sample=of(sample))
+
+
 def test_a_module_is_left_as_it_is() -> None:
     module, sample = _built(cells.Stepwise)
     nb.load(module, sample=sample)
