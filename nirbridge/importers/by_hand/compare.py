@@ -76,8 +76,8 @@ def compared(
     late: int = 0,
     louder: float = 1.0,
     more: Sequence[TracedCall] = (),
-) -> tuple[Run, list[tuple[Array, Array, Array]]]:
-    """A run of the cell on random inputs, and (u, spikes, v) of the canonical neuron on the same ones.
+) -> tuple[Run, list[tuple[Array, ...]]]:
+    """A run of the cell on random inputs, and (u, spikes, v, threshold) of the canonical neuron on the same ones.
 
     ``share``: that of the neurons which spike at random, from time step ``late`` on (None: as computed); ``louder``:
     factor on the inputs.
@@ -132,20 +132,21 @@ def _admissible(chances: Sequence[Any], refractory: int) -> list[Any]:
     return found
 
 
-def _simulated(fit: Fit, drive: Sequence[Any], spikes: Sequence[Any] | None) -> list[tuple[Array, Array, Array]]:
-    """(u, spikes, v) of the canonical neuron in each time step; ``spikes``: in place of its own."""
+def _simulated(fit: Fit, drive: Sequence[Any], spikes: Sequence[Any] | None) -> list[tuple[Array, ...]]:
+    """(u, spikes, v, threshold) of the canonical neuron in each time step; ``spikes``: in place of its own."""
     n = fit.neuron
     theta = np.inf if n.theta is None else n.theta
     a = n.adaptation or Adaptation.of(0.0, 0.0)
     v, i, b, left = n.v_init, n.i_init, a.init, np.zeros((), np.int64)
-    found: list[tuple[Array, Array, Array]] = []
+    found: list[tuple[Array, ...]] = []
     for k, x in enumerate(drive):
         i = n.a_syn * i + n.g_syn * x
         held = left > 0
         u = np.where(held, n.v_reset, n.a_mem * v + n.g_mem * i + n.bias)
-        fired = (u > theta + b if n.compare == ">" else u >= theta + b) & ~held
+        bound = theta + b
+        fired = (u > bound if n.compare == ">" else u >= bound) & ~held
         if n.max_spikes > 1:
-            fired = fired * np.clip(np.floor(u / (theta + b)), 0, n.max_spikes)
+            fired = fired * np.clip(np.floor(u / bound), 0, n.max_spikes)
         fired = fired if spikes is None else numbers_of(spikes[k])
         amount = n.reset_amount + b if a.in_reset else n.reset_amount
         after = {"to-value": n.v_reset, "subtract": u - fired * amount, "none": u}[n.reset]
@@ -153,7 +154,7 @@ def _simulated(fit: Fit, drive: Sequence[Any], spikes: Sequence[Any] | None) -> 
         v = v if n.v_min is None else np.maximum(v, n.v_min)
         b = a.decay * b + a.jump * fired
         left = np.where(fired > 0, n.refractory_steps, np.maximum(left - 1, 0))
-        found.append((u, fired, v))
+        found.append((u, fired, v, np.asarray(bound)))
     return found
 
 

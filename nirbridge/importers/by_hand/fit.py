@@ -62,6 +62,7 @@ class _Measurement:
     floor: Array | None = None
     adaptation: Adaptation | None = None
     stays: bool = False
+    slopes: list[Any] = field(default_factory=list)
 
     def fit(self) -> Fit:
         cell = self.cell
@@ -156,15 +157,16 @@ class _Measurement:
     def _thresholds(self) -> None:
         """The threshold in units of the state, one for all comparisons of it."""
         found = [self._threshold_of(comparison) for comparison in self.cell.chain[self.step].comparisons]
-        self.compare, self.theta, raised, _ = found[0]
-        if any(not bool((_near(a, self.theta) & _near(b, raised)).all()) for _, a, b, _ in found):
+        self.compare, self.theta, raised, *_ = found[0]
+        self.slopes = [slope for *_, slope in found]
+        if any(not bool((_near(a, self.theta) & _near(b, raised)).all()) for _, a, b, *_ in found):
             raise NoForm("its state is compared with two thresholds")
         if any(word != self.compare for word, *_ in found):
             raise NoForm("its state is compared with '>' and with '>='")
         for one in self.cell.chain:
             if len(one.comparisons) <= len(found):
                 pairs = zip(one.comparisons, found, strict=False)
-                self.cell.opposites |= {c.index for c, (*_, opposite) in pairs if opposite}
+                self.cell.opposites |= {c.index for c, (*_, opposite, _) in pairs if opposite}
         if not bool(_near(raised, self.theta).all()):
             self._adapt(raised - self.theta)
 
@@ -184,8 +186,8 @@ class _Measurement:
         run = self._run({step: 0.0}, () if spiked is None else (spiked,), last=step)
         return -run.margin(self.cell.chain[step].comparisons[0]) / self.cell.scale[1]
 
-    def _threshold_of(self, comparison: TracedCall) -> tuple[Compare, Any, Any, bool]:
-        """(How it compares, with what, with what after a spike, whether it is true below that)."""
+    def _threshold_of(self, comparison: TracedCall) -> tuple[Compare, Any, Any, bool, Any]:
+        """(How it compares, with what, with what after a spike, whether it is true below that, factor of the state)."""
         import torch
 
         source, before = torch.Generator().manual_seed(5), self.step - 1
@@ -205,7 +207,7 @@ class _Measurement:
             raise NoForm("its threshold does not compare the state alone")
         other: Compare = ">=" if word == ">" else ">"
         self.cell.scale = self.cell.scale or (margins[0], slope)
-        return word if above else other, -margins[0] / slope, -margins[2] / slope, not above
+        return word if above else other, -margins[0] / slope, -margins[2] / slope, not above, slope
 
     # -- probes ------------------------------------------------------------------------------------------------------
 
@@ -340,16 +342,34 @@ class _Measurement:
         run, expected = trials[0]
         if self.cell.is_readout:
             return
-        if any(np.any(self._fires(run, k) != (fired > 0)) for k, (_, fired, _) in enumerate(expected)):
+        if any(np.any(self._fires(run, k) != (fired > 0)) for k, (_, fired, *_) in enumerate(expected)):
             raise NoForm("its spikes are not those of its threshold alone")
+        if not all(self._compares_alike(run, k, theta) for k, (*_, theta) in enumerate(expected)):
+            raise NoForm("its threshold is another one in some time steps")
 
     @staticmethod
-    def _is_same(run: Run, expected: Sequence[tuple[Array, Array, Array]], low: Array) -> bool:
+    def _is_same(run: Run, expected: Sequence[tuple[Array, ...]], low: Array) -> bool:
         """True if the states agree; to single precision where they are constants."""
-        pairs = ((numbers_of(run.base(k)), np.maximum(u, low)) for k, (u, _, _) in enumerate(expected))
+        pairs = ((numbers_of(run.base(k)), np.maximum(u, low)) for k, (u, *_) in enumerate(expected))
         sizes = (1e-6 if one.base is None else 1e-9 for one in run.cell.chain)
         near = (np.abs(base - u) <= size * (1.0 + np.abs(base)) for (base, u), size in zip(pairs, sizes, strict=True))
         return all(bool(np.all(same)) for same in near)
+
+    def _compares_alike(self, run: Run, step: int, theta: Array) -> bool:
+        """True if the comparisons of a time step have this threshold, and the word of those that were measured.
+
+        Spikes of random inputs say nothing of small differences; states that are constants were compared with it.
+        """
+        one, state = self.cell.chain[step], numbers_of(run.base(step))
+        for comparison, slope in zip(one.comparisons, self.slopes, strict=False):
+            word, other = _order(comparison)[0], ">=" if self.compare == ">" else ">"
+            if word != (other if comparison.index in self.cell.opposites else self.compare):
+                return False
+            found = numbers_of(run.margin(comparison)) / numbers_of(slope)
+            is_near = np.abs(found - (state - theta)) <= 1e-9 * (1.0 + np.abs(found))
+            if one.base is not None and not bool(np.all(is_near)):
+                return False
+        return True
 
     def _fires(self, run: Run, step: int) -> Array:
         comparison = self.cell.chain[step].comparisons[0]

@@ -35,6 +35,8 @@ from nirbridge.importers.tracing.values import COPIES, result_of
 
 _SPIKES, _POTENTIAL, _STATE = 0, 1, 2
 """Outputs of a neuron; its state is what forward returns for its next call alone."""
+_KEPT = -1
+"""In place of the number of a call: for states that are kept between calls."""
 _FEW = 3
 """Terms of a sum in which a surrogate's soft part may cancel; calls that say nothing of the next one."""
 
@@ -85,7 +87,7 @@ def _recognised(chain: Sequence[Threshold], trace: ForwardTrace, taken: dict[int
     is_left = (cell.is_readout or not reason) if fit is None else cell.is_readout and _is_outside(fit, chain[0])
     if is_left:
         return []
-    path, state = _path(cell, trace, taken.setdefault(bisect_right(trace.starts, chain[0].index), set()))
+    path, state = _path(cell, trace, taken)
     record, delay = (None, 0) if fit is None else (fit.neuron, fit.delay + chain[0].lead)
     return [_Own(cell, fit, OwnNeuron(path, state, record, reason, delay))]
 
@@ -154,15 +156,22 @@ def _terms(node: TracedCall, known: Mapping[Key, Mapping[Key, float]]) -> dict[K
     return found if len(found) <= _FEW else None
 
 
-def _path(cell: Cell, trace: ForwardTrace, taken: set[str]) -> tuple[str, str]:
-    """(A path of its own in each call of forward: that of its module, or the name of its state; that name)."""
+def _path(cell: Cell, trace: ForwardTrace, taken: dict[int, set[str]]) -> tuple[str, str]:
+    """(A path of its own: that of its module, or the name of its state; that name).
+
+    Neurons of single calls of forward may have one path in each call: they start anew in all. One whose state is kept
+    between calls has it alone, so that its like of later calls, after its state was cleared, is another one.
+    """
+    first, last = (bisect_right(trace.starts, one.index) for one in (cell.chain[0], cell.chain[-1]))
+    own = taken.setdefault(first if first == last else _KEPT, set())
+    used = own | taken.get(_KEPT, set())
     bases = [one.base for one in cell.chain if one.base is not None]
     state = next((trace.names[base] for base in bases if base in trace.names), "")
     place = trace.nodes[bases[-1][0]].path
     wanted = place or state or "neuron"
     names = [wanted, f"{place}.{state or 'neuron'}" if place else wanted]
-    path = next(name for name in (*names, *(f"{wanted}_{k + 2}" for k in range(len(taken)))) if name not in taken)
-    taken.add(path)
+    path = next(name for name in (*names, *(f"{wanted}_{k + 2}" for k in range(len(used)))) if name not in used)
+    own.add(path)
     return path, state
 
 

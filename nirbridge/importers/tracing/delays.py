@@ -132,9 +132,11 @@ def _decoded(codes: Array, axes: Sequence[Any], size: int, most: int) -> tuple[i
     batch, places = (_along(codes.shape, axes, kind) for kind in ("batch", "values"))
     steps = np.where(codes == 0, -1, (codes - 1) // size % most)
     wanted = np.where(codes == 0, 0.0, 1.0 + (batch * most + steps) * size + places)
+    if not codes.size:
+        return None
     whole = np.moveaxis(steps, axes.index("time"), 0) if "time" in axes else steps[None]
     rows = whole.reshape(len(whole), -1)
-    if not rows.size or not np.array_equal(codes, wanted) or bool(np.any(rows != rows[:, :1])):
+    if not np.array_equal(codes, wanted) or bool(np.any(rows != rows[:, :1])):
         return None
     return tuple(int(step) for step in rows[:, 0])
 

@@ -244,7 +244,7 @@ class GraphBuilder:
         except CannotFollow as reason:
             word = self._in_time(node, value.output, reason.why, reason.advice)
             self.statistics |= {node.index} if isinstance(reason, OverBatch) else set()
-        except (TypeError, IndexError, RuntimeError, ValueError, AttributeError) as error:
+        except (TypeError, IndexError, RuntimeError, ValueError, AttributeError, ArithmeticError) as error:
             word = self._unknown(node, f"its arguments are not supported ({type(error).__name__})", "")
         inputs = written_inputs(word, partial(self._append_inner, node))
         x, ref = inputs[0], inputs[0].ref

@@ -59,6 +59,46 @@ def test_a_late_current_is_a_delay() -> None:
     assert [int(p.neuron.refractory_steps) for p in network.populations] == [1, 1]
 
 
+@pytest.mark.parametrize("every", [3, 6, 13, 20, 29])
+def test_a_state_that_a_later_call_clears_is_refused(every: int) -> None:
+    class Clearing(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc, self.v, self.t = cells.dense(2, 2), None, 0
+
+        def forward(self, x: Any) -> Any:
+            self.v = torch.zeros(2) if self.v is None or (self.t and self.t % every == 0) else self.v
+            self.t += 1
+            self.v = 0.5 * self.v + self.fc(x)
+            z = (self.v > 1).float()
+            self.v = self.v * (1 - z)
+            return z
+
+    with pytest.raises(nb.errors.ModelError):
+        nb.load(Clearing(), sample=torch.zeros(2, 2))
+
+
+@pytest.mark.parametrize("kind", ["slow", "once", "word"])
+def test_a_threshold_that_changes_with_time_is_refused(kind: str) -> None:
+    class Changing(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc = cells.dense(2, 2)
+
+        def forward(self, x: Any) -> Any:
+            v, out = torch.zeros(len(x), 2), []
+            for t in range(x.shape[1]):
+                v = 0.5 * v + self.fc(x[:, t])
+                bound = {"slow": 1 + t / 1024, "once": 1.03125 if t == 7 else 1.0}.get(kind, 1.0)
+                z = (v >= bound).float() if kind == "word" and t % 2 else (v > bound).float()
+                v = v * (1 - z)
+                out.append(z)
+            return torch.stack(out, 1)
+
+    with pytest.raises(nb.errors.ModelError, match="its threshold is another one in some time steps"):
+        nb.load(Changing(), sample=torch.zeros(2, 20, 2))
+
+
 def test_such_an_import_is_always_compared() -> None:
     module, sample = _built(cells.ResetAfter)
     with pytest.raises(nb.errors.UsageError, match="the import is always compared"):
