@@ -88,7 +88,8 @@ def _times(x: FlowValue) -> Sequence[int]:
 
 
 # -- moves ---------------------------------------------------------------------------------------------------------
-# The function is run on numbers that say of which sample, time step and position each one is, and 0 for zeros.
+# The function is run on numbers that say of which sample, time step and position each one is, and 0 for zeros; then on
+# the same times -0.5, which maxima, sorting, relu and rounding do not only move.
 
 
 def _moved(node: TracedCall, output: int, found: dict[TracedValue, FlowValue]) -> LoweredOp | None:
@@ -96,7 +97,7 @@ def _moved(node: TracedCall, output: int, found: dict[TracedValue, FlowValue]) -
     size, most = math.prod(first.shape), max(max(_times(x)) for x in found.values()) + 1
     codes = {value: _codes(x, size, most) for value, x in found.items()}
     try:
-        once, twice = (_result(node, output, {v: c * factor for v, c in codes.items()}) for factor in (1, 2))
+        once, half = (_result(node, output, {v: c * factor for v, c in codes.items()}) for factor in (1, -0.5))
     except (RuntimeError, TypeError, ValueError, IndexError, AttributeError):
         return None
     axes = _axes(first)
@@ -104,7 +105,7 @@ def _moved(node: TracedCall, output: int, found: dict[TracedValue, FlowValue]) -
         axes.remove("time")
     elif once.ndim == len(axes) + 1 and "time" not in axes:
         axes.insert(int(call_argument(node, 1, "dim", 0)) % once.ndim, "time")
-    at = _decoded(once, axes, size, most) if once.ndim == len(axes) and np.array_equal(twice, 2 * once) else None
+    at = _decoded(once, axes, size, most) if once.ndim == len(axes) and np.array_equal(half, -0.5 * once) else None
     if at is None:
         return None
     lead, numbers = [word for word in axes if isinstance(word, str)], [k for k in axes if not isinstance(k, str)]
