@@ -19,7 +19,6 @@ Takes = Literal["step", "states", "time", "batch-time"]
 Twin = Callable[[Any, Any], Any]
 MAY_BE_REFUSED = {
     "BindsNET-like, the membrane leaks while inputs are masked": "parameters that stand nowhere in the code",
-    "delays per synapse, LIF by hand": "a convolution over time in front of the neurons",
 }
 """Forms that may be refused, and for what; none is taken as written."""
 
