@@ -45,6 +45,7 @@ SECTIONS = {
             "nir-files",
             "importers",
             "importers-frameworks",
+            "attention",
             "lava-dl",
             "converted-networks",
             "network",

@@ -149,7 +149,7 @@ def _add(made: _Made, subject: str, k: int, layer: Any) -> None:
 
 
 def _add_layer(made: _Made, name: str, subject: str, shape: Shape, layer: Mapping[str, Any]) -> None:
-    """Neurons behind weights: ``shape`` is that of the file, channels first."""
+    """Neurons after weights: ``shape`` is that of the file, channels first."""
     kind = _text(layer)
     operator = _OPERATORS[kind](made, kind, layer, subject)
     population = operator.output_shape

@@ -217,7 +217,7 @@ def _renamed(
 
 
 def _before(names: Mapping[str, Any], longer: Mapping[str, Any]) -> list[str]:
-    """What the first of ``names`` is found behind in ``longer``, in order."""
+    """What the first of ``names`` is found after in ``longer``, in order."""
     first = next(iter(names), "")
     return [name.removesuffix(first) for name in longer if first and name.endswith("." + first)]
 

@@ -264,7 +264,7 @@ def _bases(value: TracedValue) -> list[Key]:
 
 
 def walked(starts: Sequence[TracedValue], stops: Container[Key]) -> Iterator[TracedValue]:
-    """Values that ``starts`` are computed from by pointwise calls; those in ``stops`` are not looked behind."""
+    """Values that ``starts`` are computed from by pointwise calls, up to those in ``stops``."""
     waiting, visited = list(starts), set[Key]()
     while waiting:
         value = waiting.pop()

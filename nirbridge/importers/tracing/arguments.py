@@ -117,6 +117,14 @@ _AFFINE = (*_LINEAR, "shift", "pad", "batch_norm")
 """Operations of which a sum over time, and a mean, may be computed after them as well as before."""
 
 
+def with_bias_once(node: TracedCall, word: LoweredOp, x: FlowValue) -> LoweredOp:
+    """The operation; of a layer after a sum over time without its bias, which the module adds once."""
+    layer: Any = getattr(node.module, "bias", None)
+    if not x.summed or x.is_mean or word.arguments.get("bias") is None or layer is None:
+        return word
+    return replace(word, arguments={**word.arguments, "bias": None})
+
+
 def over_time(
     word: LoweredOp, inputs: tuple[FlowValue, ...], sample_steps: int
 ) -> tuple[LoweredOp, Mapping[str, Any], list[str]]:

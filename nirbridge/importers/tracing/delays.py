@@ -102,7 +102,7 @@ def _moved(node: TracedCall, output: int, found: dict[TracedValue, FlowValue]) -
         return None
     axes = _axes(first)
     if once.ndim == len(axes) - 1:
-        axes.remove("time")
+        axes = [axis for axis in axes if axis != "time"]
     elif once.ndim == len(axes) + 1 and "time" not in axes:
         axes.insert(int(call_argument(node, 1, "dim", 0)) % once.ndim, "time")
     at = _decoded(once, axes, size, most) if once.ndim == len(axes) and np.array_equal(half, -0.5 * once) else None

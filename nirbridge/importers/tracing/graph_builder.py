@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -35,6 +35,7 @@ from nirbridge.importers.tracing.arguments import (
     call_argument,
     later,
     over_time,
+    with_bias_once,
     written_inputs,
 )
 from nirbridge.importers.tracing.consistency import STARTS_ANEW, half_precision_calls
@@ -84,7 +85,7 @@ class GraphBuilder:
         self.unknown: dict[str, TracedCall] = {}  # by the name of their operation
         self.statistics: set[int] = set()  # calls over the batch
         self.summed: dict[str, Diagnostic] = {}  # problems of operations on values summed over time
-        self.unbiased: list[str] = []
+        self.unbiased: dict[str, str] = {}  # layers whose bias is added once, by the name of their operation
         self.names: dict[int, str] = {}
         self.taken: set[str] = {"output"}
         self.modules: dict[str, Any] = {n.path: n.module for n in recording.nodes}
@@ -249,16 +250,17 @@ class GraphBuilder:
         inputs = written_inputs(word, partial(self._append_inner, node))
         x, ref = inputs[0], inputs[0].ref
         traced = _as_shaped(word, x, value.shape)
-        shape = traced.shape
-        word, over, notes = over_time(self._with_bias_once(node, word, inputs[0]), inputs, self.sample_steps)
+        is_whole = word is (word := with_bias_once(node, word, x))
+        word, over, notes = over_time(word, inputs, self.sample_steps)
         self.notes += notes
-        if word.kind not in ("same", "summed") and not (word.kind == "reshape" and shape == x.shape):
+        if word.kind not in ("same", "summed") and not (word.kind == "reshape" and traced.shape == x.shape):
             is_more = word.inputs != inputs or value.output > 0
-            ref = self._append(node, word.kind, tuple(t.ref for t in inputs), word.arguments, shape, is_more)
+            ref = self._append(node, word.kind, tuple(t.ref for t in inputs), word.arguments, traced.shape, is_more)
         is_pooled = word.kind in ("avg_pool", "max_pool", "matrix")
         if is_pooled and is_reduction(node) and not keeps_axes(node):
-            ref = self._append(node, "reshape", (ref,), {}, shape, is_more=True)
+            ref = self._append(node, "reshape", (ref,), {}, traced.shape, is_more=True)
         self.unknown |= {ref.call: node} if word.kind == "unknown" else {}
+        self.unbiased |= {} if is_whole else {ref.call: node.path}
         if any(t.summed for t in inputs) and not over["summed"]:
             found = f"{node.name} works on values summed over time"
             self.summed[ref.call] = Diagnostic(place_label(node.path), found, "", "return the sum unchanged")
@@ -266,17 +268,6 @@ class GraphBuilder:
         done = settled(replace(traced, ref=ref), at, self.iterations.time_size)
         is_last = word.is_last or any(t.is_last for t in inputs)
         self.done[node.index, value.output] = replace(done, is_last=is_last, **over)
-
-    def _with_bias_once(self, node: TracedCall, word: LoweredOp, x: FlowValue) -> LoweredOp:
-        """The operation; of a layer after a sum over time without its bias, which the module adds once."""
-        layer: Any = getattr(node.module, "bias", None)
-        if not x.summed or x.is_mean or word.arguments.get("bias") is None or layer is None:
-            return word
-        self.unbiased.append(node.path)
-        self.notes.append(
-            f"{place_label(node.path)}: its bias is left to the host, which adds it once to the sum over time"
-        )
-        return replace(word, arguments={**word.arguments, "bias": None})
 
     def _append(
         self,
@@ -344,7 +335,7 @@ class GraphBuilder:
         """
         pairs = [(name, value) for name, value in self.returned if isinstance(value, TracedValue)]
         computed = [(name, value) for name, value in pairs if self.iterations.plain(value).node.kind != "input"]
-        if not computed or not any(call.kind == "input" for call in self.calls):
+        if not computed or not (self.problems or any(call.kind == "input" for call in self.calls)):
             self._add_problem("", NOTHING, "return spikes or a readout")
         ends = [(name, *self._end(value)) for name, value in computed]
         known = {self.find(value).ref for _, value, words, _ in ends if not words}
@@ -360,7 +351,19 @@ class GraphBuilder:
         heads = tuple(Head(numbers[name], node.name, node.place) for name, _, _, node in usual if node)
         if heads or len(outputs) < len(ends):
             self.calls = needed(self.calls, [output.ref for output in outputs])
-        return outputs, HostPart(heads, tuple(self.unbiased)) if heads or self.unbiased else None
+        return outputs, HostPart(heads, self._unbiased(outputs)) if heads or self.unbiased else None
+
+    def _unbiased(self, outputs: Sequence[GraphOutput]) -> tuple[str, ...]:
+        """Layers whose bias the host adds once: to outputs that are used no further."""
+        ends, read = {output.ref.call for output in outputs}, {ref.call for call in self.calls for ref in call.inputs}
+        for name, path in self.unbiased.items():
+            if name in ends - read:
+                text = "its bias is left to the host, which adds it once to the sum over time"
+                self.notes.append(f"{place_label(path)}: {text}")
+            else:
+                found = "its bias is added once to a sum over time, and the result is used further"
+                self._add_problem(path, found, "give it bias=False, or return its result")
+        return tuple(self.unbiased.values())
 
     def _end(self, value: TracedValue) -> tuple[TracedValue, str, TracedCall | None]:
         """The value that the functions at the end of forward are applied to, their names, and the first, if any."""

@@ -30,7 +30,7 @@ def to_nir(network: Network) -> Any:
 
     Every projection gets nodes of its own, named as in ``Projection.nodes`` where that name is free. One array may
     be shared: weights that are a broadcast view (a network of shapes alone) stay that view. Nodes with equal large
-    weights (a layer behind a sum of spikes, which is a projection from each) share one array, which is read-only.
+    weights (a layer after a sum of spikes, which is a projection from each) share one array, which is read-only.
 
     Raises:
         ModelError: the network is not well formed, or has no NIR node for a part (a decay above 1, a reshape that
