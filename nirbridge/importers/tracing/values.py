@@ -170,7 +170,7 @@ def _picked_rows(source: TracedValue, index: Any) -> tuple[list[Any] | None, int
     part = parts[axis] if parts else None
     if len(partial) != 1 or isinstance(part, TracedValue) or not isinstance(part, slice | tuple | torch_tensor()):
         return None, axis
-    rows = rows_of(source, axis)
+    rows = None if source.node.name in _JOINS else rows_of(source, axis)  # a join of time steps alone is a series
     return (rows and [rows[k] for k in np.arange(len(rows))[list(part) if isinstance(part, tuple) else part]]), axis
 
 
