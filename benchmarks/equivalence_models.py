@@ -22,6 +22,6 @@ def models() -> Iterator[Model]:
     yield from (*forms.logic_models(), *forms.linear_models(), *snntorch.refused_models())
     yield from (*norse.cell_models(), *norse.structure_models(), *norse.refused_models())
     yield from (*sinabs.models(), *sinabs.refused_models())
-    yield from (*jelly.models(), *jelly.refused_models())
+    yield from (*jelly.models(), *hand.published(), *jelly.refused_models())
     yield from (*rockpool.models(), *rockpool.refused_models())
     yield from hand.models()

@@ -1,20 +1,44 @@
-"""Neurons that public code writes by hand in plain PyTorch: papers, tutorials, courses, and forms without an exact one.
+"""Published structures, written again for the tests: delays, attention, and neurons by hand in plain PyTorch.
 
-Those that return a sum or mean over time are left out here: what is compared are outputs of every time step.
+Neurons are those of papers, tutorials and courses, and forms without an exact one. Those that return a sum or mean over time are left out here: what is compared are outputs of every time step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
+
+import torch
 
 from benchmarks.equivalence_model import Model, quiet, step_by_step, whole, with_states
 
 with quiet():
     from tests.importers.handwritten import cells, papers, refused
     from tests.importers.handwritten.forms import MAY_BE_REFUSED
+    from tests.importers.test_delays import FEATURES, Delayed, DelaysLearned
+    from tests.importers.transformers import neurons
+    from tests.importers.transformers.test_blocks import BLOCKS
 
 _RUNS = {"step": step_by_step, "states": with_states, "time": whole}
+
+
+def published() -> Iterator[Model]:
+    """Networks of spikingjelly with delays, and attention of spiking transformers whose outputs are spikes."""
+    makes = {
+        "layer.Delay": lambda: Delayed(2, mode="m"),
+        "DCLS, a delay per synapse": lambda: DelaysLearned().rounded(),
+        "DCLS, delays of axons and synapses": lambda: DelaysLearned(groups=FEATURES).rounded(),
+    }
+    for name, make in makes.items():
+        yield _whole(name, make, (FEATURES,))
+    for name in ("QKTA", "QKFormer's SSA"):
+        make, shape = BLOCKS[name]
+        yield _whole(name, partial(neurons.built, make, neurons.spikingjelly_lif), shape[2:])
+
+
+def _whole(name: str, make: Any, shape: tuple[int, ...]) -> Model:
+    return Model("spikingjelly", name, make, whole, (shape,), sample=lambda: torch.zeros(20, 1, *shape), is_filled=True)
 
 
 def models() -> Iterator[Model]:
