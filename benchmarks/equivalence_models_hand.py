@@ -1,6 +1,7 @@
 """Published structures, written again for the tests: delays, attention, and neurons by hand in plain PyTorch.
 
-Neurons are those of papers, tutorials and courses, and forms without an exact one. Those that return a sum or mean over time are left out here: what is compared are outputs of every time step.
+Neurons are those of papers, tutorials and courses, and forms without an exact one. Those that return a sum or mean over
+time are left out here: what is compared are outputs of every time step.
 """
 
 from __future__ import annotations
