@@ -132,7 +132,8 @@ def _by_name(found: Any, names: list[str]) -> dict[str, Array]:
 
 
 def _ours(network: Any, inputs: tuple[Array, ...]) -> dict[str, Array]:
-    fed = {port.name: array for port, array in zip(network.inputs, inputs, strict=True)}
+    pairs = zip(network.inputs, inputs, strict=True)
+    fed = {port.name: array.reshape(*array.shape[:2], *port.shape) for port, array in pairs}
     return {node: array for (node, _), array in simulate(network, fed).recording.arrays.items()}
 
 
