@@ -35,11 +35,11 @@ from nirbridge.importers.lowering.lifted import (
     Lifted,
     Splits,
     merged_path,
-    readings_of,
     reshaped_neuron,
     with_logic_in_place,
     with_products_of_sums,
     with_replaced_pools,
+    with_written_logic,
 )
 from nirbridge.importers.lowering.linear_layers import (
     ALL_LAYERS,
@@ -347,19 +347,7 @@ class _NetworkBuilder:
 
 def with_several_steps(flow: DataflowGraph, forms: NeuronSpecs, dt: float) -> DataflowGraph:
     """The flow with functions of few steps as sums of functions of one; all else as it is."""
-    if not any(call.kind in KINDS for call in flow.calls):
-        return flow
-    calls = {call.name: call for call in flow.calls}
-    levels, taken = LevelsOf(calls, dict(readings_of(flow, forms, dt))), {*calls}
-    found: list[Operation] = []
-    for call in flow.calls:
-        logic = logic_of(call, levels) if call.kind in KINDS else None
-        if logic is not None and logic.levels is not None:
-            levels.decide(call.name, logic.levels)
-        written = _written(call, levels, taken) if logic is None and call.kind in KINDS else []
-        calls |= {one.name: one for one in written}
-        found += written or [call]
-    return replace(flow, calls=tuple(found))
+    return with_written_logic(flow, forms, dt, KINDS, _written)
 
 
 def _written(call: Operation, levels: LevelsOf, taken: set[str]) -> list[Operation]:

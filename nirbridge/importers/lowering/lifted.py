@@ -10,7 +10,7 @@ position, or of a whole image in front of them, and reshapes are matrices that m
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -264,31 +264,41 @@ def with_products_of_sums(flow: DataflowGraph, forms: NeuronSpecs, dt: float) ->
     Raises:
         ModelError: more than ``PRODUCTS_MAX`` products.
     """
-    if not any(call.kind == "pair" for call in flow.calls):
+    return with_written_logic(flow, forms, dt, {"pair"}, _distributed)
+
+
+def with_written_logic(
+    flow: DataflowGraph, forms: NeuronSpecs, dt: float, kinds: Collection[str], write: Callable[..., list[Operation]]
+) -> DataflowGraph:
+    """The flow with other operations for those of ``kinds`` that are no logic of spikes.
+
+    ``write(call, levels, taken names)``: the operations that one becomes, the last under its name; empty: it stays.
+    """
+    if not any(call.kind in kinds for call in flow.calls):
         return flow
     calls = {call.name: call for call in flow.calls}
     levels, taken = LevelsOf(calls, dict(readings_of(flow, forms, dt))), {*calls}
-    found: list[Operation] = []
+    rewritten: list[Operation] = []
     for call in flow.calls:
         logic = logic_of(call, levels) if call.kind in KINDS else None
         if logic is not None and logic.levels is not None:
             levels.decide(call.name, logic.levels)
-        written = _distributed(call, levels, taken) if logic is None and call.kind == "pair" else [call]
+        written = write(call, levels, taken) if logic is None and call.kind in kinds else []
         calls |= {one.name: one for one in written}
-        found += written
-    return replace(flow, calls=tuple(found))
+        rewritten += written or [call]
+    return replace(flow, calls=tuple(rewritten))
 
 
 def _distributed(call: Operation, levels: LevelsOf, taken: set[str]) -> list[Operation]:
-    """The operations that a product becomes, the last one under its name; the call where it is no such product."""
+    """The operations that a product becomes, the last one under its name; empty where it is no such product."""
     known = [(levels(ref), ref) for ref in call.inputs]
     (gate, of_gate), (count, of_count) = sorted(known, key=lambda pair: pair[0].count if pair[0] else 0)
     if PAIRS[call.arguments["function"]] != PRODUCT or gate is None or not gate.are_two or count is None:
-        return [call]
+        return []
     terms = _terms(of_count, levels.calls) if count.count > STEPS_MAX + 1 else None
     spike = None if terms is None else levels(terms[0])
     if terms is None or spike is None or not spike.are_two:
-        return [call]
+        return []
     ref, columns, factor = terms
     if columns.size > PRODUCTS_MAX:
         text = f"a product of spikes and of sums of {columns.shape[1]:,} spikes is {columns.size:,} threshold neurons"

@@ -1,4 +1,4 @@
-"""ReLU CNNs at random, in orders and sizes that nobody chose: odd pools, padding, residuals, slopes of any sign."""
+"""ReLU CNNs at random, in random orders and sizes: odd pools, padding, residuals, slopes of any sign."""
 
 from __future__ import annotations
 

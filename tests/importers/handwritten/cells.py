@@ -87,7 +87,7 @@ class Plif(Kept):
 
 
 class PlifChannels(nn.Module):
-    """Decays per channel behind a convolution, the membrane is an argument and comes back."""
+    """Decays per channel after a convolution, the membrane is an argument and comes back."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -203,7 +203,7 @@ class NorseForward(nn.Module):
 
 
 class Amplified(snn.Leaky):
-    """snnTorch's neuron behind a gain."""
+    """snnTorch's neuron after a gain."""
 
     def __init__(self) -> None:
         super().__init__(beta=0.75, reset_mechanism="zero")
