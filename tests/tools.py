@@ -44,6 +44,9 @@ TOOLS: Mapping[str, Tool] = {
         ("riscv64-linux-gnu-gcc",), "gcc-riscv64-linux-gnu libc6-dev-riscv64-cross", "compiles emitted C for RISC-V"
     ),
     "qemu-riscv": Tool(("qemu-riscv64",), "qemu-user", "runs it"),
+    "iverilog": Tool(("iverilog",), "iverilog", "runs emitted Verilog"),
+    "verilator": Tool(("verilator",), "verilator", "reads and runs emitted Verilog"),
+    "yosys": Tool(("yosys",), "yosys", "proves emitted neurons and counts their cells"),
     "mlir": Tool(("mlir-opt-22",), "mlir-22-tools", "verifies and compiles lowered modules", optional=True),
     "browser": Tool(("chromium", "chromium-browser", "google-chrome"), "chromium", "opens HTML reports"),
 }

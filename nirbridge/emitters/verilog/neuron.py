@@ -1,0 +1,358 @@
+"""The neuron of a population as a pipeline in Verilog-2005, printed from its rule in the widths that are proved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from nirbridge.arrays import Array, freeze
+from nirbridge.emitters.verilog.circuit import Circuit
+from nirbridge.errors import ModelError, counted, quoted
+from nirbridge.program.interval import WIDEST, Interval, first_values, intervals, settled
+from nirbridge.program.rules import traced_step
+from nirbridge.program.terms import LEAVES, Stepped, Term, in_order, is_truth
+from nirbridge.quantization.model import FixedPopulation
+
+CLOSER = 4
+"""Time steps by which bounds come closer, after powers of two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A signal: whole numbers in two's complement, or without a sign."""
+
+    name: str
+    bits: int
+    signed: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NeuronModule:
+    """A module that computes one time step of a neuron of a population, and another one in every clock cycle.
+
+    Attributes:
+        name: of the module.
+        text: the module in Verilog-2005.
+        latency: clock cycles with ``enable`` from inputs to outputs, 1 at least.
+        drive: the input, the sum of weighted spikes as the rule takes it.
+        states: those that a time step reads: an input of that name and an output ``NAME_next`` each.
+        parameters: inputs for coefficients that differ between neurons.
+        values: the coefficients by parameter, int64 in the population's shape.
+        sent: the output, what targets get: 0 or 1, a number of spikes, or v of a readout.
+        variables: the outputs ``value_u`` and ``value_v`` as far as the neuron has them, for traces.
+        removed: what the rule has and the proved intervals make superfluous, in words.
+        step: the terms of the rule.
+        intervals: proved intervals of drive and states, by the names of the args of ``step``.
+    """
+
+    name: str
+    text: str
+    latency: int
+    drive: Field
+    states: tuple[Field, ...]
+    parameters: tuple[Field, ...]
+    values: Mapping[str, Array]
+    sent: Field
+    variables: tuple[Field, ...]
+    removed: tuple[str, ...]
+    step: Stepped
+    intervals: Mapping[str, Interval]
+
+
+def neuron_module(name: str, population: FixedPopulation, drive: Interval) -> NeuronModule:
+    """The module of a population's neurons, whose summed inputs are within ``drive``.
+
+    Raises:
+        ModelError: several spikes with a threshold that can be below 0; a state that nothing bounds.
+    """
+    n = population.neuron
+    rule = traced_step(n)
+    bounds = _settled(rule, first_values(n, drive))
+    values = intervals(rule, bounds)
+    _check(population, bounds, values[id(rule.sent)])
+    circuit = Circuit(values, bounds)
+    step = circuit.remade(rule)
+    states = _read(step)
+    traces = {f"value_{v}": step.variables[v] for v in ("u", "v") if v in step.variables}
+    outputs = {f"{s}_next": step.state[s] for s in states}
+    outputs |= {"sent": step.sent.args[0] if is_truth(step.sent) else step.sent, **traces}
+    given = {t.name: t for t in in_order(list(outputs.values())) if t.op == "param"}
+    fields = {key: field_of(key, circuit.spans[id(t)]) for key, t in (given | outputs).items()}
+    fields |= {s: field_of(s, bounds[f"state.{s}"]) for s in states}
+    fields |= {f"{s}_next": Field(f"{s}_next", fields[s].bits, fields[s].signed) for s in states}
+    fields["drive"] = field_of("drive", drive)
+    pipeline = Pipeline(circuit.spans, outputs)
+    inputs = [fields[key] for key in ("drive", *states, *given)]
+    text = module_text(name, population, pipeline, inputs, [fields[key] for key in outputs])
+    coefficients = {key: freeze(np.broadcast_to(t.value, population.shape)) for key, t in given.items()}
+    return NeuronModule(
+        name, text, pipeline.latency, fields["drive"], tuple(fields[s] for s in states),
+        tuple(fields[key] for key in given), coefficients, fields["sent"], tuple(fields[key] for key in traces),
+        tuple(circuit.removed), rule, bounds,
+    )  # fmt: skip
+
+
+def _settled(rule: Stepped, first: Mapping[str, Interval]) -> dict[str, Interval]:
+    """``settled``, and closer: what one time step makes of bounds that none leaves are bounds that none leaves."""
+    bounds = settled(rule, first)
+    for _ in range(CLOSER):
+        values = intervals(rule, bounds)
+        reached = {f"state.{name}": values.get(id(t)) for name, t in rule.state.items()}
+        for name, span in reached.items():
+            if span is not None:  # time steps that are left have none
+                low, high = first[name]
+                bounds[name] = min(low, span[0]), max(high, span[1])
+    return bounds
+
+
+def _check(population: FixedPopulation, bounds: Mapping[str, Interval], sent: Interval) -> None:
+    subject = f"population {quoted(population.name)}"
+    if population.neuron.fires and sent[0] < 0:
+        found = "several spikes in a time step, and a threshold below 0"
+        raise ModelError.of(subject, found, "Verilog has no negative spikes", "raise its threshold")
+    for name, bound in bounds.items():
+        if max(map(abs, bound)) >= WIDEST:
+            found, limit = f"nothing bounds its state {name.removeprefix('state.')}", "a circuit has a fixed width"
+            raise ModelError.of(subject, found, limit, "give its threshold's adaptation a decay")
+
+
+def _read(step: Stepped) -> list[str]:
+    """The states that what is sent, the variables and these states read."""
+    read: list[str] = []
+    ends = [step.sent, *step.variables.values()]
+    while True:
+        terms = in_order([*ends, *(step.state[s] for s in read)])
+        found = {t.name.removeprefix("state.") for t in terms if t.op == "arg" and t.name.startswith("state.")}
+        if len(found) == len(read):
+            return read
+        read = [s for s in step.state if s in found]
+
+
+def field_of(name: str, span: Interval) -> Field:
+    """The narrowest signal that holds an interval."""
+    low, high = span
+    if low >= 0:
+        return Field(name, max(1, high.bit_length()), False)
+    return Field(name, _signed_bits(span), True)
+
+
+def _signed_bits(span: Interval) -> int:
+    low, high = span
+    return max((-low - 1).bit_length() if low < 0 else 0, max(0, high).bit_length()) + 1
+
+
+# -- stages --------------------------------------------------------------------------------------------------------
+# Registers come where the next operation would be too late. Times are those of an ECP5 of the slowest grade, in ns,
+# with the way to the next operation.
+
+MEMORY, REGISTER, STAGE = 6.0, 0.6, 12.5
+"""When inputs (from block RAM) and registers are there after the clock; the time that a stage may take."""
+GATE = 1.2
+
+
+@dataclass(slots=True)
+class Pipeline:
+    """The stage of every operation, and the registers between stages.
+
+    Args:
+        spans: intervals of terms by ``id``.
+        outputs: terms by the name of the port; they are registers behind the last stage.
+    """
+
+    spans: Mapping[int, Interval]
+    outputs: Mapping[str, Term]
+    terms: list[Term] = field(default_factory=list)
+    stage: dict[int, int] = field(default_factory=dict)
+    last_use: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.terms = [t for t in in_order(list(self.outputs.values())) if t.op != "const"]
+        times: dict[int, float] = {}
+        for t in self.terms:
+            args = [a for a in t.args if a.op != "const"]
+            stage = max((self.stage[id(a)] for a in args), default=0)
+            time = max((times[id(a)] if self.stage[id(a)] == stage else REGISTER for a in args), default=MEMORY)
+            time += self.delay(t)
+            if time > STAGE:
+                stage, time = stage + 1, REGISTER + self.delay(t)
+            self.stage[id(t)], times[id(t)] = stage, time
+        for t in self.terms:
+            for a in t.args:
+                self.last_use[id(a)] = max(self.last_use.get(id(a), 0), self.stage[id(t)])
+        for t in self.outputs.values():
+            self.last_use[id(t)] = self.latency - 1
+
+    @property
+    def latency(self) -> int:
+        """Clock cycles from inputs to outputs."""
+        return 1 + max(self.stage.values(), default=0)
+
+    def bits(self, term: Term) -> int:
+        """The width of a term as a wire."""
+        return 1 if term.kind == "bool" else _signed_bits(self.spans[id(term)])
+
+    def delay(self, term: Term) -> float:
+        """The time of an operation."""
+        if term.op in LEAVES or term.op in ("shl", "shr", "bits", "not"):
+            return 0
+        if term.op in ("where", "and"):
+            return GATE
+        if term.op in ("lt", "ge") and term.args[1].op == "const" and term.args[1].value == 0:
+            return 0  # the sign
+        adder = GATE + 0.04 * max(self.bits(a) for a in (term, *term.args))
+        if term.op == "mul":
+            constant = term.args[1].op == "const"
+            return adder * (len(digits(term.args[1].value)) - 1).bit_length() if constant else 3 * adder
+        return adder + GATE if term.op in ("min", "max") else adder
+
+
+def digits(value: int) -> list[tuple[int, int]]:
+    """(sign, place) of the fewest powers of two that add up to a number of 0 or more, the highest first."""
+    found, place = [], 0
+    while value:
+        if value & 1:
+            sign = 2 - (value & 3)  # 1 or -1: a run of ones is a power minus another one
+            value -= sign
+            found.append((sign, place))
+        value, place = value >> 1, place + 1
+    return found[::-1]
+
+
+# -- text ----------------------------------------------------------------------------------------------------------
+
+FORMS = {
+    "add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "shl": "{} <<< {}", "shr": "{} >>> {}", "neg": "-{}",
+    "lt": "{} < {}", "le": "{} <= {}", "gt": "{} > {}", "ge": "{} >= {}", "and": "{} & {}", "not": "!{}",
+    "where": "{} ? {} : {}", "min": "{0} < {1} ? {0} : {1}", "max": "{0} > {1} ? {0} : {1}",
+}  # fmt: skip
+EQUATIONS = """// One time step of a neuron, in {latency}.
+//   decay of x:  (x * keep) / 4096, cut towards 0
+//   u = decay of u + 64 * drive
+//   v = decay of v + u + bias"""
+
+WAIVED = (
+    "/* verilator lint_off WIDTH */ // operands take the width of the wire that they make, which is proved",
+    "/* verilator lint_off UNUSED */ // the sign of numbers that are never below 0",
+)
+
+
+def module_text(
+    name: str, population: FixedPopulation, pipeline: Pipeline, inputs: Sequence[Field], outputs: Sequence[Field]
+) -> str:
+    """The module of a pipeline."""
+    ports = ["input wire clock", "input wire enable", *(f"input wire {_declared(f)}" for f in inputs)]
+    ports += [f"output reg {_declared(f)}" for f in outputs]
+    lines = [EQUATIONS.format(latency=counted(pipeline.latency, "clock cycle"))]
+    lines += [f"module {name} (", ",\n".join(f"    {p}" for p in ports), ");"]
+    lines += [f"    {line}" for line in WAIVED]
+    lines += [f"    {line}" if line else "" for line in _body(pipeline, inputs)]
+    return "\n".join([*lines, "endmodule", ""])
+
+
+def _declared(f: Field) -> str:
+    sign = "signed " if f.signed else ""
+    return f"{sign}[{f.bits - 1}:0] {f.name}" if f.bits > 1 or f.signed else f.name
+
+
+def _body(pipeline: Pipeline, inputs: Sequence[Field]) -> Iterator[str]:
+    writer = Writer(pipeline, {"clock", "enable", *pipeline.outputs, *(f.name for f in inputs)})
+    yield from writer.constants()
+    yield from writer.unsigned_inputs(inputs)
+    for stage in range(pipeline.latency):
+        yield from ("", f"// clock cycle {stage}")
+        yield from writer.registers(stage)
+        yield from writer.wires(stage)
+    yield from ("", "always @(posedge clock) if (enable) begin")
+    yield from (f"    {line}" for line in writer.assigned)
+    for key, term in pipeline.outputs.items():
+        yield f"    {key} <= {writer.at(term, pipeline.latency - 1)};"
+    yield "end"
+
+
+@dataclass(slots=True)
+class Writer:
+    """Names and statements of the terms of a pipeline; ``taken``: the names of ports."""
+
+    pipeline: Pipeline
+    taken: set[str]
+    names: dict[int, str] = field(default_factory=dict)
+    assigned: list[str] = field(default_factory=list)
+
+    def _unique(self, base: str) -> str:
+        name, number = base, 1
+        while name in self.taken:
+            number += 1
+            name = f"{base}{number}"
+        self.taken.add(name)
+        return name
+
+    def constants(self) -> Iterator[str]:
+        """Coefficients that all neurons share."""
+        terms = list(in_order(list(self.pipeline.outputs.values())))
+        read = {id(a) for t in terms for a in t.args if t.op != "mul"}  # a factor is printed as shifts
+        for t in terms:
+            if t.op == "const" and t.name and id(t) in read:
+                self.names[id(t)] = self._unique(t.name)
+                yield f"localparam {_typed(self.pipeline.bits(t), t)}{self.names[id(t)]} = {_literal(t)};"
+
+    def unsigned_inputs(self, inputs: Sequence[Field]) -> Iterator[str]:
+        """Names of inputs; those without a sign get one."""
+        leaves = {t.name.removeprefix("state."): t for t in self.pipeline.terms if t.op in LEAVES}
+        for f in inputs:
+            if f.name not in leaves:
+                continue
+            term = leaves[f.name]
+            self.names[id(term)] = f.name
+            if not f.signed:
+                self.names[id(term)] = name = self._unique(f"{f.name}_now")
+                yield f"wire signed [{f.bits}:0] {name} = $signed({{1'b0, {f.name}}});"
+
+    def wires(self, stage: int) -> Iterator[str]:
+        """The operations of a stage."""
+        for t in self.pipeline.terms:
+            if self.pipeline.stage[id(t)] == stage and t.op not in LEAVES:
+                self.names[id(t)] = self._unique(t.name)
+                yield f"wire {_typed(self.pipeline.bits(t), t)}{self.names[id(t)]} = {self._expression(t, stage)};"
+
+    def registers(self, stage: int) -> Iterator[str]:
+        """What comes from the stage before."""
+        for t in self.pipeline.terms:
+            if self.pipeline.stage[id(t)] < stage <= self.pipeline.last_use.get(id(t), 0):
+                self.assigned.append(f"{self.at(t, stage)} <= {self.at(t, stage - 1)};")
+                yield f"reg {_typed(self.pipeline.bits(t), t)}{self.at(t, stage)};"
+
+    def at(self, term: Term, stage: int) -> str:
+        """A term as a stage has it."""
+        if term.op == "const":
+            return self.names.get(id(term)) or _literal(term)
+        later = stage - self.pipeline.stage[id(term)]
+        return f"{self.names[id(term)]}_{stage}" if later else self.names[id(term)]
+
+    def _expression(self, term: Term, stage: int) -> str:
+        args = [self.at(a, stage) for a in term.args]
+        if term.op == "bits":
+            return f"$signed({{1'b0, {', '.join(args)}}})"
+        if term.op in ("shl", "shr"):
+            return FORMS[term.op].format(args[0], term.args[1].value)
+        if term.op == "mul" and term.args[1].op == "const":
+            return _shifts(args[0], term.args[1].value)
+        return FORMS[term.op].format(*args)
+
+
+def _typed(bits: int, term: Term) -> str:
+    return "" if term.kind == "bool" else f"signed [{bits - 1}:0] "
+
+
+def _literal(term: Term) -> str:
+    value = int(term.value)
+    if term.kind == "bool":
+        return f"1'b{value}"
+    return f"{'-' * (value < 0)}{max(1, abs(value).bit_length()) + 1}'sd{abs(value)}"
+
+
+def _shifts(x: str, factor: int) -> str:
+    """A product by a number as shifts, sums and differences."""
+    parts = [("+" if sign > 0 else "-", f"({x} <<< {place})" if place else x) for sign, place in digits(factor)]
+    return " ".join(word for part in parts for word in part).removeprefix("+ ")
