@@ -19,6 +19,8 @@ RESULT = {
 }  # fmt: skip
 """Names of wires by operation, where the rule has none or that of a port: v_sum."""
 
+NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "and": 1}
+"""Arguments that change nothing."""
 SIDE = {"min": "upper", "max": "lower"}
 
 
@@ -26,7 +28,9 @@ SIDE = {"min": "upper", "max": "lower"}
 class Circuit:
     """Makes the terms of a circuit from those of a rule.
 
-    Beside the operations of terms there is ``bits``: truth values as one number, the highest first.
+    Beside the operations of terms there are ``bits``: truth values as one number, the highest first; ``any``: whether
+    one of the lowest so many bits is set; ``borrow`` of x, y and a truth value c: ``2 * (x - y) - c`` (which one sum
+    does, whose lowest place is only there for its carry).
 
     Args:
         values: proved intervals of the rule's terms by ``id``.
@@ -52,7 +56,7 @@ class Circuit:
         if term.op in LEAVES:
             return self._leaf(term)
         if term.op == "call":  # of ``decayed``, the only function of the integer rules
-            return self._decayed(args[0], args[1], span)
+            return self._decayed(args[0], args[1], self.values[id(term)])
         if term.op == "floordiv":
             return self._quotient(args[0], args[1], min(self._limits[id(term)], span[1] if span else 1))
         decided = self._decided(term, args, span)
@@ -69,10 +73,8 @@ class Circuit:
     def _decided(self, term: Term, args: list[Term], span: Interval | None) -> Term | None:
         """One of the arguments where intervals say that it always is the result."""
         if term.op == "where":
-            condition, a, b = args
-            if condition.op == "const":
+            if args[0].op == "const":
                 self._report(term, "wrap" if term.name == "u" else "choice")
-                return a if condition.value else b
         elif term.op in ("min", "max"):
             for a, b in (args, args[::-1]):
                 (low, high), (least, most) = self.spans[id(a)], self.spans[id(b)]
@@ -80,9 +82,6 @@ class Circuit:
                     is_floor = term.args[1].op == "param"
                     self._report(term, "floor" if is_floor else f"{SIDE[term.op]} saturation")
                     return a
-        elif term.op == "and" and term.kind == "bool":
-            others = [a for a in args if a.op != "const" or not a.value]
-            return others[0] if len(others) == 1 else None
         return None
 
     def _report(self, term: Term, what: str) -> None:
@@ -114,6 +113,12 @@ class Circuit:
             span = _hull(*(self.spans[id(a)] for a in args[-2:])) if op == "where" else RULES[op](*self._spans(args))
         if span[0] == span[1]:
             return self.number(span[0], kind)
+        if op == "where" and args[0].op == "const":
+            return args[1] if args[0].value else args[2]
+        if op in NEUTRAL:
+            others = [a for a in args if a.op != "const" or a.value != NEUTRAL[op]]
+            if len(others) == 1 and (op != "sub" or others[0] is args[0]):
+                return others[0]
         if not name or name in STATES:
             name = f"{name or args[0].name.removeprefix('state.')}_{RESULT[op]}"
         made = Term(op, kind, tuple(args), None, name)
@@ -123,18 +128,28 @@ class Circuit:
     def _spans(self, args: list[Term]) -> list[Interval]:
         return [self.spans[id(a)] for a in args]
 
-    def _decayed(self, x: Term, keep: Term, span: Interval | None) -> Term:
-        """``sign(x) * ((|x| * keep) >> 12)`` as ``(x * keep + (4095 where x < 0)) >> 12``."""
-        of = x.name.removeprefix("state.")
-        negative = self.node("lt", [x, self.number(0)], f"{of}_negative", kind="bool")
-        if negative.op == "const":
-            up = self.number(DECAY_ONE - 1 if negative.value else 0)
-        else:
-            up = self.node("where", [negative, self.number(DECAY_ONE - 1), self.number(0)], f"{of}_up")
+    def _decayed(self, x: Term, keep: Term, span: Interval) -> Term:
+        """``sign(x) * ((|x| * keep) >> 12)``: x * keep / 4096, or x less what is lost, whichever takes fewer sums.
+
+        Rounded down at first; ``cut`` says where that is not towards 0.
+        """
+        of, places, is_loss = x.name.removeprefix("state."), DECAY_BITS, False
+        if keep.op == "const":
+            zeros = (keep.value & -keep.value).bit_length() - 1
+            places, factor = places - zeros, keep.value >> zeros
+            lost = (1 << places) - factor
+            is_loss = len(digits(lost)) <= len(digits(factor))
+            keep = self.number(lost if is_loss else factor)
         product = self.node("mul", [x, keep], f"{of}_product")
-        if up.op != "const" or up.value:
-            product = self.node("add", [product, up], f"{of}_rounded")
-        return self.node("shr", [product, self.number(DECAY_BITS)], f"{of}_kept", span)
+        whole = self.node("shr", [product, self.number(places)], f"{of}_whole")
+        rest = self.node("any", [product, self.number(places)], f"{of}_rest", (0, 1), "bool")
+        side = self.node("ge" if is_loss else "lt", [x, self.number(0)], f"{of}_sign", kind="bool")
+        cut = self.node("and", [side, rest], f"{of}_cut", kind="bool")
+        if is_loss:
+            twice = self.node("borrow", [x, whole, cut], f"{of}_twice", (2 * span[0], 2 * span[1] + 1))
+            return self.node("shr", [twice, self.number(1)], f"{of}_kept", span)
+        one = self.node("where", [cut, self.number(1), self.number(0)], f"{of}_one")
+        return self.node("add", [whole, one], f"{of}_kept", span)
 
     def _quotient(self, x: Term, size: Term, most: int) -> Term:
         """``min(x // size, 2 ** n - 1)`` of the least n that reaches ``most``, bit by bit, for x of 0 or more.
@@ -156,3 +171,15 @@ class Circuit:
 
 def _hull(a: Interval, b: Interval) -> Interval:
     return min(a[0], b[0]), max(a[1], b[1])
+
+
+def digits(value: int) -> list[tuple[int, int]]:
+    """(sign, place) of the fewest powers of two that add up to a number, the highest first."""
+    found, place = [], 0
+    while value:
+        if value & 1:
+            sign = 2 - (value & 3)  # 1 or -1: a run of ones is a power minus another one
+            value -= sign
+            found.append((sign, place))
+        value, place = value >> 1, place + 1
+    return found[::-1]

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nirbridge.arrays import Array, freeze
-from nirbridge.emitters.verilog.circuit import Circuit
+from nirbridge.emitters.verilog.circuit import Circuit, digits
+from nirbridge.emitters.verilog.pipeline import Pipeline, signed_bits
 from nirbridge.errors import ModelError, counted, quoted
 from nirbridge.program.interval import WIDEST, Interval, first_values, intervals, settled
 from nirbridge.program.rules import traced_step
@@ -83,7 +84,7 @@ def neuron_module(name: str, population: FixedPopulation, drive: Interval) -> Ne
     fields |= {s: field_of(s, bounds[f"state.{s}"]) for s in states}
     fields |= {f"{s}_next": Field(f"{s}_next", fields[s].bits, fields[s].signed) for s in states}
     fields["drive"] = field_of("drive", drive)
-    pipeline = Pipeline(circuit.spans, outputs)
+    pipeline = Pipeline(circuit.spans, outputs, frozenset(traces))
     inputs = [fields[key] for key in ("drive", *states, *given)]
     text = module_text(name, population, pipeline, inputs, [fields[key] for key in outputs])
     coefficients = {key: freeze(np.broadcast_to(t.value, population.shape)) for key, t in given.items()}
@@ -135,89 +136,7 @@ def field_of(name: str, span: Interval) -> Field:
     low, high = span
     if low >= 0:
         return Field(name, max(1, high.bit_length()), False)
-    return Field(name, _signed_bits(span), True)
-
-
-def _signed_bits(span: Interval) -> int:
-    low, high = span
-    return max((-low - 1).bit_length() if low < 0 else 0, max(0, high).bit_length()) + 1
-
-
-# -- stages --------------------------------------------------------------------------------------------------------
-# Registers come where the next operation would be too late. Times are those of an ECP5 of the slowest grade, in ns,
-# with the way to the next operation.
-
-MEMORY, REGISTER, STAGE = 6.0, 0.6, 12.5
-"""When inputs (from block RAM) and registers are there after the clock; the time that a stage may take."""
-GATE = 1.2
-
-
-@dataclass(slots=True)
-class Pipeline:
-    """The stage of every operation, and the registers between stages.
-
-    Args:
-        spans: intervals of terms by ``id``.
-        outputs: terms by the name of the port; they are registers behind the last stage.
-    """
-
-    spans: Mapping[int, Interval]
-    outputs: Mapping[str, Term]
-    terms: list[Term] = field(default_factory=list)
-    stage: dict[int, int] = field(default_factory=dict)
-    last_use: dict[int, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.terms = [t for t in in_order(list(self.outputs.values())) if t.op != "const"]
-        times: dict[int, float] = {}
-        for t in self.terms:
-            args = [a for a in t.args if a.op != "const"]
-            stage = max((self.stage[id(a)] for a in args), default=0)
-            time = max((times[id(a)] if self.stage[id(a)] == stage else REGISTER for a in args), default=MEMORY)
-            time += self.delay(t)
-            if time > STAGE:
-                stage, time = stage + 1, REGISTER + self.delay(t)
-            self.stage[id(t)], times[id(t)] = stage, time
-        for t in self.terms:
-            for a in t.args:
-                self.last_use[id(a)] = max(self.last_use.get(id(a), 0), self.stage[id(t)])
-        for t in self.outputs.values():
-            self.last_use[id(t)] = self.latency - 1
-
-    @property
-    def latency(self) -> int:
-        """Clock cycles from inputs to outputs."""
-        return 1 + max(self.stage.values(), default=0)
-
-    def bits(self, term: Term) -> int:
-        """The width of a term as a wire."""
-        return 1 if term.kind == "bool" else _signed_bits(self.spans[id(term)])
-
-    def delay(self, term: Term) -> float:
-        """The time of an operation."""
-        if term.op in LEAVES or term.op in ("shl", "shr", "bits", "not"):
-            return 0
-        if term.op in ("where", "and"):
-            return GATE
-        if term.op in ("lt", "ge") and term.args[1].op == "const" and term.args[1].value == 0:
-            return 0  # the sign
-        adder = GATE + 0.04 * max(self.bits(a) for a in (term, *term.args))
-        if term.op == "mul":
-            constant = term.args[1].op == "const"
-            return adder * (len(digits(term.args[1].value)) - 1).bit_length() if constant else 3 * adder
-        return adder + GATE if term.op in ("min", "max") else adder
-
-
-def digits(value: int) -> list[tuple[int, int]]:
-    """(sign, place) of the fewest powers of two that add up to a number of 0 or more, the highest first."""
-    found, place = [], 0
-    while value:
-        if value & 1:
-            sign = 2 - (value & 3)  # 1 or -1: a run of ones is a power minus another one
-            value -= sign
-            found.append((sign, place))
-        value, place = value >> 1, place + 1
-    return found[::-1]
+    return Field(name, signed_bits(span), True)
 
 
 # -- text ----------------------------------------------------------------------------------------------------------
@@ -319,7 +238,7 @@ class Writer:
     def registers(self, stage: int) -> Iterator[str]:
         """What comes from the stage before."""
         for t in self.pipeline.terms:
-            if self.pipeline.stage[id(t)] < stage <= self.pipeline.last_use.get(id(t), 0):
+            if self.pipeline.stage[id(t)] < stage <= self.pipeline.last_use(t):
                 self.assigned.append(f"{self.at(t, stage)} <= {self.at(t, stage - 1)};")
                 yield f"reg {_typed(self.pipeline.bits(t), t)}{self.at(t, stage)};"
 
@@ -332,6 +251,11 @@ class Writer:
 
     def _expression(self, term: Term, stage: int) -> str:
         args = [self.at(a, stage) for a in term.args]
+        if term.op == "any":
+            low = min(term.args[1].value, self.pipeline.bits(term.args[0]))  # more would be copies of the sign
+            return f"|{args[0]}[{low - 1}:0]"
+        if term.op == "borrow":
+            return f"$signed({{{args[0]}, 1'b0}}) - $signed({{{args[1]}, {args[2]}}})"
         if term.op == "bits":
             return f"$signed({{1'b0, {', '.join(args)}}})"
         if term.op in ("shl", "shr"):
