@@ -16,11 +16,13 @@ STATES = ("u", "v", "b", "refractory")
 RESULT = {
     "add": "sum", "sub": "less", "min": "limited", "max": "floored", "where": "chosen", "mul": "product",
     "shl": "shifted", "gt": "above", "ge": "reached", "lt": "below", "le": "within", "not": "not", "and": "and",
+    "neg": "negated", "shr": "shifted", "bits": "bits",
 }  # fmt: skip
 """Names of wires by operation, where the rule has none or that of a port: v_sum."""
 
-NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "and": 1}
+NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "and": 1, "shl": 0, "shr": 0}
 """Arguments that change nothing."""
+COMPARED = ("lt", "le", "gt", "ge")
 SIDE = {"min": "upper", "max": "lower"}
 
 
@@ -28,9 +30,10 @@ SIDE = {"min": "upper", "max": "lower"}
 class Circuit:
     """Makes the terms of a circuit from those of a rule.
 
-    Beside the operations of terms there are ``bits``: truth values as one number, the highest first; ``any``: whether
-    one of the lowest so many bits is set; ``borrow`` of x, y and a truth value c: ``2 * (x - y) - c`` (which one sum
-    does, whose lowest place is only there for its carry).
+    Beside the operations of terms there are ``sign``: whether a number is below 0; ``bits``: truth values as one
+    number, the highest first; ``any``: whether one of the lowest so many bits is set; ``up`` of x and a truth value c:
+    ``x + c``; ``carry`` of x, y and c: ``2 * (x + y) + 1 + c``, and ``borrow``: ``2 * (x - y) - c``, which are one sum
+    each: the lowest place is only there for its carry.
 
     Args:
         values: proved intervals of the rule's terms by ``id``.
@@ -73,8 +76,8 @@ class Circuit:
     def _decided(self, term: Term, args: list[Term], span: Interval | None) -> Term | None:
         """One of the arguments where intervals say that it always is the result."""
         if term.op == "where":
-            if args[0].op == "const":
-                self._report(term, "wrap" if term.name == "u" else "choice")
+            if args[0].op == "const" and term.name == "u":
+                self._report(term, "wrap")
         elif term.op in ("min", "max"):
             for a, b in (args, args[::-1]):
                 (low, high), (least, most) = self.spans[id(a)], self.spans[id(b)]
@@ -108,7 +111,7 @@ class Circuit:
         return made
 
     def node(self, op: str, args: list[Term], name: str = "", span: Interval | None = None, kind: Kind = "int") -> Term:
-        """An operation, or its value where it has one only."""
+        """An operation, what it is made of where a circuit has none, or its value where it has one only."""
         if span is None:
             span = _hull(*(self.spans[id(a)] for a in args[-2:])) if op == "where" else RULES[op](*self._spans(args))
         if span[0] == span[1]:
@@ -117,16 +120,46 @@ class Circuit:
             return args[1] if args[0].value else args[2]
         if op in NEUTRAL:
             others = [a for a in args if a.op != "const" or a.value != NEUTRAL[op]]
-            if len(others) == 1 and (op != "sub" or others[0] is args[0]):
+            if len(others) == 1 and (op in ("add", "mul", "and") or others[0] is args[0]):
                 return others[0]
         if not name or name in STATES:
             name = f"{name or args[0].name.removeprefix('state.')}_{RESULT[op]}"
-        made = Term(op, kind, tuple(args), None, name)
-        self.spans[id(made)] = span
-        return made
+        return self._parts(op, args, name, span) or self.made(op, args, name, span, kind)
+
+    def made(self, op: str, args: list[Term], name: str, span: Interval, kind: Kind = "int") -> Term:
+        """An operation of the circuit."""
+        term = Term(op, kind, tuple(args), None, name)
+        self.spans[id(term)] = span
+        return term
+
+    def _parts(self, op: str, args: list[Term], name: str, span: Interval) -> Term | None:
+        """What an operation is made of, where it is none of the circuit's own."""
+        if op in COMPARED:
+            return self._compared(op, args, name)
+        if op in ("min", "max"):
+            is_first = self.node("lt" if op == "min" else "gt", args, f"{name}_is_first", None, "bool")
+            return self.node("where", [is_first, *args], name, span)
+        if op == "mul" and args[1].op == "const":
+            return self._times(args[0], args[1].value, name)
+        if op == "add" and args[0].op == "up":
+            whole, cut = args[0].args
+            twice = self.made("carry", [whole, args[1], cut], f"{name}_twice", (2 * span[0] - 1, 2 * span[1] + 1))
+            return self.made("shr", [twice, self.number(1)], name, span)
+        return None
 
     def _spans(self, args: list[Term]) -> list[Interval]:
         return [self.spans[id(a)] for a in args]
+
+    def _compared(self, op: str, args: list[Term], name: str) -> Term:
+        """A comparison as the sign of a difference: a sum, where comparisons of signed numbers take more."""
+        a, b = args if op in ("lt", "ge") else reversed(args)
+        if op == "gt" and a.op == "const" and a.value == 0 <= self.spans[id(b)][0]:
+            return self.made("any", [b, self.number(signed_bits(self.spans[id(b)]))], name, (0, 1), "bool")
+        if b.op != "const" or b.value:
+            a = self.node("sub", [a, b], f"{name}_margin")
+        if op in ("lt", "gt"):
+            return self.made("sign", [a], name, (0, 1), "bool")
+        return self.made("not", [self.made("sign", [a], f"{name}_not", (0, 1), "bool")], name, (0, 1), "bool")
 
     def _decayed(self, x: Term, keep: Term, span: Interval) -> Term:
         """``sign(x) * ((|x| * keep) >> 12)``: x * keep / 4096, or x less what is lost, whichever takes fewer sums.
@@ -142,14 +175,28 @@ class Circuit:
             keep = self.number(lost if is_loss else factor)
         product = self.node("mul", [x, keep], f"{of}_product")
         whole = self.node("shr", [product, self.number(places)], f"{of}_whole")
-        rest = self.node("any", [product, self.number(places)], f"{of}_rest", (0, 1), "bool")
-        side = self.node("ge" if is_loss else "lt", [x, self.number(0)], f"{of}_sign", kind="bool")
+        rest = self.made("any", [product, self.number(places)], f"{of}_rest", (0, 1), "bool")
+        side = self.node("ge" if is_loss else "lt", [x, self.number(0)], f"{of}_side", kind="bool")
         cut = self.node("and", [side, rest], f"{of}_cut", kind="bool")
         if is_loss:
-            twice = self.node("borrow", [x, whole, cut], f"{of}_twice", (2 * span[0], 2 * span[1] + 1))
-            return self.node("shr", [twice, self.number(1)], f"{of}_kept", span)
-        one = self.node("where", [cut, self.number(1), self.number(0)], f"{of}_one")
-        return self.node("add", [whole, one], f"{of}_kept", span)
+            twice = self.made("borrow", [x, whole, cut], f"{of}_twice", (2 * span[0], 2 * span[1] + 1))
+            return self.made("shr", [twice, self.number(1)], f"{of}_kept", span)
+        return self.made("up", [whole, cut], f"{of}_kept", span) if cut.op != "const" else whole
+
+    def _times(self, x: Term, factor: int, name: str) -> Term:
+        """The product of x and a number, from its highest digit on, so that no sum is wider than what it adds up."""
+        if factor < 0:
+            return self.node("neg", [self._times(x, -factor, "")], name)
+        (_, place), *others = digits(factor)
+        made, value = x, 1
+        for sign, next_place in others:
+            value = (value << (place - next_place)) + sign
+            shifted = self.node("shl", [made, self.number(place - next_place)])
+            made = self.node(
+                "add" if sign > 0 else "sub", [shifted, x], f"{x.name.removeprefix('state.')}_times_{value}"
+            )
+            place = next_place
+        return self.node("shl", [made, self.number(place)], name) if place else made
 
     def _quotient(self, x: Term, size: Term, most: int) -> Term:
         """``min(x // size, 2 ** n - 1)`` of the least n that reaches ``most``, bit by bit, for x of 0 or more.
@@ -159,18 +206,22 @@ class Circuit:
         found: list[Term] = []
         for k in reversed(range(most.bit_length())):
             less = self.node("sub", [x, self.node("shl", [size, self.number(k)])], f"less_{k}")
-            bit = self.node("ge", [less, self.number(0)], f"bit_{k}", kind="bool")
+            bit = self.node("ge", [less, self.number(0)], f"bit_{k}", (0, 1), "bool")
             (low, high), top = self.spans[id(x)], self.spans[id(size)][1] << k
             span = min(low, 0), min(high, max(top - 1, self.spans[id(less)][1]))
             x = self.node("where", [bit, less, x], f"rest_{k}", span)
             found.append(bit)
-        made = Term("bits", "int", tuple(found), None, "quotient") if found else self.number(0)
-        self.spans[id(made)] = 0, (1 << len(found)) - 1
-        return made
+        return self.made("bits", found, "quotient", (0, (1 << len(found)) - 1)) if found else self.number(0)
 
 
 def _hull(a: Interval, b: Interval) -> Interval:
     return min(a[0], b[0]), max(a[1], b[1])
+
+
+def signed_bits(span: Interval) -> int:
+    """The width of signed numbers that hold an interval."""
+    low, high = span
+    return max((-low - 1).bit_length() if low < 0 else 0, max(0, high).bit_length()) + 1
 
 
 def digits(value: int) -> list[tuple[int, int]]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nirbridge.arrays import Array, freeze
-from nirbridge.emitters.verilog.circuit import Circuit, digits
-from nirbridge.emitters.verilog.pipeline import Pipeline, signed_bits
+from nirbridge.emitters.verilog.circuit import Circuit, signed_bits
+from nirbridge.emitters.verilog.pipeline import Pipeline
 from nirbridge.errors import ModelError, counted, quoted
 from nirbridge.program.interval import WIDEST, Interval, first_values, intervals, settled
 from nirbridge.program.rules import traced_step
@@ -142,9 +142,10 @@ def field_of(name: str, span: Interval) -> Field:
 # -- text ----------------------------------------------------------------------------------------------------------
 
 FORMS = {
+    "up": "{} + $signed({{1'b0, {}}})", "carry": "$signed({{{}, 1'b1}}) + $signed({{{}, {}}})",
+    "borrow": "$signed({{{}, 1'b0}}) - $signed({{{}, {}}})",
     "add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "shl": "{} <<< {}", "shr": "{} >>> {}", "neg": "-{}",
-    "lt": "{} < {}", "le": "{} <= {}", "gt": "{} > {}", "ge": "{} >= {}", "and": "{} & {}", "not": "!{}",
-    "where": "{} ? {} : {}", "min": "{0} < {1} ? {0} : {1}", "max": "{0} > {1} ? {0} : {1}",
+    "and": "{} & {}", "not": "!{}", "where": "{} ? {} : {}",
 }  # fmt: skip
 EQUATIONS = """// One time step of a neuron, in {latency}.
 //   decay of x:  (x * keep) / 4096, cut towards 0
@@ -210,9 +211,8 @@ class Writer:
     def constants(self) -> Iterator[str]:
         """Coefficients that all neurons share."""
         terms = list(in_order(list(self.pipeline.outputs.values())))
-        read = {id(a) for t in terms for a in t.args if t.op != "mul"}  # a factor is printed as shifts
         for t in terms:
-            if t.op == "const" and t.name and id(t) in read:
+            if t.op == "const" and t.name:
                 self.names[id(t)] = self._unique(t.name)
                 yield f"localparam {_typed(self.pipeline.bits(t), t)}{self.names[id(t)]} = {_literal(t)};"
 
@@ -231,7 +231,7 @@ class Writer:
     def wires(self, stage: int) -> Iterator[str]:
         """The operations of a stage."""
         for t in self.pipeline.terms:
-            if self.pipeline.stage[id(t)] == stage and t.op not in LEAVES:
+            if self.pipeline.stage[id(t)] == stage and t.op not in LEAVES and not self.pipeline.is_part(t):
                 self.names[id(t)] = self._unique(t.name)
                 yield f"wire {_typed(self.pipeline.bits(t), t)}{self.names[id(t)]} = {self._expression(t, stage)};"
 
@@ -246,22 +246,22 @@ class Writer:
         """A term as a stage has it."""
         if term.op == "const":
             return self.names.get(id(term)) or _literal(term)
+        if self.pipeline.is_part(term):
+            return f"({self._expression(term, stage)})"
         later = stage - self.pipeline.stage[id(term)]
         return f"{self.names[id(term)]}_{stage}" if later else self.names[id(term)]
 
     def _expression(self, term: Term, stage: int) -> str:
         args = [self.at(a, stage) for a in term.args]
+        if term.op == "sign":
+            return f"{args[0]}[{self.pipeline.bits(term.args[0]) - 1}]"
         if term.op == "any":
             low = min(term.args[1].value, self.pipeline.bits(term.args[0]))  # more would be copies of the sign
             return f"|{args[0]}[{low - 1}:0]"
-        if term.op == "borrow":
-            return f"$signed({{{args[0]}, 1'b0}}) - $signed({{{args[1]}, {args[2]}}})"
         if term.op == "bits":
             return f"$signed({{1'b0, {', '.join(args)}}})"
         if term.op in ("shl", "shr"):
             return FORMS[term.op].format(args[0], term.args[1].value)
-        if term.op == "mul" and term.args[1].op == "const":
-            return _shifts(args[0], term.args[1].value)
         return FORMS[term.op].format(*args)
 
 
@@ -274,9 +274,3 @@ def _literal(term: Term) -> str:
     if term.kind == "bool":
         return f"1'b{value}"
     return f"{'-' * (value < 0)}{max(1, abs(value).bit_length()) + 1}'sd{abs(value)}"
-
-
-def _shifts(x: str, factor: int) -> str:
-    """A product by a number as shifts, sums and differences."""
-    parts = [("+" if sign > 0 else "-", f"({x} <<< {place})" if place else x) for sign, place in digits(factor)]
-    return " ".join(word for part in parts for word in part).removeprefix("+ ")

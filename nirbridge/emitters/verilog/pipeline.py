@@ -8,22 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from nirbridge.emitters.verilog.circuit import digits
+from nirbridge.emitters.verilog.circuit import signed_bits
 from nirbridge.program.interval import Interval
 from nirbridge.program.terms import LEAVES, Term, in_order
 
 MEMORY, REGISTER, GATE = 6.6, 0.6, 1.25
 """When inputs (from block RAM) and registers are there after the clock; one table of four inputs."""
-SUM, CARRY, PRODUCT = 1.9, 0.035, 8.0
-"""A sum, and each of its bits; a product of numbers that are no constants."""
+SUM, CARRY, PRODUCT, WIDE = 1.9, 0.035, 6.0, 18
+"""A sum, and each of its bits; a product of numbers that are no constants, and the bits that a multiplier takes."""
 STAGE = 13.0
 """What a stage may take: 70 MHz with some reserve."""
-
-
-def signed_bits(span: Interval) -> int:
-    """The width of signed numbers that hold an interval."""
-    low, high = span
-    return max((-low - 1).bit_length() if low < 0 else 0, max(0, high).bit_length()) + 1
 
 
 @dataclass(slots=True)
@@ -56,6 +50,12 @@ class Pipeline:
             times[id(t)] = self._time(t, times)
         while any(self._is_moved(t) for t in reversed(self.terms)):
             pass
+
+    def is_part(self, term: Term) -> bool:
+        """True for a shift that only stands within the text of a sum."""
+        users = self.users[id(term)]
+        is_one = len(users) == 1 and users[0].op in ("add", "sub") and term not in self.outputs.values()
+        return term.op == "shl" and is_one and self.stage[id(users[0])] == self.stage[id(term)]
 
     @property
     def latency(self) -> int:
@@ -107,16 +107,13 @@ class Pipeline:
 
     def delay(self, term: Term) -> float:
         """The time of an operation."""
-        if term.op in LEAVES or term.op in ("shl", "shr", "bits", "not"):
+        if term.op in LEAVES or term.op in ("shl", "shr", "bits", "not", "sign"):
             return 0
         if term.op in ("where", "and"):
             return GATE
         if term.op == "any":
             return GATE * (1 + (term.args[1].value > 4))
-        if term.op in ("lt", "ge") and term.args[1].op == "const" and term.args[1].value == 0:
-            return 0  # the sign
         one = SUM + CARRY * max(self.bits(a) for a in (term, *term.args))
         if term.op == "mul":
-            constant = term.args[1].op == "const"
-            return one * (len(digits(term.args[1].value)) - 1).bit_length() if constant else PRODUCT
-        return one + GATE if term.op in ("min", "max") else one
+            return PRODUCT + one * (max(self.bits(a) for a in term.args) > WIDE)
+        return one

@@ -162,7 +162,7 @@ def test_every_kind_equals_the_rule(first: int, tmp_path: Path) -> None:
 def test_a_wrong_circuit_is_seen(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     m = neuron_module("p0_neuron", population("p", SHAPE, neuron(dv=125)), (-300, 500))
-    wrong = replace(m, text=m.text.replace("> fires_above", "> fires_above + 14'sd3000"))
+    wrong = replace(m, text=m.text.replace("= fires_above - v", "= fires_above + 14'sd3000 - v"))
     assert wrong.text != m.text
     assert "not" in icarus(wrong.text + bench(m, rng, tmp_path), tmp_path)
 
