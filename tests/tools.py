@@ -48,6 +48,11 @@ TOOLS: Mapping[str, Tool] = {
     "verilator": Tool(("verilator",), "verilator", "reads and runs emitted Verilog"),
     "yosys": Tool(("yosys",), "yosys", "proves emitted neurons and counts their cells"),
     "mlir": Tool(("mlir-opt-22",), "mlir-22-tools", "verifies and compiles lowered modules", optional=True),
+    "iverilog": Tool(("iverilog",), "iverilog", "simulates emitted Verilog"),
+    "verilator": Tool(("verilator",), "verilator", "reads emitted Verilog, and simulates it faster"),
+    "yosys": Tool(("yosys",), "yosys", "synthesizes emitted Verilog"),
+    "nextpnr-ice40": Tool(("nextpnr-ice40",), "nextpnr-ice40", "places and routes it"),
+    "icepack": Tool(("icepack",), "fpga-icestorm", "makes a bitstream of it"),
     "browser": Tool(("chromium", "chromium-browser", "google-chrome"), "chromium", "opens HTML reports"),
 }
 
