@@ -1,1 +1,1 @@
-"""Verilog-2005: a quantized network as circuits whose widths are proved."""
+"""Verilog: a network as a circuit, one core a population, for open tools and boards that people own."""

@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import subprocess
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nirbridge.emitters.verilog.boards import (
+    DEVICES,
+    Board,
+    StreamPort,
+    board_from_record,
+    builtin_boards,
+    constraints,
+    host_text,
+    makefile_text,
+    read_board,
+    token_layout,
+    top_text,
+)
+from nirbridge.errors import FileError, UsageError
+from tests.tools import needs
+
+IN = {"pixels": StreamPort("in_pixels", 6), "sound": StreamPort("in_sound", 4, 5, signed=True)}
+OUT = {"digit": StreamPort("out_digit", 4), "level": StreamPort("out_level", 4, 9, signed=True)}
+
+
+def test_the_boards_that_come_with_nirbridge() -> None:
+    assert builtin_boards() == ("ecp5-25k", "icebreaker", "ulx3s")
+    for name in builtin_boards():
+        board = read_board(name)
+        assert board.name == name
+        assert board.resources == DEVICES[board.family][board.device]
+        assert board_from_record(board.record, "again") == board
+    assert read_board("ecp5-25k").pins == {}
+
+
+def test_a_file_of_ones_own(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(
+        'name = "own"\nsummary = "s"\nsource = "a wire"\nfamily = "ecp5"\ndevice = "45k"\npackage = "CABGA256"\n'
+        'mhz = 12.5\n[pins]\nclock = "A1"\nuart_rx = "B2"\nuart_tx = "C3"\n'
+    )
+    board = read_board(str(path))
+    assert (board.mhz, board.pins["uart_tx"], board.resources.multipliers) == (12.5, "C3", 72)
+
+
+def test_no_such_board() -> None:
+    with pytest.raises(UsageError) as error:
+        read_board("icebraker")
+    assert str(error.value) == (
+        "board 'icebraker': unknown, known boards: ecp5-25k, icebreaker, ulx3s; did you mean 'icebreaker'?"
+    )
+    with pytest.raises(FileError, match="cannot be opened"):
+        read_board("no/such.toml")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"colour": "red"}, "b, key 'colour': unknown"),
+        ({"mhz": "12"}, "b, mhz: found '12', expected a number of MHz from 4 to 1000"),
+        ({"mhz": True}, "b, mhz: found 'True'"),
+        ({"mhz": float("nan")}, "b, mhz: found 'nan'"),
+        ({"name": 3}, "b, name: found '3', expected a line of printable text"),
+        ({"family": "xc7"}, "b, family: found 'xc7', known: ice40, ecp5"),
+        ({"device": "25k"}, "b, device: found '25k', known of ice40: hx1k, hx8k, up5k"),
+        ({"pins": 3}, "b, pins: found '3', expected a table"),
+        ({"pins": {"clock": "1"}}, "b, [pins] key 'uart_rx': missing; add it"),
+        ({"pins": {"clok": "1"}}, "b, [pins] key 'clok': unknown; did you mean 'clock'?"),
+        ({"pins": {"clock": 35}}, "b, [pins] 'clock': found '35', expected a pin"),
+        ({"pins": {"clock": '1";'}}, "expected a pin such as '35' or 'G2'"),
+        ({"pins": {"led": "1", "led_n": "2"}}, "b, [pins] 'led': given with 'led_n'"),
+    ],
+)
+def test_a_wrong_board_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(FileError) as error:
+        board_from_record({**read_board("icebreaker").record, **change}, "b")
+    assert message in str(error.value)
+
+
+def test_every_problem_is_named() -> None:
+    with pytest.raises(FileError) as error:
+        board_from_record({"mhz": 0, "pins": {"x": "1"}}, "b")
+    assert len(error.value.problems) == 6 + 1 + 4
+
+
+def test_constraints_name_every_pin() -> None:
+    assert constraints(read_board("icebreaker")).splitlines()[1:] == [
+        *("set_io clock 35", "set_io uart_rx 6", "set_io uart_tx 9", "set_io button_n 10", "set_io led_n 37"),
+        "set_frequency clock 12",
+    ]
+    lines = constraints(read_board("ulx3s")).splitlines()
+    assert 'LOCATE COMP "uart_rx" SITE "M1";' in lines
+    assert 'IOBUF PORT "button" IO_TYPE=LVCMOS33 PULLMODE=DOWN;' in lines
+    assert lines[-1] == 'FREQUENCY PORT "clock" 25 MHZ;'
+
+
+def test_tokens_take_as_few_bytes_as_they_can() -> None:
+    assert token_layout([StreamPort("a", 7)]).bytes == 1
+    assert token_layout([StreamPort("a", 7)], answers=True).bytes == 2
+    layout = token_layout([*IN.values()])
+    assert (layout.number_bits, layout.index_bits, layout.value_bits, layout.bytes) == (1, 6, 5, 2)
+
+
+# -- the top on a simulated board ----------------------------------------------------------------------------------
+
+_NET = """module net (
+    input clock, input reset,
+    input in_pixels_valid, output in_pixels_ready, input in_pixels_last, input [5:0] in_pixels_index,
+    input in_sound_valid, output in_sound_ready, input in_sound_last, input [3:0] in_sound_index,
+    input [4:0] in_sound_value,
+    output out_digit_valid, input out_digit_ready, output out_digit_last, output [3:0] out_digit_index,
+    output out_level_valid, input out_level_ready, output out_level_last, output [3:0] out_level_index,
+    output [8:0] out_level_value
+);
+    // pixels to digit and sound to level; nothing is taken for a long time, then at odd cycles
+    reg [17:0] cycle;
+    reg odd;
+    always @(posedge clock) begin
+        odd <= !reset && !odd;
+        cycle <= reset ? 18'd0 : cycle + {17'd0, cycle < 18'd150000};
+    end
+    wire open = cycle == 18'd150000 && odd;
+    assign in_pixels_ready = open && out_digit_ready;
+    assign out_digit_valid = open && in_pixels_valid;
+    assign out_digit_last = in_pixels_last;
+    assign out_digit_index = in_pixels_index[3:0] ^ {2'd0, in_pixels_index[5:4]};
+    assign in_sound_ready = open && out_level_ready;
+    assign out_level_valid = open && in_sound_valid;
+    assign out_level_last = in_sound_last;
+    assign out_level_index = in_sound_index;
+    assign out_level_value = {{4{in_sound_value[4]}}, in_sound_value};
+endmodule
+"""
+_BENCH = """`timescale 1ns / 1ps
+module bench;
+    // a host at the other end of the wires, with the board's clock cycle as its unit of time
+    reg clock = 0, rx = 1;
+    wire tx, led;
+    always #0.5 clock = !clock;
+    initial #2000000 $finish;
+    top top (.clock(clock), .led(led), .uart_rx(rx), .uart_tx(tx));
+    reg [7:0] bytes [0:@COUNT@-1];
+    reg [7:0] byte, got;
+    integer i, b, c, count = 0, held = 0;
+    reg [15:0] token;
+    initial begin
+        $readmemh("bytes.mem", bytes);
+        #400;
+        for (i = 0; i < @COUNT@; i = i + 1) begin
+            if (i % 2 == 0) begin
+                wait (held < 192);
+                held = held + 1;
+            end
+            byte = bytes[i];
+            rx = 0; #@BIT@;
+            for (b = 0; b < 8; b = b + 1) begin rx = byte[b]; #@BIT@; end
+            rx = 1; #@BIT@;
+        end
+    end
+    always begin
+        @(negedge tx); #(@BIT@ / 2.0);
+        if (tx) $display("false start");
+        for (c = 0; c < 8; c = c + 1) begin #@BIT@; got[c] = tx; end
+        #@BIT@;
+        if (!tx) $display("no stop");
+        $display("%02x", got);
+        token = {token[7:0], got};
+        count = count + 1;
+        if (count % 2 == 0 && token[14:13] == 2'd2) held = held - 64;
+        if (count == @ANSWERS@) $finish;
+    end
+endmodule
+"""
+BOARD = Board(
+    "b", "s", "a wire", "ice40", "up5k", "sg48", 4.0, {"clock": "1", "uart_rx": "2", "uart_tx": "3", "led": "4"}
+)
+
+
+def _host() -> Any:
+    module = types.ModuleType("host")
+    exec(host_text(IN, OUT), module.__dict__)  # the emitted program itself
+    return module
+
+
+def test_spikes_go_over_the_serial_port_and_back(tmp_path: Path) -> None:
+    simulator = needs("iverilog")
+    host = _host()
+    lines = [
+        " ".join(
+            f"pixels:{(7 * t + k) % 64} sound:{k % 16}={(5 * t + 3 * k) % 32 - 16}" for k in range(1 + 11 * (t % 4))
+        )
+        for t in range(14)
+    ]
+    sent = [each for line in lines for each in host.step_tokens(line)]
+    assert len(sent) > 400  # more than the board can hold
+    data = b"".join(sent)
+    (tmp_path / "bytes.mem").write_text("\n".join(f"{byte:02x}" for byte in data))
+    answers = 2 * (len(sent) + len(sent) // 64)
+    values = {"COUNT": len(data), "BIT": 1e6 * BOARD.mhz / 115_200, "ANSWERS": answers}
+    bench = _BENCH
+    for name, value in values.items():
+        bench = bench.replace(f"@{name}@", str(value))
+    texts = {"net.v": _NET, "top.v": top_text(BOARD, [*IN.values()], [*OUT.values()]), "bench.v": bench}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    subprocess.run([simulator, "-g2005", "-o", "bench", *texts], cwd=tmp_path, check=True)
+    run = subprocess.run(["./bench"], cwd=tmp_path, check=True, capture_output=True, timeout=120)
+    back = bytes.fromhex("".join(run.stdout.decode().split()))
+    tokens = [host.parts(host.FROM_BOARD, back[k : k + 2]) for k in range(0, len(back), 2)]
+    assert sum(number == len(OUT) for _, number, _, _ in tokens) == len(sent) // 64
+    shown = host.step_lines(iter(tokens), len(lines))
+    expected = [sorted(_answer(word) for word in line.split()) for line in lines]
+    assert [sorted(line.split()) for line in shown] == expected
+
+
+def _answer(word: str) -> str:
+    """What the network of the test makes of a word."""
+    name, _, rest = word.partition(":")
+    if name == "sound":
+        return f"level:{rest}"
+    index = int(rest)
+    return f"digit:{index % 16 ^ index // 16}"
+
+
+def test_values_out_of_range_are_refused_by_the_host() -> None:
+    host = _host()
+    assert host.step_tokens("sound:3=-16")
+    for word in ("sound:3=-17", "pixels:64", "pixels:1=1", "nose:1"):
+        with pytest.raises(ValueError, match=r".+"):
+            host.step_tokens(word)
+
+
+def test_the_top_has_no_warnings(tmp_path: Path) -> None:
+    lint = needs("verilator")
+    inputs, outputs = [*IN.values()], [*OUT.values()]
+    for number, board in enumerate((BOARD, read_board("icebreaker"), read_board("ulx3s"))):
+        (tmp_path / "net.v").write_text(_NET)
+        (tmp_path / "top.v").write_text(top_text(board, inputs, outputs))
+        done = subprocess.run([lint, "--lint-only", "-Wall", "top.v"], cwd=tmp_path, capture_output=True, check=False)
+        assert (number, done.stderr.decode()) == (number, "")
+
+
+def test_the_makefile_builds_a_bitstream_with_the_open_flow() -> None:
+    text = makefile_text(read_board("icebreaker"), ("net.v", "top.v"), "top", ("net.v", "bench.v"))
+    assert "synth_ice40 -device u -dsp -top top -json net.json" in text
+    assert "--up5k --package sg48 --json net.json --seed 1 --asc net.asc --pcf board.pcf" in text
+    assert "@" not in text.replace("$@", "")
+    alone = makefile_text(read_board("ecp5-25k"), ("net.v",), "net", ("net.v", "bench.v"))
+    assert "--25k --package CABGA381 --json net.json --seed 1 --textcfg net.config --lpf-allow-unconstrained" in alone
