@@ -131,5 +131,5 @@ $(STACK)/.torch: $(STACK)/.made constraints.txt
 	@touch $@
 
 $(STACK)/.test: $(STACK)/.torch pyproject.toml constraints.txt
-	$(STACK)/bin/python $(INSTALL) --editable ".[test]" jax iree-base-compiler iree-base-runtime xdsl equinox spyx snnax
+	$(STACK)/bin/python $(INSTALL) --editable ".[test,fpga]" jax iree-base-compiler iree-base-runtime xdsl equinox spyx snnax
 	@touch $@

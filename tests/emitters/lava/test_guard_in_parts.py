@@ -167,7 +167,7 @@ def test_the_outcome_as_the_guard_saw_it(
     assert removed == [orders.pop("prefix")]
     assert guarding.stdin.getvalue() == b"\n"
     own = {"log": str(tmp_path / "log"), "end": str(tmp_path / "end.json")}
-    assert orders == {"command": ["a", "b"], "seconds": 2.5, "quiet_seconds": 1.5, **own}
+    assert orders == {"command": ["a", "b"], "folder": None, "seconds": 2.5, "quiet_seconds": 1.5, **own}
 
 
 def test_what_dead_runs_left_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,8 @@ too long, makes no progress, or the parent has exited, kills every process of th
 of the run. Standard input is a pipe that the parent holds open: EOF means that the parent has exited, or needs the
 folder no longer; the guard then removes it. Nothing of nirbridge is imported here, so that it starts at once.
 
-``orders.json``: command, prefix (of shared memory), log, end (a file for the outcome), seconds, quiet_seconds (without
-progress).
+``orders.json``: command, folder (where it runs; none: here), prefix (of shared memory), log, end (a file for the
+outcome), seconds, quiet_seconds (without progress).
 """
 
 from __future__ import annotations
@@ -94,6 +94,7 @@ def _started(orders: dict[str, Any]) -> subprocess.Popen[bytes] | None:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                cwd=orders.get("folder"),
                 env={**os.environ, **more},
                 preexec_fn=_die_with_the_guard,
             )

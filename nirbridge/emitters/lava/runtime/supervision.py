@@ -62,12 +62,17 @@ def run_supervised(
     progress: Progress | None,
     *,
     tool: str = "Lava",
+    folder: str | None = None,
 ) -> dict[str, Any]:
-    """The outcome as the guard saw it; None as code: it was killed. ``tool``: its name in the stages of progress."""
+    """The outcome as the guard saw it; None as code: it was killed.
+
+    ``tool``: its name in the stages of progress; ``folder``: where the command runs, None: where this process does.
+    """
     assert guarding.stdin is not None
     prefix, end = _prefix(), scratch / "end.json"
     orders = {
         "command": command,
+        "folder": folder,
         "prefix": prefix,
         "log": str(scratch / "log"),
         "end": str(end),
