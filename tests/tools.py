@@ -51,7 +51,7 @@ TOOLS: Mapping[str, Tool] = {
     "iverilog": Tool(("iverilog",), "iverilog", "simulates emitted Verilog"),
     "verilator": Tool(("verilator",), "verilator", "reads emitted Verilog, and simulates it faster"),
     "yosys": Tool(("yosys",), "yosys", "synthesizes emitted Verilog"),
-    "nextpnr-ice40": Tool(("nextpnr-ice40",), "nextpnr-ice40", "places and routes it"),
+    "nextpnr": Tool(("nextpnr-ice40",), "nextpnr-ice40", "places and routes it"),
     "icepack": Tool(("icepack",), "fpga-icestorm", "makes a bitstream of it"),
     "browser": Tool(("chromium", "chromium-browser", "google-chrome"), "chromium", "opens HTML reports"),
 }

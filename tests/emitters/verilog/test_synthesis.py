@@ -22,7 +22,7 @@ LARGER = replace(BARE, device="hx8k", package="ct256")
 @pytest.fixture(scope="module", autouse=True)
 def _programs() -> None:
     needs("yosys")
-    needs("nextpnr-ice40")
+    needs("nextpnr")
     needs("icepack")
 
 
