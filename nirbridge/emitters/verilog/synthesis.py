@@ -117,7 +117,7 @@ def synthesize(
         def run(name: str, stage: str, *arguments: str) -> None:
             _run([*commands[name], *arguments], name, folder, seconds, f"{stage}{_first_run(commands[name])}", progress)
 
-        script = f"read_verilog {' '.join(sources)}; {yosys_command(board, top)}"
+        script = f"read_verilog -defer {' '.join(sources)}; {yosys_command(board, top)}"
         run("yosys", "synthesis in yosys", "-q", "-p", script)
         pins = constraints_name(board) if board.pins else ""
         more = ("--timing-allow-fail", "--report", "report.json", "--write", "routed.json")

@@ -9,7 +9,7 @@ NET = """module core (input clock, input reset, input valid, input [7:0] index, 
     // the square of a weight from a memory, added up
     reg [15:0] weights [0:255];
     reg [15:0] weight;
-    initial $readmemh("weights.mem", weights);
+    initial $readmemh("weights.hex", weights);
     always @(posedge clock) begin
         if (valid) weight <= weights[index];
         sum <= reset ? 16'd0 : sum + weight * weight;
@@ -41,7 +41,7 @@ endmodule
 
 def files(board: Board) -> dict[str, bytes]:
     """The design of ``NET``, with the top of a board that has pins."""
-    texts = {"net.v": NET, "weights.mem": WEIGHTS}
+    texts = {"net.v": NET, "weights.hex": WEIGHTS}
     if board.pins:
         texts |= {"top.v": top_text(board, [INPUT], [OUTPUT]), constraints_name(board): constraints(board)}
     return {name: text.encode() for name, text in texts.items()}
