@@ -1,0 +1,96 @@
+"""The test bench of a circuit: recorded tokens in, tokens compared, and a run that prints what every neuron computes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nirbridge.emitters.verilog.plan import Circuit, Stream
+
+
+def bench_text(circuit: Circuit, template: str, steps: int) -> str:
+    """The file ``testbench.v``."""
+    inputs, outputs = circuit.inputs, [c.stream for c in circuit.outputs]
+    signals, pins, files, processes = [], ["        .clock(clock), .reset(reset)"], [], []
+    for k, s in enumerate((*inputs, *outputs)):
+        is_input = s in inputs
+        signals += _signals(s, is_input=is_input)
+        pins.append(_pins(s))
+        files.append(f'        {s.id}_file = $fopen("vectors/{s.id}.hex", "r");')
+        processes.append(_input(s, k) if is_input else _output(s, k))
+    over = [f"{s.id}_is_over" for s in inputs] + [f"{s.id}_steps >= steps" for s in outputs]
+    marks = {
+        "SIGNALS": "\n".join(signals), "PINS": ",\n".join(pins), "FILES": "\n".join(files), "STEPS": str(steps),
+        "TOKENS": " + ".join(f"{s.id}_tokens" for s in outputs), "ERRORS": " + ".join(f"{s.id}_errors" for s in outputs),
+        "ABSENT": " | ".join(f"{s.id}_file == 0" for s in inputs) or "1'b0", "SAMPLES": "1", "OVER": " & ".join(over), "PROCESSES": "\n".join(processes),
+    }  # fmt: skip
+    for name, text in marks.items():
+        template = template.replace(f"/*{name}*/", text)
+    return template
+
+
+def _token(s: Stream) -> str:
+    value = [f"{s.id}_value"] if s.value_bits else []
+    return f"{{{', '.join([f'{s.id}_last', f'{s.id}_index', *value])}}}"
+
+
+def _signals(s: Stream, *, is_input: bool) -> Iterator[str]:
+    kinds = ("reg ", "wire") if is_input else ("wire", "reg ")
+    yield f"    {kinds[0]} {s.id}_valid;"
+    yield f"    {kinds[1]} {s.id}_ready;"
+    yield f"    wire {s.id}_last;"
+    yield f"    wire [{s.layout.bits - 1}:0] {s.id}_index;"
+    if s.value_bits:
+        yield f"    wire [{s.value_bits - 1}:0] {s.id}_value;"
+    yield f"    reg  [{s.bits}:0] {s.id}_read;"
+    yield f"    integer {s.id}_file;"
+    if is_input:
+        yield f"    reg  [{s.bits}:0] {s.id}_token = 0;"
+        yield f"    wire {s.id}_is_over = {s.id}_token[{s.bits}];"
+    else:
+        yield f"    integer {s.id}_steps = 0, {s.id}_errors = 0, {s.id}_tokens = 0;"
+
+
+def _pins(s: Stream) -> str:
+    names = ["valid", "ready", "last", "index", *(["value"] if s.value_bits else [])]
+    return "        " + ", ".join(f".{s.id}_{x}({s.id}_{x})" for x in names)
+
+
+def _input(s: Stream, k: int) -> str:
+    return f"""
+    assign {_token(s)} = {s.id}_token[{s.bits - 1}:0];
+    always @(posedge clock)
+        if (reset) begin
+            {s.id}_valid <= 0;
+            {s.id}_token <= 0;
+        end else if ((!{s.id}_valid | {s.id}_ready) & !{s.id}_is_over & !rests({k})) begin
+            if ($fscanf({s.id}_file, "%h\\n", {s.id}_read) != 1) begin
+                $display("FAIL: {s.id}.hex ends within a sample");
+                $finish;
+            end
+            {s.id}_token <= {s.id}_read;
+            {s.id}_valid <= !{s.id}_read[{s.bits}];
+        end else if ({s.id}_ready) {s.id}_valid <= 0;"""
+
+
+def _output(s: Stream, k: int) -> str:
+    end = f"{s.id}_read[{s.bits - 1}]"
+    return f"""
+    always @(posedge clock)
+        if (reset) begin
+            {s.id}_ready <= 0;
+            {s.id}_steps <= 0;
+        end else begin
+            {s.id}_ready <= !rests({k});
+            if ({s.id}_valid & {s.id}_ready & {s.id}_steps < steps) begin
+                if ({s.id}_last) {s.id}_steps <= {s.id}_steps + 1;
+                if ({s.id}_file != 0) begin
+                    if ($fscanf({s.id}_file, "%h\\n", {s.id}_read) != 1) {s.id}_read = 0;
+                    {s.id}_tokens <= {s.id}_tokens + 1;
+                    if ({s.id}_last ? !{end} : {_token(s)} != {s.id}_read[{s.bits - 1}:0]) begin
+                        if ({s.id}_errors < 10) $display("differs: {s.id}, time step %0d: found %h, expected %h",
+                            {s.id}_steps, {_token(s)}, {s.id}_read);
+                        {s.id}_errors <= {s.id}_errors + 1;
+                    end
+                end
+            end
+        end"""
