@@ -78,6 +78,7 @@ BUILTIN = Plugin(
     emitters={
         "lava": "nirbridge.emitters.lava.emit:LAVA",
         "c": "nirbridge.emitters.c.emit:C",
+        "verilog": "nirbridge.emitters.verilog.emit:VERILOG",
         "sanafe": "nirbridge.emitters.sanafe.emit:SANAFE",
         "onnx": "nirbridge.emitters.onnx.emit:ONNX",
         **{name: f"{_MODULES}:{name.upper()}" for name in ("torch", "snntorch", "norse", "spikingjelly")},

@@ -1,25 +1,125 @@
-"""Verilog as a target: a quantized network as a circuit for open tools, with a test bench and recorded tokens."""
+"""Verilog as a target: a quantized network as a circuit for open tools and boards that people own."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
+import numpy as np
+
+from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact, make_artifact
+from nirbridge.emitters.readme import filled, shape_text, table_name
 from nirbridge.emitters.target import Target, later
 from nirbridge.emitters.verilog.bench import bench_text
-from nirbridge.emitters.verilog.plan import Circuit, circuit
-from nirbridge.emitters.verilog.render import core_text, hex_lines, memories, top_text
+from nirbridge.emitters.verilog.boards import (
+    Board,
+    StreamPort,
+    constraints,
+    constraints_name,
+    host_text,
+    makefile_text,
+    read_board,
+    top_text,
+)
+from nirbridge.emitters.verilog.lanes import chosen, expected
+from nirbridge.emitters.verilog.plan import Circuit, Core, Stream, Window
+from nirbridge.emitters.verilog.render import circuit_text, hex_lines, memories
+from nirbridge.emitters.verilog.tokens import mark, token_lines
+from nirbridge.errors import UsageError, quoted
 from nirbridge.files.regular import template_text
 from nirbridge.network.neurons import ALL
-from nirbridge.quantization.model import QuantizedNetwork
+from nirbridge.quantization.model import FixedInput, QuantizedNetwork
 from nirbridge.quantization.storage.file import quantized_bytes
+from nirbridge.simulators.fixed.simulate import simulate_fixed
+from nirbridge.simulators.types import Probe
 
 NETWORK = "network.q.npz"
+SOURCES = ("net.v", "library.v")
+GOLDEN_STEPS = 20
+BUILDS = (
+    "net.json",
+    "net.asc",
+    "net.bin",
+    "net.config",
+    "net.bit",
+    "report.json",
+    "yosys.log",
+    "sim.vvp",
+    "synthesis.json",
+)
+"""Files that make, and nirbridge's synthesis, add."""
 
 
-def emit(quantized: QuantizedNetwork) -> Artifact:
-    plan = circuit(quantized, {p.name: 4 for p in quantized.populations})
-    return files_of(plan)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerilogOptions:
+    """Options of the Verilog target."""
+
+    board: Annotated[str, "Board or device: a name, or FILE.toml"] = "ecp5-25k"
+    lanes: Annotated[str, "Sums of a core that are added side by side: auto, or a number"] = "auto"
+    rate: Annotated[float, "Time steps a second that are enough at the board's clock; 0: as many as fit"] = 0.0
+    activity: Annotated[float, "Share of inputs and neurons that send in a time step, for the choice of lanes"] = 0.3
+
+
+def emit(quantized: QuantizedNetwork, options: VerilogOptions) -> Artifact:
+    """The circuit of a quantized network; the same network and options give the same bytes.
+
+    Raises:
+        UsageError: an unknown board, a number that is out of range.
+        ModelError: what a circuit cannot hold: every problem.
+    """
+    board = read_board(options.board)
+    if not (0 <= options.rate < float("inf") and 0 < options.activity <= 1):
+        found = f"rate {options.rate:g}, activity {options.activity:g}"
+        raise UsageError.of("options of emitter 'verilog'", found, "rate: 0 or more; activity: above 0, up to 1")
+    plan = chosen(quantized, options.lanes, board, options.rate, options.activity)
+    texts = {
+        "net.v": circuit_text(plan),
+        "library.v": template("library.v"),
+        "testbench.v": bench_text(plan, template("testbench.v"), GOLDEN_STEPS),
+        "main.cpp": template("main.cpp"),
+        "clock.v": template("clock.v"),
+        **_board_files(plan, board),
+        **_golden(plan),
+        "README.md": readme_text(plan, board, options.activity),
+    }
+    for core in plan.cores:
+        texts |= {name: hex_lines(words) for name, words in memories(core).items()}
+    files = {path: text.encode("utf-8") for path, text in texts.items()}
+    files[NETWORK] = quantized_bytes(quantized)
+    return make_artifact(files, _facts(plan, board, options))
+
+
+def _facts(plan: Circuit, board: Board, options: VerilogOptions) -> dict[str, object]:
+    costs = [expected(c, board, options.activity) for c in plan.cores]
+    return {
+        "kind": "verilog",
+        "schema": 1,
+        "builds": list(BUILDS),
+        "board": board.record,
+        "sources": [*(["top.v"] if board.pins else []), *SOURCES],
+        "top": "top" if board.pins else "net",
+        "lanes": {c.population.name: [c.stream.layout.lanes, c.neurons] for c in plan.cores},
+        "activity": options.activity,
+        "cycles_per_step": max((c.cycles for c in costs), default=0),
+        "expected_luts": sum(c.luts for c in costs),
+        "expected_block_rams": sum(c.block_rams for c in costs),
+    }
+
+
+VERILOG = Target(
+    name="verilog",
+    summary="Verilog for an FPGA and open tools, in the integers of a chip",
+    takes=(QuantizedNetwork,),
+    hint="quantize the network for a chip",
+    make=emit,
+    start=later("nirbridge.emitters.verilog.run:run_program"),
+    options=VerilogOptions,
+    one_sample_at_a_time=True,
+    carries=ALL,
+)
 
 
 def template(name: str) -> str:
@@ -27,19 +127,125 @@ def template(name: str) -> str:
     return template_text(Path(__file__).with_name("templates") / f"{name}.txt")
 
 
-def files_of(plan: Circuit) -> Artifact:
-    parts = [text for core in plan.cores for text in (core.neuron.text, core_text(core))]
-    texts = {
-        "net.v": "\n".join([*parts, top_text(plan)]),
-        "library.v": template("library.v"),
-        "testbench.v": bench_text(plan, template("testbench.v"), 20),
-        "main.cpp": template("main.cpp"),
-        "clock.v": template("clock.v"),
+def _port(s: Stream) -> StreamPort:
+    return StreamPort(s.id, s.layout.bits, s.value_bits, signed=s.value_bits > 0)
+
+
+def _board_files(plan: Circuit, board: Board) -> dict[str, str]:
+    """The Makefile, and of a board with pins the top module, the pins and the program of the host."""
+    simulated = ("clock.v", "testbench.v", *SOURCES)
+    if not board.pins:
+        return {"Makefile": makefile_text(board, SOURCES, "net", simulated)}
+    inputs, outputs = plan.inputs, tuple(c.stream for c in plan.outputs)
+    return {
+        "Makefile": makefile_text(board, ("top.v", *SOURCES), "top", simulated),
+        "top.v": top_text(board, [_port(s) for s in inputs], [_port(s) for s in outputs]),
+        constraints_name(board): constraints(board),
+        "host.py": host_text({s.id: _port(s) for s in inputs}, {s.id: _port(s) for s in outputs}),
     }
-    for core in plan.cores:
-        texts |= {name: hex_lines(words) for name, words in memories(core).items()}
-    texts["vectors/in0.hex"]=""
-    files = {path: text.encode("ascii") for path, text in texts.items()}
-    files[NETWORK] = quantized_bytes(plan.quantized)
-    facts = {"kind": "verilog", "schema": 1, "lanes": {c.population.name: c.stream.layout.lanes for c in plan.cores}}
-    return make_artifact(files, facts)
+
+
+# -- golden vectors ------------------------------------------------------------------------------------------------
+
+
+def _golden(plan: Circuit) -> dict[str, str]:
+    """Tokens of random inputs and what the fixed-point simulator sends then, as files of the test bench."""
+    rng = np.random.default_rng(0)
+    inputs = {p.name: _random(p, rng) for p in plan.quantized.inputs}
+    shown = [c.population for c in plan.outputs]
+    probes = [Probe(p.name, (_sends(p.neuron.fires),)) for p in shown]
+    real = {p.name: inputs[p.name] * (p.scale if p.graded else 1) for p in plan.quantized.inputs}
+    arrays = simulate_fixed(plan.quantized, real, record=probes).recording.arrays
+    files = {f"vectors/{s.id}.hex": (s, inputs[s.name]) for s in plan.inputs}
+    files |= {
+        f"vectors/{c.id}.hex": (c.stream, arrays[c.population.name, _sends(c.population.neuron.fires)])
+        for c in plan.outputs
+    }
+    return {path: "".join(token_lines(s, a)) + mark(s) for path, (s, a) in files.items()}
+
+
+def _sends(fires: bool) -> str:
+    return "s" if fires else "v"
+
+
+def _random(port: FixedInput, rng: np.random.Generator) -> Array:
+    spikes = (rng.random((GOLDEN_STEPS, *port.shape)) < 0.3).astype(np.int64)
+    return spikes * rng.integers(-port.value_max, port.value_max + 1, spikes.shape) if port.graded else spikes
+
+
+# -- README --------------------------------------------------------------------------------------------------------
+
+
+def readme_text(plan: Circuit, board: Board, activity: float) -> str:
+    """The file ``README.md``."""
+    costs = [expected(c, board, activity) for c in plan.cores]
+    slowest = max((x.cycles for x in costs), default=1)
+    marks = {
+        "CHIP": quoted(plan.quantized.chip)[1:-1],
+        "BOARD": f"{board.name} ({board.summary})",
+        "CYCLES": f"{slowest:,}",
+        "ACTIVITY": f"{activity:.0%}",
+        "TIME": f"{slowest / board.mhz:,.4g}",
+        "MHZ": f"{board.mhz:g}",
+        "LUTS": f"{sum(x.luts for x in costs):,} of {board.resources.luts:,}",
+        "RAMS": f"{sum(x.block_rams for x in costs):,} of {board.resources.block_rams:,}",
+        "INPUTS": _table(STREAM, [_stream_row(s) for s in plan.inputs]),
+        "OUTPUTS": _table(STREAM, [_stream_row(c.stream) for c in plan.outputs]),
+        "LATENCY": _latencies(plan.quantized),
+        "CORES": _table(CORE, [_core_row(c, x.cycles) for c, x in zip(plan.cores, costs, strict=True)]),
+        "WALKS": _table(WALK, [row for c in plan.cores for row in _walk_rows(c)]),
+        "REMOVED": "\n".join(f"* `{c.id}`: {', '.join(c.neuron.removed)}" for c in plan.cores if c.neuron.removed),
+    }
+    return filled(template("README.md"), marks)
+
+
+STREAM = ("stream", "name in the model", "shape", "index", "value")
+CORE = (
+    "core",
+    "population",
+    "neurons",
+    "sums side by side",
+    "neurons side by side",
+    "sums",
+    "states",
+    "stages",
+    "cycles",
+)
+WALK = ("walk", "from", "to", "form", "words of weights", "weight", "delay")
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def _stream_row(s: Stream) -> tuple[str, ...]:
+    names = ("row", "column", "channel")
+    fields = [f"{name} {bits} bits" for name, bits in zip(names, s.layout.fields, strict=True) if bits]
+    index = f"{s.layout.bits} bits: the element" if len(fields) == 1 else ", ".join(fields) + ", the first highest"
+    value = f"{s.value_bits} bits, signed" if s.value_bits else "none: spikes"
+    return f"`{s.id}`", table_name(s.name), shape_text(s.shape), index, value
+
+
+def _core_row(c: Core, cycles: int) -> tuple[str, ...]:
+    states = ", ".join(f"{f.name} {f.bits}" for f in c.neuron.states)
+    sums = ", ".join(str(s.bits) for s in c.sums)
+    side = str(c.stream.layout.lanes), str(c.neurons)
+    name, size = table_name(c.population.name), str(c.population.size)
+    return f"`{c.id}`", name, size, *side, f"{sums} bits", f"{states} bits", str(c.neuron.latency), f"{cycles:,}"
+
+
+def _walk_rows(c: Core) -> list[tuple[str, ...]]:
+    rows = []
+    for w in c.walks:
+        form = "kernel" if isinstance(w.form, Window) else "matrix" if w.form.words is None else "lists"
+        low, high = int(np.min(w.delay)), int(np.max(w.delay))
+        delay = str(low) if low == high else f"{low} to {high}"
+        ends = f"`{w.source.id}`", f"`{c.id}`"
+        rows.append((f"`{w.id}`", *ends, form, f"{len(w.form.weights):,}", f"{w.weight_bits} bits", delay))
+    return rows
+
+
+def _latencies(quantized: QuantizedNetwork) -> str:
+    found = [f"{quantized.latency.get(p.name, 0)} for {table_name(p.name)}" for p in quantized.outputs]
+    return ", ".join(found) or "none"

@@ -23,7 +23,7 @@ from nirbridge.network.apply import matrix
 from nirbridge.network.operators import Conv
 from nirbridge.quantization.model import FixedPopulation, FixedProjection, QuantizedNetwork
 from nirbridge.quantization.operators import weights_of
-from nirbridge.quantization.overflow import OutputRange, operator_bounds, sent_ranges
+from nirbridge.quantization.overflow import OutputRange, operator_bounds, sent_ranges, total_input_range
 
 WEIGHTS_MAX = 2**22
 """More stored weights than this fit no board, and are slow to read for every tool."""
@@ -208,7 +208,7 @@ class Core:
     sums: tuple[Sums, ...]
     slots: int
     is_shown: bool
-    neurons: int = 1
+    neurons: int
 
     @property
     def parts(self) -> int:
@@ -243,14 +243,19 @@ class Circuit:
 # -- planning ------------------------------------------------------------------------------------------------------
 
 
-def circuit(quantized: QuantizedNetwork, lanes: Mapping[str, int]) -> Circuit:
-    """The circuit of a quantized network with ``lanes`` neurons side by side, by population.
+Lanes = Mapping[str, tuple[int, int]]
+"""By population: sums of a word, and neurons that are computed side by side, of which a word has a multiple."""
+
+
+def circuit(quantized: QuantizedNetwork, lanes: Lanes, known: Circuit | None = None) -> Circuit:
+    """The circuit of a quantized network; ``known``: one of other lanes, whose neurons are the same.
 
     Raises:
         ModelError: what a circuit cannot hold: every problem.
     """
     ModelError.raise_all(_refused(quantized))
-    return _Planner(quantized, lanes).circuit()
+    modules = {c.population.name: c.neuron for c in known.cores} if known else {}
+    return _Planner(quantized, lanes, modules).circuit()
 
 
 def _refused(quantized: QuantizedNetwork) -> list[ModelError]:
@@ -270,8 +275,10 @@ def _refused(quantized: QuantizedNetwork) -> list[ModelError]:
 class _Planner:
     """Builds the circuit: streams first, since walks need both of their ends."""
 
-    def __init__(self, quantized: QuantizedNetwork, lanes: Mapping[str, int]) -> None:
-        self.q, self.streams, self.into = quantized, {}, {p.name: [] for p in quantized.populations}
+    def __init__(self, quantized: QuantizedNetwork, lanes: Lanes, modules: Mapping[str, NeuronModule]) -> None:
+        self.q, self.lanes, self.neurons = quantized, lanes, dict(modules)
+        self.streams: dict[str, Stream] = {}
+        self.into: dict[str, list[FixedProjection]] = {p.name: [] for p in quantized.populations}
         for p in quantized.projections:
             if weights_of(p.operator).any():  # what has no weights adds nothing
                 self.into[p.target].append(p)
@@ -282,9 +289,8 @@ class _Planner:
             value = (-port.value_max, port.value_max) if port.graded else (1, 1)
             layout = layout_of(self.shapes[port.name], 1, has_places=port.name in self.spatial)
             self.streams[port.name] = Stream(f"in{k}", port.name, self.shapes[port.name], layout, value)
-        self.neurons = {}
         self.ranges = {s.name: OutputRange(min(0, s.value[0]), s.value[1]) for s in self.streams.values()}
-        self._populations(lanes)
+        self._populations()
 
     def is_window(self, p: FixedProjection) -> bool:
         """True for a convolution between the shapes of its ends, one delay for all."""
@@ -293,16 +299,16 @@ class _Planner:
         uniform = not np.ptp(p.delay_steps) and not np.ptp(p.target_delay_steps)
         return isinstance(op, Conv) and uniform and (tuple(op.input_shape), tuple(op.output_shape)) == shapes
 
-    def _populations(self, lanes: Mapping[str, int]) -> None:
+    def _populations(self) -> None:
         """Streams and neurons; what a population sends is known from its rule and its largest input."""
         sent = sent_ranges(self.q)
         for k, p in enumerate(self.q.populations):
-            low = high = np.zeros(p.size, np.int64)
-            for projection in self.into[p.name]:
-                low, high = self._added(projection, sent[projection.source], low, high)
-            drive = int(low.min(initial=0)), int(high.max(initial=0))
-            self.neurons[p.name] = module = neuron_module(f"p{k}_neuron", p, drive)
-            layout = layout_of(self.shapes[p.name], lanes[p.name], has_places=p.name in self.spatial)
+            if p.name not in self.neurons:
+                low, high = total_input_range(self.into[p.name], sent, p.size)
+                drive = int(low.min(initial=0)), int(high.max(initial=0))
+                self.neurons[p.name] = neuron_module(f"p{k}_neuron", p, drive)
+            module = self.neurons[p.name]
+            layout = layout_of(self.shapes[p.name], self.lanes[p.name][0], has_places=p.name in self.spatial)
             bits = module.sent.bits
             value = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if module.sent.signed else (0, (1 << bits) - 1)
             self.streams[p.name] = Stream(
@@ -310,14 +316,6 @@ class _Planner:
             )
             least, most = (0, p.neuron.max_spikes) if p.neuron.fires else module.intervals.get("state.v", value)
             self.ranges[p.name] = OutputRange(min(0, least), max(0, most))
-
-    def _added(self, p: FixedProjection, sent: OutputRange, low: Array, high: Array) -> tuple[Array, Array]:
-        """Bounds of a drive with one more projection; sums in other time steps are those of fewer spikes."""
-        less, more = operator_bounds(p.operator, sent)
-        e = p.weight_exp
-        if e < 0:
-            return low + (less >> -e), high + (more >> -e)
-        return low + (less << e), high + (more << e)
 
     def circuit(self) -> Circuit:
         read = {r.source for r in self.q.reads}
@@ -340,7 +338,7 @@ class _Planner:
             longest = max((int(np.max(w.delay)) for w in walks), default=1)
             core = Core(
                 self.streams[p.name], p, self.neurons[p.name], tuple(walks), sums,
-                1 << (longest - 1).bit_length(), p.name in shown,
+                1 << (longest - 1).bit_length(), p.name in shown, self.lanes[p.name][1],
             )  # fmt: skip
             cores.append(core)
         return Circuit(self.q, tuple(self.streams[p.name] for p in self.q.inputs), tuple(cores))
@@ -409,9 +407,7 @@ def _groups(projections: Sequence[FixedProjection]) -> list[list[tuple[FixedProj
     return ([shared] if shared else []) + [[x] for x in known if x[0].weight_exp < 0]
 
 
-def _reaching(
-    quantized: QuantizedNetwork, into: Mapping[str, Sequence[FixedProjection]], read: set[str]
-) -> set[str]:
+def _reaching(quantized: QuantizedNetwork, into: Mapping[str, Sequence[FixedProjection]], read: set[str]) -> set[str]:
     """Populations whose streams leave the circuit: those that are read, and what else leads nowhere."""
     after: dict[str, set[str]] = {p.name: set() for p in quantized.populations}
     for target, projections in into.items():
@@ -462,7 +458,7 @@ def _window(op: Conv, even: int, source: Layout, target: Layout) -> Window:
     """The kernel in words, and the hits of every row, column and channel."""
     two = len(op.kernel) == 2
     kernel, stride, dilation = ((1, *x)[-2:] for x in (op.kernel, op.stride, op.dilation))
-    padding = (op.padding if two else ((0, 0), *op.padding))
+    padding = op.padding if two else ((0, 0), *op.padding)
     out, per_group = target.channels, op.weight.shape[1]
     each = out // op.groups
     first = np.arange(source.channels) // per_group * each // target.lanes
@@ -485,9 +481,7 @@ def _window(op: Conv, even: int, source: Layout, target: Layout) -> Window:
     )  # fmt: skip
 
 
-def _hits(
-    size: int, out: int, kernel: int, stride: int, before: int, dilation: int
-) -> tuple[Array, tuple[int, int]]:
+def _hits(size: int, out: int, kernel: int, stride: int, before: int, dilation: int) -> tuple[Array, tuple[int, int]]:
     """By position of the source: (hits, first tap, first target), and (taps on, targets back) to the next hit."""
     shared = math.gcd(stride, dilation)
     step = (stride // shared, dilation // shared)

@@ -15,6 +15,21 @@ Words = tuple[Array, Sequence[int]]
 """Words of a memory: ``[words, parts]``, and the bits of each part, the first lowest."""
 
 
+HEAD = """// A spiking network as a circuit, made by nirbridge: README.md says what it takes and sends.
+// Each population is a core; its neuron is the module before it. The parts that start with nb_ are in library.v.
+/* verilator lint_off DECLFILENAME */     // several modules in a file, so that a person can read it from top to bottom
+/* verilator lint_off PINCONNECTEMPTY */  // parts have pins that some networks do not need
+"""
+
+
+def circuit_text(circuit: Circuit) -> str:
+    """The file ``net.v``."""
+    parts = [HEAD]
+    for core in circuit.cores:
+        parts += [core.neuron.text, core_text(core)]
+    return "\n".join([*parts, top_text(circuit)])
+
+
 def hex_lines(words: Words) -> str:
     """The file of a memory, a word a line."""
     columns, bits = words
@@ -113,8 +128,17 @@ def core_text(core: Core) -> str:
     for w in core.walks:
         ports += stream_ports(w.id, w.source, "input")
     ports += stream_ports("out", core.stream, "output")
-    comment = f"{core.id}: {size} neurons in {layout.words} words of {layout.lanes} sums, {core.neurons} neurons a cycle"
-    parts = (_header(core.id, ports, comment), _phases(core), _walks(core), _adding(core), _neurons(core), _sender(core))
+    comment = (
+        f"{core.id}: {size} neurons in {layout.words} words of {layout.lanes} sums, {core.neurons} neurons a cycle"
+    )
+    parts = (
+        _header(core.id, ports, comment),
+        _phases(core),
+        _walks(core),
+        _adding(core),
+        _neurons(core),
+        _sender(core),
+    )
     return "\n".join([*(line for part in parts for line in part), "endmodule", ""])
 
 
@@ -210,9 +234,7 @@ def _window(w: Walk, core: Core, own: dict[str, object], pins: dict[str, str], e
     index, first = f"{w.id}_index", column + channel
     pins["in_row"] = f"{index}[{layout.bits - 1}:{first}]" if row else "1'b0"
     pins["in_column"] = f"{index}[{first - 1}:{channel}]" if column else "1'b0"
-    yield from _instance(
-        "nb_window", f"{w.id}_walk", own, {**pins, "in_channel": f"{index}[{channel - 1}:0]", **end}
-    )
+    yield from _instance("nb_window", f"{w.id}_walk", own, {**pins, "in_channel": f"{index}[{channel - 1}:0]", **end})
 
 
 def _adding(core: Core) -> Iterator[str]:
@@ -265,9 +287,14 @@ def _sums(core: Core, g: int, walks: Sequence[Walk]) -> Iterator[str]:
         cut = f"$signed({w.id}_weights[l*{w.weight_bits} +: {w.weight_bits}])"
         product = cut + (f" * {w.id}_adds_value" if w.source.value_bits else "")
         wide = max(bits, w.weight_bits + w.source.value_bits + w.shift)
-        yield f"            wire signed {_range(wide)}{w.id}_term = " + (f"({product}) <<< {w.shift};" if w.shift else f"{product};")
+        yield f"            wire signed {_range(wide)}{w.id}_term = " + (
+            f"({product}) <<< {w.shift};" if w.shift else f"{product};"
+        )
     only = len(walks) == 1
-    terms = [f"{w.id}_term[{bits - 1}:0]" if only else f"{w.id}_term[{bits - 1}:0] & {{{bits}{{{w.id}_adds}}}}" for w in walks]
+    terms = [
+        f"{w.id}_term[{bits - 1}:0]" if only else f"{w.id}_term[{bits - 1}:0] & {{{bits}{{{w.id}_adds}}}}"
+        for w in walks
+    ]
     yield f"            assign sums{g}_terms[l*{bits} +: {bits}] = {' | '.join(terms)};"
     yield "        end"
     yield "    endgenerate"
@@ -374,7 +401,12 @@ def _sender(core: Core) -> Iterator[str]:
     row, column, channel = layout.fields
     span = layout.words_of_place * layout.lanes
     own = {"LANES": core.neurons, "BITS": core.neuron.sent.bits, "CHANNELS": layout.channels, "SPAN": span}
-    own |= {"CHANNEL": max(channel, index_bits(span)), "ROW": max(1, row), "COLUMN": max(1, column), "COLUMNS": layout.columns}
+    own |= {
+        "CHANNEL": max(channel, index_bits(span)),
+        "ROW": max(1, row),
+        "COLUMN": max(1, column),
+        "COLUMNS": layout.columns,
+    }
     first = column + channel
     pins = _clocked(has_result="has_result", next="next", results="results", go="go", is_idle="is_idle")
     pins |= {f"out_{x}": f"out_{x}" for x in ("valid", "ready", "last")}

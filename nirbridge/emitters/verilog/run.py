@@ -62,7 +62,8 @@ def run_program(
     """
     command = find_simulator(simulator)
     quantized = quantized_of(artifact.files[NETWORK])
-    plan = circuit(quantized, read_document(artifact, MANIFEST, {"lanes": dict})["lanes"])
+    lanes = read_document(artifact, MANIFEST, {"lanes": dict})["lanes"]
+    plan = circuit(quantized, {name: (sums, neurons) for name, (sums, neurons) in lanes.items()})
     channels = fixed_channels(quantized, signature_network(quantized), record)
     arrays, batched = integer_inputs(quantized, inputs, steps)
     length, samples = next(iter(arrays.values())).shape[:2]
