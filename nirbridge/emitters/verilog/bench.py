@@ -1,4 +1,4 @@
-"""The test bench of a circuit: recorded tokens in, tokens compared, and a run that prints what every neuron computes."""
+"""The test bench of a circuit: recorded tokens in, what is sent compared with recorded tokens."""
 
 from __future__ import annotations
 
@@ -19,10 +19,16 @@ def bench_text(circuit: Circuit, template: str, steps: int) -> str:
         processes.append(_input(s, k) if is_input else _output(s, k))
     over = [f"{s.id}_is_over" for s in inputs] + [f"{s.id}_steps >= steps" for s in outputs]
     marks = {
-        "SIGNALS": "\n".join(signals), "PINS": ",\n".join(pins), "FILES": "\n".join(files), "STEPS": str(steps),
-        "TOKENS": " + ".join(f"{s.id}_tokens" for s in outputs), "ERRORS": " + ".join(f"{s.id}_errors" for s in outputs),
-        "ABSENT": " | ".join(f"{s.id}_file == 0" for s in inputs) or "1'b0", "SAMPLES": "1", "OVER": " & ".join(over), "PROCESSES": "\n".join(processes),
-    }  # fmt: skip
+        "SIGNALS": "\n".join(signals),
+        "PINS": ",\n".join(pins),
+        "FILES": "\n".join(files),
+        "PROCESSES": "\n".join(processes),
+        "STEPS": str(steps),
+        "OVER": " & ".join(over),
+        "TOKENS": " + ".join(f"{s.id}_tokens" for s in outputs),
+        "ERRORS": " + ".join(f"{s.id}_errors" for s in outputs),
+        "ABSENT": " | ".join(f"{s.id}_file == 0" for s in inputs) or "1'b0",
+    }
     for name, text in marks.items():
         template = template.replace(f"/*{name}*/", text)
     return template

@@ -74,7 +74,11 @@ def emit(quantized: QuantizedNetwork, options: VerilogOptions) -> Artifact:
     if not (0 <= options.rate < float("inf") and 0 < options.activity <= 1):
         found = f"rate {options.rate:g}, activity {options.activity:g}"
         raise UsageError.of("options of emitter 'verilog'", found, "rate: 0 or more; activity: above 0, up to 1")
-    plan = chosen(quantized, options.lanes, board, options.rate, options.activity)
+    return program(chosen(quantized, options.lanes, board, options.rate, options.activity), board, options.activity)
+
+
+def program(plan: Circuit, board: Board, activity: float) -> Artifact:
+    """The files of a circuit on a board."""
     texts = {
         "net.v": circuit_text(plan),
         "library.v": template("library.v"),
@@ -83,17 +87,17 @@ def emit(quantized: QuantizedNetwork, options: VerilogOptions) -> Artifact:
         "clock.v": template("clock.v"),
         **_board_files(plan, board),
         **_golden(plan),
-        "README.md": readme_text(plan, board, options.activity),
+        "README.md": readme_text(plan, board, activity),
     }
     for core in plan.cores:
         texts |= {name: hex_lines(words) for name, words in memories(core).items()}
     files = {path: text.encode("utf-8") for path, text in texts.items()}
-    files[NETWORK] = quantized_bytes(quantized)
-    return make_artifact(files, _facts(plan, board, options))
+    files[NETWORK] = quantized_bytes(plan.quantized)
+    return make_artifact(files, _facts(plan, board, activity))
 
 
-def _facts(plan: Circuit, board: Board, options: VerilogOptions) -> dict[str, object]:
-    costs = [expected(c, board, options.activity) for c in plan.cores]
+def _facts(plan: Circuit, board: Board, activity: float) -> dict[str, object]:
+    costs = [expected(c, board, activity) for c in plan.cores]
     return {
         "kind": "verilog",
         "schema": 1,
@@ -102,7 +106,7 @@ def _facts(plan: Circuit, board: Board, options: VerilogOptions) -> dict[str, ob
         "sources": [*(["top.v"] if board.pins else []), *SOURCES],
         "top": "top" if board.pins else "net",
         "lanes": {c.population.name: [c.stream.layout.lanes, c.neurons] for c in plan.cores},
-        "activity": options.activity,
+        "activity": activity,
         "cycles_per_step": max((c.cycles for c in costs), default=0),
         "expected_luts": sum(c.luts for c in costs),
         "expected_block_rams": sum(c.block_rams for c in costs),

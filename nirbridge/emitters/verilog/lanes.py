@@ -7,10 +7,8 @@ constants (``CELLS``) and what memories take; what a circuit really takes is wha
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-
-import numpy as np
 
 from nirbridge.emitters.verilog.boards import Board, Resources
 from nirbridge.emitters.verilog.plan import Circuit, Core, Lanes, Walk, Window, circuit
@@ -23,8 +21,8 @@ class Cells:
     """LUTs of an ECP5 by what they are for, measured on the digits networks and Braille's.
 
     ``core``, ``walk``, ``window``: of the state machines of each. ``of_sum``: of a bit of the sums side by side,
-    ``of_choice``: more of it where one of more than 16 parts is chosen. ``of_bit``: of a stored bit that is in no memory
-    block. ``of_neuron``: of a bit of the states and the drive of a neuron, in two stages.
+    ``of_choice``: more of it where one of more than 16 parts is chosen. ``of_bit``: of a stored bit that is in no
+    memory block. ``of_neuron``: of a bit of the states and the drive of a neuron, in two stages.
     ``share``: of a device's cells that may be used. ``gain``: wider words are worth it where a time step takes at most
     this share of the cycles before.
     """
@@ -63,7 +61,7 @@ class Expected:
 
 
 def expected(core: Core, board: Board, activity: float, lanes: tuple[int, int] | None = None) -> Expected:
-    """The cost of a core where the share ``activity`` of its sources and neurons sends; ``lanes``: others than its own."""
+    """The cost of a core where the share ``activity`` of sources and neurons sends; ``lanes``: others than its own."""
     sums, neurons = lanes or (core.stream.layout.lanes, core.neurons)
     layout = core.stream.layout
     words = layout.rows * layout.columns * -(-layout.channels // sums)
@@ -141,11 +139,11 @@ def _fastest(least: Circuit, board: Board, rate: float, activity: float) -> Lane
     """Widens the slowest core as long as that pays and fits, or until the rate is reached."""
     enough = board.mhz * 1e6 / rate if rate else 0.0
     costs = {c.id: {x: expected(c, board, activity, x) for x in _choices(c)} for c in least.cores}
-    lanes = {core: (1, 1) for core in costs}
+    lanes: dict[str, tuple[int, int]] = {}
     while True:
-        now = {core: costs[core][lanes[core]] for core in costs}
-        slowest = max(now, key=lambda core: now[core].cycles, default=None)
-        if slowest is None or now[slowest].cycles <= enough:
+        now = {core: costs[core][lanes.get(core, (1, 1))] for core in costs}
+        slowest = max(now, key=lambda core: now[core].cycles)
+        if now[slowest].cycles <= enough:
             break
         others = [x for core, x in now.items() if core != slowest]
         better = [
@@ -156,7 +154,7 @@ def _fastest(least: Circuit, board: Board, rate: float, activity: float) -> Lane
         if not better:
             break
         lanes[slowest] = max(better, key=lambda b: _worth(b[1], now[slowest]))[0]
-    return {c.population.name: lanes[c.id] for c in least.cores}
+    return {c.population.name: lanes.get(c.id, (1, 1)) for c in least.cores}
 
 
 def _worth(new: Expected, old: Expected) -> float:

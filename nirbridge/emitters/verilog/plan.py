@@ -1,14 +1,14 @@
 """A circuit as data: cores, the words of their memories, what a spike adds where, and the streams between them.
 
-A population is a core. Its neurons stand in words of ``lanes`` neurons, place by place (rows, columns), the channels of a
-place side by side; a population without places has one, and its neurons are channels. A token of a stream names a
+A population is a core. Its neurons stand in words of ``lanes`` neurons, place by place (rows, columns), the channels of
+a place side by side; a population without places has one, and its neurons are channels. A token of a stream names a
 neuron as {row, column, channel}, each a field of its own; an end token closes a time step.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 from nirbridge._types import Shape
 from nirbridge.arrays import Array
 from nirbridge.emitters.verilog.neuron import NeuronModule, neuron_module
-from nirbridge.errors import ModelError, counted, quoted
+from nirbridge.errors import Diagnostic, ModelError, counted, quoted
 from nirbridge.network.apply import matrix
 from nirbridge.network.operators import Conv
 from nirbridge.quantization.model import FixedPopulation, FixedProjection, QuantizedNetwork
@@ -63,7 +63,8 @@ class Layout:
     @property
     def fields(self) -> tuple[int, int, int]:
         """Bits of row, column and channel in the index of a token; a row or column that is the only one has none."""
-        return tuple(0 if n == 1 else index_bits(n) for n in (self.rows, self.columns)) + (index_bits(self.channels),)
+        row, column = (0 if n == 1 else index_bits(n) for n in (self.rows, self.columns))
+        return row, column, index_bits(self.channels)
 
     @property
     def bits(self) -> int:
@@ -102,7 +103,7 @@ def layout_of(shape: Shape, lanes: int, *, has_places: bool) -> Layout:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """The tokens of an input or a population; ``value``: (least, greatest) of what a token carries, (1, 1) of spikes."""
+    """The tokens of an input or a population; ``value``: (least, greatest) of what they carry, (1, 1) of spikes."""
 
     id: str
     name: str
@@ -140,9 +141,9 @@ class Table:
 class Window:
     """A convolution: the kernel once, and where the hits of a row, a column and a channel of the source begin.
 
-    ``weights``: ``[channels x kernel rows x kernel columns x words, lanes]``. ``rows``, ``columns``: ``[n, 3]`` of hits,
-    first kernel address, first word; ``channels``: ``[n, 2]`` of kernel address and word. The next hit of a row is
-    ``row_steps`` = (kernel addresses, words) on and back, that of a column ``column_steps``. ``words``: of a hit.
+    ``weights``: ``[channels x kernel rows x kernel columns x words, lanes]``. ``rows``, ``columns``: ``[n, 3]`` of
+    hits, first kernel address, first word; ``channels``: ``[n, 2]`` of kernel address and word. The next hit of a row
+    is ``row_steps`` = (kernel addresses, words) on and back, that of a column ``column_steps``. ``words``: of a hit.
     """
 
     weights: Array
@@ -258,18 +259,16 @@ def circuit(quantized: QuantizedNetwork, lanes: Lanes, known: Circuit | None = N
     return _Planner(quantized, lanes, modules).circuit()
 
 
-def _refused(quantized: QuantizedNetwork) -> list[ModelError]:
-    found = []
+def _refused(quantized: QuantizedNetwork) -> Iterator[Diagnostic]:
     count = sum(weights_of(p.operator).size for p in quantized.projections)
     if count > WEIGHTS_MAX:
         limit, hint = f"a circuit holds {WEIGHTS_MAX:,} at most", "emit a part of the network, or use --to c"
-        found.append(ModelError.of("network", counted(count, "stored weight"), limit, hint))
+        yield Diagnostic("network", counted(count, "stored weight"), limit, hint)
     for p in quantized.projections:
         if int(p.delay_steps.min(initial=1)) + int(p.target_delay_steps.min(initial=0)) < 1:
             subject = f"projection {quoted(p.source)} -> {quoted(p.target)}"
             hint = "quantize for a chip whose spikes arrive one time step later, such as loihi2"
-            found.append(ModelError.of(subject, "a delay of 0", "a spike arrives after 1 time step or later", hint))
-    return found
+            yield Diagnostic(subject, "a delay of 0", "a spike arrives after 1 time step or later", hint)
 
 
 class _Planner:
@@ -318,45 +317,38 @@ class _Planner:
             self.ranges[p.name] = OutputRange(min(0, least), max(0, most))
 
     def circuit(self) -> Circuit:
-        read = {r.source for r in self.q.reads}
-        looped, cores, number = self._loops(), [], 0
-        shown = _reaching(self.q, self.into, read)
+        """All cores, their walks numbered in the order of the cores."""
+        looped, shown = self._loops(), _reaching(self.q, self.into, {r.source for r in self.q.reads})
+        cores: list[Core] = []
         for p in self.q.populations:
-            groups = _groups(self.into[p.name])
-            walks: list[Walk] = []
+            groups, walks = _groups(self.into[p.name]), list[Walk]()
+            first = sum(len(c.walks) for c in cores)
             for group, projections in enumerate(groups):
+                least = min(_power(q, even) for q, even in projections)
                 for projection, even in projections:
-                    fifo = index_bits(2 + math.prod(self.shapes[projection.source]) * looped(projection) + 1)
-                    least = min(_power(q, e) for q, e in projections)
-                    shift = _power(projection, even) - least
+                    source, shift = self.streams[projection.source], _power(projection, even) - least
+                    held = index_bits(3 + math.prod(source.shape) * looped(projection))
                     for form, delay in self._forms(projection, even):
-                        walks.append(
-                            Walk(f"s{number}", self.streams[projection.source], form, delay, group, shift, fifo)
-                        )
-                        number += 1
+                        walks.append(Walk(f"s{first + len(walks)}", source, form, delay, group, shift, held))
             sums = tuple(self._sums(projections) for projections in groups)
             longest = max((int(np.max(w.delay)) for w in walks), default=1)
-            core = Core(
-                self.streams[p.name], p, self.neurons[p.name], tuple(walks), sums,
-                1 << (longest - 1).bit_length(), p.name in shown, self.lanes[p.name][1],
-            )  # fmt: skip
-            cores.append(core)
+            slots, ends = 1 << (longest - 1).bit_length(), (self.streams[p.name], p, self.neurons[p.name])
+            side = math.gcd(ends[0].layout.lanes, self.lanes[p.name][1])
+            cores.append(Core(*ends, tuple(walks), sums, slots, p.name in shown, side))
         return Circuit(self.q, tuple(self.streams[p.name] for p in self.q.inputs), tuple(cores))
 
     def _sums(self, projections: Sequence[tuple[FixedProjection, int]]) -> Sums:
         """The memory of a group: as wide as every sum on the way, in units of its power of 2."""
         least = min(_power(p, even) for p, even in projections)
-        low = high = 0
-        total = [np.zeros(1, np.int64), np.zeros(1, np.int64)]
-        for p, even in projections:
+        total: list[Array] = [np.zeros(1, np.int64), np.zeros(1, np.int64)]
+        for p, _ in projections:
             ends = operator_bounds(p.operator, self.ranges[p.source])
             scale = max(0, p.weight_exp) - least
             total = [t + (x << scale if scale >= 0 else x >> -scale) for t, x in zip(total, ends, strict=True)]
-        low, high = int(total[0].min(initial=0)), int(total[1].max(initial=0))
-        negative = min(p.weight_exp for p, _ in projections)
-        return Sums(signed_bits(low, high), least + min(0, negative))
+        bits = signed_bits(int(total[0].min(initial=0)), int(total[1].max(initial=0)))
+        return Sums(bits, least + min(0, *(p.weight_exp for p, _ in projections)))
 
-    def _loops(self):  # noqa: ANN202
+    def _loops(self) -> Callable[[FixedProjection], bool]:
         """Whether both ends of a projection are on one cycle: then the link holds a whole time step."""
         names = {p.name: k for k, p in enumerate(self.q.populations)}
         edges = [(names[p.source], names[t]) for t, into in self.into.items() for p in into if p.source in names]
@@ -371,7 +363,7 @@ class _Planner:
         """The walks of a projection, one for each delay of targets."""
         source, target = self.streams[p.source].layout, self.streams[p.target].layout
         late, early = np.asarray(p.target_delay_steps), np.asarray(p.delay_steps)
-        if self.is_window(p):
+        if isinstance(p.operator, Conv) and self.is_window(p):
             return [(_window(p.operator, even, source, target), int(early.flat[0]) + int(late.flat[0]))]
         rows = matrix(p.operator)
         found: list[tuple[Table | Window, int | Array]] = []
@@ -411,9 +403,8 @@ def _reaching(quantized: QuantizedNetwork, into: Mapping[str, Sequence[FixedProj
     """Populations whose streams leave the circuit: those that are read, and what else leads nowhere."""
     after: dict[str, set[str]] = {p.name: set() for p in quantized.populations}
     for target, projections in into.items():
-        for p in projections:
-            if p.source in after:
-                after[p.source].add(target)
+        for source in {p.source for p in projections} & set(after):
+            after[source].add(target)
     shown = {p.name for p in quantized.populations if p.name in read}
     for p in reversed(quantized.populations):
         reached, stack = {p.name}, [p.name]

@@ -1,17 +1,19 @@
-"""Runs a circuit: builds its test bench with Verilator, or with Icarus Verilog where that is absent, and reads what it prints."""
+"""Runs a circuit: its test bench in Verilator, or in Icarus Verilog where that is absent, prints all neurons."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
-from nirbridge.emitters.artifact import MANIFEST, Artifact, read_document, write_artifact
+from nirbridge.emitters.artifact import MANIFEST, Artifact, read_document
 from nirbridge.emitters.ended_process import run_to_end
 from nirbridge.emitters.host_outputs import needed_arrays, recorded_arrays
 from nirbridge.emitters.own_time import compile_time
@@ -20,15 +22,15 @@ from nirbridge.emitters.verilog.emit import NETWORK
 from nirbridge.emitters.verilog.plan import Circuit, circuit
 from nirbridge.emitters.verilog.tokens import mark, token_lines, traced
 from nirbridge.errors import ModelError, ToolMissing
-from nirbridge.files.atomic import create_file
-from nirbridge.files.regular import read_regular
-from nirbridge.files.scratch import temporary_folder
+from nirbridge.files.atomic import create_file, write_new
+from nirbridge.files.regular import read_own
+from nirbridge.files.scratch import remove_folder, temporary_folder
 from nirbridge.simulators.fixed.host_io import fixed_channels, fixed_meta, integer_inputs, signature_network
 from nirbridge.simulators.inputs import Input
 from nirbridge.simulators.recording import ChannelRecorder, required_variables
 from nirbridge.simulators.types import Key, Probe, Recording
 
-FILES = ("testbench.v", "net.v", "library.v")
+FILES, VECTORS = ("testbench.v", "net.v", "library.v"), "vectors"
 SPEED = 2e5
 """Clock cycles a second that a simulation computes at least, for its time limit."""
 START_S = 600.0
@@ -41,8 +43,6 @@ def run_program(
     steps: int | None = None,
     record: Sequence[Probe] | None = None,
     progress: Progress = no_progress,
-    stall: int = 0,
-    simulator: str = "",
 ) -> Recording:
     """Simulates the circuit of a program on inputs; nothing remains of it.
 
@@ -52,60 +52,91 @@ def run_program(
         steps: number of time steps; default: the length of the inputs.
         record: see ``simulate_fixed``.
         progress: called with a stage and the completed fraction.
-        stall: how often streams rest: 0 never, 1 at random, 2 for long.
-        simulator: "verilator" or "icarus"; default: the first that is there.
 
     Raises:
         ToolMissing: no simulator of Verilog.
         UsageError: wrong inputs or records.
         ModelError: it cannot be built, fails, or does not end in time.
     """
-    command = find_simulator(simulator)
-    quantized = quantized_of(artifact.files[NETWORK])
-    lanes = read_document(artifact, MANIFEST, {"lanes": dict})["lanes"]
-    plan = circuit(quantized, {name: (sums, neurons) for name, (sums, neurons) in lanes.items()})
-    channels = fixed_channels(quantized, signature_network(quantized), record)
-    arrays, batched = integer_inputs(quantized, inputs, steps)
-    length, samples = next(iter(arrays.values())).shape[:2]
-    requested = required_variables(channels)
-    with temporary_folder("verilog") as scratch:
-        folder = Path(scratch) / "program"
-        write_artifact(artifact, folder)
-        for path in (folder / "vectors").iterdir():
-            path.unlink()
-        progress("build", 0.0)
-        with compile_time():
-            program = _BUILDERS[command](folder)
+    progress("build", 0.0)
+    with built(artifact) as circuit:
         progress("simulate", 0.5)
-        found = _simulated(plan, program, folder, arrays, stall)
+        recording = circuit.recording(inputs, steps=steps, record=record)
         progress("simulate", 1.0)
-    needed = needed_arrays(quantized, requested)
-    recorder = ChannelRecorder(channels, 0, length, samples)
-    found = {key: a for key, a in found.items() if key in needed}
-    recorder.take(recorded_arrays(quantized, requested, found, arrays), length, np.asarray)
-    return recorder.finish(batched, fixed_meta(quantized, length, 0, samples if batched else None, backend="verilog"))
+        return recording
 
 
-def _simulated(
-    plan: Circuit, program: Sequence[str], folder: Path, arrays: Mapping[str, Array], stall: int
-) -> dict[Key, Array]:
-    """All variables of all populations, ``[steps, samples, neurons]``.
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """A circuit that has been built in ``folder``; ``command`` runs its test bench."""
 
-    Time steps after the last let every core finish it: each is at most the number of cores ahead of an output.
+    plan: Circuit
+    folder: Path
+    command: Sequence[str]
+
+    def recording(
+        self,
+        inputs: Mapping[str, Input] | Input,
+        *,
+        steps: int | None = None,
+        record: Sequence[Probe] | None = None,
+        stall: int = 0,
+    ) -> Recording:
+        """What ``run_program`` returns; ``stall``: whether streams rest: 0 never, 1 at random, 2 for long."""
+        quantized = self.plan.quantized
+        channels = fixed_channels(quantized, signature_network(quantized), record)
+        arrays, batched = integer_inputs(quantized, inputs, steps)
+        length, samples = next(iter(arrays.values())).shape[:2]
+        requested = required_variables(channels)
+        found, needed = self._variables(arrays, stall), needed_arrays(quantized, requested)
+        kept = {key: found[key] for key in found.keys() & needed}
+        recorder = ChannelRecorder(channels, 0, length, samples)
+        recorder.take(recorded_arrays(quantized, requested, kept, arrays), length, np.asarray)
+        meta = fixed_meta(quantized, length, 0, samples if batched else None, backend="verilog")
+        return recorder.finish(batched, meta)
+
+    def _variables(self, arrays: Mapping[str, Array], stall: int) -> dict[Key, Array]:
+        """All variables of all populations, ``[steps, samples, neurons]``.
+
+        Some empty time steps after the last let every core finish that one: an output waits for no core that is
+        further ahead than there are cores.
+        """
+        steps, samples = next(iter(arrays.values())).shape[:2]
+        more = len(self.plan.cores) + 1
+        words = [f"+stall={stall}", f"+steps={steps + more}", f"+samples={samples}"]
+        place = self.folder / VECTORS
+        remove_folder(place)  # that of the run before
+        place.mkdir()
+        for s in self.plan.inputs:
+            with create_file(place / f"{s.id}.hex") as file:
+                for k in range(samples):
+                    file.writelines(x.encode("ascii") for x in token_lines(s, arrays[s.name][:, k], more=more))
+                    file.write(mark(s).encode("ascii"))
+        with create_file(place / "out.txt") as file:
+            run_to_end([*self.command, *words], self.folder, _limit(self.plan, steps * samples), stdout=file)
+        return _read(self.plan, read_own(place / "out.txt").decode("ascii", "replace"), steps, samples)
+
+
+@contextmanager
+def built(artifact: Artifact, simulator: str = "") -> Iterator[Simulation]:
+    """The circuit of a program, built once in a folder of its own.
+
+    Args:
+        artifact: an emitted program.
+        simulator: "verilator" or "icarus"; default: the first that is there.
     """
-    steps, samples = next(iter(arrays.values())).shape[:2]
-    more = len(plan.cores) + 1
-    place = folder / "vectors"
-    for s in plan.inputs:
-        with create_file(place / f"{s.id}.hex") as file:
-            for k in range(samples):
-                for line in token_lines(s, arrays[s.name][:, k], more=more):
-                    file.write(line.encode("ascii"))
-                file.write(mark(s).encode("ascii"))
-    words = [f"+stall={stall}", f"+steps={steps + more}", f"+samples={samples}"]
-    with create_file(place / "out.txt") as file:
-        run_to_end([*program, *words], folder, _limit(plan, steps * samples), stdout=file)
-    return _read(plan, read_regular(place / "out.txt").decode("ascii", "replace"), steps, samples)
+    build = _BUILDERS[find_simulator(simulator)]
+    lanes = read_document(artifact, MANIFEST, {"lanes": dict})["lanes"]
+    sums_and_neurons = {name: (sums, neurons) for name, (sums, neurons) in lanes.items()}
+    plan = circuit(quantized_of(artifact.files[NETWORK]), sums_and_neurons)
+    files = {name: content for name, content in artifact.files.items() if not name.startswith(f"{VECTORS}/")}
+    with temporary_folder("verilog") as scratch:
+        folder = Path(scratch)
+        for name, content in files.items():
+            write_new(folder / name, content)
+        with compile_time():
+            command = build(folder)
+        yield Simulation(plan, folder, command)
 
 
 def _limit(plan: Circuit, steps: int) -> float:

@@ -12,7 +12,7 @@ from nirbridge.emitters.verilog.plan import Core, Layout, Stream
 
 
 def token_lines(s: Stream, values: Array, *, more: int = 0) -> Iterator[str]:
-    """The tokens of whole numbers ``[steps, *shape]`` as lines, a mark at the end; ``more``: empty time steps after it."""
+    """The tokens of whole numbers ``[steps, *shape]`` as lines; ``more``: empty time steps after them."""
     order = np.argsort(s.layout.indices, kind="stable")
     index, shift = s.layout.indices[order], s.value_bits
     end, mask = f"{1 << (s.bits - 1):x}\n", (1 << shift) - 1
@@ -29,7 +29,7 @@ def mark(s: Stream) -> str:
 
 
 def traced(core: Core, lines: Sequence[str], steps: int) -> dict[str, Array]:
-    """The variables of a core from the words that a simulation prints: ``[steps, neurons]`` in the order of the network.
+    """The variables of a core from the words that a simulation prints: ``[steps, neurons]`` in the network's order.
 
     Raises ValueError where words are missing.
     """
