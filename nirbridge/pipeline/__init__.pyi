@@ -28,6 +28,7 @@ from nirbridge.pipeline.emit import emit_with as emit_with
 from nirbridge.pipeline.emit import emitter_options as emitter_options
 from nirbridge.pipeline.emit import program_files as program_files
 from nirbridge.pipeline.emit import run_emitted as run_emitted
+from nirbridge.pipeline.emit import synthesizer as synthesizer
 from nirbridge.pipeline.emit import write_program as write_program
 from nirbridge.pipeline.fit import fit_to_chip as fit_to_chip
 from nirbridge.pipeline.fit import replicate_sources as replicate_sources

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nirbridge import plugins as registry
 from nirbridge._types import Progress, no_progress
@@ -37,6 +37,9 @@ from nirbridge.plugins import Emitter
 from nirbridge.quantization import QuantizationOptions, QuantizedNetwork, quantize
 from nirbridge.quantization.storage.file import read_quantized
 from nirbridge.simulators.types import Probe, Recording
+
+if TYPE_CHECKING:
+    from nirbridge.emitters.verilog.synthesis import Synthesis
 
 CHIP = "loihi2"
 
@@ -124,6 +127,15 @@ def can_run(target: str) -> bool:
     return bool(registry.get("emitters", target).records)
 
 
+def synthesizer(target: str) -> Callable[..., tuple[Artifact, Synthesis]]:
+    """The function of an emitter that adds figures on a device to its programs. Raises UsageError: it has none."""
+    found = getattr(registry.get("emitters", target), "synthesize", None)
+    if found is None:
+        limit = "its programs are no circuits"
+        raise UsageError.of(f"emitter {quoted(target)}", "given with --synthesize", limit, "leave it out")
+    return found
+
+
 def model_to_emit(
     target: str,
     emitter: Emitter,
@@ -160,8 +172,10 @@ def emitter_options(target: str, **chosen: object) -> Any:
     return kind(**given)
 
 
-def emit_quantized(path: str | Path, *, target: str = "lava", max_bytes: int | None = None) -> Artifact:
-    """The program of a ``.q.npz`` file of ``write_quantized``.
+def emit_quantized(
+    path: str | Path, *, target: str = "lava", max_bytes: int | None = None, options: Any = None
+) -> Artifact:
+    """The program of a ``.q.npz`` file of ``write_quantized``; ``options``: the emitter's own, None: its defaults.
 
     Raises:
         FileError: it cannot be read.
@@ -169,7 +183,7 @@ def emit_quantized(path: str | Path, *, target: str = "lava", max_bytes: int | N
         ModelError: what the target cannot compute.
     """
     emitter = registry.get("emitters", target)
-    return emitter.emit(read_quantized(path, max_bytes=max_bytes or MAX_BYTES))
+    return emitter.emit(read_quantized(path, max_bytes=max_bytes or MAX_BYTES), options)
 
 
 def run_emitted(

@@ -96,6 +96,8 @@ class Emitter(Protocol):
     ``nirbridge.bench``: an attribute ``one_sample_at_a_time``, True where a program runs
     the samples of a batch one after the other, and the time that its time steps took, told within ``run`` with
     ``nirbridge.emitters.own_time``.
+    So is ``synthesize(artifact, *, progress)``, for programs that are circuits: it returns the program with its figures
+    on a device among its files, and these figures (``nirbridge.emitters.verilog.synthesis.Synthesis``).
     """
 
     @property

@@ -405,6 +405,7 @@ ROWS: dict[str, dict[str, Row]] = {
             # takes jax, which the environment of make test lacks
             "--source": Row(IN_IREE, f"{IN_IREE} --source stablehlo", None),
             "--json": "--json",
+            "--synthesize": refused(EMIT, "--synthesize", "its programs are no circuits"),
             "--keep-early-spikes": (
                 IN_C.replace("tiny", "early"),
                 IN_C.replace("tiny", "early") + " --keep-early-spikes",

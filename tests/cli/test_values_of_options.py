@@ -254,7 +254,9 @@ PLAIN |= {
 }
 BOTH = "--floating: given with --per-core or --map, cores hold the chip's integers; choose one of them"
 FLOATING = "emitter 'c': given with --floating, it has no such option; leave it out"
-CHOSEN = "given with other options, its integers are fixed, so only --to applies; leave them out"
+CHOSEN = (
+    "given with other options, its integers are fixed, so only --to and options of the target apply; leave them out"
+)
 
 
 @pytest.mark.parametrize(
@@ -288,7 +290,9 @@ def test_a_model_of_integers_is_emitted_as_it_is(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(pipeline, "emit_quantized", lambda path, **options: asked.append((path, options)))
     for target in ("lava", "x"):
         emit_command.emitted("m.q.npz", target, **PLAIN)
-    assert asked == [("m.q.npz", {"target": target, "max_bytes": 9}) for target in ("lava", "x")]
+    emit_command.emitted("m.q.npz", "jax", **(PLAIN | {"own": {"stablehlo": False}}))
+    assert asked[:2] == [("m.q.npz", {"target": t, "max_bytes": 9, "options": None}) for t in ("lava", "x")]
+    assert asked[2][1]["options"] == pipeline.emitter_options("jax", stablehlo=False)
 
 
 def test_a_model_is_emitted_for_loihi2_by_default(monkeypatch: pytest.MonkeyPatch) -> None:

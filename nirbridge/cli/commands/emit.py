@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.console import Group
+from rich.text import Text
 
 from nirbridge import pipeline
 from nirbridge.cli.common import ChipFile, ModelFile, OutputFolder, RegisteredName, graded_inputs
@@ -13,9 +15,11 @@ from nirbridge.cli.options import early_option, model_options
 from nirbridge.cli.output import is_quiet, print_result, progress_on_stderr, reported_faults
 from nirbridge.cli.target_options import EmitCommand
 from nirbridge.errors import UsageError, counted, quoted
+from nirbridge.report.tables import table
 
 if TYPE_CHECKING:
     from nirbridge.emitters.artifact import Artifact
+    from nirbridge.emitters.verilog.synthesis import Synthesis
     from nirbridge.network.model import Timing
 
 EXAMPLE = """\b
@@ -23,7 +27,8 @@ Example:
   nirbridge emit model.nir --to lava --chip loihi2 -o program
   nirbridge run program --input spikes.npy -o out.npz
   nirbridge quantize model.nir --chip loihi2 --calibrate data.npz -o model.q.npz
-  nirbridge emit model.q.npz --to c -o program"""
+  nirbridge emit model.q.npz --to c -o program
+  nirbridge emit model.nir --to verilog --board icebreaker --synthesize -o program"""
 
 
 @click.command(name="emit", cls=EmitCommand, epilog=EXAMPLE)
@@ -54,10 +59,11 @@ Example:
     metavar="INPUT=MAX:BITS",
     help="A graded input of values up to MAX, in BITS bits. Repeatable.",
 )
+@click.option("--synthesize", is_flag=True, help="Synthesize, place and route it: figures, and a bitstream of a board.")
 @early_option
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-def command(model: str, target: str, output: str, as_json: bool, **options: Any) -> None:
+def command(model: str, target: str, output: str, as_json: bool, synthesize: bool, **options: Any) -> None:
     """Write a model as a self-contained program: a folder that needs the other tool, not nirbridge.
 
     A .nir file is quantized as nirbridge quantize does without data; a .q.npz file of nirbridge quantize is used as it
@@ -65,7 +71,11 @@ def command(model: str, target: str, output: str, as_json: bool, **options: Any)
     nirbridge wrote it and everything in it.
     """
     pipeline.check_folder(output)
-    program = emitted(model, target, **options)
+    synthesizer = pipeline.synthesizer(target) if synthesize else None
+    program, figures = emitted(model, target, **options), None
+    if synthesizer is not None:
+        with progress_on_stderr() as progress:
+            program, figures = synthesizer(program, progress=progress)
     manifest = pipeline.write_program(program, output)
     assumed = assumed_chip(model, target, **options)
     about = {"output": output, "digest": program.digest, "target": target, "faults": reported_faults()}
@@ -77,7 +87,27 @@ def command(model: str, target: str, output: str, as_json: bool, **options: Any)
     if pipeline.can_run(target):
         lines.append(f"run with: nirbridge run {output} --input IN.npy -o OUT.npz")
     lines += [] if is_quiet() else manifest.get("notes", [])
-    print_result({**about, "manifest": manifest} if as_json else lines)
+    if as_json:
+        made = {} if figures is None else {"synthesis": {k: v for k, v in figures.record.items() if k != "floor_plan"}}
+        print_result({**about, "manifest": manifest, **made})
+        return
+    print_result(lines)
+    if figures is not None:
+        print_result(_figures_table(figures, manifest.get("cycles_per_step")))
+
+
+def _figures_table(figures: Synthesis, cycles: float | None) -> Group:
+    """What a circuit takes of its device, its clock, and the time of a time step at that clock."""
+    words = {"luts": "logic cells" if figures.device.startswith("ice40") else "LUTs", "block_rams": "block RAMs"}
+    rows = [
+        (words.get(name, name.replace("_", "-")), f"{used:,}", f"{most:,}", f"{used / most:.1%}" if most else "")
+        for name, (used, most) in figures.counts.items()
+    ]
+    lines = [f"clock {figures.mhz:.1f} MHz, routed; {', '.join(figures.versions)}"]
+    if cycles is not None:
+        lines.append(f"{cycles:,.0f} cycles a time step: {cycles / figures.mhz:,.1f} us at that clock")
+    title = f"{figures.board} ({figures.device})"
+    return Group(table((title, "used", "of", ""), "LR", rows, padding=(0, 2, 0, 0)), *map(Text, lines))
 
 
 def assumed_chip(model: str, target: str, *, chip: str | None, own: Mapping[str, Any], **_: Any) -> str | None:
@@ -95,16 +125,19 @@ def emitted(model: str, target: str, chip: str | None, own: Mapping[str, Any], *
         raise UsageError.of(f"--dtype {own['dtype']}", "given with integers", limit, "leave it out")
     if model.endswith(".q.npz"):
         named = ("weight_bits", "repairs", "rewrite", "keep_early_spikes", "per_core", "graded", "map_file")
-        has_options = chip or own or any(options[name] for name in named) or options["timing"] != pipeline.Timing()
-        return _of_integers(model, target, bool(has_options), options["max_bytes"])
+        has_options = chip or any(options[name] for name in named) or options["timing"] != pipeline.Timing()
+        has_options = has_options or not own.keys().isdisjoint(("floating", "dtype"))
+        return _of_integers(model, target, bool(has_options), options["max_bytes"], own)
     return _of_network(model, target, chip, own, **options)
 
 
-def _of_integers(model: str, target: str, has_options: bool, max_bytes: int) -> Artifact:
+def _of_integers(model: str, target: str, has_options: bool, max_bytes: int, own: Mapping[str, Any]) -> Artifact:
     if has_options:
-        limit = "its integers are fixed, so only --to applies"
+        limit = "its integers are fixed, so only --to and options of the target apply"
         raise UsageError.of(f"model {quoted(model)}", "given with other options", limit, "leave them out")
-    return pipeline.emit_quantized(model, target=target, max_bytes=max_bytes)
+    return pipeline.emit_quantized(
+        model, target=target, max_bytes=max_bytes, options=pipeline.emitter_options(target, **own)
+    )
 
 
 def _of_network(

@@ -208,6 +208,11 @@ _PULLS = {
 """An open input reads as if nothing were sent or pressed."""
 
 
+def bitstream_name(board: Board) -> str:
+    """The file that programs a board."""
+    return "net.bin" if board.family == "ice40" else "net.bit"
+
+
 def yosys_command(board: Board, top: str) -> str:
     """The command of yosys that makes the netlist ``net.json`` of the files that it has read."""
     if board.family == "ecp5":
@@ -246,7 +251,7 @@ def makefile_text(board: Board, sources: Sequence[str], top: str, simulated: Seq
         "ARGUMENTS": " ".join(arguments),
         "ROUTED": "net.asc" if ice40 else "net.config",
         "PINS": constraints_name(board) if board.pins else "",
-        "BITSTREAM": "net.bin" if ice40 else "net.bit",
+        "BITSTREAM": bitstream_name(board),
     }
     return _filled("Makefile", values)
 

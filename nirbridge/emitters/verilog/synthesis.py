@@ -17,8 +17,19 @@ from pathlib import Path
 from typing import Any
 
 from nirbridge._types import Progress, no_progress
+from nirbridge.emitters.artifact import MANIFEST, Artifact, make_artifact, read_document
 from nirbridge.emitters.lava.runtime.supervision import run_supervised, start_guard
-from nirbridge.emitters.verilog.boards import Board, Resources, constraints_name, nextpnr_arguments, yosys_command
+from nirbridge.emitters.program import json_text
+from nirbridge.emitters.verilog.boards import (
+    Board,
+    Resources,
+    bitstream_name,
+    board_from_record,
+    constraints_name,
+    nextpnr_arguments,
+    read_board,
+    yosys_command,
+)
 from nirbridge.errors import Diagnostic, ModelError, ToolMissing, printable
 from nirbridge.files.atomic import write_new
 from nirbridge.files.json_text import parse_json
@@ -28,6 +39,9 @@ from nirbridge.files.scratch import cache_folder, temporary_folder
 SECONDS = 1800.0
 """Longest time of one program."""
 EXTRA = "fpga"
+DEVICE = "ecp5-25k"
+"""The device of a program that was emitted without a board."""
+FIGURES = "synthesis.json"
 _REPORT_BYTES_MAX = 2**28
 _LOG_SHOWN = 2000
 _CELLS = {
@@ -74,12 +88,16 @@ class Synthesis:
     seconds_cpu: float = field(compare=False)
 
     @property
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """Cells that are used, and those of the device, by the fields of ``Resources``."""
+        return {f.name: (getattr(self.used, f.name), getattr(self.available, f.name)) for f in fields(Resources)}
+
+    @property
     def record(self) -> dict[str, Any]:
-        """Plain values, the bitstream left out."""
+        """Plain values, the bitstream and the CPU seconds left out: the same for the same design."""
         cells = [[each.x, each.y, each.kind, each.part, each.cells] for each in self.floor_plan]
-        counts = {f.name: [getattr(self.used, f.name), getattr(self.available, f.name)] for f in fields(Resources)}
         head = {"board": self.board, "device": self.device, "mhz": self.mhz, "versions": list(self.versions)}
-        return {**head, **counts, "seconds_cpu": self.seconds_cpu, "floor_plan": cells}
+        return {**head, **{name: list(pair) for name, pair in self.counts.items()}, "floor_plan": cells}
 
 
 def synthesize(
@@ -127,6 +145,24 @@ def synthesize(
             run(packer, f"bitstream in {packer}", "net.asc" if board.family == "ice40" else "net.config", "net.bit")
             made = replace(made, bitstream=read_own(Path(folder, "net.bit")))
     return replace(made, seconds_cpu=round(_cpu_of_children() - before, 1))
+
+
+def synthesize_program(program: Artifact, *, progress: Progress = no_progress) -> tuple[Artifact, Synthesis]:
+    """An emitted program with its figures among its files, and the bitstream where there is one; and the figures.
+
+    The manifest names the Verilog files (``sources``), the topmost module (``top``) and the board (``board``, a record,
+    or None: ``DEVICE``). Raises as ``synthesize``.
+    """
+    facts = read_document(program, MANIFEST, {"sources": list[str], "top": str, "board": dict[str, Any] | None})
+    board = facts["board"]
+    board = read_board(DEVICE) if board is None else board_from_record(board, "board of the manifest")
+    files = {name: content for name, content in program.files.items() if name != MANIFEST}
+    made = synthesize(files, facts["sources"], facts["top"], board, progress=progress)
+    files[FIGURES] = json_text(made.record).encode("ascii")
+    if made.bitstream is not None:
+        files[bitstream_name(board)] = made.bitstream
+    own = {name: fact for name, fact in facts.items() if name not in ("made_by", "files")}
+    return make_artifact(files, own), made
 
 
 def _cpu_of_children() -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nirbridge.emitters.artifact import Artifact, make_artifact
 from nirbridge.emitters.verilog.boards import Board, StreamPort, constraints, constraints_name, top_text
 
 INPUT, OUTPUT = StreamPort("spikes", 8), StreamPort("sums", 8, 16)
@@ -45,3 +46,9 @@ def files(board: Board) -> dict[str, bytes]:
     if board.pins:
         texts |= {"top.v": top_text(board, [INPUT], [OUTPUT]), constraints_name(board): constraints(board)}
     return {name: text.encode() for name, text in texts.items()}
+
+
+def program(board: Board) -> Artifact:
+    """``files`` as an emitted program."""
+    design = {"sources": ["net.v", "top.v"], "top": "top"} if board.pins else {"sources": ["net.v"], "top": "net"}
+    return make_artifact(files(board), {"kind": "verilog", "board": board.record, "cycles_per_step": 300, **design})

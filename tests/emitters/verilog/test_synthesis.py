@@ -1,17 +1,24 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import re
 import shutil
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 
 import pytest
 
+from nirbridge import pipeline
+from nirbridge.cli import main as cli
+from nirbridge.cli.commands import emit as emit_command
+from nirbridge.emitters.artifact import make_artifact
 from nirbridge.emitters.verilog import synthesis
 from nirbridge.emitters.verilog.boards import Board, Resources, read_board
-from nirbridge.emitters.verilog.synthesis import Synthesis, synthesize
-from nirbridge.errors import ModelError, ToolMissing
-from tests.emitters.verilog.designs import LARGE, files
+from nirbridge.emitters.verilog.synthesis import Synthesis, synthesize, synthesize_program
+from nirbridge.errors import FileError, ModelError, ToolMissing
+from tests.emitters.verilog.designs import LARGE, files, program
 from tests.tools import needs
 
 BOARD = read_board("icebreaker")
@@ -62,6 +69,45 @@ def test_a_design_alone_takes_any_pins() -> None:
     record = made.record
     assert record["block_rams"] == [1, 32]
     assert record["device"] == "ice40 hx8k"
+
+
+def test_a_program_gets_its_figures_and_its_bitstream() -> None:
+    emitted = program(BOARD)
+    made, figures = synthesize_program(emitted)
+    assert made.files.keys() - emitted.files.keys() == {"synthesis.json", "net.bin"}
+    assert made.files["net.bin"] == figures.bitstream
+    assert json.loads(made.files["synthesis.json"]) == json.loads(json.dumps(figures.record))
+    manifest = json.loads(made.files["manifest.json"])
+    assert manifest["cycles_per_step"] == 300
+    assert manifest["files"].keys() == made.files.keys() - {"manifest.json"}
+
+
+def test_a_damaged_program() -> None:
+    damaged = make_artifact({"net.v": b""}, {"sources": ["net.v"], "top": 3})
+    with pytest.raises(FileError, match=r"its manifest.json is damaged \(top is of another type\)"):
+        synthesize_program(damaged)
+
+
+def test_the_command_shows_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(emit_command, "emitted", lambda *_, **__: program(BOARD))
+    monkeypatch.setattr(pipeline, "synthesizer", lambda _: synthesize_program)
+    arguments = ["emit", "m.nir", "--to", "c", "--synthesize", "-o", str(tmp_path / "made")]
+    assert cli.run(arguments) == 0
+    lines = capsys.readouterr().out.splitlines()
+    figures = json.loads((tmp_path / "made" / "synthesis.json").read_bytes())
+    rows = {cells[0]: cells[1:] for cells in (re.split(r"\s{2,}", line) for line in lines)}
+    used, available = figures["luts"]
+    assert rows["icebreaker (ice40 up5k)"] == ["used", "of"]
+    assert rows["logic cells"] == [str(used), f"{available:,}", f"{used / available:.1%}"]
+    assert rows["multipliers"] == ["1", "8", "12.5%"]
+    assert f"clock {figures['mhz']:.1f} MHz, routed; {', '.join(figures['versions'])}" in lines
+    assert f"300 cycles a time step: {300 / figures['mhz']:.1f} us at that clock" in lines
+    assert (tmp_path / "made" / "net.bin").is_file()
+    assert cli.run([*arguments, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)["synthesis"]
+    assert document == {name: value for name, value in figures.items() if name != "floor_plan"}
 
 
 def test_more_ports_than_pins() -> None:
