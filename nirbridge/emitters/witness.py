@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,8 @@ class StageTimes:
 class Witness:
     """Another simulator of the same map on the same data: figures of an inference, and whether its spikes are the same.
 
-    ``energy_j`` and ``time_s``: None where the chip has no such figures.
+    ``energy_j`` and ``time_s``: None where the chip has no such figures. ``circuit``: of a network as a circuit, its
+    cells, clock and cycles, by the columns of a profile without ``witness_``.
     """
 
     name: str
@@ -36,3 +38,4 @@ class Witness:
     time_s: float | None
     samples: int
     notes: tuple[str, ...] = ()
+    circuit: Mapping[str, float] = field(default_factory=dict)

@@ -174,6 +174,7 @@ def _witness_cells(witness: Witness | None) -> dict[str, Any]:
         "witness_spikes_equal": witness.spikes_equal,
         "witness_energy_per_inference_j": witness.energy_j,
         "witness_time_per_inference_s": witness.time_s,
+        **{f"witness_{name}": value for name, value in witness.circuit.items()},
     }
 
 
@@ -258,6 +259,12 @@ WITNESS = (
     Column("witness_spikes_equal", "", "whether its spikes are the same"),
     Column("witness_energy_per_inference_j", "J", "its energy of an inference"),
     Column("witness_time_per_inference_s", "s", "its time of an inference"),
+    Column("witness_luts", "", "LUTs of a circuit, on an iCE40 logic cells"),
+    Column("witness_flip_flops", "", "flip-flops of a circuit"),
+    Column("witness_block_rams", "", "block RAMs of a circuit"),
+    Column("witness_multipliers", "", "multipliers of a circuit"),
+    Column("witness_clock_hz", "Hz", "highest clock of a circuit, routed"),
+    Column("witness_cycles_per_inference", "", "clock cycles of an inference in a circuit"),
 )
 BASES = (
     Column("energy_basis", "", "basis of the energy: published or assumed"),

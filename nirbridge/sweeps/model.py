@@ -98,6 +98,7 @@ WHOLE = frozenset(
         "neurons",
         "synapses",
         "cores_gap",
+        *("witness_luts", "witness_flip_flops", "witness_block_rams", "witness_multipliers"),
     )
 )
 FLAGS = frozenset(("witness_spikes_equal",))

@@ -163,7 +163,8 @@ def _figures(point: SweepPoint) -> dict[str, Any]:
     if point.input is None:
         mapped = pipeline.map_network(network, chip, mapping)
         return _map_columns(mapped) | _assumed_columns(mapped, mapping)
-    profile = pipeline.profile_network(network, [chip], _data(point, network), pipeline.ProfileOptions(mapping=mapping))
+    options = pipeline.ProfileOptions(mapping=mapping, target=point.to)
+    profile = pipeline.profile_network(network, [chip], _data(point, network), options)
     profiled = profile.points[0]
     assert profiled.mapped is not None, "a profile made here has its map"
     row = profiled.row()

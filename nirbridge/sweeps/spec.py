@@ -57,10 +57,24 @@ class SweepSpec:
     steps: int | None
     samples: int | None
     encoder: Encoder | None
+    to: str | None
     folder: str
 
 
-_KEYS = ("models", "chips", "bits", "objectives", "seeds", "effort", "input", "labels", "steps", "samples", "encoder")
+_KEYS = (
+    "models",
+    "chips",
+    "bits",
+    "objectives",
+    "seeds",
+    "effort",
+    "input",
+    "labels",
+    "steps",
+    "samples",
+    "encoder",
+    "to",
+)
 _MODEL_KEYS = ("file", "input", "labels")
 _ENCODER_KEYS = ("kind", "steps")
 
@@ -98,6 +112,7 @@ def spec_from_dict(record: Mapping[str, Any], folder: str, subject: str, kind: t
         steps=record.get("steps"),
         samples=record.get("samples"),
         encoder=None if encoder is None else Encoder(encoder["kind"], encoder["steps"]),
+        to=record.get("to"),
         folder=folder,
     )
 
@@ -133,6 +148,9 @@ def _values(record: Mapping[str, Any]) -> Iterator[Diagnostic]:
             yield _wrong(key, record[key], f"a whole number from 1 to {COUNT_MAX:,}")
     if "effort" in record and record["effort"] not in EFFORTS:
         yield _not_one_of("effort", record["effort"], EFFORTS)
+    targets = plugins.names("emitters")
+    if "to" in record and record["to"] not in targets:
+        yield _not_one_of("to", record["to"], tuple(targets))
     if "encoder" in record:
         yield from _encoder(record["encoder"])
 
@@ -216,7 +234,7 @@ def _data(record: Mapping[str, Any]) -> Iterator[Diagnostic]:
     tables = [entry for entry in models if isinstance(entry, Mapping)] if isinstance(models, list | tuple) else []
     if "input" in record or any("input" in table for table in tables):
         return
-    for key in ("labels", "steps", "samples", "encoder"):
+    for key in ("labels", "steps", "samples", "encoder", "to"):
         if key in record:
             yield Diagnostic(f"key '{key}'", "without 'input'", "it says how data are used", "add the input")
 
@@ -291,6 +309,7 @@ class SweepPoint:
     steps: int | None
     samples: int | None
     encoder: tuple[str, int] | None
+    to: str | None
     files: tuple[PointFile, ...]
 
     def path(self, role: str) -> str | None:
@@ -406,6 +425,7 @@ def _point(
         "steps": spec.steps if model.input else None,
         "samples": spec.samples if model.input else None,
         "encoder": (spec.encoder.kind, spec.encoder.steps) if spec.encoder and model.input else None,
+        "to": spec.to if model.input else None,
     }
     contents = {file.role: file.sha256 for file in files}
     about = {"contents": contents, "schema": SCHEMA, "nirbridge": __version__, "code": code_digest()}

@@ -28,7 +28,8 @@ class Other:
     def figures(self, mapped: MappedNetwork, inputs: Any, *, progress: Any) -> Witness:
         assert inputs["in"].shape == INPUTS.shape
         assert mapped.chip.name == "loihi1"
-        return Witness("other", "1.2", self.equal, 7.5, 2.5e-9, 1e-6, INPUTS.shape[1], ("a note",))
+        circuit = {"luts": 2890, "clock_hz": 92.26e6}
+        return Witness("other", "1.2", self.equal, 7.5, 2.5e-9, 1e-6, INPUTS.shape[1], ("a note",), circuit)
 
 
 def _get(witness: Other) -> Any:
@@ -50,9 +51,11 @@ def test_its_figures_stand_beside_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (row["witness"], row["witness_spikes_equal"]) == ("other 1.2", True)
     assert row["witness_energy_per_inference_j"] == 2.5e-9
     assert row["witness_time_per_inference_s"] == 1e-6
+    assert (row["witness_luts"], row["witness_clock_hz"], row["witness_block_rams"]) == (2890, 92.26e6, None)
     text = profile.summary()
     assert "beside other 1.2" in text
     assert "6 samples" in text
+    assert any(line.split() == ["luts", "2,890"] for line in text.splitlines())
 
 
 def test_its_figures_stand_below_a_table_too(monkeypatch: pytest.MonkeyPatch) -> None:

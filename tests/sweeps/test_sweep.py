@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 import nirbridge as nb
+from nirbridge import plugins
 from nirbridge.cli.main import run
+from nirbridge.emitters.witness import Witness
 from nirbridge.errors import FileError, UsageError
 from nirbridge.sweeps import run as runs
 from nirbridge.sweeps import spec as plan
@@ -67,6 +69,18 @@ def test_rows_are_what_map_and_profile_say(spec: dict[str, Any]) -> None:
     assert measured["accuracy"] is not None
     assert measured["spikes_per_inference"] > 0
     assert measured["rates"] == "measured on x.npy: 6 samples of 12 time steps"
+
+
+def test_figures_of_another_tool(spec: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def figures(mapped: Any, inputs: Any, progress: Any) -> Witness:
+        del inputs, progress
+        return Witness("other", "1.2", True, 7.5, None, 1e-6, 6, circuit={"luts": len(mapped.cores) + 2000})
+
+    monkeypatch.setattr(plugins.get("emitters", "sanafe").__class__, "figures", lambda _, *a, **o: figures(*a, **o))
+    row = nb.sweep({**spec, "chips": ["loihi1"], "input": "x.npy", "to": "sanafe"}).rows()[0]
+    assert (row["witness"], row["witness_spikes_equal"]) == ("other 1.2", True)
+    assert row["witness_luts"] == row["cores"] + 2000
+    assert nb.sweep({**spec, "chips": ["loihi1"], "input": "x.npy"}).rows()[0]["witness"] is None
 
 
 def test_the_table_in_text_marks_assumed_figures(spec: dict[str, Any]) -> None:
