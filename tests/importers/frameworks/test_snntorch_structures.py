@@ -21,7 +21,19 @@ with warnings.catch_warnings():
     snn = pytest.importorskip("snntorch", reason="snntorch is not installed")
 nn = torch.nn
 
-STEPS, BATCH = 100, 4
+from benchmarks.equivalence_structures import (  # noqa: E402
+    Branches,
+    Buffers,
+    Handmade,
+    Loop,
+    Membrane,
+    Net,
+    Residual,
+    ResidualCurrent,
+    TwoAndTwo,
+)
+
+STEPS, BATCH, ZERO = 100, 4, {"reset_mechanism": "zero"}
 
 
 def lif(**options: Any) -> Any:
@@ -38,35 +50,6 @@ def on_grid(module: Any) -> Any:
                 if layer.bias is not None:
                     layer.bias.copy_(torch.round(torch.randn_like(layer.bias) * 100) / 1024)
     return module.eval()
-
-
-class Net(nn.Module):
-    """Any module with the parts that the cases below use."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc1, self.fc2, self.rec = nn.Linear(20, 12), nn.Linear(12, 12), nn.Linear(12, 12)
-        self.head = nn.Linear(12, 5)
-        self.lif1, self.lif2, self.lif3 = lif(), lif(), lif()
-
-
-class Residual(Net):
-    def forward(self, x: Any) -> Any:
-        first = self.lif1(self.fc1(x))
-        return self.lif3(self.head(self.lif2(self.fc2(first)) + first))
-
-
-class ResidualCurrent(Net):
-    def forward(self, x: Any) -> Any:
-        current = self.fc1(x)
-        return self.lif3(self.head(self.lif2(self.fc2(self.lif1(current)) + 0.5 * current - 0.25)))
-
-
-class Branches(Net):
-    def forward(self, x: Any) -> Any:
-        first, other = self.lif1(self.fc1(x)), self.lif2(self.fc1(x.flip(1)))
-        joined = torch.cat([first[:, :6], other[:, 6:]], dim=1)
-        return self.lif3(self.head(joined))
 
 
 class SharedLayer(Net):
@@ -101,45 +84,6 @@ class Conv(nn.Module):
         return self.head(x)
 
 
-class TwoInputs(Net):
-    def forward(self, left: Any, right: Any) -> Any:
-        first = self.lif1(self.fc1(left) + self.fc2(right))
-        return {"slow": self.lif2(self.rec(first)), "fast": self.lif3(self.head(first))}
-
-
-class Loop(Net):
-    """The pattern of the tutorials: states made and kept by forward, the loop inside."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lif1, self.lif2 = lif(init_hidden=False), lif(init_hidden=False)
-
-    def forward(self, x: Any) -> Any:
-        mem1, mem2 = self.lif1.init_leaky(), self.lif2.init_leaky()
-        spikes, membranes = [], []
-        for step in range(x.size(0)):
-            spk1, mem1 = self.lif1(self.fc1(x[step]), mem1)
-            spk2, mem2 = self.lif2(self.head(spk1), mem2)
-            spikes.append(spk2)
-            membranes.append(mem2)
-        return torch.stack(spikes, dim=0), torch.stack(membranes, dim=0)
-
-
-class Handmade(Loop):
-    """A recurrence that the user wrote: the spikes of the step before come back through ``rec``."""
-
-    def forward(self, x: Any) -> Any:
-        mem, spk = self.lif1.init_leaky(), torch.zeros(x.size(1), 12)
-        out = torch.zeros(x.size(0), x.size(1), 12)
-        for step, now in enumerate(x):
-            spk, mem = self.lif1(self.fc1(now) + self.rec(spk), mem)
-            out[step] = spk
-        return out
-
-
-STRUCTURES = (Residual, ResidualCurrent, Branches, SharedLayer, Functional)
-
-
 def stepped(module: Any, inputs: Any) -> Array:
     """What the module itself gives step by step, its hidden states zero at first."""
     module = copy.deepcopy(module)
@@ -168,7 +112,7 @@ def ours(graph: Any, inputs: Any) -> dict[str, Array]:
 )
 def test_step_by_step(kind: Any, seed: int) -> None:
     torch.manual_seed(seed)
-    module, inputs = on_grid(kind()), spikes((20,), seed)
+    module, inputs = on_grid(kind(**ZERO)), spikes((12,), seed)
     wanted = stepped(module, inputs)
     assert wanted.mean() > 0.005
     np.testing.assert_array_equal(ours(from_snntorch(module, inputs[0, 0]), inputs.numpy())["output"], wanted)
@@ -185,7 +129,7 @@ def test_convolutions(seed: int) -> None:
 
 def test_several_inputs_and_outputs() -> None:
     torch.manual_seed(0)
-    module, left, right = on_grid(TwoInputs()), spikes((20,), 1), spikes((12,), 2)
+    module, left, right = on_grid(TwoAndTwo(**ZERO)), spikes((12,), 1), spikes((16,), 2)
     graph = from_snntorch(module, (left[0], right[0]))
     found = ours(graph, {"left": left.numpy(), "right": right.numpy()})
     running = copy.deepcopy(module)
@@ -196,10 +140,10 @@ def test_several_inputs_and_outputs() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("kind", [Loop, Handmade], ids=lambda k: k.__name__)
+@pytest.mark.parametrize("kind", [Loop, Handmade, Buffers], ids=lambda k: k.__name__)
 def test_a_loop_over_time_is_one_step(kind: Any, seed: int) -> None:
     torch.manual_seed(seed)
-    module, inputs = on_grid(kind()), spikes((20,), seed)
+    module, inputs = on_grid(kind(**ZERO)), spikes((12,), seed)
     with torch.no_grad():
         wanted = module(inputs)
     wanted = (wanted[0] if isinstance(wanted, tuple) else wanted).numpy()
@@ -212,7 +156,7 @@ def test_a_sum_over_time_is_said() -> None:
         def forward(self, x: Any) -> Any:
             return super().forward(x)[0].sum(0)
 
-    graph = from_snntorch(on_grid(Counts()), torch.zeros(20))
+    graph = from_snntorch(on_grid(Counts()), torch.zeros(12))
     assert "summed over time" in graph.metadata["nirbridge:notes"]
 
 
@@ -224,10 +168,10 @@ def test_states_as_arguments_are_no_inputs() -> None:
             return spk, mem1, mem2
 
     torch.manual_seed(0)
-    module, inputs = on_grid(States()), spikes((20,), 0)
-    network = from_nir(from_snntorch(module, (inputs[0], torch.zeros(BATCH, 12), torch.zeros(BATCH, 5))))
-    assert [p.shape for p in network.inputs] == [(20,)]
-    mem1, mem2, wanted = torch.zeros(BATCH, 12), torch.zeros(BATCH, 5), []
+    module, inputs = on_grid(States()), spikes((12,), 0)
+    network = from_nir(from_snntorch(module, (inputs[0], torch.zeros(BATCH, 16), torch.zeros(BATCH, 6))))
+    assert [p.shape for p in network.inputs] == [(12,)]
+    mem1, mem2, wanted = torch.zeros(BATCH, 16), torch.zeros(BATCH, 6), []
     with torch.no_grad():
         for now in inputs:
             spk, mem1, mem2 = module(now, mem1, mem2)
@@ -237,16 +181,8 @@ def test_states_as_arguments_are_no_inputs() -> None:
 
 
 def test_a_membrane_without_reset_is_a_read_out() -> None:
-    class Reads(Loop):
-        def __init__(self) -> None:
-            super().__init__()
-            self.lif2 = lif(init_hidden=False, reset_mechanism="none")
-
-        def forward(self, x: Any) -> Any:
-            return super().forward(x)[1]
-
     torch.manual_seed(0)
-    module, inputs = on_grid(Reads()), spikes((20,), 0)
+    module, inputs = on_grid(Membrane()), spikes((12,), 0)
     graph = from_snntorch(module, inputs[0])
     with torch.no_grad():
         wanted = module(inputs).numpy()
@@ -267,7 +203,7 @@ def test_every_place_is_named() -> None:
             return self.alpha(self.gate(torch.relu(self.fc2(first))) * again)
 
     with pytest.raises(ModelError) as caught:
-        from_snntorch(Bad(), torch.zeros(20))
+        from_snntorch(Bad(), torch.zeros(12))
     text = str(caught.value)
     for word in ("reads the value of a tensor", "'lif1'", "'alpha'", "sigmoid", "ReLU", "product of two values"):
         assert word in text
@@ -279,11 +215,11 @@ def test_what_goes_around_the_tracer_is_noticed(way: str) -> None:
         def forward(self, x: Any) -> Any:
             if way == "batch":
                 return self.lif1(self.fc1(x[0]))
-            other = torch.from_numpy(x.numpy() * 2) if way == "numpy" else torch.rand(20)
+            other = torch.from_numpy(x.numpy() * 2) if way == "numpy" else torch.rand(12)
             return self.lif1(self.fc1(x + other))
 
     with pytest.raises(ModelError):
-        from_snntorch(Around(), torch.zeros(2, 20), batched=True)
+        from_snntorch(Around(), torch.zeros(2, 12), batched=True)
 
 
 def test_the_module_is_left_as_it_is() -> None:
@@ -293,8 +229,8 @@ def test_the_module_is_left_as_it_is() -> None:
     calls: list[int] = []
     module.fc1.register_forward_hook(lambda *_: calls.append(1))
     module.train()
-    module(torch.rand(3, 2, 20))
-    before, sample = {k: v.clone() for k, v in module.state_dict().items()}, torch.rand(20)
+    module(torch.rand(3, 2, 12))
+    before, sample = {k: v.clone() for k, v in module.state_dict().items()}, torch.rand(12)
     hidden, hooks, state = module.lif1.mem, dict(module.fc1._forward_hooks), torch.random.get_rng_state()
     graph = from_snntorch(module, sample)
     assert module.training
@@ -308,14 +244,14 @@ def test_the_module_is_left_as_it_is() -> None:
     assert "'drop'" in graph.metadata["nirbridge:notes"]
 
 
-@pytest.mark.parametrize("sample", [torch.zeros(20), torch.zeros(1, 20), np.zeros((4, 20)), torch.zeros(3, 1, 20)])
+@pytest.mark.parametrize("sample", [torch.zeros(12), torch.zeros(1, 12), np.zeros((4, 12)), torch.zeros(3, 1, 12)])
 def test_samples_with_and_without_a_batch(sample: Any) -> None:
     if sample.ndim < 3:
-        assert from_nir(from_snntorch(Residual(), sample)).inputs[0].shape == (20,)
+        assert from_nir(from_snntorch(Residual(), sample)).inputs[0].shape == (12,)
 
 
 def test_what_is_no_module_is_refused() -> None:
     with pytest.raises(UsageError, match="torch.nn.Module"):
         from_snntorch(3, torch.zeros(3))
     with pytest.raises(ModelError, match="forward fails"):
-        from_snntorch(Residual(), torch.zeros(7))
+        from_snntorch(nn.Sequential(nn.Linear(20, 5), lif()), torch.zeros(7))
