@@ -23,6 +23,9 @@ with warnings.catch_warnings():
     jelly = pytest.importorskip("spikingjelly.activation_based", reason="spikingjelly is not installed")
     from spikingjelly.activation_based import functional, layer, neuron
 nn = torch.nn
+
+from benchmarks.equivalence_structures import flow_models  # noqa: E402
+
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the frameworks warn of is not this project's
 Forward = Callable[[Any, Any], Any]
 
@@ -32,24 +35,13 @@ class Net(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.fc1, self.fc2, self.fb = nn.Linear(12, 16), nn.Linear(16, 6), nn.Linear(6, 16)
+        self.fc1, self.fc2 = nn.Linear(12, 16), nn.Linear(16, 6)
         self.lif1 = snn.Leaky(beta=0.8, spike_grad=snn.surrogate.fast_sigmoid(slope=25))
         self.lif2 = snn.Leaky(beta=0.7, reset_mechanism="zero", learn_beta=True)
 
 
 def with_forward(forward: Forward) -> Callable[[], Any]:
     return type("Written", (Net,), {"forward": forward})
-
-
-def tutorial(net: Any, x: Any) -> Any:
-    mem1, mem2 = net.lif1.init_leaky(), net.lif2.init_leaky()
-    spk_rec, mem_rec = [], []
-    for step in range(x.size(0)):
-        spk1, mem1 = net.lif1(net.fc1(x[step]), mem1)
-        spk2, mem2 = net.lif2(net.fc2(spk1), mem2)
-        spk_rec.append(spk2)
-        mem_rec.append(mem2)
-    return torch.stack(spk_rec, dim=0), torch.stack(mem_rec, dim=0)
 
 
 def detached(net: Any, x: Any) -> Any:
@@ -80,15 +72,6 @@ def layer_by_layer(net: Any, x: Any) -> Any:
     return torch.stack(out)
 
 
-def top_down(net: Any, x: Any) -> Any:
-    mem1, mem2, spk2, out = net.lif1.init_leaky(), net.lif2.init_leaky(), torch.zeros(x.size(1), 6), []
-    for now in x:
-        spk1, mem1 = net.lif1(net.fc1(now) + net.fb(spk2), mem1)
-        spk2, mem2 = net.lif2(net.fc2(spk1), mem2)
-        out.append(spk2)
-    return torch.stack(out)
-
-
 def pipelined(net: Any, x: Any) -> Any:
     mem1, mem2, spk1, out = net.lif1.init_leaky(), net.lif2.init_leaky(), torch.zeros(x.size(1), 16), []
     for now in x:
@@ -105,21 +88,6 @@ def batch_first(net: Any, x: Any) -> Any:
         spk2, mem2 = net.lif2(net.fc2(spk1), mem2)
         out.append(spk2)
     return torch.stack(out, dim=1)
-
-
-class DenseNet(nn.Module):
-    """Every layer hears all before it: joins of joins."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.convs = nn.ModuleList([nn.Conv2d(n, 3, 3, padding=1) for n in (1, 4, 7)])
-        self.lifs = nn.ModuleList([snn.Leaky(beta=0.75, init_hidden=True) for _ in range(4)])
-        self.head = nn.Linear(10 * 36, 5)
-
-    def forward(self, x: Any) -> Any:
-        for conv, lif in zip(self.convs, self.lifs, strict=False):
-            x = torch.cat([x, lif(conv(x))], 1)
-        return self.lifs[3](self.head(x.flatten(1)))
 
 
 class NorseTutorial(nn.Module):
@@ -169,7 +137,7 @@ def measured(framework: str, make: Callable[[], Any], run: Any, *shapes: tuple[i
 
 @pytest.mark.parametrize(
     "forward",
-    [tutorial, detached, into_a_buffer, layer_by_layer, top_down, pipelined, hand_made_trace],
+    [detached, into_a_buffer, layer_by_layer, pipelined, hand_made_trace],
     ids=lambda f: f.__name__,
 )
 def test_loops_over_time(forward: Forward) -> None:
@@ -183,10 +151,11 @@ def test_a_loop_with_the_batch_in_front() -> None:
     assert cell.equal == cell.cells
 
 
-def test_joins_of_joins() -> None:
-    from benchmarks.equivalence_model import step_by_step
+@pytest.mark.parametrize("model", list(flow_models()), ids=lambda model: model.name)
+def test_a_structure_of_the_page_of_equivalence(model: Any) -> None:
+    from benchmarks.equivalence_measure import measure
 
-    cell = measured("snnTorch", DenseNet, step_by_step, (1, 6, 6), scale=0.5).reference
+    cell = measure(model, others=False).reference
     assert cell.equal == cell.cells
 
 
