@@ -67,41 +67,10 @@ def norse_steps(module: Any, inputs: Any) -> Any:
     return torch.stack(out)
 
 
-class NorseResidual(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        cell = package("norse.torch").LIFCell
-        self.first, self.second, self.third = nn.Linear(10, 10), nn.Linear(10, 10), nn.Linear(10, 10)
-        self.lif1, self.lif2, self.lif3 = cell(), cell(), cell()
-
-    def forward(self, x: Any, states: Any = None) -> Any:
-        a, b, c = states or (None, None, None)
-        early, a = self.lif1(self.first(x), a)
-        late, b = self.lif2(self.second(early), b)
-        out, c = self.lif3(self.third(late) + early, c)
-        return out, (a, b, c)
-
-
-class NorseLoop(nn.Module):
-    """A loop over time in the user's code."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        norse = package("norse.torch")
-        self.first, self.lif = nn.Linear(10, 8), norse.LIFCell()
-        self.second, self.cell = nn.Linear(8, 6), norse.LIFRecurrentCell(6, 6)
-
-    def forward(self, x: Any) -> Any:
-        before, state, out = None, None, []
-        for now in x:
-            spikes, before = self.lif(self.first(now), before)
-            spikes, state = self.cell(self.second(spikes), state)
-            out.append(spikes)
-        return torch.stack(out)
-
-
 def norse_models() -> dict[str, tuple[Make, Any, tuple[int, ...]]]:
     norse = package("norse.torch")
+    from benchmarks.equivalence_models_norse import Loop, Residual
+
     chain = norse.SequentialState
     whole = lambda module, inputs: module(inputs)[0]  # noqa: E731
     return {
@@ -111,14 +80,14 @@ def norse_models() -> dict[str, tuple[Make, Any, tuple[int, ...]]]:
                                nn.Linear(27, 5), norse.IAFCell()), norse_steps, (1, 8, 8)),
         "recurrent": (lambda: chain(nn.Linear(10, 8), norse.LIFRecurrentCell(8, 12), nn.Linear(12, 4),
                                     norse.LIFCell()), norse_steps, (10,)),
-        "residual": (NorseResidual, norse_steps, (10,)),
+        "residual": (Residual, norse_steps, (12,)),
         "sequence": (lambda: chain(norse.Lift(nn.Conv2d(1, 3, 3)), norse.LIF(), nn.Flatten(2),
                                    norse.LIFRecurrent(108, 6)), whole, (1, 8, 8)),
         "lift": (lambda: chain(norse.Lift(nn.Linear(10, 8)), norse.Lift(norse.LIFBoxCell()),
                                norse.Lift(nn.Linear(8, 6)), norse.IAF()), whole, (10,)),
         "lifted chain": (lambda: norse.Lift(chain(nn.Linear(10, 8), norse.LIFCell(), nn.Linear(8, 6),
                                                   norse.LIFCell())), whole, (10,)),
-        "loop": (NorseLoop, lambda module, inputs: module(inputs), (10,)),
+        "loop": (Loop, lambda module, inputs: module(inputs), (12,)),
         "dt": (lambda: chain(nn.Linear(10, 8), norse.LIFCell(dt=5e-4)), norse_steps, (10,)),
     }  # fmt: skip
 
