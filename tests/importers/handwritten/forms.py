@@ -30,7 +30,7 @@ class HandWritten:
     ``takes``: ``step``, one time step, states are kept in attributes; ``states``, one time step and the states of the
     step before (None at first), which come back beside the output; ``time`` and ``batch-time``, a whole sequence.
     ``twin``: the module's spikes ``[time, batch, ...]`` by the canonical neuron; None where it has no such form.
-    ``over``: the module returns the sum or mean over time.
+    ``over``: the module returns the sum or mean over time. ``found``: what a refusal says.
     """
 
     name: str
@@ -40,6 +40,7 @@ class HandWritten:
     twin: Twin | None = None
     over: Literal["", "sum", "mean"] = ""
     scale: float = 3.0
+    found: str = ""
 
     def __str__(self) -> str:
         return self.name

@@ -156,14 +156,19 @@ class Bernoulli(Kept):
 
 
 def forms() -> Iterator[HandWritten]:
-    yield HandWritten("ternary spikes", lambda: two(Ternary), (8,), "step")
+    yield HandWritten(
+        "ternary spikes", lambda: two(Ternary), (8,), "step", found="its state is compared with two thresholds"
+    )
     yield HandWritten("noise on the membrane", lambda: two(Noisy), (8,), "step")
     yield HandWritten("sparch, random start", RandomStart, (8,), "batch-time")
-    yield HandWritten("rounded levels", lambda: two(Rounded), (8,), "step")
+    rounds = "'round' of values, and no state with a threshold and a reset that NIR has"
+    yield HandWritten("rounded levels", lambda: two(Rounded), (8,), "step", found=rounds)
     yield HandWritten("a reset of all together", lambda: two(Together), (8,), "step")
     yield HandWritten("sparch, adLIF", AdLif, (8,), "batch-time")
-    yield HandWritten("SRNN with adaptation", AdaptiveThreshold, (8,), "batch-time", None, "sum")
+    adapts = "its threshold adapts to its spikes, and its reset or its update does so"
+    yield HandWritten("SRNN with adaptation", AdaptiveThreshold, (8,), "batch-time", None, "sum", found=adapts)
     yield HandWritten("liquid time constants", Liquid, (8,), "states")
     yield HandWritten("quadratic integrate-and-fire", lambda: two(Quadratic), (8,), "step")
-    yield HandWritten("a reset by half", lambda: two(Partial), (8,), "step")
+    halves = "a state 'mem' and a threshold were found; its reset multiplies the state by 0.5"
+    yield HandWritten("a reset by half", lambda: two(Partial), (8,), "step", found=halves)
     yield HandWritten("spikes by chance", lambda: two(Bernoulli), (8,), "step")

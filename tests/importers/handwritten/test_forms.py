@@ -50,5 +50,6 @@ def test_an_exact_form_is_imported(form: Any) -> None:
 def test_a_form_without_an_exact_one_is_refused(form: Any) -> None:
     found = outcome(form)
     assert found.startswith("refused: ")
+    assert form.found in found
     assert "convert=" not in found
     assert "no neurons that spike" not in found

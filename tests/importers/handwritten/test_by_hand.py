@@ -1,4 +1,4 @@
-"""Neurons written by hand: those with a form are imported exactly, all others are refused with what was found."""
+"""Neurons written by hand: what the import says of them, its parameters, and what it may not do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 import nirbridge as nb
 from nirbridge.importers import from_torch
 from nirbridge.pipeline import import_module
-from tests.importers.by_hand import cells
+from tests.importers.handwritten import cells, papers, rare
 
 
 def _built(kind: Any) -> tuple[Any, Any]:
@@ -20,7 +20,7 @@ def _built(kind: Any) -> tuple[Any, Any]:
     return kind(), torch.zeros(kind.shape)
 
 
-@pytest.mark.parametrize("kind", cells.EXACT, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", rare.EXACT, ids=lambda kind: kind.__name__)
 def test_a_neuron_with_a_form_is_imported_exactly(kind: Any) -> None:
     module, sample = _built(kind)
     outcome = json.loads(from_torch(module, sample).metadata["nirbridge:self_check"])
@@ -28,35 +28,36 @@ def test_a_neuron_with_a_form_is_imported_exactly(kind: Any) -> None:
     assert outcome["outputs"] >= 24
 
 
-@pytest.mark.parametrize("kind", cells.WITHOUT_FORM, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", rare.WITHOUT_FORM, ids=lambda kind: kind.__name__)
 def test_a_neuron_without_form_is_refused_with_what_was_found(kind: Any) -> None:
     with pytest.raises(nb.errors.ModelError) as caught:
         nb.load(*_built(kind)[:1], sample=_built(kind)[1])
-    assert cells.WITHOUT_FORM[kind] in str(caught.value)
+    assert rare.WITHOUT_FORM[kind] in str(caught.value)
     assert "convert" not in str(caught.value)
 
 
 def test_parameters_are_those_of_the_code() -> None:
-    late = nb.load(_built(cells.LateSubtraction)[0], sample=torch.zeros(cells.LateSubtraction.shape))
+    late = nb.load(_built(rare.LateSubtraction)[0], sample=torch.zeros(rare.LateSubtraction.shape))
     neuron = late.populations[0].neuron
     assert late.populations[0].name == "mem"
     assert (neuron.reset, float(neuron.theta), float(neuron.a_mem)) == ("subtract", 0.8, 0.75)
     assert np.isclose(float(neuron.reset_amount), 0.8 / 0.75)
-    plif = nb.load(_built(cells.Parametric)[0], sample=torch.zeros(cells.Parametric.shape)).populations[0].neuron
-    shares = torch.sigmoid(torch.linspace(-1, 1, cells.HIDDEN)).double().numpy()
+    plif = nb.load(_built(rare.Parametric)[0], sample=torch.zeros(rare.Parametric.shape)).populations[0].neuron
+    shares = torch.sigmoid(torch.linspace(-1, 1, rare.HIDDEN)).double().numpy()
     np.testing.assert_allclose(plif.a_mem, 1 - shares, rtol=1e-12)
     assert (plif.compare, float(plif.v_reset), plif.reset) == (">=", 0.1, "to-value")
-    held = nb.load(_built(cells.Refractory)[0], sample=torch.zeros(cells.Refractory.shape)).populations[0].neuron
+    held = nb.load(_built(rare.Refractory)[0], sample=torch.zeros(rare.Refractory.shape)).populations[0].neuron
     assert int(held.refractory_steps) == 3
-    floor = nb.load(_built(cells.Floor)[0], sample=torch.zeros(cells.Floor.shape)).populations[0].neuron
+    floor = nb.load(_built(rare.Floor)[0], sample=torch.zeros(rare.Floor.shape)).populations[0].neuron
     assert floor.v_min is not None
     assert float(floor.v_min) == -0.25
 
 
 def test_a_late_current_is_a_delay() -> None:
-    network = nb.load(_built(cells.Delayed)[0], sample=torch.zeros(cells.Delayed.shape))
-    assert [int(p.max_delay_steps) for p in network.projections if p.target in ("mem", "mem_2")] == [2, 2]
-    assert [int(p.neuron.refractory_steps) for p in network.populations] == [1, 1]
+    form = next(form for form in papers.forms() if form.name == "SpyTorch, hidden layer")
+    network = nb.load(form.module(), sample=form.sample())
+    assert [int(p.max_delay_steps) for p in network.projections if p.target == "mem"] == [2]
+    assert [int(p.neuron.refractory_steps) for p in network.populations] == [1]
 
 
 @pytest.mark.parametrize("every", [3, 6, 13, 20, 29])
@@ -64,7 +65,7 @@ def test_a_state_that_a_later_call_clears_is_refused(every: int) -> None:
     class Clearing(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.fc, self.v, self.t = cells.dense(2, 2), None, 0
+            self.fc, self.v, self.t = rare.dense(2, 2), None, 0
 
         def forward(self, x: Any) -> Any:
             self.v = torch.zeros(2) if self.v is None or (self.t and self.t % every == 0) else self.v
@@ -83,7 +84,7 @@ def test_a_threshold_that_changes_with_time_is_refused(kind: str) -> None:
     class Changing(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.fc = cells.dense(2, 2)
+            self.fc = rare.dense(2, 2)
 
         def forward(self, x: Any) -> Any:
             v, out = torch.zeros(len(x), 2), []
@@ -100,22 +101,22 @@ def test_a_threshold_that_changes_with_time_is_refused(kind: str) -> None:
 
 
 def test_such_an_import_is_always_compared() -> None:
-    module, sample = _built(cells.ResetAfter)
+    module, sample = _built(rare.InPlace)
     with pytest.raises(nb.errors.UsageError, match="the import is always compared"):
         nb.load(module, sample=sample, check=0)
 
 
 @pytest.mark.parametrize("of", [lambda x: x.to_sparse(), lambda x: x.to("meta")], ids=["sparse", "meta"])
 def test_a_sample_without_values_of_its_own_is_refused(of: Any) -> None:
-    module, sample = _built(cells.ResetAfter)
+    module, sample = _built(rare.InPlace)
     with pytest.raises(nb.errors.NirbridgeError):
         nb.load(module, sample=of(sample))
 
 
 def test_a_module_is_left_as_it_is() -> None:
-    module, sample = _built(cells.Stepwise)
-    nb.load(module, sample=sample)
-    assert module.layers[1].mem is None
+    module = cells.two(cells.Plif)
+    nb.load(module, sample=torch.zeros(3, 8))
+    assert module.lif1.mem is None
     assert all(parameter.requires_grad for parameter in module.parameters())
 
 
@@ -128,7 +129,7 @@ def test_a_subclass_of_a_neuron_that_overrides_methods_is_read_as_it_computes() 
             self.v = self.v * 0.75 + x
 
     torch.manual_seed(2)
-    module = torch.nn.Sequential(cells.dense(6, 5), Slower())
+    module = torch.nn.Sequential(rare.dense(6, 5), Slower())
     outcome = json.loads(import_module("spikingjelly", module, torch.zeros(4, 6)).metadata["nirbridge:self_check"])
     assert outcome["outcome"] == "identical"
     assert outcome["outputs"] > 500
