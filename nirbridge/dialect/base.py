@@ -95,11 +95,6 @@ def element(value: SSAValue) -> Any:
     return value.type.get_element_type() if isinstance(value.type, TensorType) else None
 
 
-def is_batch(value: SSAValue) -> bool:
-    """Whether a value is a tensor whose first axes are leading ones, of any extent."""
-    return isinstance(value.type, TensorType) and len(value.type.get_shape()) >= 1
-
-
 def shape(value: SSAValue, leading: int = 1) -> Shape:
     """Shape of a tensor without its leading axes; empty of anything else."""
     return tuple(value.type.get_shape()[leading:]) if isinstance(value.type, TensorType) else ()

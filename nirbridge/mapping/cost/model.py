@@ -47,7 +47,7 @@ class StepEvents:
 
     ``synaptic_ops`` by kind of synapse; ``axons_out`` and ``axons_in`` are messages, one per spike and destination
     core, the own core included. Per time step [steps]: links of all messages, within chips (``hops_x``, ``hops_y``) and
-    between chips (``crossings_x``, ``crossings_y``), messages of host inputs, and the most messages over one link along
+    between chips (``crossings_x``, ``crossings_y``), and the most messages over one link along
     x, along y (links between chips included), and between chips. ``tiles``: tiles of which a core holds neurons.
     """
 
@@ -61,7 +61,6 @@ class StepEvents:
     hops_y: Array
     crossings_x: Array
     crossings_y: Array
-    host_messages: Array
     link_x: Array
     link_y: Array
     link_between: Array

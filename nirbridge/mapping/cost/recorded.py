@@ -66,15 +66,14 @@ class EventCounter:
     """A map prepared for counting. Build it with ``EventCounter.of``; it may be used for any number of recordings.
 
     ``fanout``: the destination cores of every source, neurons first (in the order of the cores), then host inputs;
-    ``pair`` [entries] is the path of each entry in ``paths``, whose ends are ``pair_source`` and ``pair_target``.
+    ``pair`` [entries] is the path of each entry in ``paths``, of which there are ``pairs``.
     """
 
     mapped: MappedNetwork
     numbering: Numbering
     fanout: Fanout
     pair: Array
-    pair_source: Array
-    pair_target: Array
+    pairs: int
     paths: Paths
     tiles: int
 
@@ -86,10 +85,9 @@ class EventCounter:
         blocks = len(mapped.cores)
         source = numbering.block_of_sources(fanout.source)
         keys, pair = np.unique((source + 1) * blocks + fanout.block, return_inverse=True)
-        pair_source, pair_target = keys // max(blocks, 1) - 1, keys % max(blocks, 1)
-        paths = paths_between(pair_source, pair_target, mapped.cores, mapped.chip)
+        paths = paths_between(keys // max(blocks, 1) - 1, keys % max(blocks, 1), mapped.cores, mapped.chip)
         tiles = len({core[:3] for core in mapped.cores})
-        return cls(mapped, numbering, fanout, pair.ravel(), pair_source, pair_target, paths, tiles)
+        return cls(mapped, numbering, fanout, pair.ravel(), len(keys), paths, tiles)
 
     def events(self, spikes: Mapping[str, Array], updated: Mapping[str, Array] | None = None) -> StepEvents:
         """The events of recorded spikes; see ``events_of``."""
@@ -162,7 +160,7 @@ class EventCounter:
         entry, messages = self._messages(fired, active)
         steps_and_pairs = (messages.step, self.pair[entry])
         ones = np.ones(len(entry), np.int64)
-        counts = sparse.csr_array(sparse.coo_array((ones, steps_and_pairs), shape=(shape[0], len(self.pair_source))))
+        counts = sparse.csr_array(sparse.coo_array((ones, steps_and_pairs), shape=(shape[0], self.pairs)))
         own = messages.source >= 0
         accesses = np.broadcast_to(self.numbering.per_block, shape)
         return StepEvents(
@@ -176,7 +174,6 @@ class EventCounter:
             counts @ self.paths.hops_y,
             counts @ self.paths.crossings_x,
             counts @ self.paths.crossings_y,
-            np.bincount(messages.step[~own], minlength=shape[0]),
             most_over_a_link(counts, self.paths.along_x),
             most_over_a_link(counts, self.paths.along_y),
             most_over_a_link(counts, self.paths.between),
