@@ -21,6 +21,7 @@ from nirbridge.network.apply import matrix
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
+from nirbridge.partitioner.cost.axons import Blocks
 from nirbridge.partitioner.cost.resources import axon_list_words, delay_on_chip_steps, run_words
 from nirbridge.partitioner.model import Slice
 
@@ -179,6 +180,12 @@ def tiles_exactly(shape: Shape, boxes: Sequence[Box]) -> bool:
             return False
         times[tuple(slice(a, b) for a, b in box)] += 1
     return bool(np.all(times == 1))
+
+
+def covers(net: Network, blocks: Blocks) -> bool:
+    """True if every neuron is in exactly one slice."""
+    pieces = [s for block in blocks for s in block]
+    return all(tiles_exactly(p.shape, [s.box for s in pieces if s.population == p.name]) for p in net.populations)
 
 
 # -- networks ------------------------------------------------------------------------------------------------------

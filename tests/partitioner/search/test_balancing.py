@@ -14,16 +14,11 @@ from nirbridge.partitioner.search.filling import FAR, Near, Stretch, StretchCost
 from nirbridge.partitioner.search.methods import is_within
 from nirbridge.partitioner.search.slicing import capacity
 from nirbridge.partitioner.search.streaming import streamed
-from tests.partitioner.cases import LOIHI, chip, random_network, tiles_exactly
+from tests.partitioner.cases import LOIHI, chip, covers, random_network
 from tests.partitioner.nets import network_of
 
 MIXED = "1x8x8 conv16k5p2 lif conv20k1 lif conv18k5p2 lif conv24k1 lif conv12k3p1 lif conv24k1 lif conv8k5p2 lif"
 BUDGET = BalanceBudget(100_000_000, 6)
-
-
-def covers(net: Network, blocks: Blocks) -> bool:
-    pieces = [s for block in blocks for s in block]
-    return all(tiles_exactly(p.shape, [s.box for s in pieces if s.population == p.name]) for p in net.populations)
 
 
 @pytest.mark.parametrize("axes", [(1, 2, 0), (2, 1, 0), (0, 1, 2)])

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nirbridge.network.model import Network, Projection
+from nirbridge.network.model import Projection
 from nirbridge.network.operators import Dense
-from nirbridge.partitioner.cost.axons import Blocks, resource_use
+from nirbridge.partitioner.cost.axons import resource_use
 from nirbridge.partitioner.cost.sizing import CostModel, cost_model
 from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.search import filling as swaps
@@ -22,15 +22,10 @@ from nirbridge.partitioner.search.finer import finer_cores
 from nirbridge.partitioner.search.layouts import layouts
 from nirbridge.partitioner.search.methods import SearchResult, is_within, sequential
 from nirbridge.partitioner.search.slicing import capacity, word_groups
-from tests.partitioner.cases import LOIHI, chip, network, population, random_network, tiles_exactly
+from tests.partitioner.cases import LOIHI, chip, covers, network, population, random_network
 from tests.partitioner.nets import network_of
 
 STRIDED = "3x15x31 conv24k5s2 lif conv48k5s2 lif"
-
-
-def covers(net: Network, blocks: Blocks) -> bool:
-    pieces = [s for block in blocks for s in block]
-    return all(tiles_exactly(p.shape, [s.box for s in pieces if s.population == p.name]) for p in net.populations)
 
 
 def finer(sizes: CostModel, seed: int = 0) -> tuple[SearchResult, SearchResult]:

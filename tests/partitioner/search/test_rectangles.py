@@ -9,25 +9,18 @@ import numpy as np
 import pytest
 
 from nirbridge.chips import read_chip
-from nirbridge.network.model import Network
 from nirbridge.partitioner import partition
-from nirbridge.partitioner.cost.axons import Blocks
 from nirbridge.partitioner.cost.sizing import cost_model
 from nirbridge.partitioner.search import rectangles
 from nirbridge.partitioner.search.methods import is_within
 from nirbridge.partitioner.search.rectangles import Plane, channel_sizes
 from nirbridge.partitioner.search.slicing import UNLIMITED, capacity, vector
 from nirbridge.partitioner.search.tiling import axons_bind, rests_of, tiled
-from tests.partitioner.cases import LOIHI, chip, random_network, tiles_exactly
+from tests.partitioner.cases import LOIHI, chip, covers, random_network, tiles_exactly
 from tests.partitioner.nets import network_of
 
 CROSSBAR = read_chip("crossbar256")
 NIR_CNN = "2x34x34 conv16k5s2p1 if conv16k3p1 if sumpool2 if conv8k3p1 if sumpool2 if flatten dense256 if dense10 if"
-
-
-def covers(net: Network, blocks: Blocks) -> bool:
-    pieces = [s for block in blocks for s in block]
-    return all(tiles_exactly(p.shape, [s.box for s in pieces if s.population == p.name]) for p in net.populations)
 
 
 def random_prices(seed: int, height: int, width: int) -> dict[tuple[int, int], np.ndarray]:

@@ -8,24 +8,17 @@ import numpy as np
 import pytest
 
 from nirbridge.arrays import Array
-from nirbridge.network.model import Network, Projection
+from nirbridge.network.model import Projection
 from nirbridge.network.operators import Dense
 from nirbridge.partitioner import PartitionOptions, partition
-from nirbridge.partitioner.cost.axons import Blocks
 from nirbridge.partitioner.cost.sizing import cost_model
 from nirbridge.partitioner.search.methods import is_within
 from nirbridge.partitioner.search.slicing import capacity, interval_boxes
 from nirbridge.partitioner.search.streaming import streamed
-from tests.partitioner.cases import LOIHI, chip, network, population, random_network, tiles_exactly
+from tests.partitioner.cases import LOIHI, chip, covers, network, population, random_network
 from tests.partitioner.nets import network_of
 
 WORK = 60_000_000
-
-
-def covers(net: Network, blocks: Blocks) -> bool:
-    """True if every neuron is in exactly one slice."""
-    pieces = [s for block in blocks for s in block]
-    return all(tiles_exactly(p.shape, [s.box for s in pieces if s.population == p.name]) for p in net.populations)
 
 
 @pytest.mark.parametrize("lengths", [(7,), (3, 5), (3, 4, 2)])
