@@ -2,17 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(autouse=True)
-def _repository_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT))
-
 
 def outcomes(graph: object) -> dict[str, tuple[int | None, str]]:
     from benchmarks.baselines import BASELINES

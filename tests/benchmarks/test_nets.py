@@ -10,13 +10,6 @@ import nir
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(autouse=True)
-def _repository_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT))
-
 
 def synapses(graph: nir.NIRGraph) -> int:
     """Synapses of dense layers and of convolutions without padding."""

@@ -12,11 +12,6 @@ ROOT = Path(__file__).resolve().parents[2]
 SEEDS = (0, 1, 3, 4, 9, 14, 40, 54, 59)
 
 
-@pytest.fixture(autouse=True)
-def _repository_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT))
-
-
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_checker_agrees_with_every_map_of_a_rival(seed: int) -> None:
     from benchmarks.rivals import RIVALS
