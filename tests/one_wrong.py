@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -27,9 +26,3 @@ def one_wrong_entry(values: Sequence[Any], wrong: Any) -> Iterator[tuple[Any, ..
         inner = [(*own[:i], wrong, *own[i + 1 :]) for i in range(len(own))] if isinstance(own, tuple) else [wrong]
         for entry in inner:
             yield (*values[:place], entry, *values[place + 1 :])
-
-
-def first_and_last(changed: Iterator[Any]) -> list[Any]:
-    """The first and the last of many."""
-    every = list(changed)
-    return list(itertools.chain(every[:1], every[-1:] if len(every) > 1 else []))

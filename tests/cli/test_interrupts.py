@@ -33,7 +33,6 @@ def run_until(marker: str, code: str, count: int = 1) -> subprocess.CompletedPro
 
 
 START = "import sys; sys.argv[:] = ['nirbridge', 'chips']\n"
-WAIT = "print('ready', flush=True)\nimport time\ntime.sleep(60)\n"
 
 
 def test_while_the_command_line_is_imported() -> None:

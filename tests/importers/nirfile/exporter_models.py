@@ -18,7 +18,6 @@ from nirbridge.simulators.simulate import simulate
 from tests.simulators.reference.frameworks import grid_weights
 
 STEPS, BATCH, SIZES = 200, 4, (8, 12, 6)
-READ_OUTS = ("ExpLeak", "ExpSynTorch")
 LOST = "—"
 
 
