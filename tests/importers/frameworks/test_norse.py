@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from nirbridge.errors import ModelError
 from nirbridge.importers.frameworks import norse as reader
 from nirbridge.importers.neuron_specs import neuron_spec_of
 from nirbridge.network import from_nir
-from tests.importers.lowering.one_population import NEURONS, is_lively, measure
+from tests.importers.lowering.one_population import NEURONS, is_lively, measure, refusal
 from tests.simulators.reference.frameworks import grid_weights
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -120,9 +121,7 @@ READING: dict[str, tuple[Callable[[], Any], Any, dict[str, Any]]] = {
 
 def both(case: tuple[Callable[[], Any], Any, dict[str, Any]]) -> tuple[Array, Array]:
     make, run, options = case
-    form = neuron_spec_of(make(), reader.neuron_specs())
-    assert form is not None
-    return measure(make, form, run, **options)
+    return measure(make, reader.neuron_specs(), run, **options)
 
 
 @pytest.mark.parametrize("name", SPIKING)
@@ -145,12 +144,7 @@ def test_surrogates_change_nothing(method: str) -> None:
     np.testing.assert_array_equal(mine, theirs)
 
 
-def refusal_of(module: Any, dt: float = 1e-3) -> str:
-    form = neuron_spec_of(module, reader.neuron_specs())
-    assert form is not None
-    with pytest.raises(ModelError) as error:
-        form.read(module, (NEURONS,), dt)
-    return str(error.value)
+refusal_of = partial(refusal, reader.neuron_specs())
 
 
 def test_everything_wrong_with_a_module_is_said_at_once() -> None:

@@ -6,6 +6,7 @@ import json
 import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,10 @@ import pytest
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError
 from nirbridge.importers.frameworks import rockpool as reader
-from nirbridge.importers.neuron_specs import neuron_spec_of, quietly
+from nirbridge.importers.neuron_specs import quietly
 from nirbridge.network.nir.from_nir import from_nir
 from nirbridge.simulators.simulate import simulate
-from tests.importers.lowering.one_population import NEURONS, is_lively, measure
+from tests.importers.lowering.one_population import NEURONS, is_lively, measure, refusal
 from tests.simulators.reference.frameworks import grid_weights
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -76,9 +77,7 @@ CASES: dict[str, Case] = {
 
 def both(case: Case) -> tuple[Array, Array]:
     make, scale, options = case
-    form = neuron_spec_of(make(), reader.neuron_specs())
-    assert form is not None
-    return measure(make, form, run, scale=scale, **options)
+    return measure(make, reader.neuron_specs(), run, scale=scale, **options)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -95,12 +94,7 @@ def test_a_read_out_has_the_current_of_the_module() -> None:
     np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-5)
 
 
-def refusal_of(module: Any) -> str:
-    form = neuron_spec_of(module, reader.neuron_specs())
-    assert form is not None
-    with pytest.raises(ModelError) as error:
-        form.read(module, (NEURONS,), 1e-3)
-    return str(error.value)
+refusal_of = partial(refusal, reader.neuron_specs())
 
 
 def test_several_synapses_and_noise_are_refused() -> None:

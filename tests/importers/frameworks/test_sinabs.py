@@ -5,17 +5,17 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 from nirbridge.arrays import Array
-from nirbridge.errors import ModelError, UnequalImport
+from nirbridge.errors import UnequalImport
 from nirbridge.importers.frameworks import sinabs as reader
-from nirbridge.importers.neuron_specs import neuron_spec_of
 from nirbridge.verification.self_check import self_check
-from tests.importers.lowering.one_population import BATCH, NEURONS, STEPS, is_lively, measure
+from tests.importers.lowering.one_population import BATCH, NEURONS, STEPS, is_lively, measure, refusal
 from tests.simulators.reference.frameworks import grid_weights
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -89,9 +89,7 @@ CASES: dict[str, Case] = {
 
 def both(case: Case) -> tuple[Array, Array]:
     make, run, options = case
-    form = neuron_spec_of(make(), reader.neuron_specs())
-    assert form is not None
-    return measure(make, form, run, **options)
+    return measure(make, reader.neuron_specs(), run, **options)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -121,12 +119,7 @@ def test_a_reset_value_is_added_in_every_step() -> None:
     assert module.v_mem[0, 0].item() == pytest.approx(0.125 + decay * 0.125)
 
 
-def refusal_of(module: Any) -> str:
-    form = neuron_spec_of(module, reader.neuron_specs())
-    assert form is not None
-    with pytest.raises(ModelError) as error:
-        form.read(module, (NEURONS,), 1e-3)
-    return str(error.value)
+refusal_of = partial(refusal, reader.neuron_specs())
 
 
 def test_everything_wrong_with_a_layer_is_said_at_once() -> None:

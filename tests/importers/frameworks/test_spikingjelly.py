@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,9 @@ import nirbridge as nb
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError
 from nirbridge.importers.frameworks import spikingjelly as reader
-from nirbridge.importers.neuron_specs import neuron_spec_of
 from nirbridge.network import from_nir
 from nirbridge.simulators.simulate import simulate
-from tests.importers.lowering.one_population import NEURONS, is_lively, measure
+from tests.importers.lowering.one_population import NEURONS, is_lively, measure, refusal
 from tests.simulators.reference.frameworks import grid_weights
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -93,9 +93,7 @@ CASES: dict[str, Case] = {
 
 def both(case: Case) -> tuple[Array, Array]:
     make, scale, options = case
-    form = neuron_spec_of(make(), reader.neuron_specs())
-    assert form is not None
-    return measure(make, form, run, scale=scale, **options)
+    return measure(make, reader.neuron_specs(), run, scale=scale, **options)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -129,12 +127,7 @@ def test_every_neuron_of_the_package_is_read_or_refused() -> None:
     assert names <= known
 
 
-def refusal_of(module: Any) -> str:
-    form = neuron_spec_of(module, reader.neuron_specs())
-    assert form is not None
-    with pytest.raises(ModelError) as error:
-        form.read(module, (NEURONS,), 1e-3)
-    return str(error.value)
+refusal_of = partial(refusal, reader.neuron_specs())
 
 
 def test_a_surrogate_of_the_user_says_itself_how_it_compares() -> None:

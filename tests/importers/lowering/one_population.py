@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
-from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec
+from nirbridge.errors import ModelError
+from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec, NeuronSpecs, neuron_spec_of
 from nirbridge.network.compose import compose
 from nirbridge.network.equality import network_differences
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
@@ -58,9 +60,23 @@ def ours(network: Network, spikes: Array) -> Array:
     return run.recording.arrays["cells", variable].astype(np.float32)
 
 
+def form_of(module: Any, forms: NeuronSpecs) -> NeuronSpec:
+    """How a module is read."""
+    form = neuron_spec_of(module, forms)
+    assert form is not None
+    return form
+
+
+def refusal(forms: NeuronSpecs, module: Any, dt: float = 1e-3) -> str:
+    """Why a module is not read."""
+    with pytest.raises(ModelError) as error:
+        form_of(module, forms).read(module, (NEURONS,), dt)
+    return str(error.value)
+
+
 def measure(
     make: Callable[[], Any],
-    form: NeuronSpec,
+    forms: NeuronSpecs,
     run: Callable[[Any, Array], Array],
     *,
     shape: Shape = (NEURONS,),
@@ -76,7 +92,7 @@ def measure(
     theirs, mine = [], []
     for seed in SEEDS:
         module = make()
-        reading = form.read(module, shape, dt)
+        reading = form_of(module, forms).read(module, shape, dt)
         weight = grid_weights((width or int(np.prod(shape)), PRE), scale, seed)
         network = network_of(reading, weight, shape, dt)
         if len(shape) == 1:  # NIR has no node that splits an axis
