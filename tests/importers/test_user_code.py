@@ -53,13 +53,6 @@ def detached(net: Any, x: Any) -> Any:
     return torch.stack(out)
 
 
-def into_a_buffer(net: Any, x: Any) -> Any:
-    mem, out = net.lif1.init_leaky(), torch.empty(x.size(0), x.size(1), 16)
-    for step in range(x.size(0)):
-        out[step], mem = net.lif1(net.fc1(x[step]), mem)
-    return out
-
-
 def layer_by_layer(net: Any, x: Any) -> Any:
     current, mem, hidden = net.fc1(x), net.lif1.init_leaky(), []
     for now in current.unbind(0):
@@ -137,7 +130,7 @@ def measured(framework: str, make: Callable[[], Any], run: Any, *shapes: tuple[i
 
 @pytest.mark.parametrize(
     "forward",
-    [detached, into_a_buffer, layer_by_layer, pipelined, hand_made_trace],
+    [detached, layer_by_layer, pipelined, hand_made_trace],
     ids=lambda f: f.__name__,
 )
 def test_loops_over_time(forward: Forward) -> None:
