@@ -16,7 +16,7 @@ from nirbridge.simulators.simulate import Probe, simulate
 
 torch = pytest.importorskip("torch")
 
-from benchmarks.converting_models import MODELS, settled  # noqa: E402
+from benchmarks.converting import CLASSICS, settled  # noqa: E402
 from tests.importers.ann.plain import read_ann  # noqa: E402
 from tests.importers.ann.random_cnns import RandomCNN  # noqa: E402
 
@@ -171,11 +171,11 @@ def test_values_that_are_returned_twice() -> None:
     assert conversion.report.folding_error < 1e-5
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", CLASSICS)
 def test_the_classics_convert(name: str) -> None:
     """The whole structure of torchvision's, an eighth of the channels, images of 64 x 64."""
     torch.manual_seed(0)
-    module, x = settled(MODELS[name](0.125)), torch.rand(6, 3, 64, 64)
+    module, x = settled(CLASSICS[name](0.125)), torch.rand(6, 3, 64, 64)
     with torch.no_grad():
         wanted = module(x).numpy()
     conversion = convert_torch(module, x[:1], x)
