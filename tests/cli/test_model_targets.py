@@ -17,11 +17,10 @@ from nirbridge.cli.main import run
 from nirbridge.cli.model_target import module_of
 from nirbridge.errors import ExportWarning, FileError
 from nirbridge.importers.weights import load_weights
+from tests.packages import package
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # deprecations of what snnTorch imports are not this project's
-    pytest.importorskip("snntorch", reason="snntorch is not installed")
+package("snntorch")
 
 CODE = """
 import warnings

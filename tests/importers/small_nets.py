@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import warnings
 from typing import Any
 
 import pytest
 
 from nirbridge.importers import importer
+from tests.packages import package
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # deprecations of what the frameworks import are not this project's
-    snn = pytest.importorskip("snntorch", reason="snntorch is not installed")
+snn = package("snntorch")
 nn = torch.nn
 FEATURES = 6
 

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 import nirbridge as nb
+from tests.packages import package
 
 torch = pytest.importorskip("torch")
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # deprecations of what snnTorch imports
-    snn = pytest.importorskip("snntorch")
+snn = package("snntorch")
 
 SAMPLES, STEPS = 20, 16
 

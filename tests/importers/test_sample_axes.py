@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -12,12 +11,11 @@ import pytest
 from nirbridge.errors import ModelError, UsageError
 from nirbridge.network import from_nir
 from nirbridge.simulators.simulate import simulate
+from tests.packages import package
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # deprecations of what the frameworks import are not this project's
-    snn = pytest.importorskip("snntorch", reason="snntorch is not installed")
-    norse = pytest.importorskip("norse.torch", reason="norse is not installed")
+snn = package("snntorch")
+norse = package("norse.torch")
 from nirbridge.importers import from_norse, from_snntorch  # noqa: E402
 from nirbridge.importers.sample import SampleReading, order_of, sample_readings  # noqa: E402
 from tests.importers.frameworks.layouts import PLACES, Case, cases, laid_out, outcome, samples  # noqa: E402

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from nirbridge.cli.main import run
+from tests.packages import package
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # deprecations of what snnTorch imports are not this project's
-    pytest.importorskip("snntorch", reason="snntorch is not installed")
+package("snntorch")
 
 CODE = """
 import warnings

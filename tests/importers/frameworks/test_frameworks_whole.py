@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ from nirbridge.errors import ModelError
 from nirbridge.importers import from_norse, from_rockpool, from_sinabs, from_spikingjelly
 from nirbridge.network.nir.from_nir import from_nir
 from nirbridge.simulators.simulate import simulate
+from tests.packages import package
 from tests.simulators.reference.frameworks import grid_weights
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -22,12 +22,6 @@ nn = torch.nn
 STEPS, BATCH, SEEDS = 100, 4, range(3)
 Make = Callable[[], Any]
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the frameworks warn of is not this project's
-
-
-def package(name: str) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return pytest.importorskip(name, reason=f"{name} is not installed")
 
 
 def on_grid(module: Any, scale: float) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -14,11 +13,10 @@ from nirbridge.errors import ModelError
 from nirbridge.importers.tracing.trace import trace_module
 from nirbridge.network import from_nir
 from nirbridge.simulators.simulate import simulate
+from tests.packages import package
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # deprecations of what the frameworks import are not this project's
-    snn = pytest.importorskip("snntorch", reason="snntorch is not installed")
+snn = package("snntorch")
 from nirbridge.importers import from_snntorch  # noqa: E402
 
 nn = torch.nn

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,12 +15,11 @@ from nirbridge.importers.frameworks import norse as reader
 from nirbridge.importers.neuron_specs import neuron_spec_of
 from nirbridge.network import from_nir
 from tests.importers.lowering.one_population import NEURONS, is_lively, measure, refusal
+from tests.packages import package
 from tests.simulators.reference.frameworks import grid_weights
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # deprecations of what Norse imports are not this project's
-    norse = pytest.importorskip("norse.torch", reason="norse is not installed")
+norse = package("norse.torch")
 
 WIDE = 12
 VOLTS = 1e-5

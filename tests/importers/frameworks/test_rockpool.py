@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -19,12 +18,11 @@ from nirbridge.importers.neuron_specs import quietly
 from nirbridge.network.nir.from_nir import from_nir
 from nirbridge.simulators.simulate import simulate
 from tests.importers.lowering.one_population import NEURONS, is_lively, measure, refusal
+from tests.packages import package
 from tests.simulators.reference.frameworks import grid_weights
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # deprecations of what rockpool imports are not this project's
-    modules = pytest.importorskip("rockpool.nn.modules.torch", reason="rockpool is not installed")
+modules = package("rockpool.nn.modules.torch")
 
 Case = tuple[Callable[[], Any], float, dict[str, Any]]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,13 +15,12 @@ from nirbridge.errors import UnequalImport
 from nirbridge.importers.frameworks import sinabs as reader
 from nirbridge.verification.self_check import self_check
 from tests.importers.lowering.one_population import BATCH, NEURONS, STEPS, is_lively, measure, refusal
+from tests.packages import package
 from tests.simulators.reference.frameworks import grid_weights
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # deprecations of what sinabs imports are not this project's
-    layers = pytest.importorskip("sinabs.layers", reason="sinabs is not installed")
-    activation = pytest.importorskip("sinabs.activation", reason="sinabs is not installed")
+layers = package("sinabs.layers")
+activation = package("sinabs.activation")
 
 Case = tuple[Callable[[], Any], Any, dict[str, Any]]
 

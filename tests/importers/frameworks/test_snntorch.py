@@ -19,11 +19,10 @@ from nirbridge.importers.lowering.build import build_network
 from nirbridge.importers.tracing.trace import trace_module
 from nirbridge.network import from_nir, network_differences
 from nirbridge.simulators.simulate import simulate
+from tests.packages import package
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # deprecations of what snnTorch imports are not this project's
-    snn = pytest.importorskip("snntorch", reason="snntorch is not installed")
+snn = package("snntorch")
 nn = torch.nn
 
 STEPS, BATCH, INPUTS = 100, 4, 24

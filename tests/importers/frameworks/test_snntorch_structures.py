@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,10 @@ from nirbridge.errors import ModelError, UsageError
 from nirbridge.importers.frameworks.snntorch import from_snntorch
 from nirbridge.network import from_nir
 from nirbridge.simulators.simulate import simulate
+from tests.packages import package
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # deprecations of what snnTorch imports are not this project's
-    snn = pytest.importorskip("snntorch", reason="snntorch is not installed")
+snn = package("snntorch")
 nn = torch.nn
 
 from benchmarks.equivalence_structures import (  # noqa: E402

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from nirbridge.arrays import freeze
 from nirbridge.importers.lowering.analysis import mark_back_edges
 from nirbridge.network import Projection, from_nir
 from nirbridge.network.operators import Identity
+from tests.packages import package
 
 Edge = tuple[str, str, int]
 
@@ -42,9 +42,7 @@ def test_late_edges_of_a_cycle_are_back_edges(edges: list[Edge], wanted: list[tu
 
 def test_a_layer_that_hears_the_one_above_one_step_late() -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # deprecations of what snnTorch imports are not this project's
-        snn = pytest.importorskip("snntorch", reason="snntorch is not installed")
+    snn = package("snntorch")
     from nirbridge.importers import from_snntorch
 
     class TopDown(torch.nn.Module):

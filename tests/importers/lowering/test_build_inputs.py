@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -17,11 +16,10 @@ from nirbridge.network.equality import same_network
 from nirbridge.network.nir.from_nir import from_nir
 from nirbridge.network.operators import Conv
 from nirbridge.simulators.simulate import simulate
+from tests.packages import package
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # deprecations of what the framework imports are not this project's
-    snn = pytest.importorskip("snntorch", reason="snntorch is not installed")
+snn = package("snntorch")
 nn = torch.nn
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the framework warns of is not this project's
 Front = Callable[[Any], Any]

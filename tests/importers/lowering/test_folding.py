@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,10 @@ import pytest
 from nirbridge.errors import UnequalImport
 from nirbridge.importers.ann.from_torch import convert_torch
 from nirbridge.importers.frameworks.snntorch import from_snntorch
+from tests.packages import package
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # deprecations of what snnTorch imports are not this project's
-    snn = pytest.importorskip("snntorch", reason="snntorch is not installed")
+snn = package("snntorch")
 nn = torch.nn
 
 

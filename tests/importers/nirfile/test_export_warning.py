@@ -11,11 +11,10 @@ import pytest
 from nirbridge.errors import ExportWarning
 from nirbridge.importers import from_snntorch, from_torch, save_nir
 from nirbridge.network.nir.portability import portability_message, warn_of_tools
+from tests.packages import package
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # deprecations of what snnTorch imports are not this project's
-    snn = pytest.importorskip("snntorch", reason="snntorch is not installed")
+snn = package("snntorch")
 nn = torch.nn
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +19,7 @@ from nirbridge.importers.nirfile.repairs import repair_graph
 from nirbridge.network.nir.from_nir import from_nir
 from nirbridge.network.nir.to_nir import to_nir
 from nirbridge.simulators.simulate import simulate
+from tests.packages import package
 from tests.simulators.reference.frameworks import grid_weights
 
 nir = pytest.importorskip("nir", reason="nir is not installed")
@@ -28,12 +28,6 @@ pytest.importorskip("nirtorch", reason="the exporters need nirtorch")
 
 STEPS, BATCH, PRE = 100, 4, 8
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the exporters themselves warn of is not this project's
-
-
-def package(name: str) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return pytest.importorskip(name, reason=f"{name} is not installed")
 
 
 def spikes() -> Array:

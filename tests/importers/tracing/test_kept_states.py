@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -11,12 +10,11 @@ import pytest
 from nirbridge.importers import from_snntorch, from_spikingjelly
 from nirbridge.network import from_nir
 from nirbridge.simulators.simulate import simulate
+from tests.packages import package
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # deprecations of what the frameworks import are not this project's
-    snn = pytest.importorskip("snntorch", reason="snntorch is not installed")
-    jelly = pytest.importorskip("spikingjelly.activation_based.neuron", reason="spikingjelly is not installed")
+snn = package("snntorch")
+jelly = package("spikingjelly.activation_based.neuron")
 
 nn = torch.nn
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the frameworks warn of is not this project's

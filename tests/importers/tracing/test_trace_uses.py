@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -13,12 +12,11 @@ from nirbridge.errors import ModelError
 from nirbridge.importers import from_norse, from_snntorch
 from nirbridge.network.nir.from_nir import from_nir
 from nirbridge.simulators.simulate import simulate
+from tests.packages import package
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # deprecations of what the frameworks import are not this project's
-    snn = pytest.importorskip("snntorch", reason="snntorch is not installed")
-    norse = pytest.importorskip("norse.torch", reason="norse is not installed")
+snn = package("snntorch")
+norse = package("norse.torch")
 nn = torch.nn
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the frameworks warn of is not this project's
 Forward = Callable[..., Any]

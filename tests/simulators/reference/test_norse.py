@@ -6,7 +6,6 @@ elsewhere. So spikes are compared in float32, where they must be identical, and 
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from nirbridge.arrays import Array
 from nirbridge.network.model import Network
 from nirbridge.simulators.simulate import simulate
 from nirbridge.simulators.types import Probe
+from tests.packages import package
 from tests.simulators.reference.frameworks import (
     NAME,
     NEURONS,
@@ -33,9 +33,7 @@ from tests.simulators.reference.frameworks import (
 )
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # deprecations of what Norse imports are not this project's
-    norse = pytest.importorskip("norse.torch", reason="norse is not installed")
+norse = package("norse.torch")
 
 VOLTS = {"float32": 2e-6, "float64": 1e-14}
 DT = 2.0**-10

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from nirbridge.arrays import Array
 from nirbridge.network.model import Network
 from nirbridge.simulators.simulate import simulate
 from nirbridge.simulators.types import Probe
+from tests.packages import package
 from tests.simulators.reference.frameworks import (
     NAME,
     NEURONS,
@@ -30,9 +30,7 @@ from tests.simulators.reference.frameworks import (
 )
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # deprecations of what snnTorch imports are not this project's
-    snn = pytest.importorskip("snntorch", reason="snntorch is not installed")
+snn = package("snntorch")
 
 LATE_SUBTRACTION_V = 2e-6  # th / b is rounded once, and its difference decays; voltages are near 1
 
