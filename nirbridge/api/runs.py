@@ -203,6 +203,7 @@ def verify(
     per_core: bool = False,
     keep_early_spikes: bool = False,
     seed: Natural = 0,
+    prove: bool = False,
     progress: Progress = no_progress,
 ) -> Verification:
     """The model in real numbers, in integers, on the cores of its map, and as a program, on the same inputs, compared.
@@ -226,6 +227,7 @@ def verify(
         per_core: the program has a process for each core and population.
         keep_early_spikes: populations that cannot wait for their first time step start at once.
         seed: of random inputs.
+        prove: decide, too, whether the program's neurons are their rule for every input (``target="verilog"``).
         progress: called with a stage and the completed fraction of it.
 
     Raises:
@@ -259,6 +261,7 @@ def verify(
         per_core=per_core,
         keep_early_spikes=keep_early_spikes,
         seed=seed,
+        prove=prove,
         progress=progress,
     )
 

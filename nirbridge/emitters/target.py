@@ -30,7 +30,7 @@ class Target:
 
     ``name``: as registered. ``hint``: the way to a model that it takes. ``make``: the program of a model, for options.
     ``start``: the function of ``run``; see ``later``. ``carries``: the optional fields of neurons (``EXTRAS``) that its
-    programs follow, or that it refuses in words of its own. ``synthesize``: see ``Emitter``.
+    programs follow, or that it refuses in words of its own. ``synthesize``, ``prove``: see ``Emitter``.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Target:
     one_sample_at_a_time: bool = False
     carries: tuple[str, ...] = USUAL
     synthesize: Callable[..., Any] | None = None
+    prove: Callable[[Artifact, Progress], Mapping[str, str]] | None = None
 
     def emit(self, model: Model, options: Any = None) -> Artifact:
         """See ``Emitter``."""

@@ -44,6 +44,7 @@ def verify_network(
     per_core: bool = False,
     keep_early_spikes: bool = False,
     seed: int = 0,
+    prove: bool = False,
     progress: Progress = no_progress,
 ) -> Verification:
     """Reference, integers, map and (with ``target``) an emitted program on the same input, compared.
@@ -64,6 +65,7 @@ def verify_network(
         keep_early_spikes: as of ``passes.Retime``; also where the saved map keeps them. The reference then is
             another network, which the result says and counts.
         seed: of random inputs.
+        prove: decide, too, whether the program's neurons are their rule for every input.
         progress: called with a stage and the share that is done.
 
     Raises:
@@ -91,7 +93,9 @@ def verify_network(
         arrays,
         steps=count,
         mapping=mapping,
-        program=_program(target, network, retimed, chip, quantized, mapping, per_core=per_core, progress=progress),
+        program=_program(
+            target, network, retimed, chip, quantized, mapping, per_core=per_core, prove=prove, progress=progress
+        ),
         labels=labels,
         input_said=input_said,
         left_out=left_out,
@@ -108,6 +112,7 @@ def _program(
     mapping: Any,
     *,
     per_core: bool,
+    prove: bool,
     progress: Progress,
 ) -> Program | None:
     """The program of an emitter: of the integers, or of the network where the emitter takes no integers."""
@@ -118,12 +123,23 @@ def _program(
         limit = "nothing runs its programs, so there is nothing to compare"
         raise UsageError.of(f"emitter {quoted(target)}", "records nothing", limit, "verify another target")
     check_takes(target, emitter, {}, {"--per-core": per_core})
+    proof = getattr(emitter, "prove", None)
+    if prove and proof is None:
+        limit = f"programs that can be proved: {', '.join(provable())}"
+        raise UsageError.of(f"emitter {quoted(target)}", "given with --prove", limit, "leave it out")
     model: Model = retimed.reference
     if takes_integers(emitter):
         placed = partial(_placed, network, retimed, chip, quantized, mapping, progress)
         model = model_to_emit(target, emitter, quantized, placed, per_core=per_core)
-    run = partial(emitter.run, emitter.emit(model))
-    return Program(target, run, emitter.records, is_exact=model is not retimed.reference)
+    artifact = emitter.emit(model)
+    more = {"prove": partial(proof, artifact)} if prove and proof else {}
+    run = partial(emitter.run, artifact)
+    return Program(target, run, emitter.records, is_exact=model is not retimed.reference, **more)
+
+
+def provable() -> list[str]:
+    """The emitters whose programs have proofs."""
+    return [name for name in registry.names("emitters") if getattr(registry.get("emitters", name), "prove", None)]
 
 
 def _placed(

@@ -97,7 +97,9 @@ class Emitter(Protocol):
     the samples of a batch one after the other, and the time that its time steps took, told within ``run`` with
     ``nirbridge.emitters.own_time``.
     So is ``synthesize(artifact, *, progress)``, for programs that are circuits: it returns the program with its figures
-    on a device among its files, and these figures (``nirbridge.emitters.verilog.synthesis.Synthesis``).
+    on a device among its files, and these figures (``nirbridge.emitters.verilog.synthesis.Synthesis``); and
+    ``prove(artifact, progress)``: by population "proved", or why the program's neurons are not shown to be their rule
+    for every input.
     """
 
     @property

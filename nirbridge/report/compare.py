@@ -315,6 +315,7 @@ def verify_document(verification: Verification) -> dict[str, Any]:
         "notes": list(verification.notes),
         "pairs": [{"required": p.required, **compare_document(p.comparison, p.a, p.b)} for p in verification.pairs],
         **({"early_spikes": dict(verification.early_spikes)} if verification.early_spikes else {}),
+        **({"proofs": dict(verification.proofs)} if verification.proofs else {}),
         "layers": [{**_plain(layer), "holds": layer.holds} for layer in verification.layers],
     }
 

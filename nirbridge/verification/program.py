@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nirbridge._types import Progress
 from nirbridge.arrays import Array
@@ -20,13 +20,15 @@ class Program:
 
     ``run``: the ``run`` of its emitter with the artifact bound. ``records``: the variables of populations that it
     records. ``is_exact``: it was made of the integers, and so has to equal the fixed-point simulator in every bit;
-    False: it computes the network in real numbers, and is compared with the reference.
+    False: it computes the network in real numbers, and is compared with the reference. ``prove``: decides by
+    population whether the program's neurons are their rule for every input; by default nothing is decided.
     """
 
     target: str
     run: Callable[..., Recording]
     records: tuple[str, ...] = VARIABLES
     is_exact: bool = True
+    prove: Callable[[Progress], Mapping[str, str]] = field(default=lambda progress: {})
 
     @property
     def way(self) -> str:

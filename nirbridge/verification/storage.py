@@ -33,7 +33,7 @@ FORMAT = RecordFormat(
 _NOT_FINITE = ("nan", "inf", "-inf")
 _ROW_NUMBERS, _LAYER_NUMBERS = ("first_values", "largest_difference"), ("bound", "seen")
 _SPIKE_NUMBERS = ("van_rossum",)
-_BY_NAME = {"latency": int, "left_out": str, "early_spikes": int}
+_BY_NAME = {"latency": int, "left_out": str, "early_spikes": int, "proofs": str}
 """Mappings whose order counts: lists of pairs in the file, where keys of objects are sorted."""
 
 
@@ -98,7 +98,7 @@ def verification_from_dict(record: Mapping[str, Any], arrays: Mapping[str, Array
         pairs=tuple(_pair(each, decoder) for each in record["pairs"]),
         layers=tuple(_with_numbers(decoder, LayerBound, each, _LAYER_NUMBERS) for each in record["layers"]),
         recordings=MappingProxyType({each["way"]: _stored_recording(each, decoder) for each in record["recordings"]}),
-        **{name: _by_name(record[name], kind) for name, kind in _BY_NAME.items()},
+        **{name: _by_name(record.get(name, []), kind) for name, kind in _BY_NAME.items()},
         notes=_texts(record["notes"]),
     )
 

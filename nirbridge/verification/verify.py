@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 RATE = 0.1
 """Spikes per time step and element of random inputs, the default where no inputs are given."""
+PROVED = "proved"
 SUMS = 1e-12
 """Share of the largest value by which sums of the same reals may differ."""
 
@@ -55,7 +56,8 @@ class Verification(SavedValue, ReportedValue):
     population are from its real neurons on the same spikes, and how far they may be. ``left_out``: ways that were not
     run, and why.
     ``early_spikes``: where early spikes are kept, population -> spikes of the integers before its first step; 'retimed'
-    then is the way of the real numbers with these spikes.
+    then is the way of the real numbers with these spikes. ``proofs``: population -> 'proved', or why not, where the
+    program's neurons were held against their rule for every input.
     """
 
     chip: str
@@ -68,11 +70,13 @@ class Verification(SavedValue, ReportedValue):
     left_out: Mapping[str, str]
     notes: tuple[str, ...]
     early_spikes: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    proofs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def holds(self) -> bool:
-        """True if every required equality holds, and no population is further from the reference than its bound."""
-        return all(p.comparison.equal for p in self.pairs if p.required) and all(x.holds for x in self.layers)
+        """True if equalities and proofs hold, and no population is further from the reference than its bound."""
+        equal = all(p.comparison.equal for p in self.pairs if p.required)
+        return equal and all(x.holds for x in self.layers) and all(x == PROVED for x in self.proofs.values())
 
 
 def verify(
@@ -139,6 +143,7 @@ def verify(
         left_out=MappingProxyType(dict(left_out or {})),
         notes=quantized.notes,
         early_spikes=early_spikes(quantized, runs["fixed"]),
+        proofs=MappingProxyType({} if program is None else dict(program.prove(progress or no_progress))),
     )
 
 
@@ -254,6 +259,8 @@ def verification_verdict(verification: Verification) -> str:
     near = "reference ~ fixed: within the bound in every population"
     if verification.early_spikes:
         near = "retimed ~ fixed: within the bound in every population; not the reference: early spikes are kept"
+    if verification.proofs:
+        near += f"; proved for every input: the neurons of {', '.join(map(quoted, verification.proofs))}"
     return f"{equalities}; {near}{left_out}"
 
 
@@ -281,4 +288,7 @@ def verification_failures(verification: Verification) -> list[str]:
     """Every requirement that does not hold, in a few words."""
     unequal = [f"{p.a} and {p.b} differ" for p in verification.pairs if p.required and not p.comparison.equal]
     beyond = [f"{quoted(x.population)} is beyond its bound" for x in verification.layers if not x.holds]
-    return [*unequal, *beyond]
+    unproved = [
+        f"the neurons of {quoted(name)} are {how}" for name, how in verification.proofs.items() if how != PROVED
+    ]
+    return [*unequal, *beyond, *unproved]

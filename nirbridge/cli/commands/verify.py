@@ -68,6 +68,7 @@ Example:
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the random spikes.")
 @click.option("--map", "map_file", metavar="FILE.map.json", type=click.Path(), help="Run this map; default: a new one.")
+@click.option("--prove", is_flag=True, help="Prove the program's neurons for every input, where a target can.")
 @click.option("--per-core", is_flag=True, help="Emit one process per core and population. Slow to run.")
 @click.option(
     "--bits",
@@ -136,8 +137,10 @@ def run(
     **options: Any,
 ) -> Verification:
     """The verification that the command reports."""
-    if options["per_core"] and options["target"] is None:
-        raise UsageError.of("--per-core", "given without --to", "it applies to the emitted program", "add --to lava")
+    for name, target in (("per_core", "lava"), ("prove", "verilog")):
+        if options[name] and options["target"] is None:
+            flag, hint = f"--{name.replace('_', '-')}", f"add --to {target}"
+            raise UsageError.of(flag, "given without --to", "it applies to the emitted program", hint)
     refuse_given({"--seed": source and options.get("seed")}, RANDOM_ONLY)
     network = pipeline.load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
     chip = pipeline.load_chip(chip_name)
