@@ -205,7 +205,7 @@ def test_a_plugin_whose_names_are_no_table_of_text_is_named_not_raised(table: An
     with pytest.raises(
         UsageError,
         match="emitter 'y': unknown, known emitters: c, iree, jax, lava, norse, onnx, sanafe, snntorch, spikingjelly, "
-        "torch; plugins that cannot be loaded: p",
+        "torch, verilog; plugins that cannot be loaded: p",
     ):
         registry.get("emitters", "y", (found,))
 

@@ -78,12 +78,12 @@ BUILTIN = Plugin(
     emitters={
         "lava": "nirbridge.emitters.lava.emit:LAVA",
         "c": "nirbridge.emitters.c.emit:C",
-        "verilog": "nirbridge.emitters.verilog.emit:VERILOG",
         "sanafe": "nirbridge.emitters.sanafe.emit:SANAFE",
         "onnx": "nirbridge.emitters.onnx.emit:ONNX",
         **{name: f"{_MODULES}:{name.upper()}" for name in ("torch", "snntorch", "norse", "spikingjelly")},
         "jax": "nirbridge.emitters.jax.emit:JAX",
         "iree": "nirbridge.emitters.iree.emit:IREE",
+        "verilog": "nirbridge.emitters.verilog.emit:VERILOG",
     },
     simulators={
         name: f"{_SIMULATORS}:{name.upper()}"
@@ -102,6 +102,7 @@ if TYPE_CHECKING:
     from nirbridge.emitters.modules.emit import NORSE, SNNTORCH, SPIKINGJELLY, TORCH
     from nirbridge.emitters.onnx.emit import ONNX
     from nirbridge.emitters.sanafe.emit import SANAFE
+    from nirbridge.emitters.verilog.emit import VERILOG
     from nirbridge.importers import (
         from_norse,
         from_rockpool,
@@ -133,7 +134,7 @@ if TYPE_CHECKING:
         *(EliminateDead, RelayPools, RelayProjection, ReplicateSource, Retime, UniformDelays),
     )
     _partitioners: tuple[Partitioner, ...] = (SEQUENTIAL, PACKED, CP_SAT)
-    _emitters: tuple[Emitter, ...] = (LAVA, C, SANAFE, ONNX, TORCH, SNNTORCH, NORSE, SPIKINGJELLY, JAX, IREE)
+    _emitters: tuple[Emitter, ...] = (LAVA, C, SANAFE, ONNX, TORCH, SNNTORCH, NORSE, SPIKINGJELLY, JAX, IREE, VERILOG)
     _simulators: tuple[Simulator, ...] = (
         *(simulators.AUTO, simulators.BEST, simulators.REFERENCE, simulators.NUMPY, simulators.FAST, simulators.EVENT),
         *(simulators.DENSE, simulators.FIXED, simulators.MAPPED),

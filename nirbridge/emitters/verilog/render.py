@@ -276,8 +276,9 @@ def _target(w: Walk, core: Core) -> str:
 
 
 def _sums(core: Core, g: int, walks: Sequence[Walk]) -> Iterator[str]:
-    lanes, bits, layout = core.stream.layout.lanes, core.sums[g].bits, core.stream.layout
-    total, word = lanes * bits, index_bits(layout.words)
+    """What walks add to a group of sums: weights, times the value of a spike if it has one, in their place."""
+    lanes, bits = core.stream.layout.lanes, core.sums[g].bits
+    total = lanes * bits
     yield f"    wire sums{g}_add = {' | '.join(f'{w.id}_adds' for w in walks)};"
     yield f"    wire sums{g}_is_same, sums{g}_is_adding;"
     yield f"    wire {_range(total)}sums{g}_terms, sums{g};"
@@ -290,16 +291,20 @@ def _sums(core: Core, g: int, walks: Sequence[Walk]) -> Iterator[str]:
         yield f"            wire signed {_range(wide)}{w.id}_term = " + (
             f"({product}) <<< {w.shift};" if w.shift else f"{product};"
         )
-    only = len(walks) == 1
-    terms = [
-        f"{w.id}_term[{bits - 1}:0]" if only else f"{w.id}_term[{bits - 1}:0] & {{{bits}{{{w.id}_adds}}}}"
-        for w in walks
-    ]
+    terms = [f"{w.id}_term[{bits - 1}:0]" for w in walks]
+    if len(walks) > 1:
+        terms = [f"{t} & {{{bits}{{{w.id}_adds}}}}" for t, w in zip(terms, walks, strict=True)]
     yield f"            assign sums{g}_terms[l*{bits} +: {bits}] = {' | '.join(terms)};"
     yield "        end"
     yield "    endgenerate"
-    depth = layout.words if core.slots == 1 else core.slots << word
-    own = {"LANES": lanes, "BITS": bits, "WORD": _address(core), "DEPTH": depth}
+    yield from _sums_memory(core, g)
+
+
+def _sums_memory(core: Core, g: int) -> Iterator[str]:
+    """The memory of a group of sums, and the parts of a word that it gives to neurons."""
+    layout, bits = core.stream.layout, core.sums[g].bits
+    depth = layout.words if core.slots == 1 else core.slots << index_bits(layout.words)
+    own = {"LANES": layout.lanes, "BITS": bits, "WORD": _address(core), "DEPTH": depth}
     slots = core.slots > 1
     to = "{slot, word}" if slots else "word"
     cleared = f"clear_word[{_address(core) - 1}:0]"
@@ -323,10 +328,9 @@ def _sums(core: Core, g: int, walks: Sequence[Walk]) -> Iterator[str]:
 def _neurons(core: Core) -> Iterator[str]:
     """States and coefficients of a word, and its neurons side by side."""
     n, lanes, step = core.neuron, core.neurons, index_bits(core.steps)
-    sent = n.sent.bits
     yield ""
     yield f"    // {lanes} neurons at a time" if lanes > 1 else "    // one neuron at a time"
-    yield f"    wire {_range(lanes * sent)}results;"
+    yield f"    wire {_range(lanes * n.sent.bits)}results;"
     state, coefficients = sum(f.bits for f in n.states), sum(f.bits for f in n.parameters)
     if state:
         yield from _states(core, state)
@@ -335,6 +339,16 @@ def _neurons(core: Core) -> Iterator[str]:
         own = {"BITS": lanes * coefficients, "ADDRESS": step, "DEPTH": core.steps, "FILE": f'"{core.id}_neurons.hex"'}
         pins = {"clock": "clock", "read": "reads & go", "address": "read_step", "word": "coefficients"}
         yield from _instance("nb_rom", "coefficients_memory", own, pins)
+    yield from _lanes(core, state, coefficients)
+    yield "`ifdef NB_TRACE"
+    yield "    always @(posedge clock)"
+    yield f'        if (has_result & go) $display("{core.id} %h", trace);'
+    yield "`endif"
+
+
+def _lanes(core: Core, state: int, coefficients: int) -> Iterator[str]:
+    """The neurons that are computed side by side; ``state``, ``coefficients``: bits of those of a neuron."""
+    n, lanes, sent = core.neuron, core.neurons, core.neuron.sent.bits
     traced = sent + sum(f.bits for f in n.variables)
     yield f"    wire {_range(lanes * traced)}trace;"
     yield "    generate"
@@ -349,10 +363,6 @@ def _neurons(core: Core) -> Iterator[str]:
     yield f"            assign trace[l*{traced} + {traced - sent} +: {sent}] = results[l*{sent} +: {sent}];"
     yield "        end"
     yield "    endgenerate"
-    yield "`ifdef NB_TRACE"
-    yield "    always @(posedge clock)"
-    yield f'        if (has_result & go) $display("{core.id} %h", trace);'
-    yield "`endif"
 
 
 def _states(core: Core, bits: int) -> Iterator[str]:
