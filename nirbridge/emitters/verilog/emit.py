@@ -123,6 +123,7 @@ VERILOG = Target(
     options=VerilogOptions,
     one_sample_at_a_time=True,
     carries=ALL,
+    synthesize=later("nirbridge.emitters.verilog.synthesis:synthesize_program"),
 )
 
 

@@ -157,7 +157,8 @@ def synthesize_program(program: Artifact, *, progress: Progress = no_progress) -
     board = facts["board"]
     board = read_board(DEVICE) if board is None else board_from_record(board, "board of the manifest")
     files = {name: content for name, content in program.files.items() if name != MANIFEST}
-    made = synthesize(files, facts["sources"], facts["top"], board, progress=progress)
+    design = {name: content for name, content in files.items() if "/" not in name}  # folders are of the test bench
+    made = synthesize(design, facts["sources"], facts["top"], board, progress=progress)
     files[FIGURES] = json_text(made.record).encode("ascii")
     if made.bitstream is not None:
         files[bitstream_name(board)] = made.bitstream
