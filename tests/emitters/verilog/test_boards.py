@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import subprocess
 import types
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import nirbridge as nb
 from nirbridge.emitters.verilog.boards import (
     DEVICES,
     Board,
@@ -20,7 +23,10 @@ from nirbridge.emitters.verilog.boards import (
     token_layout,
     top_text,
 )
+from nirbridge.emitters.verilog.emit import VERILOG, VerilogOptions
 from nirbridge.errors import FileError, UsageError
+from nirbridge.simulators.fixed.simulate import simulate_fixed
+from nirbridge.simulators.types import Probe
 from tests.tools import needs
 
 IN = {"pixels": StreamPort("in_pixels", 6), "sound": StreamPort("in_sound", 4, 5, signed=True)}
@@ -145,13 +151,18 @@ module bench;
     top top (.clock(clock), .led(led), .uart_rx(rx), .uart_tx(tx));
     reg [7:0] bytes [0:@COUNT@-1];
     reg [7:0] byte, got;
-    integer i, b, c, count = 0, held = 0;
-    reg [15:0] token;
+    integer i, b, c, count = 0, held = 0, quiet = 0;
+    reg is_sent = 0;
+    reg [63:0] token = 0;
+    always @(posedge clock) begin
+        quiet <= is_sent && tx ? quiet + 1 : 0;
+        if (quiet == 20000) $finish;
+    end
     initial begin
         $readmemh("bytes.mem", bytes);
         #400;
         for (i = 0; i < @COUNT@; i = i + 1) begin
-            if (i % 2 == 0) begin
+            if (i % @IN@ == 0) begin
                 wait (held < 192);
                 held = held + 1;
             end
@@ -160,18 +171,18 @@ module bench;
             for (b = 0; b < 8; b = b + 1) begin rx = byte[b]; #@BIT@; end
             rx = 1; #@BIT@;
         end
+        is_sent = 1;
     end
     always begin
         @(negedge tx); #(@BIT@ / 2.0);
         if (tx) $display("false start");
-        for (c = 0; c < 8; c = c + 1) begin #@BIT@; got[c] = tx; end
+        for (c = 0; c < 8; c = c + 1) begin #@BIT@; got[c] = tx === 1; end // the index of an end token may be undefined
         #@BIT@;
         if (!tx) $display("no stop");
         $display("%02x", got);
-        token = {token[7:0], got};
+        token = {token[55:0], got};
         count = count + 1;
-        if (count % 2 == 0 && token[14:13] == 2'd2) held = held - 64;
-        if (count == @ANSWERS@) $finish;
+        if (count % @OUT@ == 0 && token[8*@OUT@-1:0] == @ANSWER@) held = held - 64;
     end
 endmodule
 """
@@ -180,14 +191,33 @@ BOARD = Board(
 )
 
 
-def _host() -> Any:
+def _host(inputs: Mapping[str, StreamPort] = IN, outputs: Mapping[str, StreamPort] = OUT) -> Any:
     module = types.ModuleType("host")
-    exec(host_text(IN, OUT), module.__dict__)  # the emitted program itself
+    exec(host_text(inputs, outputs), module.__dict__)  # the emitted program itself
     return module
 
 
+def _over_serial(folder: Path, files: Mapping[str, str], host: Any, sent: Sequence[bytes]) -> list[tuple[int, ...]]:
+    """The tokens that a simulated board answers."""
+    simulator, data = needs("iverilog"), b"".join(sent)
+    answer = host.token(host.FROM_BOARD, 0, len(host.OUTPUTS))
+    values = {"COUNT": len(data), "BIT": 1e6 * BOARD.mhz / 115_200, "IN": len(sent[0]), "OUT": len(answer)}
+    values |= {"ANSWER": f"{8 * len(answer)}'h{answer.hex()}"}
+    bench = _BENCH
+    for name, value in values.items():
+        bench = bench.replace(f"@{name}@", str(value))
+    memory = "\n".join(f"{byte:02x}" for byte in data)
+    for name, text in {**files, "bench.v": bench, "bytes.mem": memory}.items():
+        (folder / name).write_text(text)
+    sources = [name for name in ("bench.v", *files) if name.endswith(".v")]
+    subprocess.run([simulator, "-g2005", "-s", "bench", "-o", "bench", *sources], cwd=folder, check=True)
+    run = subprocess.run(["./bench"], cwd=folder, check=True, capture_output=True, timeout=300)
+    back = bytes.fromhex("".join(run.stdout.decode().split()))
+    size = len(answer)
+    return [host.parts(host.FROM_BOARD, back[k : k + size]) for k in range(0, len(back), size)]
+
+
 def test_spikes_go_over_the_serial_port_and_back(tmp_path: Path) -> None:
-    simulator = needs("iverilog")
     host = _host()
     lines = [
         " ".join(
@@ -197,24 +227,39 @@ def test_spikes_go_over_the_serial_port_and_back(tmp_path: Path) -> None:
     ]
     sent = [each for line in lines for each in host.step_tokens(line)]
     assert len(sent) > 400  # more than the board can hold
-    data = b"".join(sent)
-    (tmp_path / "bytes.mem").write_text("\n".join(f"{byte:02x}" for byte in data))
-    answers = 2 * (len(sent) + len(sent) // 64)
-    values = {"COUNT": len(data), "BIT": 1e6 * BOARD.mhz / 115_200, "ANSWERS": answers}
-    bench = _BENCH
-    for name, value in values.items():
-        bench = bench.replace(f"@{name}@", str(value))
-    texts = {"net.v": _NET, "top.v": top_text(BOARD, [*IN.values()], [*OUT.values()]), "bench.v": bench}
-    for name, text in texts.items():
-        (tmp_path / name).write_text(text)
-    subprocess.run([simulator, "-g2005", "-o", "bench", *texts], cwd=tmp_path, check=True)
-    run = subprocess.run(["./bench"], cwd=tmp_path, check=True, capture_output=True, timeout=120)
-    back = bytes.fromhex("".join(run.stdout.decode().split()))
-    tokens = [host.parts(host.FROM_BOARD, back[k : k + 2]) for k in range(0, len(back), 2)]
+    files = {"net.v": _NET, "top.v": top_text(BOARD, [*IN.values()], [*OUT.values()])}
+    tokens = _over_serial(tmp_path, files, host, sent)
     assert sum(number == len(OUT) for _, number, _, _ in tokens) == len(sent) // 64
     shown = host.step_lines(iter(tokens), len(lines))
-    expected = [sorted(_answer(word) for word in line.split()) for line in lines]
-    assert [sorted(line.split()) for line in shown] == expected
+    assert [sorted(line.split()) for line in shown] == [sorted(_answer(x) for x in line.split()) for line in lines]
+
+
+def test_a_network_on_a_simulated_board(root: Path, tmp_path: Path) -> None:
+    needs("iverilog")
+    board = tmp_path / "board.toml"
+    pins = "".join(f'{role} = "{pin}"\n' for role, pin in BOARD.pins.items())
+    facts = "".join(f"{key} = {value!r}\n" for key, value in BOARD.record.items() if key != "pins")
+    board.write_text(f"{facts}[pins]\n{pins}")
+    quantized = nb.quantize(root / "examples" / "models" / "digits_mlp.nir", "loihi2")
+    program = VERILOG.emit(quantized, VerilogOptions(board=str(board)))
+    host: Any = types.ModuleType("host")
+    exec(program.files["host.py"], host.__dict__)
+    picture = np.zeros((8, 8), bool)
+    picture[1:7, 2:4] = True
+    spikes = np.tile(picture.reshape(1, 64), (9, 1))
+    lines = [" ".join(map(str, np.flatnonzero(row))) for row in spikes]
+    sent = [each for line in lines for each in host.step_tokens(line)]
+    assert host.TO_BOARD[3] == host.FROM_BOARD[3] == 1  # a byte for each spike
+    texts = {
+        name: text.decode() for name, text in program.files.items() if name.endswith((".v", ".hex")) and "/" not in name
+    }
+    files = {name: text for name, text in texts.items() if name not in ("testbench.v", "clock.v")}
+    (folder := tmp_path / "design").mkdir()
+    shown = host.step_lines(iter(_over_serial(folder, files, host, sent)), len(lines))
+    [(_, name)] = [(read.target, read.source) for read in quantized.reads]
+    expected = simulate_fixed(quantized, spikes, record=[Probe(name, ("s",))]).recording.arrays[name, "s"]
+    assert expected.sum() > 9
+    assert [sorted(map(int, line.split())) for line in shown] == [np.flatnonzero(row).tolist() for row in expected]
 
 
 def _answer(word: str) -> str:
