@@ -105,7 +105,8 @@ def _figures_table(figures: Synthesis, cycles: float | None) -> Group:
     ]
     lines = [f"clock {figures.mhz:.1f} MHz, routed; {', '.join(figures.versions)}"]
     if cycles is not None:
-        lines.append(f"{cycles:,.0f} cycles a time step: {cycles / figures.mhz:,.1f} us at that clock")
+        times = f"{cycles / figures.mhz:,.1f} us at that clock, {cycles / figures.board_mhz:,.1f} us"
+        lines.append(f"{cycles:,.0f} cycles a time step: {times} at {figures.board_mhz:g} MHz")
     title = f"{figures.board} ({figures.device})"
     return Group(table((title, "used", "of", ""), "LR", rows, padding=(0, 2, 0, 0)), *map(Text, lines))
 

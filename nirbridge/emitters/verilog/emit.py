@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 
+from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact, make_artifact
 from nirbridge.emitters.readme import filled, shape_text, table_name
@@ -28,8 +29,11 @@ from nirbridge.emitters.verilog.lanes import chosen, expected
 from nirbridge.emitters.verilog.plan import Circuit, Core, Stream, Window
 from nirbridge.emitters.verilog.render import circuit_text, hex_lines, memories
 from nirbridge.emitters.verilog.tokens import mark, token_lines
+from nirbridge.emitters.witness import Witness
 from nirbridge.errors import UsageError, quoted
 from nirbridge.files.regular import template_text
+from nirbridge.mapping.integers import integers_of
+from nirbridge.mapping.model import MappedNetwork
 from nirbridge.network.neurons import ALL
 from nirbridge.quantization.model import FixedInput, QuantizedNetwork
 from nirbridge.quantization.storage.file import quantized_bytes
@@ -113,7 +117,19 @@ def _facts(plan: Circuit, board: Board, activity: float) -> dict[str, object]:
     }
 
 
-VERILOG = Target(
+class _Verilog(Target):
+    """The target, and what a profile asks of it."""
+
+    def figures(
+        self, mapped: MappedNetwork, inputs: Mapping[str, Array], *, progress: Progress = no_progress
+    ) -> Witness:
+        """Cells, clock and time of the map's integers as a circuit, for a profile; see ``measure``."""
+        from nirbridge.emitters.verilog.synthesis import measure
+
+        return measure(mapped, emit(integers_of(mapped), VerilogOptions()), inputs, progress)
+
+
+VERILOG = _Verilog(
     name="verilog",
     summary="Verilog for an FPGA and open tools, in the integers of a chip",
     takes=(QuantizedNetwork,),

@@ -88,15 +88,15 @@ class Simulation:
         arrays, batched = integer_inputs(quantized, inputs, steps)
         length, samples = next(iter(arrays.values())).shape[:2]
         requested = required_variables(channels)
-        found, needed = self._variables(arrays, stall), needed_arrays(quantized, requested)
+        (found, cycles), needed = self._variables(arrays, stall), needed_arrays(quantized, requested)
         kept = {key: found[key] for key in found.keys() & needed}
         recorder = ChannelRecorder(channels, 0, length, samples)
         recorder.take(recorded_arrays(quantized, requested, kept, arrays), length, np.asarray)
-        meta = fixed_meta(quantized, length, 0, samples if batched else None, backend="verilog")
+        meta = fixed_meta(quantized, length, 0, samples if batched else None, backend="verilog", cycles=cycles)
         return recorder.finish(batched, meta)
 
-    def _variables(self, arrays: Mapping[str, Array], stall: int) -> dict[Key, Array]:
-        """All variables of all populations, ``[steps, samples, neurons]``.
+    def _variables(self, arrays: Mapping[str, Array], stall: int) -> tuple[dict[Key, Array], int]:
+        """All variables of all populations, ``[steps, samples, neurons]``, and the clock cycles of all samples.
 
         Some empty time steps after the last let every core finish that one: an output waits for no core that is
         further ahead than there are cores.
@@ -114,7 +114,9 @@ class Simulation:
                     file.write(mark(s).encode("ascii"))
         with create_file(place / "out.txt") as file:
             run_to_end([*self.command, *words], self.folder, _limit(self.plan, steps * samples), stdout=file)
-        return _read(self.plan, read_own(place / "out.txt").decode("ascii", "replace"), steps, samples)
+        text = read_own(place / "out.txt").decode("ascii", "replace")
+        found = _read(self.plan, text, steps, samples)
+        return found, int(text.rpartition("tokens in ")[2].split()[0])
 
 
 @contextmanager

@@ -16,7 +16,10 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from nirbridge._types import Progress, no_progress
+from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import MANIFEST, Artifact, make_artifact, read_document
 from nirbridge.emitters.lava.runtime.supervision import run_supervised, start_guard
 from nirbridge.emitters.program import json_text
@@ -30,11 +33,17 @@ from nirbridge.emitters.verilog.boards import (
     read_board,
     yosys_command,
 )
+from nirbridge.emitters.verilog.run import run_program
+from nirbridge.emitters.witness import Witness
 from nirbridge.errors import Diagnostic, ModelError, ToolMissing, printable
 from nirbridge.files.atomic import write_new
 from nirbridge.files.json_text import parse_json
 from nirbridge.files.regular import read_own
 from nirbridge.files.scratch import cache_folder, temporary_folder
+from nirbridge.mapping.integers import integers_of
+from nirbridge.mapping.model import MappedNetwork
+from nirbridge.simulators.fixed.simulate import simulate_fixed
+from nirbridge.simulators.types import Probe
 
 SECONDS = 1800.0
 """Longest time of one program."""
@@ -73,8 +82,9 @@ class Placed:
 class Synthesis:
     """A design on a device, placed and routed.
 
-    ``mhz``: the highest clock of the routed design by nextpnr's timing model, at its slow corner. ``bitstream``: None
-    where the board has no pins or a faster clock. ``seconds_cpu``: of all programs.
+    ``mhz``: the highest clock of the routed design by nextpnr's timing model, at its slow corner; ``board_mhz``: the
+    clock of the board. ``bitstream``: None where the board has no pins or a faster clock. ``seconds_cpu``: of all
+    programs.
     """
 
     board: str
@@ -82,6 +92,7 @@ class Synthesis:
     used: Resources
     available: Resources
     mhz: float
+    board_mhz: float
     versions: tuple[str, ...]
     floor_plan: tuple[Placed, ...] = field(repr=False)
     bitstream: bytes | None = field(repr=False)
@@ -96,7 +107,13 @@ class Synthesis:
     def record(self) -> dict[str, Any]:
         """Plain values, the bitstream and the CPU seconds left out: the same for the same design."""
         cells = [[each.x, each.y, each.kind, each.part, each.cells] for each in self.floor_plan]
-        head = {"board": self.board, "device": self.device, "mhz": self.mhz, "versions": list(self.versions)}
+        head = {
+            "board": self.board,
+            "device": self.device,
+            "mhz": self.mhz,
+            "board_mhz": self.board_mhz,
+            "versions": list(self.versions),
+        }
         return {**head, **{name: list(pair) for name, pair in self.counts.items()}, "floor_plan": cells}
 
 
@@ -164,6 +181,44 @@ def synthesize_program(program: Artifact, *, progress: Progress = no_progress) -
         files[bitstream_name(board)] = made.bitstream
     own = {name: fact for name, fact in facts.items() if name not in ("made_by", "files")}
     return make_artifact(files, own), made
+
+
+def measure(mapped: MappedNetwork, program: Artifact, inputs: Mapping[str, Array], progress: Progress) -> Witness:
+    """Simulate the circuit of a map on every sample, and synthesize it.
+
+    The cycles of an inference are those of the simulation without stalls: all time steps, the latency, and as many
+    empty ones as there are cores. At the routed clock they are its time.
+
+    Args:
+        mapped: the map.
+        program: emitted of its integers.
+        inputs: by name, ``[steps, samples, *shape]``.
+        progress: called with a stage and the completed fraction.
+
+    Raises:
+        ModelError, ToolMissing: of ``run_program`` and ``synthesize``.
+    """
+    quantized = integers_of(mapped)
+    longest, samples = next(iter(inputs.values())).shape[:2]
+    options = {"steps": longest + max(quantized.latency.values(), default=0)}
+    options["record"] = [Probe(p.name, ("s",)) for p in quantized.populations if p.neuron.fires]
+    recording = run_program(program, inputs, progress=progress, **options)
+    expected = simulate_fixed(quantized, inputs, **options).recording.arrays
+    spikes = sum(int(values.sum(dtype=np.int64)) for values in recording.arrays.values())
+    is_equal = all(np.array_equal(values, expected[key]) for key, values in recording.arrays.items())
+    _, made = synthesize_program(program, progress=progress)
+    cycles = recording.meta["cycles"] / samples
+    used = {f.name: getattr(made.used, f.name) for f in fields(Resources)}
+    return Witness(
+        name="verilog",
+        version=", ".join((made.board, *made.versions)),
+        spikes_equal=is_equal,
+        spikes=spikes / samples,
+        energy_j=None,
+        time_s=cycles / (made.mhz * 1e6),
+        samples=samples,
+        circuit={**used, "clock_hz": made.mhz * 1e6, "cycles_per_inference": cycles},
+    )
 
 
 def _cpu_of_children() -> float:
@@ -256,6 +311,7 @@ def _routed(folder: Path, board: Board) -> Synthesis:
         used=used,
         available=available,
         mhz=round(min(clock["achieved"] for clock in report["fmax"].values()), 2),
+        board_mhz=board.mhz,
         versions=(_version(netlist, rb'"creator": "(Yosys [^" ]*)'), f"nextpnr-{board.family} {_version(routed)}"),
         floor_plan=_floor_plan(routed),
         bitstream=None,

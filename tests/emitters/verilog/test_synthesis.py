@@ -103,7 +103,7 @@ def test_the_command_shows_figures(
     assert rows["logic cells"] == [str(used), f"{available:,}", f"{used / available:.1%}"]
     assert rows["multipliers"] == ["1", "8", "12.5%"]
     assert f"clock {figures['mhz']:.1f} MHz, routed; {', '.join(figures['versions'])}" in lines
-    assert f"300 cycles a time step: {300 / figures['mhz']:.1f} us at that clock" in lines
+    assert f"300 cycles a time step: {300 / figures['mhz']:.1f} us at that clock, 25.0 us at 12 MHz" in lines
     assert (tmp_path / "made" / "net.bin").is_file()
     assert cli.run([*arguments, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)["synthesis"]
