@@ -26,7 +26,8 @@ from nirbridge.emitters.verilog.boards import (
     top_text,
 )
 from nirbridge.emitters.verilog.lanes import chosen, expected
-from nirbridge.emitters.verilog.plan import Circuit, Core, Stream, Window
+from nirbridge.emitters.verilog.picture import delay_text, picture, walk_form
+from nirbridge.emitters.verilog.plan import Circuit, Core, Stream
 from nirbridge.emitters.verilog.render import circuit_text, hex_lines, memories
 from nirbridge.emitters.verilog.tokens import mark, token_lines
 from nirbridge.emitters.witness import Witness
@@ -92,6 +93,7 @@ def program(plan: Circuit, board: Board, activity: float) -> Artifact:
         **_board_files(plan, board),
         **_golden(plan),
         "README.md": readme_text(plan, board, activity),
+        "circuit.svg": picture(plan, [expected(c, board, activity) for c in plan.cores]),
     }
     for core in plan.cores:
         texts |= {name: hex_lines(words) for name, words in memories(core).items()}
@@ -259,11 +261,8 @@ def _core_row(c: Core, cycles: int) -> tuple[str, ...]:
 def _walk_rows(c: Core) -> list[tuple[str, ...]]:
     rows = []
     for w in c.walks:
-        form = "kernel" if isinstance(w.form, Window) else "matrix" if w.form.words is None else "lists"
-        low, high = int(np.min(w.delay)), int(np.max(w.delay))
-        delay = str(low) if low == high else f"{low} to {high}"
-        ends = f"`{w.source.id}`", f"`{c.id}`"
-        rows.append((f"`{w.id}`", *ends, form, f"{len(w.form.weights):,}", f"{w.weight_bits} bits", delay))
+        ends, words = (f"`{w.source.id}`", f"`{c.id}`"), f"{len(w.form.weights):,}"
+        rows.append((f"`{w.id}`", *ends, walk_form(w), words, f"{w.weight_bits} bits", delay_text(w)))
     return rows
 
 
