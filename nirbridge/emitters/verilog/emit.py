@@ -54,6 +54,7 @@ BUILDS = (
     "yosys.log",
     "sim.vvp",
     "synthesis.json",
+    "floor_plan.svg",
 )
 """Files that make, and nirbridge's synthesis, add."""
 

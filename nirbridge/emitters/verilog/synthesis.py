@@ -33,6 +33,7 @@ from nirbridge.emitters.verilog.boards import (
     read_board,
     yosys_command,
 )
+from nirbridge.emitters.verilog.picture import floor_plan
 from nirbridge.emitters.verilog.run import run_program
 from nirbridge.emitters.witness import Witness
 from nirbridge.errors import Diagnostic, ModelError, ToolMissing, printable
@@ -50,7 +51,7 @@ SECONDS = 1800.0
 EXTRA = "fpga"
 DEVICE = "ecp5-25k"
 """The device of a program that was emitted without a board."""
-FIGURES = "synthesis.json"
+FIGURES, FLOOR_PLAN = "synthesis.json", "floor_plan.svg"
 _REPORT_BYTES_MAX = 2**28
 _LOG_SHOWN = 2000
 _CELLS = {
@@ -165,7 +166,7 @@ def synthesize(
 
 
 def synthesize_program(program: Artifact, *, progress: Progress = no_progress) -> tuple[Artifact, Synthesis]:
-    """An emitted program with its figures among its files, and the bitstream where there is one; and the figures.
+    """An emitted program with its figures and floor plan among its files, and its bitstream if any; and the figures.
 
     The manifest names the Verilog files (``sources``), the topmost module (``top``) and the board (``board``, a record,
     or None: ``DEVICE``). Raises as ``synthesize``.
@@ -177,6 +178,7 @@ def synthesize_program(program: Artifact, *, progress: Progress = no_progress) -
     design = {name: content for name, content in files.items() if "/" not in name}  # folders are of the test bench
     made = synthesize(design, facts["sources"], facts["top"], board, progress=progress)
     files[FIGURES] = json_text(made.record).encode("ascii")
+    files[FLOOR_PLAN] = floor_plan(made).encode("utf-8")
     if made.bitstream is not None:
         files[bitstream_name(board)] = made.bitstream
     own = {name: fact for name, fact in facts.items() if name not in ("made_by", "files")}

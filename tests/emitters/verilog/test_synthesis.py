@@ -16,6 +16,7 @@ from nirbridge.cli.commands import emit as emit_command
 from nirbridge.emitters.artifact import make_artifact
 from nirbridge.emitters.verilog import synthesis
 from nirbridge.emitters.verilog.boards import Board, Resources, read_board
+from nirbridge.emitters.verilog.picture import GRIDS, floor_plan
 from nirbridge.emitters.verilog.synthesis import Synthesis, synthesize, synthesize_program
 from nirbridge.errors import FileError, ModelError, ToolMissing
 from tests.emitters.verilog.designs import LARGE, files, program
@@ -74,7 +75,10 @@ def test_a_design_alone_takes_any_pins() -> None:
 def test_a_program_gets_its_figures_and_its_bitstream() -> None:
     emitted = program(BOARD)
     made, figures = synthesize_program(emitted)
-    assert made.files.keys() - emitted.files.keys() == {"synthesis.json", "net.bin"}
+    assert made.files.keys() - emitted.files.keys() == {"synthesis.json", "floor_plan.svg", "net.bin"}
+    assert made.files["floor_plan.svg"] == floor_plan(figures).encode()
+    columns, rows = GRIDS[figures.device]
+    assert all(0 <= each.x < columns and 0 <= each.y < rows for each in figures.floor_plan)
     assert made.files["net.bin"] == figures.bitstream
     assert json.loads(made.files["synthesis.json"]) == json.loads(json.dumps(figures.record))
     manifest = json.loads(made.files["manifest.json"])
