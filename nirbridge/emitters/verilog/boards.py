@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -135,6 +136,8 @@ def _problems(record: Mapping[str, Any]) -> Iterator[Diagnostic]:
     for key in texts:
         if key in record and not _is_word(record[key]):
             yield Diagnostic(key, f"found {quoted(record[key])}", "expected a line of printable text")
+        elif key in ("name", "package") and key in record and not re.fullmatch(r"[\w.-]+", record[key], re.ASCII):
+            yield Diagnostic(key, f"found {quoted(record[key])}", "expected letters, digits, '.', '_' and '-'")
     mhz = record.get("mhz", MHZ_MAX)
     if isinstance(mhz, bool) or not isinstance(mhz, int | float) or not MHZ_MIN <= mhz <= MHZ_MAX:
         yield Diagnostic("mhz", f"found {quoted(mhz)}", f"expected a number of MHz from {MHZ_MIN:g} to {MHZ_MAX:g}")

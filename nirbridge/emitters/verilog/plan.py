@@ -260,6 +260,9 @@ def circuit(quantized: QuantizedNetwork, lanes: Lanes, known: Circuit | None = N
 
 
 def _refused(quantized: QuantizedNetwork) -> Iterator[Diagnostic]:
+    for noun, found in (("inputs", quantized.inputs), ("populations", quantized.populations)):
+        if not found:
+            yield Diagnostic("network", f"no {noun}", "a circuit takes tokens and computes neurons", "use --to c")
     count = sum(weights_of(p.operator).size for p in quantized.projections)
     if count > WEIGHTS_MAX:
         limit, hint = f"a circuit holds {WEIGHTS_MAX:,} at most", "emit a part of the network, or use --to c"

@@ -71,6 +71,7 @@ def test_no_such_board() -> None:
         ({"mhz": True}, "b, mhz: found 'True'"),
         ({"mhz": float("nan")}, "b, mhz: found 'nan'"),
         ({"name": 3}, "b, name: found '3', expected a line of printable text"),
+        ({"package": "a; rm -rf"}, "b, package: found 'a; rm -rf', expected letters, digits"),
         ({"family": "xc7"}, "b, family: found 'xc7', known: ice40, ecp5"),
         ({"device": "25k"}, "b, device: found '25k', known of ice40: hx1k, hx8k, up5k"),
         ({"pins": 3}, "b, pins: found '3', expected a table"),

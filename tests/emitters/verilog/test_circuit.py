@@ -101,6 +101,8 @@ def test_refusals() -> None:
     at_once = projection("in", "p", dense(rng, 3, 4), delay_steps=0)
     with pytest.raises(ModelError, match="a delay of 0"):
         VERILOG.emit(whole(quantized(ports, cells, [at_once], ["p"])))
+    with pytest.raises(ModelError, match="no inputs"):
+        VERILOG.emit(whole(quantized([], cells, [], ["p"])))
     large = [population("p", (2049,), neuron())]
     weights = projection("in", "p", Dense(ints(np.ones((2049, 2049)))))
     with pytest.raises(ModelError, match="stored weights"):

@@ -133,7 +133,7 @@ PLACED = (
 
 def synthesis(placed: tuple[Placed, ...]) -> Synthesis:
     some = Resources(64, 9, 1, 0)
-    return Synthesis("<board>", "ecp5 25k", some, some, 71.5, (), placed, None, 0.0)
+    return Synthesis("<board>", "ecp5 25k", some, some, 71.5, 50.0, (), placed, None, 0.0)
 
 
 def test_tiles_have_the_colour_of_the_core_that_fills_most_of_them() -> None:
