@@ -282,7 +282,7 @@ class _Planner:
         self.streams: dict[str, Stream] = {}
         self.into: dict[str, list[FixedProjection]] = {p.name: [] for p in quantized.populations}
         for p in quantized.projections:
-            if weights_of(p.operator).any():  # what has no weights adds nothing
+            if operator_bounds(p.operator, OutputRange(-1, 1))[1].any():  # else no weight, or none that hits a sum
                 self.into[p.target].append(p)
         self.shapes = {x.name: tuple(x.shape) for x in (*quantized.inputs, *quantized.populations)}
         conv = [p for into in self.into.values() for p in into if self.is_window(p)]
