@@ -13,6 +13,8 @@ from nirbridge.emitters.artifact import write_artifact
 from nirbridge.emitters.verilog.emit import SOURCES, VERILOG, VerilogOptions
 from nirbridge.emitters.verilog.synthesis import Synthesis, synthesize_program
 from nirbridge.quantization.model import QuantizedNetwork
+from nirbridge.testing import check_conformance
+from nirbridge.testing.examples import example_networks
 from tests.emitters.c.programs import random_inputs, random_networks
 from tests.emitters.verilog.circuits import assert_equal_to_fixed, with_lanes
 from tests.stack.needs import needs
@@ -54,6 +56,11 @@ def test_models(name: str, root: Path) -> None:
     inputs = {port.name: (rng.random((30, 2, *port.shape)) < 0.2).astype(np.uint8)}
     arrays = assert_equal_to_fixed(found, VERILOG.emit(found), inputs, "verilator")
     assert all(a.any() for (_, v), a in arrays.items() if v == "s" and a.ndim > 2)
+
+
+def test_conformance() -> None:
+    needs_tool("verilator")
+    check_conformance("emitters", "verilog", (), networks=example_networks()[:1])
 
 
 @pytest.mark.parametrize("first", [0, 10])

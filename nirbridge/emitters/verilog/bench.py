@@ -25,6 +25,7 @@ def bench_text(circuit: Circuit, template: str, steps: int) -> str:
         "PROCESSES": "\n".join(processes),
         "STEPS": str(steps),
         "OVER": " & ".join(over),
+        "MOVES": " | ".join(f"({s.id}_valid & {s.id}_ready)" for s in (*inputs, *outputs)),
         "TOKENS": " + ".join(f"{s.id}_tokens" for s in outputs),
         "ERRORS": " + ".join(f"{s.id}_errors" for s in outputs),
         "ABSENT": " | ".join(f"{s.id}_file == 0" for s in inputs) or "1'b0",

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nirbridge.emitters.verilog.boards import Board, Resources
-from nirbridge.emitters.verilog.plan import Circuit, Core, Lanes, Walk, Window, circuit
+from nirbridge.emitters.verilog.plan import LANES_MAX, Circuit, Core, Lanes, Walk, Window, circuit
 from nirbridge.errors import UsageError
 from nirbridge.quantization.model import QuantizedNetwork
 
@@ -125,8 +125,8 @@ def chosen(quantized: QuantizedNetwork, lanes: str, board: Board, rate: float, a
         UsageError: another text.
         ModelError: what a circuit cannot hold.
     """
-    if lanes != "auto" and not (lanes.isascii() and lanes.isdigit() and 1 <= int(lanes) <= 1024):
-        limit, hint = "auto, or a whole number from 1 to 1024", "leave it out: auto"
+    if lanes != "auto" and not (lanes.isascii() and lanes.isdigit() and 1 <= int(lanes) <= LANES_MAX):
+        limit, hint = f"auto, or a whole number from 1 to {LANES_MAX:,}", "leave it out: auto"
         raise UsageError.of("option lanes", f"{lanes[:40]!r}", limit, hint)
     least = circuit(quantized, {p.name: (1, 1) for p in quantized.populations})
     if lanes != "auto":

@@ -25,6 +25,8 @@ from nirbridge.quantization.model import FixedPopulation, FixedProjection, Quant
 from nirbridge.quantization.operators import weights_of
 from nirbridge.quantization.overflow import OutputRange, operator_bounds, sent_ranges, total_input_range
 
+LANES_MAX = 1024
+"""Wider words are slow to read for every tool."""
 WEIGHTS_MAX = 2**22
 """More stored weights than this fit no board, and are slow to read for every tool."""
 DENSE_SHARE = 0.6

@@ -19,19 +19,20 @@ from nirbridge.emitters.host_outputs import needed_arrays, recorded_arrays
 from nirbridge.emitters.own_time import compile_time
 from nirbridge.emitters.program_runs import quantized_of
 from nirbridge.emitters.verilog.emit import NETWORK
-from nirbridge.emitters.verilog.plan import Circuit, circuit
+from nirbridge.emitters.verilog.plan import LANES_MAX, Circuit, Lanes, circuit
 from nirbridge.emitters.verilog.tokens import mark, token_lines, traced
-from nirbridge.errors import ModelError, ToolMissing
+from nirbridge.errors import FileError, ModelError, ToolMissing, quoted
 from nirbridge.files.atomic import create_file, write_new
 from nirbridge.files.regular import read_own
 from nirbridge.files.scratch import remove_folder, temporary_folder
+from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.simulators.fixed.host_io import fixed_channels, fixed_meta, integer_inputs, signature_network
 from nirbridge.simulators.inputs import Input
 from nirbridge.simulators.recording import ChannelRecorder, required_variables
 from nirbridge.simulators.types import Key, Probe, Recording
 
 FILES, VECTORS = ("testbench.v", "net.v", "library.v"), "vectors"
-SPEED = 2e5
+SPEED = {"verilator": 2e5, "icarus": 5e2}
 """Clock cycles a second that a simulation computes at least, for its time limit."""
 START_S = 600.0
 
@@ -68,11 +69,12 @@ def run_program(
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """A circuit that has been built in ``folder``; ``command`` runs its test bench."""
+    """A circuit built in ``folder``; ``command`` runs its test bench, at least ``speed`` cycles a second."""
 
     plan: Circuit
     folder: Path
     command: Sequence[str]
+    speed: float
 
     def recording(
         self,
@@ -113,7 +115,12 @@ class Simulation:
                     file.writelines(x.encode("ascii") for x in token_lines(s, arrays[s.name][:, k], more=more))
                     file.write(mark(s).encode("ascii"))
         with create_file(place / "out.txt") as file:
-            run_to_end([*self.command, *words], self.folder, _limit(self.plan, steps * samples), stdout=file)
+            run_to_end(
+                [*self.command, *words],
+                self.folder,
+                START_S + _limit(self.plan, steps * samples) / self.speed,
+                stdout=file,
+            )
         text = read_own(place / "out.txt").decode("ascii", "replace")
         found = _read(self.plan, text, steps, samples)
         return found, int(text.rpartition("tokens in ")[2].split()[0])
@@ -127,25 +134,35 @@ def built(artifact: Artifact, simulator: str = "") -> Iterator[Simulation]:
         artifact: an emitted program.
         simulator: "verilator" or "icarus"; default: the first that is there.
     """
-    build = _BUILDERS[find_simulator(simulator)]
-    lanes = read_document(artifact, MANIFEST, {"lanes": dict})["lanes"]
-    sums_and_neurons = {name: (sums, neurons) for name, (sums, neurons) in lanes.items()}
-    plan = circuit(quantized_of(artifact.files[NETWORK]), sums_and_neurons)
-    files = {name: content for name, content in artifact.files.items() if not name.startswith(f"{VECTORS}/")}
+    name = find_simulator(simulator)
+    quantized = quantized_of(artifact.files[NETWORK])
+    plan = circuit(quantized, _lanes(artifact, quantized))
     with temporary_folder("verilog") as scratch:
         folder = Path(scratch)
-        for name, content in files.items():
-            write_new(folder / name, content)
+        for path, content in artifact.files.items():
+            if path.endswith((".v", ".hex", ".cpp")) and "/" not in path:
+                write_new(folder / path, content)
         with compile_time():
-            command = build(folder)
-        yield Simulation(plan, folder, command)
+            command = _BUILDERS[name](folder)
+        yield Simulation(plan, folder, command, SPEED[name])
+
+
+def _lanes(artifact: Artifact, quantized: QuantizedNetwork) -> Lanes:
+    """The lanes of a program, as its manifest states them. Raises FileError."""
+    stated = read_document(artifact, MANIFEST, {"lanes": dict[str, list[int]]})["lanes"]
+    for p in quantized.populations:
+        found = stated.get(p.name)
+        if not (isinstance(found, list) and len(found) == 2 and all(0 < x <= LANES_MAX for x in found)):
+            limit = f"two numbers from 1 to {LANES_MAX:,}"
+            raise FileError.of(f"manifest.json, lanes of {quoted(p.name)}", f"{found}"[:80], limit, "emit it again")
+    return {name: (sums, neurons) for name, (sums, neurons) in stated.items()}
 
 
 def _limit(plan: Circuit, steps: int) -> float:
-    """Seconds that a simulation may take: every source sends all it has in each time step, and more."""
+    """Clock cycles that a simulation may take: every source sends all it has in each time step, and streams rest."""
     most = sum(np.prod(w.source.shape) * w.most_hits for c in plan.cores for w in c.walks)
     words = sum(c.stream.layout.words * (c.slots + 1) + c.population.size for c in plan.cores)
-    return START_S + 8 * steps * float(most + words) / SPEED
+    return 8 * steps * float(most + words)
 
 
 def _read(plan: Circuit, text: str, steps: int, samples: int) -> dict[Key, Array]:
@@ -196,7 +213,7 @@ def _verilator(folder: Path) -> list[str]:
 
 
 def _icarus(folder: Path) -> list[str]:
-    _build(["iverilog", "-g2005", "-DNB_TRACE", "-o", "circuit.vvp", "clock.v", *FILES], folder)
+    _build(["iverilog", "-g2005", "-DNB_TRACE", "-s", "clock", "-o", "circuit.vvp", "clock.v", *FILES], folder)
     return ["vvp", "-n", "circuit.vvp"]
 
 
