@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -44,6 +44,8 @@ class Circuit:
     args: Mapping[str, Interval]
     spans: dict[int, Interval] = field(default_factory=dict)
     removed: dict[str, None] = field(default_factory=dict)
+    products: list[tuple[Term, Term, int | str]] = field(default_factory=list)
+    """Of states, each with the state and the factor, a number or a coefficient's name."""
     _limits: dict[int, int] = field(default_factory=dict)
     """The most that is needed of a quotient, by ``id``."""
 
@@ -130,6 +132,8 @@ class Circuit:
         """An operation of the circuit."""
         term = Term(op, kind, tuple(args), None, name)
         self.spans[id(term)] = span
+        if op == "mul" and args[0].op == "arg" and args[1].op == "param":
+            self.products.append((term, args[0], args[1].name))
         return term
 
     def _parts(self, op: str, args: list[Term], name: str, span: Interval) -> Term | None:
@@ -168,11 +172,8 @@ class Circuit:
         """
         of, places, is_loss = x.name.removeprefix("state."), DECAY_BITS, False
         if keep.op == "const":
-            zeros = (keep.value & -keep.value).bit_length() - 1
-            places, factor = places - zeros, keep.value >> zeros
-            lost = (1 << places) - factor
-            is_loss = len(digits(lost)) <= len(digits(factor))
-            keep = self.number(lost if is_loss else factor)
+            factor, places, is_loss = decay_factor(int(keep.value))
+            keep = self.number(factor)
         product = self.node("mul", [x, keep], f"{of}_product")
         whole = self.node("shr", [product, self.number(places)], f"{of}_whole")
         rest = self.made("any", [product, self.number(places)], f"{of}_rest", (0, 1), "bool")
@@ -187,16 +188,14 @@ class Circuit:
         """The product of x and a number, from its highest digit on, so that no sum is wider than what it adds up."""
         if factor < 0:
             return self.node("neg", [self._times(x, -factor, "")], name)
-        (_, place), *others = digits(factor)
-        made, value = x, 1
-        for sign, next_place in others:
-            value = (value << (place - next_place)) + sign
-            shifted = self.node("shl", [made, self.number(place - next_place)])
-            made = self.node(
-                "add" if sign > 0 else "sub", [shifted, x], f"{x.name.removeprefix('state.')}_times_{value}"
-            )
-            place = next_place
-        return self.node("shl", [made, self.number(place)], name) if place else made
+        made, of = x, x.name.removeprefix("state.")
+        for places, sign, value in horner(factor):
+            made = self.node("shl", [made, self.number(places)], f"{of}_times_{value}" if not sign else "")
+            if sign:
+                made = self.node("add" if sign > 0 else "sub", [made, x], f"{of}_times_{value}")
+                if x.op == "arg":
+                    self.products.append((made, x, value))
+        return made
 
     def _quotient(self, x: Term, size: Term, most: int) -> Term:
         """``min(x // size, 2 ** n - 1)`` of the least n that reaches ``most``, bit by bit, for x of 0 or more.
@@ -222,6 +221,27 @@ def signed_bits(span: Interval) -> int:
     """The width of signed numbers that hold an interval."""
     low, high = span
     return max((-low - 1).bit_length() if low < 0 else 0, max(0, high).bit_length()) + 1
+
+
+def decay_factor(keep: int) -> tuple[int, int, bool]:
+    """(factor, places, is_loss): ``keep / 4096`` is ``factor / 2 ** places``, or 1 less that if it has fewer digits."""
+    zeros = (keep & -keep).bit_length() - 1
+    factor, places = keep >> zeros, DECAY_BITS - zeros
+    lost = (1 << places) - factor
+    is_loss = len(digits(lost)) <= len(digits(factor))
+    return lost if is_loss else factor, places, is_loss
+
+
+def horner(factor: int) -> Iterator[tuple[int, int, int]]:
+    """(places, sign, value) of a number of 1 or more: from 1 on shifts, and one more, one less or neither (at last)."""
+    (_, place), *others = digits(factor)
+    value = 1
+    for sign, lower in others:
+        value = (value << (place - lower)) + sign
+        yield place - lower, sign, value
+        place = lower
+    if place:
+        yield place, 0, value << place
 
 
 def digits(value: int) -> list[tuple[int, int]]:

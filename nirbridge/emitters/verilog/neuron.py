@@ -29,6 +29,16 @@ class Field:
     signed: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A wire that is a state times a factor, a number or a coefficient; ``cycle``: the clock cycle that computes it."""
+
+    wire: Field
+    of: str
+    factor: int | str
+    cycle: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class NeuronModule:
     """A module that computes one time step of a neuron of a population, and another one in every clock cycle.
@@ -46,6 +56,7 @@ class NeuronModule:
         removed: what the rule has and the proved intervals make superfluous, in words.
         step: the terms of the rule.
         intervals: proved intervals of drive and states, by the names of the args of ``step``.
+        products: wires that a proof looks at one by one.
     """
 
     name: str
@@ -60,6 +71,7 @@ class NeuronModule:
     removed: tuple[str, ...]
     step: Stepped
     intervals: Mapping[str, Interval]
+    products: tuple[Product, ...]
 
 
 def neuron_module(name: str, population: FixedPopulation, drive: Interval) -> NeuronModule:
@@ -86,13 +98,21 @@ def neuron_module(name: str, population: FixedPopulation, drive: Interval) -> Ne
     fields["drive"] = field_of("drive", drive)
     pipeline = Pipeline(circuit.spans, outputs, frozenset(traces))
     inputs = [fields[key] for key in ("drive", *states, *given)]
-    text = module_text(name, population, pipeline, inputs, [fields[key] for key in outputs])
+    writer = Writer(pipeline, {"clock", "enable", *outputs, *(f.name for f in inputs)})
+    text = module_text(name, writer, inputs, [fields[key] for key in outputs])
     coefficients = {key: freeze(np.broadcast_to(t.value, population.shape)) for key, t in given.items()}
     return NeuronModule(
         name, text, pipeline.latency, fields["drive"], tuple(fields[s] for s in states),
         tuple(fields[key] for key in given), coefficients, fields["sent"], tuple(fields[key] for key in traces),
-        tuple(circuit.removed), rule, bounds,
+        tuple(circuit.removed), rule, bounds, tuple(_products(circuit, writer)),
     )  # fmt: skip
+
+
+def _products(circuit: Circuit, writer: Writer) -> Iterator[Product]:
+    for term, x, factor in circuit.products:
+        if id(term) in writer.names:
+            wire = Field(writer.names[id(term)], writer.pipeline.bits(term), signed=True)
+            yield Product(wire, x.name.removeprefix("state."), factor, writer.pipeline.stage[id(term)])
 
 
 def _settled(rule: Stepped, first: Mapping[str, Interval]) -> dict[str, Interval]:
@@ -158,16 +178,14 @@ WAIVED = (
 )
 
 
-def module_text(
-    name: str, population: FixedPopulation, pipeline: Pipeline, inputs: Sequence[Field], outputs: Sequence[Field]
-) -> str:
+def module_text(name: str, writer: Writer, inputs: Sequence[Field], outputs: Sequence[Field]) -> str:
     """The module of a pipeline."""
     ports = ["input wire clock", "input wire enable", *(f"input wire {_declared(f)}" for f in inputs)]
     ports += [f"output reg {_declared(f)}" for f in outputs]
-    lines = [EQUATIONS.format(latency=counted(pipeline.latency, "clock cycle"))]
+    lines = [EQUATIONS.format(latency=counted(writer.pipeline.latency, "clock cycle"))]
     lines += [f"module {name} (", ",\n".join(f"    {p}" for p in ports), ");"]
     lines += [f"    {line}" for line in WAIVED]
-    lines += [f"    {line}" if line else "" for line in _body(pipeline, inputs)]
+    lines += [f"    {line}" if line else "" for line in _body(writer, inputs)]
     return "\n".join([*lines, "endmodule", ""])
 
 
@@ -176,8 +194,8 @@ def _declared(f: Field) -> str:
     return f"{sign}[{f.bits - 1}:0] {f.name}" if f.bits > 1 or f.signed else f.name
 
 
-def _body(pipeline: Pipeline, inputs: Sequence[Field]) -> Iterator[str]:
-    writer = Writer(pipeline, {"clock", "enable", *pipeline.outputs, *(f.name for f in inputs)})
+def _body(writer: Writer, inputs: Sequence[Field]) -> Iterator[str]:
+    pipeline = writer.pipeline
     yield from writer.constants()
     yield from writer.unsigned_inputs(inputs)
     for stage in range(pipeline.latency):
