@@ -44,7 +44,7 @@ test-slow: $(VENV)/.test $(VENV)/.lava ## the tests that take long, too, and mor
 
 # A package that is absent there is a failure; elsewhere these tests are skipped.
 test-stack: $(STACK)/.test ## set up JAX, IREE, xDSL and tools of Verilog in .venv-stack and run the tests that need them
-	NIRBRIDGE_STACK=required $(STACK)/bin/python -m pytest $(WORKERS) tests/stack
+	NIRBRIDGE_STACK=required $(STACK)/bin/python -m pytest $(WORKERS) tests/stack tests/emitters/verilog/test_proof.py
 
 docs: $(VENV)/.docs $(VENV)/.lava ## build the site in build/site: pages, notebooks, Python reference; warnings are errors
 	$(BIN)/python docs/site

@@ -12,6 +12,7 @@ import numpy as np
 from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact, make_artifact
+from nirbridge.emitters.ports import NETWORK
 from nirbridge.emitters.readme import filled, shape_text, table_name
 from nirbridge.emitters.target import Target, later
 from nirbridge.emitters.verilog.bench import bench_text
@@ -28,6 +29,7 @@ from nirbridge.emitters.verilog.boards import (
 from nirbridge.emitters.verilog.lanes import chosen, expected
 from nirbridge.emitters.verilog.picture import delay_text, picture, walk_form
 from nirbridge.emitters.verilog.plan import Circuit, Core, Stream
+from nirbridge.emitters.verilog.proof import SCRIPT, proof_file
 from nirbridge.emitters.verilog.render import circuit_text, hex_lines, memories
 from nirbridge.emitters.verilog.tokens import mark, token_lines
 from nirbridge.emitters.witness import Witness
@@ -41,7 +43,6 @@ from nirbridge.quantization.storage.file import quantized_bytes
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.types import Probe
 
-NETWORK = "network.q.npz"
 SOURCES = ("net.v", "library.v")
 GOLDEN_STEPS = 20
 BUILDS = "net.json net.asc net.bin net.config net.bit report.json yosys.log sim.vvp sim.verilated"
@@ -82,6 +83,7 @@ def program(plan: Circuit, board: Board, activity: float) -> Artifact:
         "clock.v": template("clock.v"),
         **_board_files(plan, board),
         **_golden(plan),
+        **{f"proof/{c.neuron.name}.rule": proof_file(c.neuron) for c in plan.cores},
         "README.md": readme_text(plan, board, activity),
         "circuit.svg": picture(plan, [expected(c, board, activity) for c in plan.cores]),
     }
@@ -97,7 +99,7 @@ def _facts(plan: Circuit, board: Board, activity: float) -> dict[str, object]:
     return {
         "kind": "verilog",
         "schema": 1,
-        "builds": BUILDS.split(),
+        "builds": [*BUILDS.split(), *(f"proof/{c.neuron.name}.smt2" for c in plan.cores)],
         "board": board.record,
         "sources": [*(["top.v"] if board.pins else []), *SOURCES],
         "top": "top" if board.pins else "net",
@@ -131,6 +133,7 @@ VERILOG = _Verilog(
     options=VerilogOptions,
     one_sample_at_a_time=True,
     carries=ALL,
+    prove=later("nirbridge.emitters.verilog.proof:prove_program"),
     synthesize=later("nirbridge.emitters.verilog.synthesis:synthesize_program"),
 )
 
@@ -146,12 +149,14 @@ def _port(s: Stream) -> StreamPort:
 
 def _board_files(plan: Circuit, board: Board) -> dict[str, str]:
     """The Makefile, and of a board with pins the top module, the pins and the program of the host."""
-    simulated = ("clock.v", "testbench.v", *SOURCES)
+    simulated, neurons = ("clock.v", "testbench.v", *SOURCES), " ".join(c.neuron.name for c in plan.cores)
+    script = SCRIPT.format(source="-defer net.v", name="$$n", rule="proof/$$n.rule", proof="proof/$$n.smt2")
+    prove = template("prove.mk").replace("@NEURONS@", neurons).replace("@SCRIPT@", script)
     if not board.pins:
-        return {"Makefile": makefile_text(board, SOURCES, "net", simulated)}
+        return {"Makefile": makefile_text(board, SOURCES, "net", simulated) + prove}
     inputs, outputs = plan.inputs, tuple(c.stream for c in plan.outputs)
     return {
-        "Makefile": makefile_text(board, ("top.v", *SOURCES), "top", simulated),
+        "Makefile": makefile_text(board, ("top.v", *SOURCES), "top", simulated) + prove,
         "top.v": top_text(board, [_port(s) for s in inputs], [_port(s) for s in outputs]),
         constraints_name(board): constraints(board),
         "host.py": host_text({s.id: _port(s) for s in inputs}, {s.id: _port(s) for s in outputs}),

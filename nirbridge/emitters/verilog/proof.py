@@ -14,20 +14,24 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
+from nirbridge._types import Progress, no_progress
+from nirbridge.emitters.artifact import Artifact
 from nirbridge.emitters.ended_process import run_to_end
 from nirbridge.emitters.verilog.circuit import signed_bits
 from nirbridge.emitters.verilog.neuron import Field, NeuronModule
+from nirbridge.emitters.verilog.run import planned
 from nirbridge.emitters.verilog.smt import LOGIC, SmtRule, width_of
-from nirbridge.errors import ToolMissing
+from nirbridge.errors import FileError, ToolMissing
 from nirbridge.files.atomic import write_new
 from nirbridge.files.regular import read_own
 from nirbridge.files.scratch import temporary_folder
@@ -70,6 +74,30 @@ def prove_neuron(module: NeuronModule, *, seconds: float = SECONDS) -> Proved:
             status, found = _decided(problem, seconds)
     example = {key: found[key] for key in (f.name for f in _inputs(module)) if key in found}
     return Proved(module.name, status, example, time.process_time() - start)
+
+
+def prove_program(artifact: Artifact, progress: Progress = no_progress) -> dict[str, str]:
+    """By population of an emitted program: "proved", or why its neurons, as ``net.v`` has them, are not.
+
+    Raises as ``prove_neuron``; FileError: a program whose manifest or ``net.v`` is damaged.
+    """
+    cores, text = planned(artifact).cores, artifact.files["net.v"].decode("utf-8", "replace")
+    found: dict[str, str] = {}
+    for k, core in enumerate(cores):
+        progress(f"prove {core.id}", k / len(cores))
+        made = prove_neuron(replace(core.neuron, text=_module_of(text, core.neuron.name)))
+        values = ", ".join(f"{name} = {value}" for name, value in made.counterexample.items())
+        words = {"unknown": f"not decided within {SECONDS:.0f} s", "refuted": f"refuted by {values}"}
+        found[core.population.name] = words.get(made.status, made.status)
+    return found
+
+
+def _module_of(text: str, name: str) -> str:
+    """The text of a module in a file of several."""
+    found = re.search(rf"^module {re.escape(name)} .*?^endmodule$", text, re.DOTALL | re.MULTILINE)
+    if found is None:
+        raise FileError.of("net.v", f"has no module {name}", "", "emit it again")
+    return found[0] + "\n"
 
 
 def needed() -> None:

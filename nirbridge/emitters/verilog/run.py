@@ -17,15 +17,14 @@ from nirbridge.emitters.artifact import MANIFEST, Artifact, read_document
 from nirbridge.emitters.ended_process import run_to_end
 from nirbridge.emitters.host_outputs import needed_arrays, recorded_arrays
 from nirbridge.emitters.own_time import compile_time
+from nirbridge.emitters.ports import NETWORK
 from nirbridge.emitters.program_runs import quantized_of
-from nirbridge.emitters.verilog.emit import NETWORK
-from nirbridge.emitters.verilog.plan import LANES_MAX, Circuit, Lanes, circuit
+from nirbridge.emitters.verilog.plan import LANES_MAX, Circuit, circuit
 from nirbridge.emitters.verilog.tokens import mark, token_lines, traced
 from nirbridge.errors import FileError, ModelError, ToolMissing, quoted
 from nirbridge.files.atomic import create_file, write_new
 from nirbridge.files.regular import read_own
 from nirbridge.files.scratch import remove_folder, temporary_folder
-from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.simulators.fixed.host_io import fixed_channels, fixed_meta, integer_inputs, signature_network
 from nirbridge.simulators.inputs import Input
 from nirbridge.simulators.recording import ChannelRecorder, required_variables
@@ -134,9 +133,7 @@ def built(artifact: Artifact, simulator: str = "") -> Iterator[Simulation]:
         artifact: an emitted program.
         simulator: "verilator" or "icarus"; default: the first that is there.
     """
-    name = find_simulator(simulator)
-    quantized = quantized_of(artifact.files[NETWORK])
-    plan = circuit(quantized, _lanes(artifact, quantized))
+    name, plan = find_simulator(simulator), planned(artifact)
     with temporary_folder("verilog") as scratch:
         folder = Path(scratch)
         for path, content in artifact.files.items():
@@ -147,15 +144,16 @@ def built(artifact: Artifact, simulator: str = "") -> Iterator[Simulation]:
         yield Simulation(plan, folder, command, SPEED[name])
 
 
-def _lanes(artifact: Artifact, quantized: QuantizedNetwork) -> Lanes:
-    """The lanes of a program, as its manifest states them. Raises FileError."""
+def planned(artifact: Artifact) -> Circuit:
+    """The circuit of a program: its integers with the lanes that its manifest states. Raises FileError."""
+    quantized = quantized_of(artifact.files[NETWORK])
     stated = read_document(artifact, MANIFEST, {"lanes": dict[str, list[int]]})["lanes"]
     for p in quantized.populations:
         found = stated.get(p.name)
         if not (isinstance(found, list) and len(found) == 2 and all(0 < x <= LANES_MAX for x in found)):
             limit = f"two numbers from 1 to {LANES_MAX:,}"
             raise FileError.of(f"manifest.json, lanes of {quoted(p.name)}", f"{found}"[:80], limit, "emit it again")
-    return {name: (sums, neurons) for name, (sums, neurons) in stated.items()}
+    return circuit(quantized, {name: (sums, neurons) for name, (sums, neurons) in stated.items()})
 
 
 def _limit(plan: Circuit, steps: int) -> float:
