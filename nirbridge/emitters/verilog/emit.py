@@ -44,7 +44,8 @@ from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.types import Probe
 
 SOURCES = ("net.v", "library.v")
-GOLDEN_STEPS = 20
+GOLDEN_STEPS, GOLDEN_RATES = 60, (0.3, 0.1, 0.6)
+"""Time steps of the recorded tokens, and how many elements spike in each: a third of them at one rate."""
 BUILDS = "net.json net.asc net.bin net.config net.bit report.json yosys.log sim.vvp sim.verilated"
 """Files that make adds."""
 
@@ -167,17 +168,16 @@ def _board_files(plan: Circuit, board: Board) -> dict[str, str]:
 
 
 def _golden(plan: Circuit) -> dict[str, str]:
-    """Tokens of random inputs and what the fixed-point simulator sends then, as files of the test bench."""
+    """Tokens of random inputs and what every core sends then by the fixed-point simulator, for the test bench."""
     rng = np.random.default_rng(0)
     inputs = {p.name: _random(p, rng) for p in plan.quantized.inputs}
-    shown = [c.population for c in plan.outputs]
-    probes = [Probe(p.name, (_sends(p.neuron.fires),)) for p in shown]
+    probes = [Probe(p.name, (_sends(p.neuron.fires),)) for p in plan.quantized.populations]
     real = {p.name: inputs[p.name] * (p.scale if p.graded else 1) for p in plan.quantized.inputs}
     arrays = simulate_fixed(plan.quantized, real, record=probes).recording.arrays
     files = {f"vectors/{s.id}.hex": (s, inputs[s.name]) for s in plan.inputs}
     files |= {
         f"vectors/{c.id}.hex": (c.stream, arrays[c.population.name, _sends(c.population.neuron.fires)])
-        for c in plan.outputs
+        for c in plan.cores
     }
     return {path: "".join(token_lines(s, a)) + mark(s) for path, (s, a) in files.items()}
 
@@ -187,7 +187,8 @@ def _sends(fires: bool) -> str:
 
 
 def _random(port: FixedInput, rng: np.random.Generator) -> Array:
-    spikes = (rng.random((GOLDEN_STEPS, *port.shape)) < 0.3).astype(np.int64)
+    rates = np.repeat(GOLDEN_RATES, GOLDEN_STEPS // len(GOLDEN_RATES)).reshape(-1, *(1 for _ in port.shape))
+    spikes = (rng.random((GOLDEN_STEPS, *port.shape)) < rates).astype(np.int64)
     return spikes * rng.integers(-port.value_max, port.value_max + 1, spikes.shape) if port.graded else spikes
 
 
