@@ -1,6 +1,6 @@
 """The network of Spiker+ in Verilog, beside the package spikerplus and what is published; writes a table in Markdown.
 
-    python -m benchmarks.verilog [--lanes 16:2 ...] [--spikerplus PYTHON --ghdl GHDL]
+    python -m benchmarks.verilog [--lanes 16 auto ...] [--spikerplus PYTHON --ghdl GHDL]
                                  [--json build/verilog.json] [-o build/verilog.md] [--nir build/verilog.nir]
 
 784-128-10 leaky neurons without biases, reset by subtraction, decay 15/16, threshold 1, weights of 4 bits (multiples of
@@ -29,13 +29,13 @@ from benchmarks.verilog_published import PUBLISHED
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact, write_artifact
 from nirbridge.emitters.verilog.boards import Board, read_board
-from nirbridge.emitters.verilog.emit import files_of
-from nirbridge.emitters.verilog.plan import circuit
+from nirbridge.emitters.verilog.emit import SOURCES, VerilogOptions, program
+from nirbridge.emitters.verilog.lanes import chosen
+from nirbridge.emitters.verilog.plan import Circuit
 from nirbridge.emitters.verilog.run import run_program
 from nirbridge.emitters.verilog.synthesis import Synthesis, synthesize
 from nirbridge.emitters.verilog.tokens import mark, token_lines
 from nirbridge.files.scratch import temporary_folder
-from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 
 SIZES = (784, 128, 10)
@@ -46,7 +46,8 @@ PIXELS, BRIGHTNESS = 0.191, (0.37, 1.0)
 """The share of pixels that are not 0, and their range: the mean is 0.13, as in MNIST."""
 DT_S = 1e-3
 DECAY = 1 / 16
-BOARD = "ecp5-25k"
+AS_EMITTED = VerilogOptions()
+BOARD = AS_EMITTED.board
 HEADS = ("", "LUTs", "flip-flops", "block RAMs", "multipliers", "MHz", "cycles, 100 time steps", "time, 100 time steps")
 RELATED = (
     "",
@@ -112,43 +113,33 @@ def image(seed: int = 1) -> Array:
     return (rng.random((STEPS, SIZES[0])) < rates).astype(np.uint8)
 
 
-def ours(lanes: Sequence[int], spikes: Array, board: Board) -> dict[str, Any]:
+def ours(lanes: str, spikes: Array, board: Board) -> dict[str, Any]:
     """The row of nirbridge's circuit; it fails where an output spike differs from the integers."""
     quantized = nb.quantize(nb.load(graph()), "loihi2", weight_bits=BITS)
-    made = emitted(quantized, lanes)
+    plan = chosen(quantized, lanes, board, AS_EMITTED.rate, AS_EMITTED.activity)
+    made = program(plan, board, AS_EMITTED.activity)
     expected = simulate_fixed(quantized, spikes).recording["output", "s"]
     differing = int((run_program(made, spikes)["output", "s"] != expected).sum())
     if differing:
         raise AssertionError(f"{differing} output spikes differ from those of the integers")
-    sources = ("net.v", "library.v")
-    files = {name: content for name, content in made.files.items() if name in sources or name.endswith(".hex")}
-    inside = {name: content for name, content in files.items() if "/" not in name}
-    row = _row(f"nirbridge, lanes {lanes[0]} and {lanes[1]}", synthesize(inside, sources, "net", board))
-    return {**row, "cycles": cycles(quantized, made, spikes, lanes)}
+    files = {name: content for name, content in made.files.items() if "/" not in name}
+    wide = " and ".join(str(core.stream.layout.lanes) for core in plan.cores)
+    row = _row(f"nirbridge, `--lanes {lanes}`: {wide}", synthesize(files, SOURCES, "net", board))
+    return {**row, "cycles": cycles(plan, made, spikes)}
 
 
-def emitted(quantized: QuantizedNetwork, lanes: Sequence[int]) -> Artifact:
-    """The circuit with so many lanes in each population."""
-    return files_of(circuit(quantized, _by_name(quantized, lanes)))
-
-
-def _by_name(quantized: QuantizedNetwork, lanes: Sequence[int]) -> Mapping[str, int]:
-    return {p.name: n for p, n in zip(quantized.populations, lanes, strict=True)}
-
-
-def cycles(quantized: QuantizedNetwork, made: Artifact, spikes: Array, lanes: Sequence[int]) -> int:
+def cycles(plan: Circuit, made: Artifact, spikes: Array) -> int:
     """Clock cycles of the circuit's own test bench for these time steps, no stream stalled."""
-    (stream,) = circuit(quantized, _by_name(quantized, lanes)).inputs
+    (stream,) = plan.inputs
     with temporary_folder("measured") as scratch:
         folder = Path(scratch, "program")
         write_artifact(made, folder)
         for file in (folder / "vectors").iterdir():
             file.unlink()
-        tokens = "".join(token_lines(stream, spikes, more=len(SIZES))) + mark(stream)
+        tokens = "".join(token_lines(stream, spikes, more=len(plan.cores) + 1)) + mark(stream)
         (folder / "vectors" / f"{stream.id}.hex").write_text(tokens)
-        sources = ["clock.v", "testbench.v", "net.v", "library.v"]
-        subprocess.run(["iverilog", "-g2005", "-o", "bench.vvp", *sources], cwd=folder, check=True)
-        command = ["vvp", "-n", "bench.vvp", f"+steps={len(spikes)}"]
+        subprocess.run(["make", "sim.vvp"], cwd=folder, check=True, capture_output=True)
+        command = ["vvp", "-n", "sim.vvp", f"+steps={len(spikes)}"]
         text = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
     found = re.search(r"PASS: \d+ tokens in (\d+) cycles", text)
     if found is None:
@@ -201,7 +192,7 @@ def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def main() -> None:
     """Measures what is asked for, and writes the rows and the section."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lanes", nargs="*", default=["16:2"], help="of the hidden and the output neurons")
+    parser.add_argument("--lanes", nargs="*", default=["16", "auto"], help="auto, or sums side by side")
     parser.add_argument("--spikerplus", metavar="PYTHON", help="interpreter of an environment with spikerplus")
     parser.add_argument("--ghdl", default="ghdl", help="GHDL 2.0 or later")
     parser.add_argument("--json", type=Path, default=Path("build/verilog.json"))
@@ -212,7 +203,7 @@ def main() -> None:
         nir.write(options.nir, graph())
     rows = json.loads(options.json.read_text()) if options.json.is_file() else {}
     board, spikes = read_board(BOARD), image()
-    made = [ours([int(n) for n in text.split(":")], spikes, board) for text in options.lanes]
+    made = [ours(lanes, spikes, board) for lanes in options.lanes]
     if options.spikerplus is not None:
         made.append(rival(options.spikerplus, options.ghdl, spikes, board))
     for row in made:

@@ -92,7 +92,7 @@ PUBLISHED = (
         "hls4ml",
         "Heidelberg digits, dense",
         image="34 us",
-        tool="Vivado HLS",
+        tool="Vivado, HLS",
         equality="compared with its software",
         source=arxiv("2606.10008"),
     ),
@@ -109,7 +109,6 @@ PUBLISHED = (
         "a processor of 4 cores",
         "Artix-7 100T",
         mhz="100",
-        tool="Vivado",
         source="[its README](https://github.com/catalyst-neuromorphic/catalyst-n2)",
     ),
     Published(

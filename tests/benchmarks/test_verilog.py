@@ -78,10 +78,10 @@ def test_choices_that_ghdl_drops_are_those_of_its_vhdl() -> None:
 
 def test_the_page_has_what_was_measured_and_what_was_published() -> None:
     row = {"luts": 1000, "flip_flops": 20, "block_rams": 3, "multipliers": 0, "mhz": 50.0, "cycles": 20000}
-    ours = {"name": "nirbridge, lanes 4 and 2", **row, "versions": ["Yosys 0.23"]}
+    ours = {"name": "nirbridge, `--lanes 4`: 4 and 2", **row, "versions": ["Yosys 0.23"]}
     theirs = {"name": "spikerplus", **row, "versions": ["Yosys 0.23"], "unlike": 0.0328}
     alone = verilog.page([ours])
-    assert "| nirbridge, lanes 4 and 2 | 1,000 | 20 | 3 | 0 | 50.0 | 20,000 | 400 us |\n" in alone
+    assert "| nirbridge, `--lanes 4`: 4 and 2 | 1,000 | 20 | 3 | 0 | 50.0 | 20,000 | 400 us |\n" in alone
     assert "of spikerplus" not in alone
     both = verilog.page([ours, theirs])
     assert "of spikerplus 3.3 % are not those" in both
