@@ -64,7 +64,8 @@ RELATED = (
 )
 INTRO = f"""784-128-10 leaky neurons, reset by subtraction, decay 15/16, weights of {BITS} bits from a seed; an image of
 random pixels at the density of MNIST, {STEPS} time steps of spikes. Both designs have the same weights and spikes, and
-the same programs and device (ECP5 LFE5U-25F). Measured by `python -m benchmarks.verilog`.
+the same programs and device (ECP5 LFE5U-25F); after `--lanes`: the sums side by side of the hidden and the output
+neurons. Measured by `python -m benchmarks.verilog`.
 
 """
 OF_SPIKERPLUS = """nirbridge's output spikes are those of the chip's integers in every time step. Of the hidden spikes
