@@ -22,7 +22,7 @@ from nirbridge.importers.sample import SampleReading, lead_of, order_of
 from nirbridge.importers.tracing.arguments import CannotFollow, FlowValue
 from nirbridge.importers.tracing.graph_builder import lower_reduction
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
-from nirbridge.importers.tracing.shape_ops import moved_input, picked_positions, reshape_lead
+from nirbridge.importers.tracing.shape_ops import moved_input, picked_positions, reshape_lead, reshaped_in_place
 from nirbridge.network.neurons import neuron
 
 torch = pytest.importorskip("torch")
@@ -72,6 +72,28 @@ def test_reshapes_that_mix_them_with_values(shape: Any, lead: Any, new: Any) -> 
         reshape_lead(shape, lead, new)
     assert caught.value.why == f"a reshape from {shape} to {new} mixes batch or time with values"
     assert caught.value.advice == "keep the batch axis"
+
+
+@pytest.mark.parametrize(
+    ("arranged", "lead", "order", "new", "wanted"),
+    [
+        ((5, 2, 3), ("batch",), (1, 0, 2), (2, 5, 3), (1, 0, 2)),
+        ((5, 2, 6), ("batch",), (1, 0, 2), (2, 5, 2, 3), (1, 0, 2, 3)),
+        ((5, 4, 3), ("batch",), (1, 0, 2), (2, 2, 5, 3), (1, 2, 0, 3)),
+        ((5, 7, 2, 3), ("batch", "time"), (0, 2, 1, 3), (5, 2, 7, 3), (0, 2, 1, 3)),
+        ((5, 7, 6), ("batch", "time"), (2, 0, 1), (2, 3, 5, 7), (2, 3, 0, 1)),
+    ],
+)
+def test_reshapes_that_leave_batch_and_time(
+    arranged: tuple[int, ...], lead: Any, order: tuple[int, ...], new: tuple[int, ...], wanted: tuple[int, ...]
+) -> None:
+    assert reshaped_in_place(arranged, lead, order, new) == wanted
+
+
+@pytest.mark.parametrize("new", [(10, 3), (30,), (2, 15), (5, 2, 3)])
+def test_reshapes_that_mix_batch_with_values(new: tuple[int, ...]) -> None:
+    with pytest.raises(CannotFollow, match="mixes batch or time with values"):
+        reshaped_in_place((5, 2, 3), ("batch",), (1, 0, 2), new)
 
 
 def test_slices_of_values_alone() -> None:
