@@ -10,8 +10,7 @@ from typing import Any
 from nirbridge.importers.by_hand.chains import Key, Threshold, is_comparison, is_pointwise, key_of, operands, walked
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedValue
 from nirbridge.importers.tracing.structures import instances_of, torch_tensor
-
-_JOINS = frozenset({"stack", "cat", "concat", "concatenate"})
+from nirbridge.importers.tracing.values import JOINS
 
 
 def readouts_of(trace: ForwardTrace, states: set[int]) -> list[list[Threshold]]:
@@ -37,7 +36,7 @@ def readouts_of(trace: ForwardTrace, states: set[int]) -> list[list[Threshold]]:
 def _rows(trace: ForwardTrace) -> Iterator[tuple[list[TracedValue], int, int]]:
     """Values that are put together over time, or returned in each call; index of the call, zeros in front."""
     for node in trace.nodes:
-        items = node.args[0] if node.name in _JOINS and node.args and isinstance(node.args[0], tuple) else ()
+        items = node.args[0] if node.name in JOINS | {"stack"} and node.args and isinstance(node.args[0], tuple) else ()
         row = [*dropwhile(_is_zero, items)]
         if len(row) > 1 and all(isinstance(item, TracedValue) for item in row):
             yield [_kept_axis(item) for item in row], node.index, len(items) - len(row)

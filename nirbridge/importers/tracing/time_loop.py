@@ -18,8 +18,9 @@ from nirbridge.importers.tracing.arguments import CannotFollow, FlowValue, Lower
 from nirbridge.importers.tracing.consistency import foreign_states
 from nirbridge.importers.tracing.recorder import RING, ForwardTrace, TracedCall, TracedValue, values_of
 from nirbridge.importers.tracing.structures import match, torch_tensor
-from nirbridge.importers.tracing.values import WRITES as _WRITES
 from nirbridge.importers.tracing.values import (
+    JOINS,
+    WRITES,
     AxisSlice,
     first_input,
     is_zero,
@@ -342,7 +343,6 @@ class TimeLoop:
 # -- series --------------------------------------------------------------------------------------------------------
 # Tensors that a loop over time assembles: stacked, concatenated, or written into a buffer slice by slice.
 
-_JOINS = frozenset({"cat", "concat", "concatenate"})
 _ADVICE = "stack the time steps in front of the values, or right after the batch"
 
 
@@ -364,11 +364,11 @@ Runs = Mapping[int, ItemSeries]
 
 def series_of(node: TracedCall, runs: Runs) -> list[ItemSeries]:
     """The parts that a call assembles along an axis, in order: one by one, or as the parts of its parts."""
-    if node.name in _WRITES:
+    if node.name in WRITES:
         written = _written(node)
         return [written] if written else []
     items: Any = node.args[0] if node.args else None
-    if node.name not in _JOINS | {"stack", RING} or not isinstance(items, tuple):
+    if node.name not in JOINS | {"stack", RING} or not isinstance(items, tuple):
         return []
     axis = int(call_argument(node, 1, "dim", node.kwargs.get("axis", 0))) % len(node.shapes[0])
     if node.name in ("stack", RING):
@@ -426,7 +426,7 @@ def _written(node: TracedCall) -> ItemSeries | None:
     item_at: dict[int, Any] = {}
     kinds: set[tuple[int, bool]] = set()
     write: Any = node
-    while isinstance(write, TracedCall) and write.name in _WRITES:
+    while isinstance(write, TracedCall) and write.name in WRITES:
         buffer, place, item = write_of(write)
         if place is None or not isinstance(item, TracedValue):
             return None

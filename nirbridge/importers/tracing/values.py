@@ -104,7 +104,8 @@ def write_of(node: TracedCall) -> tuple[Any, AxisSlice | None, Any]:
     return buffer, place, call_argument(node, 3, "source")
 
 
-_JOINS = frozenset({"cat", "concat", "concatenate"})
+JOINS = frozenset({"cat", "concat", "concatenate"})
+"""Functions that put tensors together along an axis that they have."""
 
 
 def rows_of(value: Any, axis: int) -> list[Any] | None:
@@ -121,7 +122,7 @@ def rows_of(value: Any, axis: int) -> list[Any] | None:
         buffer, place, item = write_of(node)
         is_row = place is not None and (place.axis, place.is_kept) == (axis, False)
         return _with_row(rows_of(buffer, axis), place, item) if is_row else None
-    if node.name in _JOINS and call_argument(node, 1, "dim", node.kwargs.get("axis", 0)) % len(node.shapes[0]) == axis:
+    if node.name in JOINS and call_argument(node, 1, "dim", node.kwargs.get("axis", 0)) % len(node.shapes[0]) == axis:
         return _joined(rows_of(part, axis) for part in node.args[0])
     is_row = node.name == "unsqueeze" and call_argument(node, 1, "dim") % len(node.shapes[0]) == axis
     return [node.args[0]] if is_row or (node.name, node.args[1:], axis) == ("__getitem__", (None,), 0) else None
@@ -141,7 +142,7 @@ def _with_row(rows: list[Any] | None, place: AxisSlice | None, item: Any) -> lis
 def kept_rows(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Any] | None, int]:
     """(Rows, their axis) of the result of a call that moves or writes rows of a tensor; None for any other call."""
     source = args[0] if args else None
-    if name in _JOINS and isinstance(source, tuple):
+    if name in JOINS and isinstance(source, tuple):
         axis = args[1] if len(args) > 1 else kwargs.get("dim", kwargs.get("axis", 0))
         axis %= max(len(part.shape) for part in source)
         is_kept = any(isinstance(p, torch_tensor()) or p.node.name == RING for p in source)
@@ -170,14 +171,14 @@ def _picked_rows(source: TracedValue, index: Any) -> tuple[list[Any] | None, int
     part = parts[axis] if parts else None
     if len(partial) != 1 or isinstance(part, TracedValue) or not isinstance(part, slice | tuple | torch_tensor()):
         return None, axis
-    rows = None if source.node.name in _JOINS else rows_of(source, axis)  # a join of time steps alone is a series
+    rows = None if source.node.name in JOINS else rows_of(source, axis)  # a join of time steps alone is a series
     return (rows and [rows[k] for k in np.arange(len(rows))[list(part) if isinstance(part, tuple) else part]]), axis
 
 
 def read_back(buffer: TracedValue, index: Any) -> tuple[Any, ...]:
     """The value last written into a slice of a tensor, or the slice as it was at first; empty if that is not known."""
     place = item_slice(buffer, index)
-    rows = rows_of(buffer, place.axis) if place and not place.is_kept and buffer.node.name in _JOINS | {RING} else None
+    rows = rows_of(buffer, place.axis) if place and not place.is_kept and buffer.node.name in JOINS | {RING} else None
     if place is not None and rows:
         return (rows[place.index],)
     now: Any = buffer
