@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -26,7 +26,7 @@ from nirbridge.emitters.verilog.boards import (
     read_board,
     top_text,
 )
-from nirbridge.emitters.verilog.lanes import chosen, expected
+from nirbridge.emitters.verilog.lanes import Expected, chosen, expected
 from nirbridge.emitters.verilog.picture import delay_text, picture, walk_form
 from nirbridge.emitters.verilog.plan import Circuit, Core, Stream
 from nirbridge.emitters.verilog.proof import SCRIPT, proof_file
@@ -86,7 +86,7 @@ def program(plan: Circuit, board: Board, activity: float) -> Artifact:
         **_golden(plan),
         **{f"proof/{c.neuron.name}.rule": proof_file(c.neuron) for c in plan.cores},
         "README.md": readme_text(plan, board, activity),
-        "circuit.svg": picture(plan, [expected(c, board, activity) for c in plan.cores]),
+        "circuit.svg": picture(plan, [*expected(plan, board, activity).values()]),
     }
     for core in plan.cores:
         texts |= {name: hex_lines(words) for name, words in memories(core).items()}
@@ -96,7 +96,7 @@ def program(plan: Circuit, board: Board, activity: float) -> Artifact:
 
 
 def _facts(plan: Circuit, board: Board, activity: float) -> dict[str, object]:
-    costs = [expected(c, board, activity) for c in plan.cores]
+    costs = [*expected(plan, board, activity).values()]
     return {
         "kind": "verilog",
         "schema": 1,
@@ -109,7 +109,16 @@ def _facts(plan: Circuit, board: Board, activity: float) -> dict[str, object]:
         "cycles_per_step": max((c.cycles for c in costs), default=0),
         "expected_luts": sum(c.luts for c in costs),
         "expected_block_rams": sum(c.block_rams for c in costs),
+        "notes": [*_notes(costs, board)],
     }
+
+
+def _notes(costs: Sequence[Expected], board: Board) -> Iterator[str]:
+    """What the model says that would surprise a user."""
+    for noun, kind in (("LUTs", "luts"), ("block RAMs", "block_rams")):
+        needed, there = sum(getattr(c, kind) for c in costs), getattr(board.resources, kind)
+        if needed > there:
+            yield f"does not fit {board.name} by nirbridge's model: {needed:,} of {there:,} {noun}"
 
 
 class _Verilog(Target):
@@ -197,7 +206,7 @@ def _random(port: FixedInput, rng: np.random.Generator) -> Array:
 
 def readme_text(plan: Circuit, board: Board, activity: float) -> str:
     """The file ``README.md``."""
-    costs = [expected(c, board, activity) for c in plan.cores]
+    costs = [*expected(plan, board, activity).values()]
     slowest = max((x.cycles for x in costs), default=1)
     marks = {
         "CHIP": quoted(plan.quantized.chip)[1:-1],

@@ -1,16 +1,17 @@
 """How many sums and neurons of a core stand side by side: cycles of a time step against cells, by a model of both.
 
-Cycles: a hit is one, a step of neurons is one; cores work at the same time, the slowest sets the pace. Cells: a few
+Cycles: a hit is one, a step of neurons is one; cores work at the same time, the slowest sets the pace, and a core that
+sends waits until its targets have added. Cells: a few
 constants (``CELLS``) and what memories take; what a circuit really takes is what the tools say (``--synthesize``).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
-from nirbridge.emitters.verilog.boards import Board, Resources
+from nirbridge.emitters.verilog.boards import Board
 from nirbridge.emitters.verilog.plan import LANES_MAX, Circuit, Core, Lanes, Walk, Window, circuit
 from nirbridge.errors import UsageError
 from nirbridge.quantization.model import QuantizedNetwork
@@ -23,8 +24,8 @@ class Cells:
     ``core``, ``walk``, ``window``: of the state machines of each. ``of_sum``: of a bit of the sums side by side,
     ``of_choice``: more of it where one of more than 16 parts is chosen. ``of_bit``: of a stored bit that is in no
     memory block. ``of_neuron``: of a bit of the states and the drive of a neuron, in two stages.
-    ``share``: of a device's cells that may be used. ``gain``: wider words are worth it where a time step takes at most
-    this share of the cycles before.
+    ``share``, ``rams``: of a device's cells and memory blocks that may be used. ``gain``: wider words are
+    worth it where a time step takes at most this share of the cycles before.
     """
 
     core: float = 210.0
@@ -35,6 +36,7 @@ class Cells:
     of_bit: float = 0.15
     of_neuron: float = 2.3
     share: float = 0.5
+    rams: float = 0.9
     gain: float = 0.97
 
 
@@ -47,25 +49,50 @@ RAM = {"ecp5": (36, 512), "ice40": (16, 256)}
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What the model says: cycles in which hits are added and neurons computed, LUTs, memory blocks."""
+    """What the model says of a core.
+
+    ``adding``, ``neurons``: cycles of a time step in which hits are added, and neurons computed. ``waits``: cycles
+    that a target takes for what the core sends, while it can take nothing itself. ``luts``, ``block_rams``: cells.
+    """
 
     adding: float
     neurons: float
     luts: int
     block_rams: int
+    waits: float = 0.0
 
     @property
     def cycles(self) -> int:
         """Cycles of a time step."""
-        return math.ceil(self.adding + self.neurons)
+        return math.ceil(self.adding + max(self.neurons, self.waits))
 
 
-def expected(core: Core, board: Board, activity: float, lanes: tuple[int, int] | None = None) -> Expected:
-    """The cost of a core where the share ``activity`` of sources and neurons sends; ``lanes``: others than its own."""
-    sums, neurons = lanes or (core.stream.layout.lanes, core.neurons)
+def expected(plan: Circuit, board: Board, activity: float, lanes: Lanes | None = None) -> dict[str, Expected]:
+    """The cost of every core, by id, where the share ``activity`` of all sources and neurons sends in a time step.
+
+    ``lanes``: others than those of the circuit, by id.
+    """
+    lanes = lanes or {c.id: (c.stream.layout.lanes, c.neurons) for c in plan.cores}
+    alone = {c.id: _alone(c, board, activity, lanes[c.id]) for c in plan.cores}
+    waits = dict.fromkeys(alone, 0.0)
+    for core in plan.cores:
+        for w in core.walks:
+            if w.source.id in waits:
+                waits[w.source.id] = max(waits[w.source.id], _added(w, core, activity, lanes[core.id][0]))
+    return {name: replace(cost, waits=waits[name]) for name, cost in alone.items()}
+
+
+def _added(w: Walk, core: Core, activity: float, sums: int) -> float:
+    """Cycles that the tokens of a walk take."""
+    return activity * math.prod(w.source.shape) * max(1.0, _hits(w, core, sums))
+
+
+def _alone(core: Core, board: Board, activity: float, lanes: tuple[int, int]) -> Expected:
+    """The cost of a core that waits for no other."""
+    sums, neurons = lanes
     layout = core.stream.layout
     words = layout.rows * layout.columns * -(-layout.channels // sums)
-    adding = sum(activity * math.prod(w.source.shape) * max(1.0, _hits(w, core, sums)) for w in core.walks)
+    adding = sum(_added(w, core, activity, sums) for w in core.walks)
     steps = words * (sums // neurons)
     sent = core.population.size * (activity if core.population.neuron.fires else 1.0)
     stored = [(sums * s.bits, words * core.slots) for s in core.sums]
@@ -136,32 +163,41 @@ def chosen(quantized: QuantizedNetwork, lanes: str, board: Board, rate: float, a
 
 
 def _fastest(least: Circuit, board: Board, rate: float, activity: float) -> Lanes:
-    """Widens the slowest core as long as that pays and fits, or until the rate is reached."""
-    enough = board.mhz * 1e6 / rate if rate else 0.0
-    costs = {c.id: {x: expected(c, board, activity, x) for x in _choices(c)} for c in least.cores}
-    lanes: dict[str, tuple[int, int]] = {}
-    while True:
-        now = {core: costs[core][lanes.get(core, (1, 1))] for core in costs}
-        slowest = max(now, key=lambda core: now[core].cycles)
-        if now[slowest].cycles <= enough:
-            break
-        others = [x for core, x in now.items() if core != slowest]
+    """Widens the core that gains most for its cells, as long as that pays and fits, or until the rate is reached."""
+    enough, choices = board.mhz * 1e6 / rate if rate else 0.0, {c.id: list(_choices(c)) for c in least.cores}
+    lanes: dict[str, tuple[int, int]] = {c.id: (1, 1) for c in least.cores}
+    now = expected(least, board, activity, lanes)
+    rams = max(CELLS.rams * board.resources.block_rams, sum(c.block_rams for c in now.values()))
+    while max(c.cycles for c in now.values()) > enough:
+        tried = [lanes | {core: x} for core in _in_the_way(least, now) for x in choices[core]]
+        costs = [(x, expected(least, board, activity, x)) for x in tried]
         better = [
-            (x, cost)
-            for x, cost in costs[slowest].items()
-            if cost.cycles <= CELLS.gain * now[slowest].cycles and _fits([*others, cost], board.resources)
+            (_worth(new, now), x, new)
+            for x, new in costs
+            if _fits(new, CELLS.share * board.resources.luts, rams) and _pace(new) <= CELLS.gain * _pace(now)
         ]
         if not better:
             break
-        lanes[slowest] = max(better, key=lambda b: _worth(b[1], now[slowest]))[0]
-    return {c.population.name: lanes.get(c.id, (1, 1)) for c in least.cores}
+        _, lanes, now = max(better, key=lambda found: found[0])
+    return {c.population.name: lanes[c.id] for c in least.cores}
 
 
-def _worth(new: Expected, old: Expected) -> float:
+def _in_the_way(plan: Circuit, costs: Mapping[str, Expected]) -> list[str]:
+    """The slowest core, and those that it waits for."""
+    slowest = max(costs, key=lambda core: costs[core].cycles)
+    return [slowest, *(c.id for c in plan.cores if c.id != slowest and any(w.source.id == slowest for w in c.walks))]
+
+
+def _worth(new: Mapping[str, Expected], old: Mapping[str, Expected]) -> float:
     """Logarithm of the cycles saved, by what it costs."""
-    return math.log(old.cycles / new.cycles) / max(16, new.luts - old.luts)
+    more = sum(c.luts for c in new.values()) - sum(c.luts for c in old.values())
+    return math.log(_pace(old) / _pace(new)) / max(16, more)
 
 
-def _fits(costs: list[Expected], resources: Resources) -> bool:
-    luts, rams = sum(c.luts for c in costs), sum(c.block_rams for c in costs)
-    return luts <= CELLS.share * resources.luts and rams <= 0.9 * resources.block_rams
+def _pace(costs: Mapping[str, Expected]) -> float:
+    """Cycles of the slowest core, and a little of the others, so that two that are alike can become faster in turn."""
+    return sum(c.cycles**8.0 for c in costs.values()) ** (1 / 8)
+
+
+def _fits(costs: Mapping[str, Expected], luts: float, rams: float) -> bool:
+    return sum(c.luts for c in costs.values()) <= luts and sum(c.block_rams for c in costs.values()) <= rams

@@ -19,16 +19,14 @@ from nirbridge._types import Shape
 from nirbridge.arrays import Array
 from nirbridge.emitters.verilog.neuron import NeuronModule, neuron_module
 from nirbridge.errors import Diagnostic, ModelError, counted, quoted
-from nirbridge.network.apply import matrix
+from nirbridge.network.apply import matrix, synapse_bound
 from nirbridge.network.operators import Conv
 from nirbridge.quantization.model import FixedPopulation, FixedProjection, QuantizedNetwork
 from nirbridge.quantization.operators import weights_of
 from nirbridge.quantization.overflow import OutputRange, operator_bounds, sent_ranges, total_input_range
 
-LANES_MAX = 1024
-"""Wider words are slow to read for every tool."""
-WEIGHTS_MAX = 2**22
-"""More stored weights than this fit no board, and are slow to read for every tool."""
+LANES_MAX, WEIGHTS_MAX = 1024, 2**22
+"""Wider words, and more stored weights, fit no board and are slow to read for every tool."""
 DENSE_SHARE = 0.6
 """Rows of a table are stored whole where at least this share of their words holds a weight that is not 0."""
 
@@ -265,7 +263,11 @@ def _refused(quantized: QuantizedNetwork) -> Iterator[Diagnostic]:
     for noun, found in (("inputs", quantized.inputs), ("populations", quantized.populations)):
         if not found:
             yield Diagnostic("network", f"no {noun}", "a circuit takes tokens and computes neurons", "use --to c")
-    count = sum(weights_of(p.operator).size for p in quantized.projections)
+    shapes = _shapes(quantized)
+    count = sum(
+        weights_of(p.operator).size if _is_window(p, shapes) else synapse_bound(p.operator)
+        for p in quantized.projections
+    )
     if count > WEIGHTS_MAX:
         limit, hint = f"a circuit holds {WEIGHTS_MAX:,} at most", "emit a part of the network, or use --to c"
         yield Diagnostic("network", counted(count, "stored weight"), limit, hint)
@@ -274,6 +276,18 @@ def _refused(quantized: QuantizedNetwork) -> Iterator[Diagnostic]:
             subject = f"projection {quoted(p.source)} -> {quoted(p.target)}"
             hint = "quantize for a chip whose spikes arrive one time step later, such as loihi2"
             yield Diagnostic(subject, "a delay of 0", "a spike arrives after 1 time step or later", hint)
+
+
+def _shapes(quantized: QuantizedNetwork) -> dict[str, Shape]:
+    return {x.name: tuple(x.shape) for x in (*quantized.inputs, *quantized.populations)}
+
+
+def _is_window(p: FixedProjection, shapes: Mapping[str, Shape]) -> bool:
+    """True for a convolution between the shapes of its ends, one delay for all; others become matrices."""
+    op = p.operator
+    uniform = not np.ptp(p.delay_steps) and not np.ptp(p.target_delay_steps)
+    same = (tuple(op.input_shape), tuple(op.output_shape)) == (shapes[p.source], shapes[p.target])
+    return isinstance(op, Conv) and uniform and same
 
 
 class _Planner:
@@ -286,8 +300,8 @@ class _Planner:
         for p in quantized.projections:
             if operator_bounds(p.operator, OutputRange(-1, 1))[1].any():  # else no weight, or none that hits a sum
                 self.into[p.target].append(p)
-        self.shapes = {x.name: tuple(x.shape) for x in (*quantized.inputs, *quantized.populations)}
-        conv = [p for into in self.into.values() for p in into if self.is_window(p)]
+        self.shapes = _shapes(quantized)
+        conv = [p for into in self.into.values() for p in into if _is_window(p, self.shapes)]
         self.spatial = {p.source for p in conv} | {p.target for p in conv}
         for k, port in enumerate(quantized.inputs):
             value = (-port.value_max, port.value_max) if port.graded else (1, 1)
@@ -295,13 +309,6 @@ class _Planner:
             self.streams[port.name] = Stream(f"in{k}", port.name, self.shapes[port.name], layout, value)
         self.ranges = {s.name: OutputRange(min(0, s.value[0]), s.value[1]) for s in self.streams.values()}
         self._populations()
-
-    def is_window(self, p: FixedProjection) -> bool:
-        """True for a convolution between the shapes of its ends, one delay for all."""
-        op = p.operator
-        shapes = self.shapes[p.source], self.shapes[p.target]
-        uniform = not np.ptp(p.delay_steps) and not np.ptp(p.target_delay_steps)
-        return isinstance(op, Conv) and uniform and (tuple(op.input_shape), tuple(op.output_shape)) == shapes
 
     def _populations(self) -> None:
         """Streams and neurons; what a population sends is known from its rule and its largest input."""
@@ -368,7 +375,7 @@ class _Planner:
         """The walks of a projection, one for each delay of targets."""
         source, target = self.streams[p.source].layout, self.streams[p.target].layout
         late, early = np.asarray(p.target_delay_steps), np.asarray(p.delay_steps)
-        if isinstance(p.operator, Conv) and self.is_window(p):
+        if isinstance(p.operator, Conv) and _is_window(p, self.shapes):
             return [(_window(p.operator, even, source, target), int(early.flat[0]) + int(late.flat[0]))]
         rows = matrix(p.operator)
         found: list[tuple[Table | Window, int | Array]] = []

@@ -37,7 +37,7 @@ def looped(prefix: str = "") -> QuantizedNetwork:
 
 def drawn(q: QuantizedNetwork) -> tuple[Circuit, str]:
     plan = chosen(q, "auto", BOARD, 0.0, 0.3)
-    return plan, picture(plan, [expected(core, BOARD, 0.3) for core in plan.cores])
+    return plan, picture(plan, [*expected(plan, BOARD, 0.3).values()])
 
 
 def texts(svg: str) -> list[str]:
@@ -92,7 +92,8 @@ def test_walks_go_on_but_for_those_of_a_loop_which_have_a_queue() -> None:
     assert sum("queue of" in line for line in texts(svg)) == 3
     assert [f"delay {k}" in " ".join(texts(svg)) for k in range(1, 6)] == [True] * 5
     assert "wire back" in svg
-    assert f"set by {max(plan.cores, key=lambda c: expected(c, BOARD, 0.3).cycles).id}" in texts(svg)[0]
+    costs = expected(plan, BOARD, 0.3)
+    assert f"set by {max(costs, key=lambda core: costs[core].cycles)}" in texts(svg)[0]
 
 
 def test_a_name_is_text_and_cut() -> None:
