@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +12,7 @@ from nirbridge.emitters.verilog.circuit import Circuit, signed_bits
 from nirbridge.emitters.verilog.pipeline import Pipeline
 from nirbridge.errors import ModelError, counted, quoted
 from nirbridge.program.interval import WIDEST, Interval, first_values, intervals, settled
+from nirbridge.program.printing import ArrayLanguage, Printer
 from nirbridge.program.rules import traced_step
 from nirbridge.program.terms import LEAVES, Stepped, Term, in_order, is_truth
 from nirbridge.quantization.model import FixedPopulation
@@ -99,7 +100,7 @@ def neuron_module(name: str, population: FixedPopulation, drive: Interval) -> Ne
     pipeline = Pipeline(circuit.spans, outputs, frozenset(traces))
     inputs = [fields[key] for key in ("drive", *states, *given)]
     writer = Writer(pipeline, {"clock", "enable", *outputs, *(f.name for f in inputs)})
-    text = module_text(name, writer, inputs, [fields[key] for key in outputs])
+    text = module_text(name, _comments(rule, circuit.removed), writer, inputs, [fields[key] for key in outputs])
     coefficients = {key: freeze(np.broadcast_to(t.value, population.shape)) for key, t in given.items()}
     return NeuronModule(
         name, text, pipeline.latency, fields["drive"], tuple(fields[s] for s in states),
@@ -167,26 +168,39 @@ FORMS = {
     "add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "shl": "{} <<< {}", "shr": "{} >>> {}", "neg": "-{}",
     "and": "{} & {}", "not": "!{}", "where": "{} ? {} : {}",
 }  # fmt: skip
-EQUATIONS = """// One time step of a neuron, in {latency}.
-//   decay of x:  (x * keep) / 4096, cut towards 0
-//   u = decay of u + 64 * drive
-//   v = decay of v + u + bias"""
-
 WAIVED = (
     "/* verilator lint_off WIDTH */ // operands take the width of the wire that they make, which is proved",
     "/* verilator lint_off UNUSED */ // the sign of numbers that are never below 0",
 )
 
 
-def module_text(name: str, writer: Writer, inputs: Sequence[Field], outputs: Sequence[Field]) -> str:
-    """The module of a pipeline."""
+def module_text(
+    name: str, head: Iterable[str], writer: Writer, inputs: Sequence[Field], outputs: Sequence[Field]
+) -> str:
+    """The module of a pipeline, after lines of comments."""
     ports = ["input wire clock", "input wire enable", *(f"input wire {_declared(f)}" for f in inputs)]
     ports += [f"output reg {_declared(f)}" for f in outputs]
-    lines = [EQUATIONS.format(latency=counted(writer.pipeline.latency, "clock cycle"))]
+    lines = [f"// One time step of a neuron, in {counted(writer.pipeline.latency, 'clock cycle')} with enable:"]
+    lines += head
     lines += [f"module {name} (", ",\n".join(f"    {p}" for p in ports), ");"]
     lines += [f"    {line}" for line in WAIVED]
     lines += [f"    {line}" if line else "" for line in _body(writer, inputs)]
     return "\n".join([*lines, "endmodule", ""])
+
+
+def _comments(rule: Stepped, removed: Collection[str]) -> Iterator[str]:
+    """The rule as it is stated, and what of it is left out."""
+    printer = Printer(ArrayLanguage(_value_or_name))
+    printer.write(rule.ends)
+    yield from (f"//   {line.replace('np.', '')}" for line in printer.lines)
+    yield from (f"// {f.name}: {f.doc.replace('`', '')}" for f in printer.functions.values())
+    if removed:
+        yield f"// Left out, since no input leads there: {', '.join(removed)}."
+
+
+def _value_or_name(term: Term) -> str:
+    is_one = term.op in ("const", "param") and np.size(term.value) == 1
+    return str(int(term.value)) if is_one else term.name.removeprefix("state.")
 
 
 def _declared(f: Field) -> str:
