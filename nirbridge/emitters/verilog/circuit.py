@@ -48,13 +48,16 @@ class Circuit:
     """Of states, each with the state and the factor, a number or a coefficient's name."""
     _limits: dict[int, int] = field(default_factory=dict)
     """The most that is needed of a quotient, by ``id``."""
+    _known: dict[int, Term] = field(default_factory=dict)
+    _rests: dict[int, Term] = field(default_factory=dict)
+    """What is left of a number after a quotient, by the quotient's ``id``."""
 
     def remade(self, step: Stepped) -> Stepped:
         """The time step as a circuit; ``spans`` then has the intervals of all its terms, by ``id``."""
         for term in in_order(step.ends):
             if term.op == "min" and term.args[0].op == "floordiv":
                 self._limits[id(term.args[0])] = int(term.args[1].value)
-        return step.remade(lambda ends: fold(ends, self._made))
+        return step.remade(lambda ends: fold(ends, self._made, self._known))
 
     def _made(self, term: Term, args: list[Term]) -> Term:
         span = self.values.get(id(term))
@@ -64,7 +67,7 @@ class Circuit:
             return self._decayed(args[0], args[1], self.values[id(term)])
         if term.op == "floordiv":
             return self._quotient(args[0], args[1], min(self._limits[id(term)], span[1] if span else 1))
-        decided = self._decided(term, args, span)
+        decided = self._decided(term, args, span) or self._rest(term, args[0], span)
         if decided is not None:
             return decided
         if term.op == "mul" and args[0].op == "const":
@@ -88,6 +91,20 @@ class Circuit:
                     self._report(term, "floor" if is_floor else f"{SIDE[term.op]} saturation")
                     return a
         return None
+
+    def _rest(self, term: Term, x: Term, span: Interval | None) -> Term | None:
+        """``v - size * min(v // size, most)`` as what the quotient leaves, where that is so."""
+        if term.op != "sub" or term.args[1].op != "mul" or term.args[1].args[1].op != "where":
+            return None
+        amount, spikes = term.args[1].args
+        made, least = self._known[id(spikes)], spikes.args[1]
+        if made.op != "where" or id(made.args[1]) not in self._rests or amount.op not in LEAVES:
+            return None
+        v, size = least.args[0].args
+        is_rest = self._known[id(v)] is x and size.op in LEAVES and np.array_equal(amount.value, size.value)
+        return (
+            self.node("where", [made.args[0], self._rests[id(made.args[1])], x], term.name, span) if is_rest else None
+        )
 
     def _report(self, term: Term, what: str) -> None:
         if term.name in STATES:
@@ -210,7 +227,9 @@ class Circuit:
             span = min(low, 0), min(high, max(top - 1, self.spans[id(less)][1]))
             x = self.node("where", [bit, less, x], f"rest_{k}", span)
             found.append(bit)
-        return self.made("bits", found, "quotient", (0, (1 << len(found)) - 1)) if found else self.number(0)
+        made = self.made("bits", found, "quotient", (0, (1 << len(found)) - 1)) if found else self.number(0)
+        self._rests[id(made)] = x
+        return made
 
 
 def _hull(a: Interval, b: Interval) -> Interval:

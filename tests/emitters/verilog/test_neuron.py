@@ -54,6 +54,8 @@ def drawn(rng: np.random.Generator) -> FixedNeuron:
         spike_size=some(1, 2000),
         max_spikes=int(rng.choice([2, 3, 5, 16])) if several else 1,
     )
+    if several and rng.random() < 0.5:  # a soft reset by what a spike is worth
+        n = replace(n, reset="subtract", reset_amount=n.spike_size)
     if rng.random() < 0.3:
         in_reset = n.reset == "subtract" and rng.random() < 0.5
         a = Adaptation(ints(some(0, 4096)), ints(some(0, 900)), ints(0), in_reset)
