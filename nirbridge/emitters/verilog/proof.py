@@ -206,8 +206,8 @@ def proof_file(module: NeuronModule) -> str:
     parts = [
         f"; {module.name} and its rule: the answers are unsat, as no inputs within the bounds tell them apart",
         *("; 1. sums of shifts as products", *rule.lemmas(), RESET),
-        *("; 2. bounds of the next states", LOGIC, *rule.given(given), *lines, _any(left), RESET),
-        *("; the circuit", LOGIC, "%%", *_cycles(module), *rule.given(given), *inputs),
+        *("; 2. bounds of the next states", LOGIC, *rule.given(given), *_same(step, module), *lines, _any(left), RESET),
+        *("; the circuit", LOGIC, "%%", *_cycles(module), *rule.given(given), *_same(step, module), *inputs),
         *(PUSH, f"(assert (not (|{module.name}_t| cycle0 cycle1)))", POP),
         *("; 3. its products, each from the one before", *_products(cut.wires, width)),
         *("; 4. its outputs", *last, _any(different), "(check-sat)"),
@@ -242,6 +242,14 @@ def _hidden(step: Stepped, module: NeuronModule) -> dict[str, Interval]:
 
 def _next(state: Field) -> Field:
     return Field(f"{state.name}_next", state.bits, state.signed)
+
+
+def _same(step: Stepped, module: NeuronModule) -> Iterator[str]:
+    """The coefficients that only the rule reads and that are another one in every neuron."""
+    for t in in_order(step.ends):
+        for name, values in module.values.items():
+            if t.op == "param" and t.name not in module.values and np.array_equal(t.value, values):
+                yield f"(assert (= {t.name} {name}))"
 
 
 def _inputs(module: NeuronModule) -> list[Field]:

@@ -25,6 +25,7 @@ KINDS: dict[str, FixedNeuron] = {
     "refractory, subtract": neuron(dv=125, refractory_steps=3, reset="subtract", reset_amount=4000),
     "several spikes, floor": neuron(dv=700, v_min=-900, **SEVERAL),
     "several spikes, soft": neuron(dv=700, **{**SEVERAL, "reset_amount": 1734}),
+    "several spikes of each": neuron(**{**SEVERAL, "spike_size": [900, 901, 5, 7], "reset_amount": [900, 901, 5, 7]}),
     "adaptation": ADAPTED,
     "coefficients of each": neuron(dv=[1, 125, 4096, 30], bias_mant=[-5, 0, 7, 9], fires_above=[400, 900, 901, 902]),
     "wrap": neuron(du=0, dv=4095),
