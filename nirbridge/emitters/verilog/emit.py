@@ -128,8 +128,7 @@ class _Verilog(Target):
         self, mapped: MappedNetwork, inputs: Mapping[str, Array], *, progress: Progress = no_progress
     ) -> Witness:
         """Cells, clock and time of the map's integers as a circuit, for a profile; see ``measure``."""
-        from nirbridge.emitters.verilog.synthesis import measure
-
+        measure = later("nirbridge.emitters.verilog.synthesis:measure")
         return measure(mapped, emit(integers_of(mapped), VerilogOptions()), inputs, progress)
 
 
