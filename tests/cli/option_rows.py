@@ -153,6 +153,8 @@ VERIFY = "verify @tiny.nir --chip loihi1"
 BENCH = "bench @tiny.nir --backend reference --batch 1 --repeats 1 --steps 5"
 EMIT = "emit @tiny.nir --to torch -o o"
 IN_C, IN_LAVA, IN_JAX, IN_IREE = (EMIT.replace("torch", name) for name in ("c", "lava --chip loihi1", "jax", "iree"))
+IN_VERILOG = f"{EMIT.replace('torch', 'verilog')} --json"
+OF_VERILOG = {"--board": "icebreaker", "--lanes": "2", "--rate": "1000", "--activity": "0.5"}
 IN_SANAFE = "emit @early.nir --to sanafe --keep-early-spikes -o o"
 OF_JAX = {"--dtype": "float64", "--platforms": "cpu,tpu"}
 OF_IREE = {"--steps": "7", "--cpu": "host", "--device": "vulkan-spirv", "--batch": "2"}
@@ -343,6 +345,7 @@ ROWS: dict[str, dict[str, Row]] = {
             "--seed": "--seed 3",
             "--map": "--map @n.map.json",
             "--per-core": refused(VERIFY, "--to onnx --per-core", "emitter 'onnx': given with --per-core"),
+            "--prove": refused(VERIFY, "--to onnx --prove", "emitter 'onnx': given with --prove"),
             "--bits": "--bits 4",
             "--calibrate": "--calibrate @data.npz",
             "--method": (f"{VERIFY} --bits 3", f"{VERIFY} --bits 3 --method error"),
@@ -395,6 +398,7 @@ ROWS: dict[str, dict[str, Row]] = {
     | added(IN_SANAFE, {"--floating-currents": "--floating-currents"})
     | added(IN_JAX, {option: f"{option} {value}" for option, value in OF_JAX.items()})
     | added(IN_IREE, {option: f"{option} {value}" for option, value in OF_IREE.items()})
+    | added(IN_VERILOG, {option: f"{option} {value}" for option, value in OF_VERILOG.items()})
     | added(
         EMIT,
         {
