@@ -356,7 +356,7 @@ def _button_and_led(board: Board, outputs: Sequence[StreamPort]) -> dict[str, st
     return {
         "MORE_PORTS": "\n".join(filter(None, ports)),
         "BUTTON": pressed * bool(button),
-        "PRESSED": "pressed[1]" if button else "1'b0",
+        "PRESSED": "pressed[1] || " if button else "",
         "LED": lamp * bool(led),
     }
 

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import os
+import select
 import subprocess
+import sys
+import tty
 import types
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -152,27 +156,36 @@ module bench;
     top top (.clock(clock), .led(led), .uart_rx(rx), .uart_tx(tx));
     reg [7:0] bytes [0:@COUNT@-1];
     reg [7:0] byte, got;
-    integer i, b, c, count = 0, held = 0, quiet = 0;
-    reg is_sent = 0;
+    integer i, b, c, r, count = 0, held = 0, quiet = 0;
+    reg is_sent = 0, is_over = 0;
     reg [63:0] token = 0;
     always @(posedge clock) begin
         quiet <= is_sent && tx ? quiet + 1 : 0;
-        if (quiet == 20000) $finish;
+        if (is_over && quiet == 20000) $finish;
     end
     initial begin
         $readmemh("bytes.mem", bytes);
         #400;
-        for (i = 0; i < @COUNT@; i = i + 1) begin
-            if (i % @IN@ == 0) begin
-                wait (held < 192);
-                held = held + 1;
+        for (r = 0; r < @TIMES@; r = r + 1) begin
+            if (r != 0) begin
+                wait (quiet > 20000);
+                rx = 0; #(25 * @BIT@); rx = 1; #400; // a break resets the board
+                held = 0;
             end
-            byte = bytes[i];
-            rx = 0; #@BIT@;
-            for (b = 0; b < 8; b = b + 1) begin rx = byte[b]; #@BIT@; end
-            rx = 1; #@BIT@;
+            is_sent = 0;
+            for (i = 0; i < @COUNT@; i = i + 1) begin
+                if (i % @IN@ == 0) begin
+                    wait (held < 192);
+                    held = held + 1;
+                end
+                byte = bytes[i];
+                rx = 0; #@BIT@;
+                for (b = 0; b < 8; b = b + 1) begin rx = byte[b]; #@BIT@; end
+                rx = 1; #@BIT@;
+            end
+            is_sent = 1;
         end
-        is_sent = 1;
+        is_over = 1;
     end
     always begin
         @(negedge tx); #(@BIT@ / 2.0);
@@ -198,12 +211,14 @@ def _host(inputs: Mapping[str, StreamPort] = IN, outputs: Mapping[str, StreamPor
     return module
 
 
-def _over_serial(folder: Path, files: Mapping[str, str], host: Any, sent: Sequence[bytes]) -> list[tuple[int, ...]]:
-    """The tokens that a simulated board answers."""
+def _over_serial(
+    folder: Path, files: Mapping[str, str], host: Any, sent: Sequence[bytes], times: int = 1
+) -> list[tuple[int, ...]]:
+    """The tokens that a simulated board answers, which is reset before each further time."""
     simulator, data = needs("iverilog"), b"".join(sent)
     answer = host.token(host.FROM_BOARD, 0, len(host.OUTPUTS))
     values = {"COUNT": len(data), "BIT": 1e6 * BOARD.mhz / 115_200, "IN": len(sent[0]), "OUT": len(answer)}
-    values |= {"ANSWER": f"{8 * len(answer)}'h{answer.hex()}"}
+    values |= {"TIMES": times, "ANSWER": f"{8 * len(answer)}'h{answer.hex()}"}
     bench = _BENCH
     for name, value in values.items():
         bench = bench.replace(f"@{name}@", str(value))
@@ -256,7 +271,10 @@ def test_a_network_on_a_simulated_board(root: Path, tmp_path: Path) -> None:
     }
     files = {name: text for name, text in texts.items() if name not in ("testbench.v", "clock.v")}
     (folder := tmp_path / "design").mkdir()
-    shown = host.step_lines(iter(_over_serial(folder, files, host, sent)), len(lines))
+    tokens = _over_serial(folder, files, host, sent, 2)
+    half = len(tokens) // 2
+    shown, again = (host.step_lines(iter(part), len(lines)) for part in (tokens[:half], tokens[half:]))
+    assert shown == again
     [(_, name)] = [(read.target, read.source) for read in quantized.reads]
     expected = simulate_fixed(quantized, spikes, record=[Probe(name, ("s",))]).recording.arrays[name, "s"]
     assert expected.sum() > 9
@@ -270,6 +288,37 @@ def _answer(word: str) -> str:
         return f"level:{rest}"
     index = int(rest)
     return f"digit:{index % 16 ^ index // 16}"
+
+
+def test_the_host_keeps_to_what_a_board_can_hold(tmp_path: Path) -> None:
+    """A terminal in place of the board: it answers the first tokens late, and every 64th as the board does."""
+    ours, theirs = os.openpty()
+    tty.setraw(theirs)
+    (tmp_path / "host.py").write_text(host_text(IN, OUT))
+    lines = [" ".join(f"sound:{k % 16}={k % 32 - 16}" for k in range(90)) for _ in range(3)]
+    command = [sys.executable, "-S", str(tmp_path / "host.py"), os.ttyname(theirs)]  # without packages: no pyserial
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("\n".join(lines))
+        process.stdin.close()
+        host, held, taken = _host(), b"", 0
+        while len(held) < 192 * 2:
+            held += os.read(ours, 1000)
+        assert not select.select([ours], [], [], 0.3)[0]  # it waits
+        while taken < sum(len(host.step_tokens(line)) for line in lines):
+            while len(held) < 2:
+                held += os.read(ours, 1000)
+            last, number, index, value = host.parts(host.TO_BOARD, held[:2])
+            held, taken = held[2:], taken + 1
+            signed = value - 32 * (value >> 4)
+            os.write(ours, host.token(host.FROM_BOARD, last, number, index, signed % 512))
+            if taken % 64 == 0:
+                os.write(ours, host.token(host.FROM_BOARD, 0, len(OUT)))
+        shown = process.stdout.read().splitlines()
+    os.close(ours)
+    os.close(theirs)
+    assert shown == [line.replace("sound", "level") for line in lines]
 
 
 def test_values_out_of_range_are_refused_by_the_host() -> None:
