@@ -176,7 +176,10 @@ def _read(plan: Circuit, text: str, steps: int, samples: int) -> dict[Key, Array
             core, _, word = line.partition(" ")
             if core in lines:
                 lines[core].append(word)
-        by_sample.append({c.id: traced(c, lines[c.id], steps) for c in plan.cores})
+        try:
+            by_sample.append({c.id: traced(c, lines[c.id], steps) for c in plan.cores})
+        except ValueError as error:
+            raise FileError.of("net.v", f"has other lanes than manifest.json ({error})", "", "emit it again") from error
     return {
         (c.population.name, v): np.stack([found[c.id][v] for found in by_sample], axis=1)
         for c in plan.cores

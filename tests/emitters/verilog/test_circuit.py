@@ -12,8 +12,10 @@ import pytest
 
 import nirbridge as nb
 from nirbridge.emitters.artifact import Artifact, write_artifact
+from nirbridge.emitters.verilog import plan
 from nirbridge.emitters.verilog.emit import VERILOG, VerilogOptions
-from nirbridge.errors import ModelError, UsageError
+from nirbridge.emitters.verilog.run import built
+from nirbridge.errors import ModelError, NirbridgeError, UsageError
 from nirbridge.network.operators import Dense
 from nirbridge.quantization.model import FixedInput, QuantizedNetwork
 from tests.emitters.c.programs import random_inputs, random_networks, whole
@@ -107,6 +109,44 @@ def test_refusals() -> None:
     weights = projection("in", "p", Dense(ints(np.ones((2049, 2049)))))
     with pytest.raises(ModelError, match="stored weights"):
         VERILOG.emit(whole(quantized([FixedInput("in", (2049,))], large, [weights], ["p"])))
+
+
+def test_a_convolution_with_delays_of_its_sources_is_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its size as one counts; one whose taps hit nothing adds nothing."""
+    rng = np.random.default_rng(0)
+    monkeypatch.setattr(plan, "WEIGHTS_MAX", 2000)
+    large = conv(rng, (4, 8, 8), 4, (3, 3))
+    ports, cells = [FixedInput("in", (4, 8, 8))], [population("p", large.output_shape, neuron())]
+    late = projection("in", "p", large, delay_steps=np.arange(4 * 8 * 8).reshape(4, 8, 8) % 2 + 1)
+    with pytest.raises(ModelError, match="stored weights"):
+        VERILOG.emit(whole(quantized(ports, cells, [late], ["p"])))
+    assert VERILOG.emit(whole(quantized(ports, cells, [replace(late, delay_steps=ints(1))], ["p"])))
+    beside = conv(rng, (1, 3, 2), 1, (1, 1), stride=(2, 2), padding=((3, 0), (3, 0)))
+    cells = [population("p", beside.output_shape, neuron(bias_mant=4000))]
+    none = projection("in", "p", beside, weight_exp=-1, delay_steps=np.arange(6).reshape(1, 3, 2) % 2 + 1)
+    one = whole(quantized([FixedInput("in", (1, 3, 2))], cells, [none], ["p"]))
+    needs("iverilog")
+    assert assert_equal_to_fixed(one, with_lanes(one), random_inputs(one, 5), "icarus", [0])["p", "s"].any()
+
+
+def test_a_network_that_is_too_large_is_named() -> None:
+    rng = np.random.default_rng(0)
+    cells = [population("p", (1000,), neuron())]
+    one = whole(quantized([FixedInput("in", (500,))], cells, [projection("in", "p", dense(rng, 1000, 500))], ["p"]))
+    notes = json.loads(VERILOG.emit(one, VerilogOptions(board="icebreaker")).files["manifest.json"])["notes"]
+    assert [note.split(":")[0] for note in notes] == ["does not fit icebreaker by nirbridge's model"]
+
+
+def test_a_damaged_program_is_named() -> None:
+    """Lanes that are none, and those of another circuit."""
+    needs("iverilog")
+    artifact, ports = VERILOG.emit(graded()), random_inputs(graded(), 3)
+    manifest = json.loads(artifact.files["manifest.json"])
+    for lanes, words in (([0, 1], "two numbers from 1"), ("ab", "manifest.json"), ([1, 1], "other lanes")):
+        changed = json.dumps(manifest | {"lanes": manifest["lanes"] | {"first": lanes}}).encode()
+        damaged = replace(artifact, files={**artifact.files, "manifest.json": changed})
+        with pytest.raises(NirbridgeError, match=words), built(damaged, "icarus") as made:
+            made.recording(ports)
 
 
 @pytest.mark.parametrize(
