@@ -321,6 +321,33 @@ def test_the_host_keeps_to_what_a_board_can_hold(tmp_path: Path) -> None:
     assert shown == [line.replace("sound", "level") for line in lines]
 
 
+class _Port:
+    """A port of pyserial."""
+
+    def __init__(self) -> None:
+        self.done: list[Any] = []
+
+    break_condition = property(lambda self: False, lambda self, value: self.done.append(value))
+
+    def reset_input_buffer(self) -> None:
+        self.done.append("dropped")
+
+
+def test_the_host_drops_what_the_board_sent_before_its_reset() -> None:
+    host = _host()
+    port = _Port()
+    host.reset(port)
+    assert port.done == [True, "dropped", False]
+    board, end = os.openpty()
+    tty.setraw(end)
+    os.write(board, b"before")
+    with os.fdopen(end, "r+b", buffering=0) as opened:
+        host.reset(opened)
+        os.write(board, b"after")
+        assert opened.read(6) == b"after"
+    os.close(board)
+
+
 def test_values_out_of_range_are_refused_by_the_host() -> None:
     host = _host()
     assert host.step_tokens("sound:3=-16")
