@@ -12,10 +12,11 @@ import nirbridge as nb
 from nirbridge.emitters.artifact import write_artifact
 from nirbridge.emitters.verilog.emit import SOURCES, VERILOG, VerilogOptions
 from nirbridge.emitters.verilog.synthesis import Synthesis, synthesize_program
-from nirbridge.quantization.model import QuantizedNetwork
+from nirbridge.quantization.model import FixedInput, QuantizedNetwork
 from nirbridge.testing import check_conformance
 from nirbridge.testing.examples import example_networks
-from tests.emitters.c.programs import random_inputs, random_networks
+from tests.emitters.c.programs import random_inputs, random_networks, whole
+from tests.emitters.hand_made import neuron, population, quantized, together
 from tests.emitters.verilog.circuits import assert_equal_to_fixed, with_lanes
 from tests.stack.needs import needs
 from tests.tools import needs as needs_tool
@@ -67,7 +68,10 @@ def test_conformance() -> None:
 def test_lint(first: int, tmp_path: Path) -> None:
     """All warnings of Verilator but those that the files name."""
     needs_tool("verilator")
-    one = random_networks(range(first, first + 10))
+    alone = whole(
+        quantized([FixedInput("alone in", (3,))], [population("alone", (5,), neuron(bias_mant=9))], [], ["alone"])
+    )
+    one = whole(together([random_networks(range(first, first + 10)), alone]))
     write_artifact(with_lanes(one, first), tmp_path / "program")
     command = ["verilator", "--lint-only", "-Wall", "--top-module", "net", *SOURCES]
     done = subprocess.run(command, cwd=tmp_path / "program", capture_output=True, text=True, timeout=100)

@@ -25,6 +25,10 @@ HEAD = """// A spiking network as a circuit, made by nirbridge: README.md says w
 def circuit_text(circuit: Circuit) -> str:
     """The file ``net.v``."""
     parts = [HEAD]
+    if any(not core.walks for core in circuit.cores):
+        parts.append(
+            "/* verilator lint_off UNUSEDSIGNAL */   // a neuron that nothing reaches does not read its drive\n"
+        )
     for core in circuit.cores:
         parts += [core.neuron.text, core_text(core)]
     return "\n".join([*parts, top_text(circuit)])
