@@ -138,7 +138,7 @@ def run(
 ) -> Verification:
     """The verification that the command reports."""
     for name, target in (("per_core", "lava"), ("prove", "verilog")):
-        if options[name] and options["target"] is None:
+        if options.get(name) and options["target"] is None:
             flag, hint = f"--{name.replace('_', '-')}", f"add --to {target}"
             raise UsageError.of(flag, "given without --to", "it applies to the emitted program", hint)
     refuse_given({"--seed": source and options.get("seed")}, RANDOM_ONLY)
