@@ -12,6 +12,7 @@ import numpy as np
 
 from nirbridge.chips import Chip, chip_from_dict
 from nirbridge.comparison.compare import compare
+from nirbridge.emitters.artifact import Artifact, artifact_kind, read_artifact
 from nirbridge.errors import Diagnostic, FileError, IllegalMapping, ModelError, NirbridgeError, UsageError, quoted
 from nirbridge.files.differences import Difference, flat, flat_differences
 from nirbridge.files.gate import CommandInput, CommandOutput, check_outputs
@@ -202,6 +203,7 @@ def report_sources(
     quantized_file: File | None = None,
     verification_file: File | None = None,
     recording_files: Sequence[File] = (),
+    circuit_folder: File | None = None,
 ) -> ReportSources:
     """The sources of a report on a model file; ``network`` is what was read from it.
 
@@ -223,8 +225,20 @@ def report_sources(
         quantized=quantized,
         verification=verification,
         recordings=MappingProxyType(recordings),
+        circuit=None if circuit_folder is None else _circuit(circuit_folder),
         remarks=remarks,
     )
+
+
+def _circuit(folder: File) -> Artifact:
+    """An emitted program in Verilog. Raises FileError."""
+    program = read_artifact(folder)
+    if artifact_kind(program) != "verilog":
+        found = f"a program of {artifact_kind(program) or 'another tool'}"
+        raise FileError.of(
+            f"folder {quoted(Path(folder).name)}", found, "", "make one with nirbridge emit --to verilog"
+        )
+    return program
 
 
 def _mapped(model: File, network: Network, map_file: File) -> tuple[MappedNetwork, tuple[str, ...]]:

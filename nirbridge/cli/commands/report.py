@@ -38,6 +38,7 @@ Example:
     multiple=True,
     help="A recording (simulate -o, run). Repeatable.",
 )
+@click.option("--circuit", metavar="FOLDER", type=click.Path(), help="A program in Verilog (emit --to verilog).")
 @click.option("-o", "--output", metavar="FILE.html", type=OutputFile(), required=True, help="The page.")
 @click.option("--open", "shown", is_flag=True, help="Open the page in the browser.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document: the page, its bytes and its sections.")
@@ -52,6 +53,7 @@ def command(
     quantized: str | None,
     verification: str | None,
     recordings: tuple[str, ...],
+    circuit: str | None = None,
     **reading: Any,
 ) -> None:
     """Write one HTML page on a model: graph, floor plan, traffic, proof, resources, energy, quantization, verification.
@@ -64,6 +66,7 @@ def command(
         progress("reading", None)
         network = _network(model, map_file, timing, **reading)
         files = {"quantized_file": quantized, "verification_file": verification, "recording_files": recordings}
+        files["circuit_folder"] = circuit
         sources = pipeline.report_sources(model, network, map_file=map_file, **files)
         progress("report", None)
         page = report_html(sources)

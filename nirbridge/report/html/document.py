@@ -28,6 +28,7 @@ from nirbridge.report.html.page import (
     table,
     tag,
 )
+from nirbridge.report.html.sections.circuit import circuit_section
 from nirbridge.report.html.sections.floorplan import Plan, floorplan_section, plan_data
 from nirbridge.report.html.sections.network import network_data, network_section
 from nirbridge.report.html.sections.overview import (
@@ -140,6 +141,8 @@ def _runs(sources: ReportSources) -> list[Section | None]:
         state = "Equal" if sources.comparison.equal else "Different"
         sections.append(Section("comparison", "Comparison", f"{state}.", list(parts)))
     sections.append(recordings_section(sources))
+    if sources.circuit is not None:
+        sections.append(circuit_section(sources.circuit))
     return sections
 
 

@@ -19,6 +19,7 @@ from nirbridge.report.map_facts import one_line
 
 if TYPE_CHECKING:
     from nirbridge.comparison.types import Comparison
+    from nirbridge.emitters.artifact import Artifact
     from nirbridge.mapping.model import MappedNetwork
     from nirbridge.network.model import Network
     from nirbridge.partitioner.model import Partition
@@ -122,6 +123,7 @@ class ReportSources:
     verification: Verification | None = None
     comparison: Comparison | None = None
     recordings: Mapping[str, Recording] = field(default_factory=lambda: MappingProxyType({}))
+    circuit: Artifact | None = None
     remarks: tuple[str, ...] = ()
 
     @property
