@@ -44,6 +44,7 @@ simulate {tiny} --input in.npy --record *:s,v -o a.npz
 simulate {tiny} --input other.npy --record *:s,v -o b.npz
 verify {tiny} --chip loihi1 --input in.npy -o verified.npz
 emit {tiny} --to onnx -o onnx
+emit {tiny} --to verilog -o circuit
 """
 
 

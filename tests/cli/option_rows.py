@@ -370,6 +370,7 @@ ROWS: dict[str, dict[str, Row]] = {
             "--quantized": "--quantized @m.q.npz",
             "--verify": "--verify @verified.npz",
             "--recording": "--recording @a.npz",
+            "--circuit": "--circuit @circuit",
             "--output": ("report @tiny.nir -o o.html", "report @tiny.nir -o p.html"),
             "--open": Row(
                 "report @tiny.nir -o o.html", "report @tiny.nir -o o.html --open", says="no browser", patch=no_browser

@@ -38,7 +38,7 @@ Example:
     multiple=True,
     help="A recording (simulate -o, run). Repeatable.",
 )
-@click.option("--circuit", metavar="FOLDER", type=click.Path(), help="A program in Verilog (emit --to verilog).")
+@click.option("--circuit", metavar="DIR", type=click.Path(), help="A program in Verilog (emit --to verilog).")
 @click.option("-o", "--output", metavar="FILE.html", type=OutputFile(), required=True, help="The page.")
 @click.option("--open", "shown", is_flag=True, help="Open the page in the browser.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document: the page, its bytes and its sections.")
