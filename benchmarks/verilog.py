@@ -191,7 +191,7 @@ def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def main() -> None:
-    """Measures what is asked for, and writes the rows and the section."""
+    """Measures the requested rows, and writes the rows and the section."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lanes", nargs="*", default=["16", "auto"], help="auto, or sums side by side")
     parser.add_argument("--spikerplus", metavar="PYTHON", help="interpreter of an environment with spikerplus")

@@ -109,7 +109,7 @@ def _alone(core: Core, board: Board, activity: float, lanes: tuple[int, int]) ->
 
 
 def _hits(w: Walk, core: Core, sums: int) -> float:
-    """Hits of a token on average, where words have so many sums."""
+    """Hits of a token on average, for words of ``sums`` sums."""
     layout, form = core.stream.layout, w.form
     own = layout.words_of_place
     new = -(-layout.channels // sums)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nirbridge.arrays import Array, freeze
-from nirbridge.emitters.verilog.circuit import Circuit, signed_bits
+from nirbridge.emitters.verilog.operations import Operations, signed_bits
 from nirbridge.emitters.verilog.pipeline import Pipeline
 from nirbridge.errors import ModelError, counted, quoted
 from nirbridge.program.interval import WIDEST, Interval, first_values, intervals, settled
@@ -86,31 +86,31 @@ def neuron_module(name: str, population: FixedPopulation, drive: Interval) -> Ne
     bounds = _settled(rule, first_values(n, drive))
     values = intervals(rule, bounds)
     _check(population, bounds, values[id(rule.sent)])
-    circuit = Circuit(values, bounds)
-    step = circuit.remade(rule)
+    operations = Operations(values, bounds)
+    step = operations.remade(rule)
     states = _read(step)
     traces = {f"value_{v}": step.variables[v] for v in ("u", "v") if v in step.variables}
     outputs = {f"{s}_next": step.state[s] for s in states}
     outputs |= {"sent": step.sent.args[0] if is_truth(step.sent) else step.sent, **traces}
     given = {t.name: t for t in in_order(list(outputs.values())) if t.op == "param"}
-    fields = {key: field_of(key, circuit.spans[id(t)]) for key, t in (given | outputs).items()}
+    fields = {key: field_of(key, operations.spans[id(t)]) for key, t in (given | outputs).items()}
     fields |= {s: field_of(s, bounds[f"state.{s}"]) for s in states}
     fields |= {f"{s}_next": Field(f"{s}_next", fields[s].bits, fields[s].signed) for s in states}
     fields["drive"] = field_of("drive", drive)
-    pipeline = Pipeline(circuit.spans, outputs, frozenset(traces))
+    pipeline = Pipeline(operations.spans, outputs, frozenset(traces))
     inputs = [fields[key] for key in ("drive", *states, *given)]
     writer = Writer(pipeline, {"clock", "enable", *outputs, *(f.name for f in inputs)})
-    text = module_text(name, _comments(rule, circuit.removed), writer, inputs, [fields[key] for key in outputs])
+    text = module_text(name, _comments(rule, operations.removed), writer, inputs, [fields[key] for key in outputs])
     coefficients = {key: freeze(np.broadcast_to(t.value, population.shape)) for key, t in given.items()}
     return NeuronModule(
         name, text, pipeline.latency, fields["drive"], tuple(fields[s] for s in states),
         tuple(fields[key] for key in given), coefficients, fields["sent"], tuple(fields[key] for key in traces),
-        tuple(circuit.removed), rule, bounds, tuple(_products(circuit, writer)),
+        tuple(operations.removed), rule, bounds, tuple(_products(operations, writer)),
     )  # fmt: skip
 
 
-def _products(circuit: Circuit, writer: Writer) -> Iterator[Product]:
-    for term, x, factor in circuit.products:
+def _products(operations: Operations, writer: Writer) -> Iterator[Product]:
+    for term, x, factor in operations.products:
         if id(term) in writer.names:
             wire = Field(writer.names[id(term)], writer.pipeline.bits(term), signed=True)
             yield Product(wire, x.name.removeprefix("state."), factor, writer.pipeline.stage[id(term)])

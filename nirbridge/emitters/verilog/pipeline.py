@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from nirbridge.emitters.verilog.circuit import signed_bits
+from nirbridge.emitters.verilog.operations import signed_bits
 from nirbridge.program.interval import Interval
 from nirbridge.program.terms import LEAVES, Term, in_order
 
@@ -26,7 +26,7 @@ class Pipeline:
 
     Args:
         spans: intervals of terms by ``id``.
-        outputs: terms by the name of the port; they are registers behind the last stage.
+        outputs: terms by the name of the port; they are registers after the last stage.
         traced: those of the outputs that only simulations read.
     """
 

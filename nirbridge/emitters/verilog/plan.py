@@ -18,6 +18,7 @@ from scipy.sparse.csgraph import connected_components
 from nirbridge._types import Shape
 from nirbridge.arrays import Array
 from nirbridge.emitters.verilog.neuron import NeuronModule, neuron_module
+from nirbridge.emitters.verilog.operations import signed_bits
 from nirbridge.errors import Diagnostic, ModelError, counted, quoted
 from nirbridge.network.apply import matrix, synapse_bound
 from nirbridge.network.operators import Conv
@@ -34,11 +35,6 @@ DENSE_SHARE = 0.6
 def index_bits(count: int) -> int:
     """Bits of a number below ``count``; at least 1."""
     return max(1, (count - 1).bit_length())
-
-
-def signed_bits(low: int, high: int) -> int:
-    """Bits of a number from ``low`` to ``high`` in two's complement."""
-    return max((-low - 1).bit_length() if low < 0 else 0, high.bit_length() if high > 0 else 0) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +110,7 @@ class Stream:
     @property
     def value_bits(self) -> int:
         """Bits of the value of a token, 0 of spikes."""
-        return 0 if self.value == (1, 1) else signed_bits(*self.value)
+        return 0 if self.value == (1, 1) else signed_bits(self.value)
 
     @property
     def bits(self) -> int:
@@ -183,7 +179,7 @@ class Walk:
     @property
     def weight_bits(self) -> int:
         """Bits of a stored weight."""
-        return signed_bits(int(self.form.weights.min(initial=0)), int(self.form.weights.max(initial=0)))
+        return signed_bits((int(self.form.weights.min(initial=0)), int(self.form.weights.max(initial=0))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,7 +353,7 @@ class _Planner:
             ends = operator_bounds(p.operator, self.ranges[p.source])
             scale = max(0, p.weight_exp) - least
             total = [t + (x << scale if scale >= 0 else x >> -scale) for t, x in zip(total, ends, strict=True)]
-        bits = signed_bits(int(total[0].min(initial=0)), int(total[1].max(initial=0)))
+        bits = signed_bits((int(total[0].min(initial=0)), int(total[1].max(initial=0))))
         return Sums(bits, least + min(0, *(p.weight_exp for p, _ in projections)))
 
     def _loops(self) -> Callable[[FixedProjection], bool]:

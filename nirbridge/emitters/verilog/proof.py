@@ -27,8 +27,8 @@ import numpy as np
 from nirbridge._types import Progress, no_progress
 from nirbridge.emitters.artifact import Artifact
 from nirbridge.emitters.ended_process import run_to_end
-from nirbridge.emitters.verilog.circuit import signed_bits
 from nirbridge.emitters.verilog.neuron import Field, NeuronModule
+from nirbridge.emitters.verilog.operations import signed_bits
 from nirbridge.emitters.verilog.run import planned
 from nirbridge.emitters.verilog.smt import LOGIC, SmtRule, width_of
 from nirbridge.errors import FileError, ToolMissing
@@ -238,10 +238,6 @@ def _hidden(step: Stepped, module: NeuronModule) -> dict[str, Interval]:
         if t.op == "param" and name not in own and np.min(t.value) < np.max(t.value):
             found[name] = int(np.min(t.value)), int(np.max(t.value))
     return found
-
-
-def _next(state: Field) -> Field:
-    return Field(f"{state.name}_next", state.bits, state.signed)
 
 
 def _same(step: Stepped, module: NeuronModule) -> Iterator[str]:

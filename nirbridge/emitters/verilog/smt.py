@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nirbridge.emitters.verilog.circuit import DECAY_BITS, decay_factor, horner
+from nirbridge.emitters.verilog.operations import DECAY_BITS, decay_factor, horner
 from nirbridge.program.interval import Interval
 from nirbridge.program.terms import Term, fold, in_order
 
@@ -44,7 +44,7 @@ def width_of(ends: Sequence[Term], bits: Mapping[str, int]) -> int:
 class SmtRule:
     """The terms of a rule as definitions of ``bits`` wide numbers.
 
-    ``wires``: products that are computed elsewhere, by state and factor; ``ends``: the names of the terms asked for;
+    ``wires``: products that are computed elsewhere, by state and factor; ``ends``: the names of the requested terms;
     ``quotients``, ``sizes``: what terms of these names are made of; ``wrong``: the contrary of what ``lemmas`` proves.
     """
 

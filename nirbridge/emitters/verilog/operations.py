@@ -27,11 +27,11 @@ SIDE = {"min": "upper", "max": "lower"}
 
 
 @dataclass(slots=True)
-class Circuit:
+class Operations:
     """Makes the terms of a circuit from those of a rule.
 
     Beside the operations of terms there are ``sign``: whether a number is below 0; ``bits``: truth values as one
-    number, the highest first; ``any``: whether one of the lowest so many bits is set; ``up`` of x and a truth value c:
+    number, the highest first; ``any``: whether one of the lowest n bits is set; ``up`` of x and a truth value c:
     ``x + c``; ``carry`` of x, y and c: ``2 * (x + y) + 1 + c``, and ``borrow``: ``2 * (x - y) - c``, which are one sum
     each: the lowest place is only there for its carry.
 
