@@ -1,4 +1,4 @@
-"""Packages of the second environment, which `make test-stack` sets up; elsewhere their tests are skipped."""
+"""Packages of the second and third environment, set up by `make test-stack` and `make test-compilers`; else skipped."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import os
 
 import pytest
 
-REQUIRED = "NIRBRIDGE_STACK"
-"""Where it is ``required``, a package that is absent is an error."""
+REQUIRED = "NIRBRIDGE_{}"
+"""Where the variable of an environment, ``STACK`` or ``COMPILERS``, is ``required``, an absent package is an error."""
 
 
-def needs(*packages: str) -> pytest.MarkDecorator:
-    """Skips the tests of a module without these packages, with a reason that names them."""
+def needs(*packages: str, where: str = "stack") -> pytest.MarkDecorator:
+    """Skips the tests of a module without these packages, with a reason that names them; ``where``: the environment."""
     missing = [name for name in packages if not _is_there(name)]
-    if missing and os.environ.get(REQUIRED) == "required":
-        raise ModuleNotFoundError(f"the second environment lacks {', '.join(missing)}")
-    return pytest.mark.skipif(bool(missing), reason=f"{', '.join(missing)} not installed: make test-stack")
+    if missing and os.environ.get(REQUIRED.format(where.upper())) == "required":
+        raise ModuleNotFoundError(f"the environment of make test-{where} lacks {', '.join(missing)}")
+    return pytest.mark.skipif(bool(missing), reason=f"{', '.join(missing)} not installed: make test-{where}")
 
 
 def _is_there(name: str) -> bool:

@@ -110,9 +110,9 @@ def stablehlo_module(
     """
     from nirbridge.emitters.jax.emit import JaxOptions
     from nirbridge.emitters.jax.emit import emit as emit_jax
-    from nirbridge.emitters.jax.process import EXPORT_S, needed
+    from nirbridge.emitters.jax.process import EXPORT_S, JAX_TOOL
 
-    needed()
+    JAX_TOOL.needed()
     program = emit_jax(model, JaxOptions(dtype=options["dtype"], stablehlo=False))
     keys = record_keys(names, records)
     order = {"batch": options["batch"], "steps": options["steps"], "record": keys}
