@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from onnx import helper
 
+from nirbridge._types import Shape
 from nirbridge.arrays import Array
 from nirbridge.emitters.onnx.linear import BATCH, TIME, GraphBuilder, delayed, described, linear, model_of, moved_on
 from nirbridge.emitters.ports import ProgramNames, identifiers, integer_names, real_names
@@ -61,6 +62,19 @@ def real_model(network: Network) -> tuple[Any, ProgramNames]:
     return builder.scan(), real_names(network, builder.variables(), REALS["real"])
 
 
+def step_model(network: Network) -> tuple[Any, ProgramNames, dict[str, Array]]:
+    """The model of one time step in float32, its names, and the states before the first one, ``[1, …]`` by input.
+
+    A state ``p0_v`` is an input and, as ``p0_v_next``, an output; both are ``[batch, …]``, and so are the rows of the
+    network's inputs, ``in0_now``, and outputs, ``out0_now``, over elements. Variables are tensors that are no outputs.
+    """
+    network = in_causal_order(network)
+    builder = _Builder(network, step_program(network), REALS, {})
+    proto, states = builder.step()
+    names = real_names(network, builder.variables(), REALS["real"])
+    return proto, names, {s.name: s.start.astype(s.dtype) for s in states}
+
+
 @dataclass(frozen=True, slots=True)
 class ScanState:
     """A state of the scan: its name in the body, that of its next value, its type, and its start ``[1, …]``."""
@@ -69,6 +83,16 @@ class ScanState:
     following: str
     dtype: str
     start: Array
+
+
+class _Body(NamedTuple):
+    """One time step: ports as (name, type, shape), states, and the tensors that it is given and gives."""
+
+    inputs: list[tuple[str, str, Shape]]
+    outputs: list[tuple[str, str, Shape]]
+    states: list[ScanState]
+    given: list[Any]
+    found: list[Any]
 
 
 class _Builder:
@@ -153,9 +177,8 @@ class _Builder:
             states.append(ScanState(state, following, self.types[h.term.kind], start))
         return states
 
-    def scan(self) -> Any:
-        """The whole model."""
-        kind, outer, states = self.types[self.program.kind], GraphBuilder("model_"), self._states()
+    def _body(self) -> _Body:
+        kind, states = self.types[self.program.kind], self._states()
         inputs = [(self.ids[name], kind, self.shapes[name]) for name in self.program.inputs]
         outputs = [(f"out{k}", self.types["real"], self.shapes[name]) for k, name in enumerate(self.program.outputs)]
         for (name, _, _), term in zip(outputs, self.program.outputs.values(), strict=True):
@@ -163,7 +186,18 @@ class _Builder:
         carried = [described(s.name, s.dtype, (BATCH, *s.start.shape[1:])) for s in states]
         following = [described(s.following, s.dtype, (BATCH, *s.start.shape[1:])) for s in states]
         rows, outs = ([described(f"{n}_now", t, (BATCH, math.prod(x))) for n, t, x in p] for p in (inputs, outputs))
-        body = helper.make_graph(self.g.nodes, "step", [*carried, *rows], [*following, *outs])
+        return _Body(inputs, outputs, states, [*carried, *rows], [*following, *outs])
+
+    def step(self) -> tuple[Any, list[ScanState]]:
+        """The model of one time step, and its states."""
+        body = self._body()
+        return model_of(self.g.nodes, body.given, body.found, list(self.g.constants.values())), body.states
+
+    def scan(self) -> Any:
+        """The whole model."""
+        outer, made = GraphBuilder("model_"), self._body()
+        inputs, outputs, states = made.inputs, made.outputs, made.states
+        body = helper.make_graph(self.g.nodes, "step", made.given, made.found)
         batch = outer.op("Shape", inputs[0][0], start=1, end=2)
         starts = [_started(outer, state, batch) for state in states]
         flat = [outer.reshaped(n, 0, 0, math.prod(x)) if len(x) != 1 else n for n, _, x in inputs]
