@@ -74,9 +74,8 @@ def profile(
     """
     network = network_of(model, sample)
     chips = [chip] if isinstance(chip, Chip | str | os.PathLike) else list(chip)
-    classes = plain_arrays(labels)
-    given = pipeline.read_inputs(network, plain_arrays(inputs), axes=axes, labels=classes, steps=steps)
-    data = pipeline.read_data(network, given.inputs, classes, steps=steps, samples=samples, origin="given arrays")
+    given = pipeline.read_inputs(network, plain_arrays(inputs), axes=axes, labels=plain_arrays(labels), steps=steps)
+    data = pipeline.read_data(network, given.inputs, given.labels, steps=steps, samples=samples, origin="given arrays")
     settings = pipeline.ProfileOptions(
         mapping=map_options("nirbridge.profile()", options, changes, network),
         bits=(bits,) if isinstance(bits, int) else tuple(bits),

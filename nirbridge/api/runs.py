@@ -246,15 +246,14 @@ def verify(
         "progress": progress,
     }
     plan = {"method": method, "percentile": percentile, "tight": tight, "progress": progress}
-    arrays, classes = plain_arrays(inputs), plain_arrays(labels)
-    given = pipeline.read_inputs(network, arrays, axes=axes, labels=classes, steps=steps)
+    given = pipeline.read_inputs(network, plain_arrays(inputs), axes=axes, labels=plain_arrays(labels), steps=steps)
     return pipeline.verify_network(
         network,
         find_chip(chip),
         given.inputs,
         target=target,
         steps=steps,
-        labels=classes,
+        labels=given.labels,
         input_said=f"as given, {given.reading}" if given.reading else "as given",
         map_file=None if map_file is None else os.fspath(map_file),
         quantization=pipeline.quantize_plan(network, numbers, calibration_arrays(network, calibrate, axes), plan),

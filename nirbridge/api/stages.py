@@ -17,7 +17,7 @@ from nirbridge.api.models import ChipLike, FilePath, network_of
 from nirbridge.api.models import chip as find_chip
 from nirbridge.chips.model import Chip
 from nirbridge.dialect.lower import Lowering
-from nirbridge.errors import IllegalMapping, UsageError, counted, quoted
+from nirbridge.errors import IllegalMapping, UsageError, quoted
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.network import Network, same_network
 from nirbridge.partitioner.model import Partition
@@ -202,19 +202,11 @@ def quantize(
 
 
 def calibration_arrays(network: Network, data: object, axes: AxesLike | None = None) -> Any:
-    """Inputs by name, time steps first, with ``labels`` where a pair of inputs and classes was given."""
+    """Inputs, time steps first, with ``labels`` among them where a pair of inputs and classes was given."""
     if data is None:
         return None
-    if not isinstance(data, tuple) or len(data) != 2:
-        return pipeline.read_inputs(network, plain_arrays(data), axes=axes).inputs
-    labels = plain_arrays(data[1])
-    inputs = pipeline.read_inputs(network, plain_arrays(data[0]), axes=axes, labels=labels).inputs
-    if isinstance(inputs, Mapping):
-        return {**inputs, "labels": labels}
-    if len(network.inputs) != 1:
-        limit = f"the network has {counted(len(network.inputs), 'input')}"
-        raise UsageError.of("nirbridge.quantize(), calibrate", "one array", limit, "give the arrays by name")
-    return {network.inputs[0].name: inputs, "labels": labels}
+    values, labels = data if isinstance(data, tuple) and len(data) == 2 else (data, None)
+    return pipeline.read_inputs(network, plain_arrays(values), axes=axes, labels=plain_arrays(labels)).with_labels
 
 
 def map_options(subject: str, options: MapOptions | None, changes: Mapping[str, Any], network: Network) -> MapOptions:

@@ -46,6 +46,13 @@ class Given:
     labels: Any
     reading: str
 
+    @property
+    def with_labels(self) -> Any:
+        """The inputs, with ``labels`` among them where there are any."""
+        if self.labels is None:
+            return self.inputs
+        return {**(self.inputs if isinstance(self.inputs, Mapping) else {"input": self.inputs}), LABELS: self.labels}
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Read:
@@ -68,7 +75,7 @@ def read_given(
     Args:
         network: whose data they are.
         inputs: arrays in the order of ``axes``; functions and arrays of unknown inputs stay as they are. ``labels`` may
-            be among arrays by name, and stay there.
+            be among arrays by name. For one input, an array of it and one of labels may have any names, as x and y.
         axes: as ``network.axes.parse_axes``; None: those of the network, else time steps first. An array with one axis
             less has no axis of samples.
         labels: the class of each sample.
@@ -82,7 +89,7 @@ def read_given(
     named = parse_axes(axes, "--axes") if axes is not None else network.axes or DEFAULT
     origin = "as given" if axes is not None else "the order of the module" if network.axes else "the default order"
     ports = {port.name: port.shape for port in network.inputs}
-    by_name = dict(inputs) if isinstance(inputs, Mapping) else {next(iter(ports), ""): inputs}
+    by_name = _one_input(ports, inputs) if isinstance(inputs, Mapping) else {next(iter(ports), ""): inputs}
     inside = by_name.get(LABELS) if LABELS not in ports else None
     others = [name for name in by_name if name in ports or name != LABELS]
     shapes = dict(ports) if len(ports) > 1 or len(others) > 1 else dict.fromkeys(others, next(iter(ports.values()), ()))
@@ -91,14 +98,24 @@ def read_given(
         for name, value in by_name.items()
         if name in others and name in shapes and not callable(value)
     }
-    placed = {name: read[name].values if name in read else value for name, value in by_name.items()}
+    placed = {name: read[name].values if name in read else by_name[name] for name in others}
+    labels = labels if labels is not None else inside
     first = next(iter(read.values()), None)
     if first is not None:
-        _check_labels(labels if labels is not None else inside, first)
+        _check_labels(labels, first)
     result = placed if isinstance(inputs, Mapping) else next(iter(placed.values()))
     if first is None:
         return Given(result, labels, "")
     return Given(result, labels, _in_words(first, origin if first.axes == named else "the default order"))
+
+
+def _one_input(ports: Mapping[str, Shape], arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrays by name; of one input and its labels under other names, such as x and y, those of the network."""
+    several = [name for name, value in arrays.items() if name != LABELS and np.ndim(value) > 1]
+    others = [name for name in arrays if name not in several]
+    if len(ports) != 1 or any(name in arrays for name in ports) or len(several) != 1 or len(others) > 1:
+        return dict(arrays)
+    return {next(iter(ports)): arrays[several[0]], **({LABELS: arrays[others[0]]} if others else {})}
 
 
 def _read(name: str, value: Any, shape: Shape, named: Axes, steps: int | None, *, strict: bool) -> _Read:

@@ -192,7 +192,7 @@ def _arrays(point: SweepPoint, network: Network) -> Any:
     """The data, encoded on request with the seed of the point."""
     arrays = pipeline.load_inputs(_path(point, "input"))
     if point.encoder is None:
-        return pipeline.read_inputs(network, arrays, labels=_labels(point), steps=point.steps).inputs
+        return pipeline.read_inputs(network, arrays, labels=_labels(point), steps=point.steps).with_labels
     from nirbridge.simulators import encoders
 
     kind, steps = point.encoder

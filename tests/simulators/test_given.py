@@ -105,6 +105,18 @@ def test_labels_of_another_number_are_refused_with_both_numbers() -> None:
     assert read_given(net(("sample", "time")), FIRST.swapaxes(0, 1), labels=[0, 1, 2]).labels == [0, 1, 2]
 
 
+@pytest.mark.parametrize("names", [("x", "y"), ("data", "labels"), ("in", "labels")])
+def test_one_input_and_its_labels_may_have_any_names(names: tuple[str, str]) -> None:
+    given = dict(zip(names, (FIRST.swapaxes(0, 1), np.arange(SAMPLES)), strict=True))
+    read = read_given(net(), given, axes="sample,time")
+    assert list(read.inputs) == ["in"]
+    assert np.array_equal(read.inputs["in"], FIRST)
+    assert list(read.labels) == [0, 1, 2]
+    assert list(read.with_labels) == ["in", "labels"]
+    unclear = {"x": FIRST, "z": FIRST}
+    assert read_given(net(), unclear).inputs.keys() == unclear.keys()
+
+
 def test_arrays_of_other_axes_are_refused_where_axes_are_named() -> None:
     with pytest.raises(UsageError, match=r"shape \(2, 4\), the axes sample,time are \[sample, time, 2, 4\]"):
         read_given(net(("sample", "time")), FIRST[0, 0])

@@ -159,7 +159,7 @@ def run(
         network = pipeline.load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
         given = read_data_file(network, source, axes, max_bytes, labels=classes, steps=steps)
         origin = {"steps": steps, "samples": samples, "origin": quoted(Path(source).name)}
-        data = pipeline.read_data(network, given.inputs, classes, **origin)
+        data = pipeline.read_data(network, given.inputs, given.labels, **origin)
         options = pipeline.ProfileOptions(
             mapping=mapping,
             bits=tuple(dict.fromkeys(bits)),

@@ -110,7 +110,7 @@ def run(
     """The network that the command saves."""
     network = pipeline.load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
     chip = pipeline.load_chip(chip_name)
-    arrays = read_data_file(network, calibrate, axes, max_bytes).inputs
+    arrays = read_data_file(network, calibrate, axes, max_bytes).with_labels
     options = {"weight_bits": widths(bits), "graded": graded_inputs(graded), "run_steps": run_steps}
     memory = None if memory_kib is None else memory_kib * 8192
     with progress_on_stderr() as progress:

@@ -154,7 +154,7 @@ def run(
             network,
             chip,
             given.inputs,
-            labels=classes,
+            labels=given.labels,
             input_said=told,
             quantization=quantization,
             progress=progress,
@@ -168,7 +168,7 @@ def _quantization(network: Network, max_bytes: int, progress: Any, options: dict
     graded = graded_inputs(options.pop("graded"))
     numbers = {"weight_bits": widths(bits), "graded": graded, "progress": progress}
     plan = {name: options.pop(name) for name in ("method", "percentile", "tight")}
-    arrays = read_data_file(network, data, None if data is None else axes, max_bytes).inputs
+    arrays = read_data_file(network, data, None if data is None else axes, max_bytes).with_labels
     return pipeline.quantize_plan(network, numbers, arrays, {**plan, "progress": progress})
 
 

@@ -53,7 +53,7 @@ def net(
 # -- inputs ----------------------------------------------------------------------------------------------------------
 
 GRADED = FixedInput("in", (3,), 5, 0.5)
-STEP = "encode values as spikes (simulators.encoders), or quantize the input as graded where the chip can"
+STEP = "quantize it as graded where the chip can (--graded 'in={:g}:8'), or encode values as spikes"
 
 
 @pytest.mark.parametrize(("port", "wrong", "limit"), [
@@ -68,10 +68,10 @@ def test_one_value_that_an_input_does_not_take(port: FixedInput, wrong: float, l
     values[3, 1, 2] = wrong
     with pytest.raises(UsageError) as caught:
         integer_values(port, values, 10)
-    assert str(caught.value) == f"input 'in': {wrong:g} at time step {10 + place[0]}, {limit}; {STEP}"
+    assert str(caught.value) == f"input 'in': {wrong:g} at time step {10 + place[0]}, {limit}; {STEP.format(max(1, abs(wrong)))}"
     with pytest.raises(UsageError) as caught:
         integer_inputs(net(port), values, None)
-    assert str(caught.value) == f"input 'in': {wrong:g} at time step {place[0]}, {limit}; {STEP}"
+    assert str(caught.value) == f"input 'in': {wrong:g} at time step {place[0]}, {limit}; {STEP.format(max(1, abs(wrong)))}"
 
 
 def test_values_become_the_nearest_integers_of_the_inputs_scale() -> None:
