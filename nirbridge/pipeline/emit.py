@@ -206,15 +206,38 @@ def run_emitted(
     is_lava = kind in ("", "lava")  # a Lava program runs where it lies, with all that was changed in it
     artifact: Any = program if isinstance(program, Artifact) or is_lava else read_artifact(program)
     given, latency = read_for(artifact, inputs, axes, steps)
+    is_drained = drain and any(latency.values())
+    recorded = [_spikes_for_counts(text) for text in record] if is_drained else record
 
     def run(arrays: Any, steps: int | None) -> Recording:
         if is_lava:
-            return run_program(program, arrays, steps=steps, record=record, progress=progress)
-        options = {"steps": steps, "record": _probes(record), "progress": progress or no_progress}
+            return run_program(program, arrays, steps=steps, record=recorded, progress=progress)
+        options = {"steps": steps, "record": _probes(recorded), "progress": progress or no_progress}
         return registry.get("emitters", kind).run(artifact, arrays, **options)
 
-    recording = drained_run(run, given, steps, latency) if drain and any(latency.values()) else run(given.inputs, steps)
-    return with_reading(recording, given)
+    if not is_drained:
+        return with_reading(run(given.inputs, steps), given)
+    return with_reading(_with_counts(drained_run(run, given, steps, latency), _probes(record) or ()), given)
+
+
+def _spikes_for_counts(text: str) -> str:
+    """A probe that records spikes in place of counts: a drained run is cut before anything is counted."""
+    node, _, names = text.rpartition(":")
+    return f"{node}:{','.join(dict.fromkeys('s' if name.strip() == 'count' else name for name in names.split(',')))}"
+
+
+def _with_counts(recording: Recording, probes: Sequence[Probe]) -> Recording:
+    """The recording with the counts that were requested; spikes that were not are left out."""
+    sent, counted = ({p.node for p in probes if name in p.variables} for name in ("s", "count"))
+    if not counted:
+        return recording
+    arrays: dict[tuple[str, str], Any] = {}
+    for (node, variable), array in recording.arrays.items():
+        if variable != "s" or not sent.isdisjoint((node, "*")):
+            arrays[node, variable] = array
+        if variable == "s" and not counted.isdisjoint((node, "*")):
+            arrays[node, "count"] = array.sum(axis=0, dtype="int64")
+    return replace(recording, arrays=MappingProxyType(arrays))
 
 
 def _probes(texts: Sequence[str]) -> list[Probe] | None:

@@ -263,3 +263,16 @@ def test_programs_are_drained_and_read_as_the_simulator() -> None:
     assert (found.meta["reading"], found.meta["latency"]) == (run.meta["reading"], run.meta["latency"])
     hardware = nb.run(program, x, drain=False)
     assert np.array_equal(hardware["out"], nb.simulate(quantized, x, drain=False)["out"])
+
+
+@pytest.mark.parametrize("texts", [["out:count"], ["*:count"], ["*:s,count"], ["out:s", "*:count"]])
+def test_counts_of_a_drained_program_are_of_the_time_steps_that_are_kept(texts: list[str]) -> None:
+    pytest.importorskip("onnxruntime")
+    x = data()[0][:5].swapaxes(0, 1)
+    quantized = nb.quantize(network(), "loihi1")
+    found, expected = nb.run(nb.emit(quantized, "onnx"), x, record=texts), nb.simulate(quantized, x, record=texts)
+    assert found.arrays.keys() == expected.arrays.keys()
+    for key, array in expected.arrays.items():
+        assert array.any()
+        assert found.arrays[key].dtype == array.dtype
+        assert np.array_equal(found.arrays[key], array)
