@@ -123,6 +123,7 @@ def bench(
     seed: Natural = 0,
     repeats: Count = REPEATS,
     limit_s: float = LIMIT_S,
+    best: bool = False,
     name: str | None = None,
     progress: Progress = no_progress,
 ) -> Bench:
@@ -146,6 +147,7 @@ def bench(
         seed: of random inputs.
         repeats: runs of which the fastest counts; none begins after 2 seconds of them.
         limit_s: seconds that one back end may take in all, after which it is ended.
+        best: choose a back end for each batch (``choices`` of the result), and keep the choice for ``open``.
         name: of the model in the table; None: that of its file.
         progress: called with a stage and the completed fraction.
 
@@ -168,6 +170,7 @@ def bench(
         seed=seed,
         repeats=repeats,
         limit_s=limit_s,
+        best=best,
         model=shown,
         progress=progress,
     )

@@ -69,15 +69,19 @@ def measure(run: Runnable, plan: BenchPlan, save: Save) -> Recording:
     if found["status"] != "equal":
         return recording
     times: dict[int, float] = {}
+    beyond: dict[int, float] = {}
     for batch in plan.batches:
         arrays = first_samples(plan.inputs, batch)
         fastest = _fastest(run, arrays, plan)
         found = compared(plan, fastest.outputs, range(batch))
         if found["status"] != "equal":
-            save({**found, "us_per_step": {}, "measured": ""})
+            save({**found, "us_per_step": {}, "us_per_run": {}, "measured": ""})
             return recording
         times[batch] = (fastest.seconds if fastest.own is None else fastest.own) / plan.steps * 1e6
-        save({"us_per_step": {str(b): t for b, t in times.items()}, "measured": _measured(plan, fastest.own)})
+        beyond[batch] = 0.0 if fastest.own is None else max(0.0, fastest.seconds - fastest.own) * 1e6
+        columns = {"us_per_step": times, "us_per_run": beyond}
+        by_batch = {name: {str(b): t for b, t in column.items()} for name, column in columns.items()}
+        save({**by_batch, "measured": _measured(plan, fastest.own)})
         if batch == plan.batches[0]:
             save(_start(plan, cold, fastest))
     return recording

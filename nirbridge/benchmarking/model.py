@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes  # pyright: ignore[reportMissingImports]
 
 Status = Literal["equal", "differs", "absent", "refused", "failed", "time limit"]
+Numbers = Literal["float32", "integers"]
 Measured = Literal["call", "own time", "whole run", ""]
 BATCHES = (1, 32)
 """Samples per run where none are requested."""
@@ -37,18 +38,20 @@ class BenchRow:
     step of the whole batch. ``measured``: a ``call`` of a simulator that is ready; the ``own time`` that a program
     states for its time steps; or its ``whole run`` with its start. ``build_s``: what a simulator's first call takes
     beyond a later one, or emitting the program. ``compile_s``: of a program, as far as it states that.
-    ``start_s``: what a run of a program takes beyond its own time and compilation.
+    ``start_s``: what a run of a program takes beyond its own time and compilation. ``us_per_run``: by batch,
+    microseconds of a run that are not in ``us_per_step``: start and compilation of a program that states its own time.
     ``peak_memory_bytes``: of the largest process, in a run of the largest batch with every spike recorded.
     """
 
     backend: str
     kind: Literal["simulator", "program"]
-    numbers: Literal["float32", "integers"]
+    numbers: Numbers
     status: Status
     reason: str = ""
     hint: str = ""
     spikes: int | None = None
     us_per_step: Mapping[int, float] = field(default_factory=lambda: MappingProxyType({}))
+    us_per_run: Mapping[int, float] = field(default_factory=lambda: MappingProxyType({}))
     measured: Measured = ""
     build_s: float | None = None
     compile_s: float | None = None
@@ -63,12 +66,35 @@ class BenchRow:
         return self.status in _FAULTS
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The back end chosen by measurement for one kind of numbers and one batch.
+
+    ``us_per_step``: microseconds per time step of the whole batch, by back end with equal spikes, the fastest first.
+    ``us_per_run``: as of ``BenchRow``, of those with the reference's bits on any input; empty only where the other is.
+    ``left_out``: status of every other back end. ``is_kept``: ``nirbridge.open`` finds it on this machine.
+    """
+
+    numbers: Numbers
+    batch: int
+    us_per_step: Mapping[str, float]
+    us_per_run: Mapping[str, float]
+    left_out: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    is_kept: bool = False
+
+    def runs(self, steps: int) -> dict[str, float]:
+        """Microseconds of a run of so many time steps, by back end of ``us_per_run``, the fastest first."""
+        times = {name: self.us_per_step[name] * steps + more for name, more in self.us_per_run.items()}
+        return dict(sorted(times.items(), key=lambda item: (item[1], item[0])))
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Bench(SavedValue):
     """One model on every back end that is there: result of ``nirbridge.bench``.
 
     ``inputs``: in words. ``steps``: time steps of a run; one of integers has ``latency`` more. ``chip``: the one of the
-    integers; None where only real numbers ran. ``meta``: versions, machine, how it was read. Saved as ``.json``.
+    integers; None where only real numbers ran. ``meta``: versions, machine, how it was read. ``choices``: by numbers
+    and batch, where requested. Saved as ``.json``.
 
     Example:
         >>> result = nb.bench("model.nir", backends=["reference"], steps=10, batches=[1])
@@ -84,6 +110,7 @@ class Bench(SavedValue):
     chip: str | None = None
     latency: int = 0
     meta: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    choices: tuple[Choice, ...] = ()
 
     @property
     def holds(self) -> bool:

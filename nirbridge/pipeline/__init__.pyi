@@ -19,6 +19,7 @@ from nirbridge.passes.text import format_passes as format_passes
 from nirbridge.pipeline.bench import BenchOptions as BenchOptions
 from nirbridge.pipeline.bench import backend_names as backend_names
 from nirbridge.pipeline.bench import bench_network as bench_network
+from nirbridge.pipeline.bench import best_backend as best_backend
 from nirbridge.pipeline.doctor import host_facts as host_facts
 from nirbridge.pipeline.doctor import tool_states as tool_states
 from nirbridge.pipeline.emit import can_run as can_run

@@ -17,7 +17,7 @@ from nirbridge._types import Progress, no_progress
 from nirbridge._version import __version__
 from nirbridge.arrays import Array
 from nirbridge.benchmarking.measure import given_inputs, padded, random_inputs
-from nirbridge.benchmarking.model import BATCHES, LIMIT_S, RATE, REPEATS, STEPS, Bench, BenchRow
+from nirbridge.benchmarking.model import BATCHES, LIMIT_S, RATE, REPEATS, STEPS, Bench, BenchRow, Choice
 from nirbridge.chips.model import Chip
 from nirbridge.emitters.lava.runtime.supervision import run_supervised, start_guard
 from nirbridge.errors import DoesNotFit, FileError, ModelError, NirbridgeError, UsageError, counted
@@ -26,11 +26,14 @@ from nirbridge.files.json_text import ANSWER_BYTES_MAX, parse_json
 from nirbridge.files.regular import read_own
 from nirbridge.network import Network, check_network
 from nirbridge.pipeline.bench_worker import COMMAND, RESULT, Contender, Task, contenders, write_shared
+from nirbridge.pipeline.choice import RunModel, choices_of, exact_names, kept_choice
 from nirbridge.pipeline.fit import retime
 from nirbridge.pipeline.verify import map_to_verify
-from nirbridge.quantization import QuantizationOptions, quantize
+from nirbridge.quantization import QuantizationOptions, QuantizedNetwork, quantize
 from nirbridge.simulators.checks import versions
 
+CHOICE_LIMIT_S = 30.0
+"""Seconds of one back end where a choice is measured for a run that waits for it."""
 _LOG_CHARACTERS = 300
 
 
@@ -40,6 +43,7 @@ class BenchOptions:
 
     ``backends``: names; none: all. ``steps``: time steps of a run. ``batches``: samples of a run. ``rate`` and
     ``seed``: of random inputs. ``repeats``: runs of which the fastest counts. ``limit_s``: seconds of one back end.
+    ``best``: choose a back end for each batch, and keep the choice where all that can be chosen ran.
     """
 
     backends: tuple[str, ...] = ()
@@ -50,16 +54,17 @@ class BenchOptions:
     repeats: int | None = None
     limit_s: float | None = None
     model: str = ""
+    best: bool = False
     progress: Progress = no_progress
 
 
 def bench_network(
-    network: Network, inputs: Any = None, chip: Chip | None = None, options: BenchOptions | None = None
+    network: RunModel, inputs: Any = None, chip: Chip | None = None, options: BenchOptions | None = None
 ) -> Bench:
     """Run a network on every back end with the same input, compare the spikes, and time those that are equal.
 
     Args:
-        network: what to run.
+        network: what to run; of integers, those alone run.
         inputs: by name or one alone; None: random spikes.
         chip: whose integers run too; None: real numbers alone.
         options: see ``BenchOptions``.
@@ -70,9 +75,13 @@ def bench_network(
     """
     settings = options or BenchOptions()
     _check(settings, inputs)
-    check_network(network)
+    on_chip = network.chip if isinstance(network, QuantizedNetwork) else None if chip is None else chip.name
     batches = tuple(dict.fromkeys(settings.batches or BATCHES)) if network.inputs else (1,)
-    ready, left_out = contenders(settings.backends, integers=chip is not None)
+    ready, left_out = contenders(settings.backends, integers=on_chip is not None)
+    if isinstance(network, Network):
+        check_network(network)
+    else:
+        ready = [contender for contender in ready if contender.model == "quantized"]
     arrays, steps, told = _inputs(network, inputs, settings, max(batches))
     models, refusals, latency = _models(network, chip, ready, settings.progress)
     rows: list[BenchRow] = []
@@ -80,16 +89,37 @@ def bench_network(
         group = [contender for contender in ready if contender.numbers == numbers]
         setting = _Setting(arrays, steps + longer, batches, settings, (len(rows), len(ready)))
         rows += _group(group, models, refusals, setting)
-    return Bench(
+    bench = Bench(
         model=settings.model,
         inputs=told,
         steps=steps,
         batches=batches,
         rows=(*rows, *left_out),
-        chip=None if chip is None else chip.name,
+        chip=on_chip,
         latency=latency,
         meta=MappingProxyType(_meta(network)),
     )
+    if not settings.best:
+        return bench
+    return replace(bench, choices=tuple(choices_of(bench, models, settings.backends)))
+
+
+def best_backend(model: RunModel, batch: int, progress: Progress) -> Choice:
+    """The kept choice for a model on this machine, or one that is measured on random spikes and kept.
+
+    Raises:
+        ModelError: no back end runs the model in time.
+    """
+    batch = batch if model.inputs else 1
+    kept = kept_choice(model, batch)
+    if kept is not None:
+        return kept
+    limits = {"backends": exact_names(model), "batches": (batch,), "limit_s": CHOICE_LIMIT_S}
+    (choice,) = bench_network(model, options=BenchOptions(**limits, best=True, progress=progress)).choices
+    if not choice.us_per_run:
+        limit = f"each has {CHOICE_LIMIT_S:g} s"
+        raise ModelError.of("model", "no back end has run it", limit, "nirbridge bench shows what each says")
+    return choice
 
 
 def backend_names() -> tuple[str, ...]:
@@ -107,8 +137,7 @@ def _check(settings: BenchOptions, inputs: Any) -> None:
         raise UsageError.of("time limit", f"{settings.limit_s:g} s", "more than 0 seconds", "120 is the default")
 
 
-def _inputs(network: Network, inputs: Any, settings: BenchOptions, samples: int) -> tuple[dict[str, Array], int, str]:
-
+def _inputs(network: Any, inputs: Any, settings: BenchOptions, samples: int) -> tuple[dict[str, Array], int, str]:
     if inputs is not None:
         return given_inputs(network, inputs, settings.steps, samples)
     steps = settings.steps or STEPS
@@ -122,9 +151,11 @@ Refusals = dict[str, str]
 
 
 def _models(
-    network: Network, chip: Chip | None, ready: Sequence[Contender], progress: Progress
+    network: RunModel, chip: Chip | None, ready: Sequence[Contender], progress: Progress
 ) -> tuple[Models, Refusals, int]:
     """The network, its integers and its map, as far as they are needed and can be made; why not; and the latency."""
+    if isinstance(network, QuantizedNetwork):
+        return {"quantized": network}, {}, max(network.latency.values(), default=0)
     models: Models = {"network": network}
     needed = {contender.model for contender in ready}
     if chip is None or needed <= {"network"}:
@@ -213,7 +244,9 @@ def _row(contender: Contender, end: Mapping[str, Any], result: Path, log: Path, 
     except (OSError, FileError):
         columns = {}
     columns.pop("is_running", None)
-    times = {int(batch): time for batch, time in columns.pop("us_per_step", {}).items()}
+    times, beyond = (
+        {int(batch): time for batch, time in columns.pop(name, {}).items()} for name in ("us_per_step", "us_per_run")
+    )
     if end["why"] in ("seconds", "quiet"):
         columns |= {"status": "time limit", "reason": f"did not end within {limit:g} s"}
     elif end["code"] != 0 or "status" not in columns:
@@ -221,9 +254,9 @@ def _row(contender: Contender, end: Mapping[str, Any], result: Path, log: Path, 
         how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with code {code}"
         columns |= {"status": "failed", "reason": f"its process {how}{_last_words(log)}"}
     if columns["status"] not in ("equal", "time limit"):
-        times = {}
-    row = contender.row("failed")
-    return replace(row, **columns, us_per_step=MappingProxyType(times))
+        times, beyond = {}, {}
+    times = {"us_per_step": MappingProxyType(times), "us_per_run": MappingProxyType(beyond)}
+    return replace(contender.row("failed"), **columns, **times)
 
 
 def _last_words(log: Path) -> str:
@@ -236,7 +269,7 @@ def _last_words(log: Path) -> str:
     return f"; its log ends with: {words}" if words else ""
 
 
-def _meta(network: Network) -> dict[str, Any]:
+def _meta(network: RunModel) -> dict[str, Any]:
     """Versions and machine, on which every time depends, and how the network was read."""
     threads = os.environ.get("OMP_NUM_THREADS")
     machine = f"{platform.system()} {platform.machine()}, {counted(os.cpu_count() or 1, 'processor')}"
@@ -246,6 +279,6 @@ def _meta(network: Network) -> dict[str, Any]:
         "versions": versions("numpy"),
         "machine": machine,
         "omp_num_threads": threads,
-        "assumed": list(network.assumed),
+        "assumed": list(network.assumed) if isinstance(network, Network) else [],
         "notes": list(network.notes),
     }

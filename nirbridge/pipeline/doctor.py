@@ -9,11 +9,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
 
+from nirbridge.errors import NirbridgeError
 from nirbridge.files.regular import read_regular
 
 PROGRAM_S = 20.0
@@ -105,6 +107,27 @@ VULKAN_FILES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
 def tool_states() -> tuple[ToolState, ...]:
     """All optional tools as they are on this machine; none is imported here, programs report their version."""
     return (*(_state(tool) for tool in TOOLS), _vulkan(), _lava())
+
+
+def tool_marks() -> dict[str, str]:
+    """By optional tool that is here, a text that changes when the tool does; none is imported or started.
+
+    A package: its version. A program: its place, size and time of change.
+    """
+    from nirbridge.emitters.lava.runtime import environment
+
+    marks: dict[str, str] = {}
+    for tool in TOOLS:
+        with suppress(PackageNotFoundError, OSError):
+            if tool.kind == "package":
+                marks[tool.names[0]] = version(tool.names[0])
+            else:
+                path = next(filter(None, map(shutil.which, tool.names)), "")
+                status = os.stat(path)
+                marks[tool.names[0]] = f"{path} {status.st_size} {status.st_mtime_ns}"
+    with suppress(NirbridgeError):
+        marks["lava"] = str(environment.find_python())
+    return marks
 
 
 def host_facts() -> dict[str, str]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from nirbridge.benchmarking.model import Bench, BenchRow
+from nirbridge.benchmarking.model import Bench, BenchRow, Choice
 from nirbridge.errors import UsageError, counted, quoted
 from nirbridge.files.atomic import atomic_write_bytes
 from nirbridge.network.graph import grouped
@@ -19,6 +19,10 @@ from nirbridge.report.map_facts import figure_with_prefix, one_line
 from nirbridge.report.tables import listed, table
 
 ENDING = ".json"
+_SHORTEST_US = 1e-3
+_OPENED = (
+    'nb.open(model, backend="best") counts the start of a program, and takes back ends with the reference\'s bits only'
+)
 
 
 def bench_text(bench: Bench, *, notes: bool = True) -> RenderableType:
@@ -31,7 +35,8 @@ def bench_text(bench: Bench, *, notes: bool = True) -> RenderableType:
     title = Text(_title(bench), style="bold")
     shown = (table(headings, alignment, rows, padding=(0, 2, 0, 0)),) if ran else ()
     under = [Text("us per time step of the whole batch; spikes equal to those of the reference")] if ran else []
-    return Group(title, Text(), *shown, *under, *_others(bench), *(_notes(bench, ran) if notes else ()))
+    chosen = listed("best", _choices(bench))
+    return Group(title, Text(), *shown, *under, *chosen, *_others(bench), *(_notes(bench, ran) if notes else ()))
 
 
 def bench_line(bench: Bench) -> str:
@@ -61,7 +66,9 @@ _WORDS = (
 
 def bench_document(bench: Bench) -> dict[str, Any]:
     """Everything of a benchmark as plain JSON."""
+    choices = {"choices": [_choice_record(choice, bench.steps) for choice in bench.choices]} if bench.choices else {}
     return {
+        **choices,
         **dict(bench.meta),
         "model": bench.model,
         "inputs": bench.inputs,
@@ -97,6 +104,63 @@ def write_bench(bench: Bench, path: str | os.PathLike[str]) -> None:
 def faults(bench: Bench) -> list[str]:
     """A sentence for each back end that ran and gave other spikes, or failed."""
     return [f"{quoted(row.backend)} in {row.numbers}: {one_line(row.reason)}" for row in bench.rows if row.is_fault]
+
+
+def unchosen(bench: Bench) -> list[str]:
+    """A sentence for each batch at which no back end could be chosen."""
+    choices = (choice for choice in bench.choices if not choice.us_per_step)
+    return [f"no back end with equal spikes in {c.numbers} at batch {c.batch:,}, so none is chosen" for c in choices]
+
+
+def run_text(choice: Choice, steps: int) -> str:
+    """The back end with the fastest run, and the next one: ``fast, 1 ms per run of 100 time steps at batch 1, …``."""
+    return _compared(choice.runs(steps), f"per run of {counted(steps, 'time step')} at batch {choice.batch:,}")
+
+
+def _compared(times: Mapping[str, float], of: str) -> str:
+    """The first of these times, in microseconds, and its ratio to the second."""
+    (first, time), *others = times.items()
+    text = f"{one_line(first)}, {_time(time)} {of}"
+    if not others:
+        return f"{text}, no other with equal spikes"
+    second, longer = others[0]
+    return f"{text}, {longer / max(time, _SHORTEST_US):,.3g} times as fast as {one_line(second)} ({_time(longer)})"
+
+
+def _time(us: float) -> str:
+    return figure_with_prefix(us / 1e6, "s")
+
+
+def _choices(bench: Bench) -> Iterator[str]:
+    """The choices, and what is left out, in sentences."""
+    for choice in bench.choices:
+        if not choice.us_per_step:
+            yield f"{choice.numbers}: none with equal spikes at batch {choice.batch:,}"
+            continue
+        yield f"{choice.numbers}: {_compared(choice.us_per_step, f'per time step at batch {choice.batch:,}')}"
+        if next(iter(choice.runs(bench.steps))) != next(iter(choice.us_per_step)):
+            yield f"{choice.numbers}: nb.open takes {run_text(choice, bench.steps)}"
+    for numbers in dict.fromkeys(choice.numbers for choice in bench.choices):
+        left_out = {name: why for c in bench.choices if c.numbers == numbers for name, why in c.left_out.items()}
+        if left_out:
+            yield f"{numbers}, left out: {', '.join(f'{one_line(n)} ({why})' for n, why in left_out.items())}"
+    if bench.choices:
+        yield _OPENED
+    if any(choice.is_kept for choice in bench.choices):
+        yield "kept for it on this machine"
+
+
+def _choice_record(choice: Choice, steps: int) -> dict[str, Any]:
+    return {
+        "numbers": choice.numbers,
+        "batch": choice.batch,
+        "backend": next(iter(choice.us_per_step), None),
+        "opened": next(iter(choice.runs(steps)), None),
+        "us_per_step": dict(choice.us_per_step),
+        "us_per_run": dict(choice.us_per_run),
+        "left_out": dict(choice.left_out),
+        "is_kept": choice.is_kept,
+    }
 
 
 def _title(bench: Bench) -> str:
@@ -153,9 +217,11 @@ def _notes(bench: Bench, ran: Sequence[BenchRow]) -> list[RenderableType]:
 
 def _record(row: BenchRow) -> dict[str, Any]:
     columns = {f.name: getattr(row, f.name) for f in fields(row)}
-    return columns | {"us_per_step": {str(batch): time for batch, time in row.us_per_step.items()}}
+    return columns | {
+        name: {str(batch): time for batch, time in columns[name].items()} for name in ("us_per_step", "us_per_run")
+    }
 
 
 def _flat(row: BenchRow, batches: Sequence[int]) -> dict[str, Any]:
-    columns = {f.name: getattr(row, f.name) for f in fields(row) if f.name != "us_per_step"}
+    columns = {f.name: getattr(row, f.name) for f in fields(row) if f.name not in ("us_per_step", "us_per_run")}
     return columns | {f"us_per_step_{batch}": row.us_per_step.get(batch) for batch in batches}

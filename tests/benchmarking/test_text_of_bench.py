@@ -11,7 +11,7 @@ import pytest
 
 import nirbridge as nb
 from nirbridge import pipeline
-from nirbridge.benchmarking.model import Bench, BenchRow
+from nirbridge.benchmarking.model import Bench, BenchRow, Choice
 from nirbridge.cli.main import run
 from nirbridge.errors import UsageError
 
@@ -159,3 +159,57 @@ def test_a_name_of_another_ending_is_refused_before_any_work(
     assert run(["bench", MODEL, "-o", "b.csv"]) == 2
     assert run(["bench", MODEL, "--plot", "b.gif"]) == 2
     assert capsys.readouterr().err.count("error: ") == 2
+
+
+def choice(numbers: Any, us_per_step: dict[str, float], us_per_run: dict[str, float], **more: Any) -> Choice:
+    return Choice(numbers, 32, us_per_step, us_per_run, **more)
+
+
+CHOICES = (
+    choice(
+        "float32", {"tool": 2.0, "event": 5.0, "fast": 6.0}, {"event": 0.0, "fast": 0.0}, left_out={"jax": "absent"}
+    ),
+    choice("integers", {"c": 0.25, "fixed": 10.0}, {"c": 5e4, "fixed": 0.0}, is_kept=True),
+)
+CHOSEN = """
+best
+- float32: tool, 2 us per time step at batch 32, 2.5 times as fast as event (5 us)
+- float32: nb.open takes event, 500 us per run of 100 time steps at batch 32, 1.2 times as fast as fast (600 us)
+- integers: c, 250 ns per time step at batch 32, 40 times as fast as fixed (10 us)
+- integers: nb.open takes fixed, 1 ms per run of 100 time steps at batch 32, 50 times as fast as c (50 ms)
+- float32, left out: jax (absent)
+- nb.open(model, backend="best") counts the start of a program, and takes back ends with the reference's bits only
+- kept for it on this machine
+"""
+
+
+def test_a_choice_says_what_is_fastest_and_what_is_opened() -> None:
+    bench = benchmark(row("tool", 1.0), choices=CHOICES)
+    assert CHOSEN in bench.summary()
+    assert [(each["backend"], each["opened"], each["is_kept"]) for each in bench.document()["choices"]] == [
+        ("tool", "event", False),
+        ("c", "fixed", True),
+    ]
+    assert "choices" not in benchmark().document()
+    assert CHOICES[1].runs(100_000) == {"c": 75_000.0, "fixed": 1_000_000.0}  # a long run is worth the start
+
+
+def test_one_back_end_alone_and_one_that_takes_no_time() -> None:
+    alone = benchmark(row("a", 1.0), choices=(choice("float32", {"fast": 2.0}, {"fast": 0.0}),)).summary()
+    assert "- float32: fast, 2 us per time step at batch 32, no other with equal spikes\n" in alone
+    nothing = choice("integers", {"c": 0.0, "fixed": 1.0}, {"c": 0.0, "fixed": 0.0})
+    assert "c, 0 s per time step at batch 32, 1e+03 times as fast as fixed" in benchmark(choices=(nothing,)).summary()
+
+
+def test_the_command_fails_where_nothing_can_be_chosen(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = (row("reference", 1.0, 2.0), BenchRow("fixed", "simulator", "integers", "refused", "no such neuron"))
+    none = choice("integers", {}, {}, left_out={"fixed": "refused"})
+    monkeypatch.setattr(pipeline, "bench_network", lambda *_: benchmark(*rows, choices=(CHOICES[0], none)))
+    assert run(["bench", MODEL, "--chip", "loihi2", "--best"]) == 1
+    captured = capsys.readouterr()
+    assert "- integers: none with equal spikes at batch 32\n" in captured.out
+    assert captured.err == (
+        "error: model 'digits_mlp.nir': no back end with equal spikes in integers at batch 32, so none is chosen\n"
+    )

@@ -328,6 +328,7 @@ ROWS: dict[str, dict[str, Row]] = {
                 "--batch": "--batch 2",
                 "--repeats": "--repeats 2",
                 "--limit": "--limit 9",
+                "--best": "--best",
             },
         ),
         no_bench,

@@ -39,7 +39,8 @@ EXAMPLE = """\b
 Example:
   nirbridge bench model.nir
   nirbridge bench model.nir --chip loihi2 --input data.npy -o bench.json --plot bench.pdf
-  nirbridge bench model.nir --backend fast --backend onnx --batch 1 --batch 256 --steps 200"""
+  nirbridge bench model.nir --backend fast --backend onnx --batch 1 --batch 256 --steps 200
+  nirbridge bench model.nir --batch 32 --best"""
 
 
 @click.command(name="bench", cls=Command, epilog=EXAMPLE)
@@ -98,6 +99,11 @@ Example:
     metavar="SECONDS",
     help="End a back end that takes longer in all; default: 120.",
 )
+@click.option(
+    "--best",
+    is_flag=True,
+    help='State the fastest back end for each batch, and keep it for nb.open(model, backend="best").',
+)
 @click.option("-o", "--output", metavar="FILE.json", type=OutputFile(), help="Write everything as JSON.")
 @click.option(
     "--plot", metavar="FILE.svg|pdf|png", type=OutputFile(), help="Draw the times of a time step (matplotlib)."
@@ -112,7 +118,7 @@ def command(model: str, output: str | None, plot: str | None, as_json: bool, **o
     not timed, its first difference is named, and the exit code is 1. One that is not installed is listed with how to
     get it, one that refuses the model with the reason.
     """
-    from nirbridge.report.bench import check_bench_path, faults, write_bench
+    from nirbridge.report.bench import check_bench_path, faults, unchosen, write_bench
 
     check_plot(plot)
     if output is not None:
@@ -123,10 +129,11 @@ def command(model: str, output: str | None, plot: str | None, as_json: bool, **o
     if plot is not None:
         _draw(bench, plot)
     _show(bench, output, as_json=as_json)
-    if bench.holds:
+    problems = [*faults(bench), *unchosen(bench)]
+    if not problems:
         return 0
     subject = f"model {quoted(file_name(model))}"
-    print_error(NirbridgeError(*(Diagnostic(subject, text) for text in faults(bench))), as_json=False)
+    print_error(NirbridgeError(*(Diagnostic(subject, text) for text in problems)), as_json=False)
     return 1
 
 

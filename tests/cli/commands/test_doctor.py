@@ -85,3 +85,16 @@ def test_nothing_is_imported() -> None:
         "run(['doctor', '--json']); sys.exit(bool({'torch', 'jax', 'onnx', 'numba'} & set(sys.modules)))"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_a_mark_changes_with_its_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("started"))
+    monkeypatch.setattr("shutil.which", lambda name: str(tmp_path / name) if (tmp_path / name).exists() else None)
+    before = doctor.tool_marks()
+    assert before["torch"] == version("torch")
+    assert "gcc" not in before
+    (tmp_path / "cc").write_text("one")
+    found = doctor.tool_marks()
+    assert found == before | {"gcc": found["gcc"]}
+    (tmp_path / "cc").write_text("another")
+    assert doctor.tool_marks()["gcc"] != found["gcc"]
