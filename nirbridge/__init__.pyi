@@ -29,6 +29,8 @@ from nirbridge.api.runs import emit as emit
 from nirbridge.api.runs import run as run
 from nirbridge.api.runs import simulate as simulate
 from nirbridge.api.runs import verify as verify
+from nirbridge.api.sessions import Session as Session
+from nirbridge.api.sessions import open as open
 from nirbridge.api.stages import apply as apply
 from nirbridge.api.stages import check_fit as check_fit
 from nirbridge.api.stages import lower as lower

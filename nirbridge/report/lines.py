@@ -167,5 +167,6 @@ _LINES: Mapping[str, str | Callable[[Any], str]] = {
     "Verification": "nirbridge.verification.verify:verification_verdict",
     "Artifact": _artifact,
     "MapOptions": _options,
+    "Session": lambda session: f"{one_line(session.backend)}: {one_line(session.why)}",
 }
 """Class -> its line; subclasses have that of their base."""
