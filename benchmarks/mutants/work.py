@@ -25,7 +25,7 @@ from benchmarks.mutants.sites import Mutant
 LIBRARIES = ("numpy", "scipy.sparse", "scipy.optimize", "h5py", "nir", "numba", "click", "rich", "pytest", "hypothesis")
 LIBRARIES += ("ortools.sat.python.cp_model", "hypothesis.extra.numpy", "torch", "snntorch", "norse.torch", "sinabs")
 LIBRARIES += ("spikingjelly.activation_based.neuron", "rockpool.nn.modules", "matplotlib.pyplot", "jsonschema")
-IGNORED = (".git", ".venv", ".venv-stack", ".hypothesis", ".pytest_cache", ".ruff_cache", "*.egg-info", "build", "dist")
+IGNORED = (".git", ".venv*", ".hypothesis", ".pytest_cache", ".ruff_cache", "*.egg-info", "build", "dist")
 FIRST, SECOND = 1.5, 15.0
 """CPU seconds of the tests of the first two runs: most mutants need no more, and few test files are then imported."""
 GRACE, KERNEL_GRACE = 15.0, 180.0

@@ -180,4 +180,5 @@ def test_a_submission_runs_with_tools_required_and_first() -> None:
         "make check",
         "make test",
         "make test-stack",
+        "make test-compilers",
     ]
