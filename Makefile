@@ -17,6 +17,9 @@ DEMO := $(BIN)/nirbridge map examples/models/digits_cnn.nir
 # Lava's own isolated environment lies inside ours, so that nothing is outside this folder and `make clean` removes it.
 export NIRBRIDGE_CACHE := $(CURDIR)/$(VENV)/cache
 
+# ONNX Runtime reports to Microsoft unless told not to.
+export ORT_DISABLE_TELEMETRY := 1
+
 # Packages of another environment must not leak into this one.
 unexport PYTHONPATH
 unexport PYTHONHOME

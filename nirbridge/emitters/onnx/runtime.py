@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -49,6 +50,7 @@ def run_program(
 
 
 def _ran(model: bytes, facts: Any, values: Mapping[str, Array], keys: set[Key], steps: int) -> Ran:
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # else Microsoft hears of each session
     import onnxruntime
 
     del steps  # those of the inputs
