@@ -25,7 +25,7 @@ Run = Callable[[Network, Array], Arrays]
 def check_digits(name: str, root: Path, target: str, *runs: Run) -> None:
     """Float32 sums are not exact there; integers are verified from the map on."""
     network = load_network(root / "examples/models" / f"{name}.nir")
-    _check_runs(network, 50, 4, 0.15, *runs)
+    check_spikes(network, 50, 4, 0.15, *runs)
     checked = verify_network(network, load_chip("loihi2"), target=target, steps=30)
     assert verification_failures(checked) == []
     assert [p.b for p in checked.pairs if p.required] == ["mapped", target]
@@ -36,10 +36,11 @@ def check_model_of_the_paper(root: Path, run: Run) -> None:
     path = root.parent / "shared" / "data" / "nir_paper" / "02_cnn" / "cnn_sinabs.nir"
     if not path.exists():
         pytest.skip(f"{path.name} is not there: real files lie beside the checkout")
-    assert _check_runs(load_network(path), 60, 2, 0.1, run)["12", "s"].sum() > 10
+    assert check_spikes(load_network(path), 60, 2, 0.1, run)["12", "s"].sum() > 10
 
 
-def _check_runs(network: Network, steps: int, samples: int, share: float, *runs: Run) -> Arrays:
+def check_spikes(network: Network, steps: int, samples: int, share: float, *runs: Run) -> Arrays:
+    """Random spikes in, the same spikes of every population out; those of the reference."""
     x = (np.random.default_rng(0).random((steps, samples, *network.inputs[0].shape)) < share).astype(np.float32)
     reference = simulate(network, x, record=RECORD).recording.arrays
     for run in runs:

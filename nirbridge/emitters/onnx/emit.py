@@ -36,23 +36,28 @@ def emit(model: Network | QuantizedNetwork) -> Artifact:
         UsageError: the package onnx is not installed.
         ModelError: no input, or what ONNX Runtime cannot compute; more than 2 GB.
     """
+    content, names = model_bytes(model)
+    files = {MODEL: content, PROGRAM: names.as_json(), "run.py": _template("run.py")}
+    files["README.md"] = _readme(names)
+    if isinstance(model, QuantizedNetwork):
+        from nirbridge.quantization.storage.file import quantized_bytes
+
+        files[NETWORK] = quantized_bytes(model)
+    return make_artifact(files, {"kind": "onnx", "schema": 1, "numbers": names.facts["numbers"]})
+
+
+def model_bytes(model: Network | QuantizedNetwork) -> tuple[bytes, ProgramNames]:
+    """The file of a model, and its names. Raises as ``emit``."""
     needed("onnx")
     from nirbridge.emitters.onnx.scan import integer_model, real_model
 
     if not model.inputs:
         raise ModelError.of("network", "has no input", "an ONNX model takes time and batch from one", "add an input")
-    is_integer = isinstance(model, QuantizedNetwork)
     proto, names = integer_model(model) if isinstance(model, QuantizedNetwork) else real_model(model)
     content = proto.SerializeToString(deterministic=True)
     if len(content) > BYTES_MAX:
         raise ModelError.of("network", f"a model of {len(content):,} bytes", f"ONNX takes {BYTES_MAX:,}", "emit a part")
-    files = {MODEL: content, PROGRAM: names.as_json(), "run.py": _template("run.py")}
-    files["README.md"] = _readme(names)
-    if is_integer:
-        from nirbridge.quantization.storage.file import quantized_bytes
-
-        files[NETWORK] = quantized_bytes(model)
-    return make_artifact(files, {"kind": "onnx", "schema": 1, "numbers": names.facts["numbers"]})
+    return content, names
 
 
 def _template(name: str) -> bytes:
