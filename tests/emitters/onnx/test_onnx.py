@@ -1,4 +1,4 @@
-"""ONNX models: bit-equal in integers, and in float32 where every sum is exact; the same in OpenVINO."""
+"""ONNX models: bit-equal in integers, and in float32 where every sum is exact."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import nirbridge as nb
-from nirbridge.arrays import freeze
 from nirbridge.emitters.onnx.emit import ONNX, emit
 from nirbridge.errors import DoesNotFit, ModelError, UsageError
 from nirbridge.network import from_nir
@@ -70,33 +69,6 @@ def test_wide_products_are_rounded_before_their_gain(kind: str, sources: int, ta
     reference = simulate(network, x, record=record, backend="numpy").recording.arrays
     found = ONNX.run(ONNX.emit(network), x, record=record).arrays
     assert all(np.array_equal(found[key], array) for key, array in reference.items())
-
-
-def late_input(rng: np.random.Generator) -> Network:
-    """An input that arrives one time step later: OpenVINO read the next one in its place."""
-    del rng
-    network = load_network(Path(__file__).parents[3] / "examples/models/digits_mlp.nir")
-    first, *rest = network.projections
-    return replace(network, projections=(replace(first, delay_steps=freeze(np.int64(1))), *rest))
-
-
-@pytest.mark.parametrize("batch", [1, 2])
-@pytest.mark.parametrize("make", [*ORACLES, late_input])
-def test_the_same_bits_in_openvino(make: Any, batch: int) -> None:
-    if importlib.util.find_spec("openvino") is None:
-        pytest.skip("openvino is not installed: pip install openvino")
-    import openvino
-
-    network = make(np.random.default_rng(0))
-    program = emit(network)
-    core = openvino.Core()
-    model = core.compile_model(core.read_model(program.files["model.onnx"]), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    x = (np.random.default_rng(1).random((100, batch, *network.inputs[0].shape)) < 0.4).astype(np.float32)
-    found = list(model([x]).values())
-    reference = simulate(network, x, backend="numpy").recording.arrays
-    for array, port in zip(found, network.outputs, strict=True):
-        (expected,) = (a for (name, _), a in reference.items() if name == port.name)
-        assert np.array_equal(array, expected), port.name
 
 
 @pytest.mark.parametrize("first", [0, 20, 40])
