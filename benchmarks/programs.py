@@ -41,10 +41,9 @@ from nirbridge.simulators.types import Probe  # noqa: E402
 
 CHIP = "loihi2"
 LAVA_ROUNDS = 1
-INTEGERS = (timed.C_MAKE, timed.C_FASTEST, timed.NUMBA, timed.ORT, timed.OPENVINO, timed.LAVA)
-REALS = (timed.NUMBA_FLOAT, timed.ORT_FLOAT, timed.OPENVINO_FLOAT, timed.SNN_MLIR)
+INTEGERS = (timed.C_MAKE, timed.C_FASTEST, timed.NUMBA, timed.ORT, timed.LAVA)
+REALS = (timed.NUMBA_FLOAT, timed.ORT_FLOAT, timed.SNN_MLIR)
 
-CAUSES: Mapping[str, str] = {timed.OPENVINO: " (one cause: it computes int64 in 32 bits)"}
 INTRO = """# Programs, timed
 
 This page is written by `python -m benchmarks.programs` ([how](../benchmarks/README.md)). It runs emitted programs and
@@ -57,8 +56,8 @@ other ways to compute the same network side by side, in one run: microseconds pe
   not timed.
 * **C, as emitted** is `nirbridge emit --to c`, compiled by its own Makefile (`cc -O3`); the next column has the same
   files with `gcc -O3 -march=native`. A loop in C calls `nb_step` and reads the clock.
-* **nirbridge** is the prepared simulator with its compiled kernels (numba), called from Python; **ONNX Runtime** and
-  **OpenVINO** run `nirbridge emit --to onnx`. One call does all time steps, which share its cost.
+* **nirbridge** is the prepared simulator with its compiled kernels (numba), called from Python; **ONNX Runtime**
+  runs `nirbridge emit --to onnx`. One call does all time steps, which share its cost.
 * **Lava** is `nirbridge emit --to lava`. Its neurons are processes of Python: the time is the clock's, from the first
   time step to the last of a run of 1,000.
 
@@ -186,8 +185,7 @@ def _untimed(rows: Sequence[Mapping[str, Any]]) -> str:
         wrong = [f"{r['name']} ({r['programs'][name]['differing']:,} values)" for r in rows
                  if r["programs"][name]["differing"]]  # fmt: skip
         if wrong:
-            cause = CAUSES.get(name, "")
-            lines.append(f"* **{name}** differs from the simulator{cause}: {', '.join(wrong)}.")
+            lines.append(f"* **{name}** differs from the simulator: {', '.join(wrong)}.")
         for why in dict.fromkeys(r["programs"][name]["why"] for r in rows):
             absent = [r["name"] for r in rows if r["programs"][name]["why"] == why]
             if why:
@@ -202,7 +200,7 @@ def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def versions() -> list[str]:
     """Of everything that takes part, and the processor."""
-    packages = ("numpy", "numba", "onnxruntime", "openvino")
+    packages = ("numpy", "numba", "onnxruntime")
     found = [f"Python {platform.python_version()}"]
     for package in packages:
         try:

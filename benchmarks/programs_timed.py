@@ -33,7 +33,6 @@ LAVA_STEPS = 1000
 C_MAKE, C_FASTEST = "C, as emitted", "C, gcc -O3 -march=native"
 NUMBA, NUMBA_FLOAT = "nirbridge, integers", "nirbridge, float32"
 ORT, ORT_FLOAT = "ONNX Runtime, integers", "ONNX Runtime, float32"
-OPENVINO, OPENVINO_FLOAT = "OpenVINO, integers", "OpenVINO, float32"
 LAVA, SNN_MLIR = "Lava", "snn-mlir, float32"
 FLAGS: Mapping[str, str | None] = {C_MAKE: None, C_FASTEST: "-O3 -march=native"}
 """Flags of the compiler; None: those of the emitted Makefile."""
@@ -177,8 +176,6 @@ def programs(
     for name, build, model, expected in (
         (ORT, _onnxruntime, quantized, integers),
         (ORT_FLOAT, _onnxruntime, case.network, reals),
-        (OPENVINO, _openvino, quantized, integers),
-        (OPENVINO_FLOAT, _openvino, case.network, reals),
     ):
         yield name, lambda _, b=build, m=model, e=expected: Called(b(m, spikes), e, steps)
     yield LAVA, lambda folder: LavaProgram(folder, quantized, spikes)
@@ -211,13 +208,3 @@ def _onnxruntime(model: Any, spikes: Array) -> Callable[[], Array]:
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     return lambda: np.asarray(session.run(None, {"in0": values})[0])
-
-
-def _openvino(model: Any, spikes: Array) -> Callable[[], Array]:
-    import openvino
-
-    content, values = _model(model, spikes)
-    core = openvino.Core()
-    settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1, "PERFORMANCE_HINT": "LATENCY"}
-    request = core.compile_model(core.read_model(content), "CPU", settings).create_infer_request()
-    return lambda: np.array(next(iter(request.infer([values]).values())))
