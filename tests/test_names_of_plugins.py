@@ -40,6 +40,7 @@ def test_own_names_come_first_then_those_of_plugins_in_order() -> None:
         "spikingjelly",
         "jax",
         "iree",
+        "openvino",
         "verilog",
         "a",
         "b",
@@ -73,12 +74,12 @@ def test_an_unknown_name_lists_the_known_ones_and_what_cannot_be_loaded() -> Non
     troubles = "plugins that cannot be loaded: gone (ImportError: no), lost (ValueError: a\\nb)"
     said = refused(registry.get, "emitters", "q", (ONE, GONE, LOST))
     assert said == (
-        "emitter 'q': unknown, known emitters: b, c, iree, jax, lava, norse, onnx, sanafe, snntorch, "
+        "emitter 'q': unknown, known emitters: b, c, iree, jax, lava, norse, onnx, openvino, sanafe, snntorch, "
         f"spikingjelly, torch, verilog, z; {troubles}"
     )
     assert (
         refused(registry.get, "emitters", "q", (ONE,))
-        == "emitter 'q': unknown, known emitters: b, c, iree, jax, lava, norse, onnx, sanafe, snntorch, "
+        == "emitter 'q': unknown, known emitters: b, c, iree, jax, lava, norse, onnx, openvino, sanafe, snntorch, "
         "spikingjelly, torch, verilog, z"
     )
     assert refused(registry.find_chip, "q", (ONE, GONE)) == (

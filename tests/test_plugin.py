@@ -255,7 +255,7 @@ def test_names_of_nirbridge_itself_are_found_in_the_same_way(kind: str) -> None:
         ),
         (
             ["emit", "--to", "cvs", "-o", "x"],
-            "error: emitter 'cvs': unknown, known emitters: c, csv, iree, jax, lava, norse, onnx, sanafe, snntorch, "
+            "error: emitter 'cvs': unknown, known emitters: c, csv, iree, jax, lava, norse, onnx, openvino, sanafe, snntorch, "
             "spikingjelly, stepper, torch",
         ),
         (

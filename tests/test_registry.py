@@ -204,7 +204,7 @@ def test_a_plugin_whose_names_are_no_table_of_text_is_named_not_raised(table: An
     assert "emitters are not names with text" in found.trouble
     with pytest.raises(
         UsageError,
-        match="emitter 'y': unknown, known emitters: c, iree, jax, lava, norse, onnx, sanafe, snntorch, spikingjelly, "
+        match="emitter 'y': unknown, known emitters: c, iree, jax, lava, norse, onnx, openvino, sanafe, snntorch, spikingjelly, "
         "torch, verilog; plugins that cannot be loaded: p",
     ):
         registry.get("emitters", "y", (found,))

@@ -66,6 +66,7 @@ SECTIONS = {
             "onnx",
             "jax",
             "iree",
+            "openvino",
             "mlir",
             "snn-mlir",
             "modules",

@@ -83,6 +83,7 @@ BUILTIN = Plugin(
         **{name: f"{_MODULES}:{name.upper()}" for name in ("torch", "snntorch", "norse", "spikingjelly")},
         "jax": "nirbridge.emitters.jax.emit:JAX",
         "iree": "nirbridge.emitters.iree.emit:IREE",
+        "openvino": "nirbridge.emitters.openvino.emit:OPENVINO",
         "verilog": "nirbridge.emitters.verilog.emit:VERILOG",
     },
     simulators={
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
     from nirbridge.emitters.lava.emit import LAVA
     from nirbridge.emitters.modules.emit import NORSE, SNNTORCH, SPIKINGJELLY, TORCH
     from nirbridge.emitters.onnx.emit import ONNX
+    from nirbridge.emitters.openvino.emit import OPENVINO
     from nirbridge.emitters.sanafe.emit import SANAFE
     from nirbridge.emitters.verilog.emit import VERILOG
     from nirbridge.importers import (
@@ -134,7 +136,7 @@ if TYPE_CHECKING:
         *(EliminateDead, RelayPools, RelayProjection, ReplicateSource, Retime, UniformDelays),
     )
     _partitioners: tuple[Partitioner, ...] = (SEQUENTIAL, PACKED, CP_SAT)
-    _emitters: tuple[Emitter, ...] = (LAVA, C, SANAFE, ONNX, TORCH, SNNTORCH, NORSE, SPIKINGJELLY, JAX, IREE, VERILOG)
+    _emitters: tuple[Emitter, ...] = (LAVA, C, SANAFE, ONNX, TORCH, SNNTORCH, NORSE, SPIKINGJELLY, JAX, IREE, OPENVINO, VERILOG)
     _simulators: tuple[Simulator, ...] = (
         *(simulators.AUTO, simulators.BEST, simulators.REFERENCE, simulators.NUMPY, simulators.FAST, simulators.EVENT),
         *(simulators.DENSE, simulators.FIXED, simulators.MAPPED),

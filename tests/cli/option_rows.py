@@ -155,6 +155,7 @@ EMIT = "emit @tiny.nir --to torch -o o"
 IN_C, IN_LAVA, IN_JAX, IN_IREE = (EMIT.replace("torch", name) for name in ("c", "lava --chip loihi1", "jax", "iree"))
 IN_VERILOG = f"{EMIT.replace('torch', 'verilog')} --json"
 OF_VERILOG = {"--board": "icebreaker", "--lanes": "2", "--rate": "1000", "--activity": "0.5"}
+IN_OPENVINO = EMIT.replace("torch", "openvino")
 IN_SANAFE = "emit @early.nir --to sanafe --keep-early-spikes -o o"
 OF_JAX = {"--dtype": "float64", "--platforms": "cpu,tpu"}
 OF_IREE = {"--steps": "7", "--cpu": "host", "--device": "vulkan-spirv", "--batch": "2"}
@@ -400,6 +401,13 @@ ROWS: dict[str, dict[str, Row]] = {
     | added(IN_SANAFE, {"--floating-currents": "--floating-currents"})
     | added(IN_JAX, {option: f"{option} {value}" for option, value in OF_JAX.items()})
     | added(IN_IREE, {option: f"{option} {value}" for option, value in OF_IREE.items()})
+    | added(
+        IN_OPENVINO,
+        {  # int8 takes nncf, which the environment of make test lacks
+            "--int8": refused(IN_OPENVINO, "--int8 @in.npy", "cannot be read ('File is not a zip file')"),
+            "--max-drop": refused(IN_OPENVINO, "--max-drop 0.1", "max_drop without int8"),
+        },
+    )
     | added(IN_VERILOG, {option: f"{option} {value}" for option, value in OF_VERILOG.items()})
     | added(
         EMIT,
