@@ -107,12 +107,12 @@ def _in_int8(network: Network, model: bytes, options: OpenvinoOptions) -> tuple[
 
 def _calibration(network: Network, options: OpenvinoOptions) -> dict[str, Array]:
     """The data by tensor, ``[time, batch, *shape]``, and ``labels`` where the file has them."""
-    arrays = read_given(network, load_npz(options.int8)).inputs
-    labels = arrays.pop(LABELS, None) if LABELS not in {p.name for p in network.inputs} else None
+    given = read_given(network, load_npz(options.int8))
+    labels = given.labels
     if labels is None and options.max_drop is not None:
         subject, limit = f"file {quoted(file_name(options.int8))}", "max_drop is measured on the class of each sample"
         raise UsageError.of(subject, "has no 'labels'", limit, "add them, or leave out max_drop")
-    opened, ids = open_inputs(network, arrays, None, 0, "float32"), identifiers(network)
+    opened, ids = open_inputs(network, given.inputs, None, 0, "float32"), identifiers(network)
     found = {ids[name]: np.asarray(a, np.float32) for name, a in opened.read(0, opened.steps).items()}
     return found if labels is None else {**found, LABELS: labels}
 

@@ -66,12 +66,13 @@ def test_one_value_that_an_input_does_not_take(port: FixedInput, wrong: float, l
     values = np.ones((4, 2, 3))
     values[place] = wrong
     values[3, 1, 2] = wrong
+    step = STEP.format(max(1, abs(wrong)))
     with pytest.raises(UsageError) as caught:
         integer_values(port, values, 10)
-    assert str(caught.value) == f"input 'in': {wrong:g} at time step {10 + place[0]}, {limit}; {STEP.format(max(1, abs(wrong)))}"
+    assert str(caught.value) == f"input 'in': {wrong:g} at time step {10 + place[0]}, {limit}; {step}"
     with pytest.raises(UsageError) as caught:
         integer_inputs(net(port), values, None)
-    assert str(caught.value) == f"input 'in': {wrong:g} at time step {place[0]}, {limit}; {STEP.format(max(1, abs(wrong)))}"
+    assert str(caught.value) == f"input 'in': {wrong:g} at time step {place[0]}, {limit}; {step}"
 
 
 def test_values_become_the_nearest_integers_of_the_inputs_scale() -> None:
