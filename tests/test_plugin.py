@@ -247,6 +247,9 @@ def test_names_of_nirbridge_itself_are_found_in_the_same_way(kind: str) -> None:
     assert all(registry.get(kind, name) for name in names)
 
 
+KNOWN = ", ".join(sorted([*BUILTIN.emitters, "csv", "stepper"]))
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -256,7 +259,7 @@ def test_names_of_nirbridge_itself_are_found_in_the_same_way(kind: str) -> None:
         ),
         (
             ["emit", "--to", "cvs", "-o", "x"],
-            f"emitter 'cvs': unknown, known emitters: {', '.join(sorted([*BUILTIN.emitters, 'csv', 'stepper']))}",
+            f"error: emitter 'cvs': unknown, known emitters: {KNOWN}",
         ),
         (
             ["simulate", "--input", "in.npy", "-o", "x.npz", "--backend", "tw"],
