@@ -108,10 +108,10 @@ def _synopsis(plan: ModulePlan) -> str:
 def _forward(plan: ModulePlan) -> list[str]:
     first = plan.ids[plan.network.inputs[0].name]
     lines = [f"{BODY}{line}" for line in plan.framework.reset]
-    lines += [f"{BODY}{line}" for line in _starts(plan, first)]
+    lines += [f"{BODY}{line}" for line in starts(plan, first)]
     lines += [f"{BODY}out_{plan.ids[p.name]} = []" for p in plan.network.outputs]
     lines += [f"{BODY}for step in range({first}.shape[0]):"]
-    lines += [f"{LOOP}{line}" for line in _step(plan)]
+    lines += [f"{LOOP}{line}" for line in step_lines(plan)]
     return [*lines, f"{BODY}{_returned(plan)}"]
 
 
@@ -122,7 +122,7 @@ def _returned(plan: ModulePlan) -> str:
     return f"return {{{', '.join(f'{name!a}: {text}' for name, text in stacked)}}}"
 
 
-def _starts(plan: ModulePlan, first: str) -> Iterator[str]:
+def starts(plan: ModulePlan, first: str) -> Iterator[str]:
     """States of neurons, and what was sent before the first time step: nothing."""
     for n in plan.neurons:
         if n.held.start:
@@ -165,7 +165,8 @@ def output_of(n: PlannedNeurons) -> str:
     return n.held.output.format(id=n.id)
 
 
-def _step(plan: ModulePlan) -> Iterator[str]:
+def step_lines(plan: ModulePlan) -> Iterator[str]:
+    """One time step, number ``step`` of the inputs; each output is appended to its list."""
     done = {p.name for p in plan.network.inputs}
     sent = {n.population.name: output_of(n) for n in plan.neurons}
     sent |= {p.name: f"{plan.ids[p.name]}[step]" for p in plan.network.inputs}
