@@ -68,12 +68,9 @@ def emit(network: Network, options: InductorOptions | None = None) -> Artifact:
     module = emit_module(network, TORCH).files
     files = {name: module[name] for name in ("model.py", "weights.npz")}
     files["steps.py"] = _steps_text(plan, names).encode("ascii")
-    shapes = [list(p.shape) for p in network.inputs]
-    marks = {"STEPS": str(chosen.unroll), "SHAPES": str(shapes)}
-    files["compile.py"] = filled(_template("compile.py"), marks).encode("ascii")
-    files |= {"run.py": _template("run.py").encode("ascii"), PROGRAM: names.as_json()}
+    files |= {f"{name}.py": _template(f"{name}.py").encode("ascii") for name in ("compile", "run")}
     marks = {"PORTS": names.table(), "STEPS": str(chosen.unroll), "PACKAGE": WANTED if chosen.package else NOT_WANTED}
-    files["README.md"] = filled(_template("README.md"), marks).encode("utf-8")
+    files |= {PROGRAM: names.as_json(), "README.md": filled(_template("README.md"), marks).encode("utf-8")}
     if chosen.package:
         files[PACKAGE] = compiled(files)
     return make_artifact(files, {"kind": "inductor", "schema": 1, "numbers": names.facts["numbers"]})
