@@ -67,6 +67,7 @@ SECTIONS = {
             "jax",
             "iree",
             "openvino",
+            "inductor",
             "mlir",
             "snn-mlir",
             "modules",

@@ -87,6 +87,7 @@ TOOLS: tuple[Tool, ...] = (
     _extra("pyarrow", "sweep", "parquet files of sweeps"),
     _extra("distributed", "dask", "sweeps on a cluster"),
     _apt(("gcc", "cc"), "gcc", "runs of emitted C"),
+    _apt(("g++",), "g++", "emit --to inductor, compiled"),
     _apt(("clang",), "clang", "emitted C with all warnings"),
     _pip("ziglang", "a C compiler without the system's"),
     _apt(("arm-none-eabi-gcc",), "gcc-arm-none-eabi", "emitted C for Cortex-M"),

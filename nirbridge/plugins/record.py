@@ -84,6 +84,7 @@ BUILTIN = Plugin(
         "jax": "nirbridge.emitters.jax.emit:JAX",
         "iree": "nirbridge.emitters.iree.emit:IREE",
         "openvino": "nirbridge.emitters.openvino.emit:OPENVINO",
+        "inductor": "nirbridge.emitters.inductor.emit:INDUCTOR",
         "verilog": "nirbridge.emitters.verilog.emit:VERILOG",
     },
     simulators={
@@ -97,6 +98,7 @@ OWN = LoadedPlugin("nirbridge", BUILTIN)
 if TYPE_CHECKING:
     # A type checker holds every object behind these names to its Protocol; the test suite runs them.
     from nirbridge.emitters.c.emit import C
+    from nirbridge.emitters.inductor.emit import INDUCTOR
     from nirbridge.emitters.iree.emit import IREE
     from nirbridge.emitters.jax.emit import JAX
     from nirbridge.emitters.lava.emit import LAVA
@@ -137,7 +139,7 @@ if TYPE_CHECKING:
     )
     _partitioners: tuple[Partitioner, ...] = (SEQUENTIAL, PACKED, CP_SAT)
     _emitters: tuple[Emitter, ...] = (
-        *(LAVA, C, SANAFE, ONNX, TORCH, SNNTORCH, NORSE, SPIKINGJELLY, JAX, IREE, OPENVINO, VERILOG),
+        *(LAVA, C, SANAFE, ONNX, TORCH, SNNTORCH, NORSE, SPIKINGJELLY, JAX, IREE, OPENVINO, INDUCTOR, VERILOG),
     )
     _simulators: tuple[Simulator, ...] = (
         *(simulators.AUTO, simulators.BEST, simulators.REFERENCE, simulators.NUMPY, simulators.FAST, simulators.EVENT),

@@ -153,6 +153,7 @@ VERIFY = "verify @tiny.nir --chip loihi1"
 BENCH = "bench @tiny.nir --backend reference --batch 1 --repeats 1 --steps 5"
 EMIT = "emit @tiny.nir --to torch -o o"
 IN_C, IN_LAVA, IN_JAX, IN_IREE = (EMIT.replace("torch", name) for name in ("c", "lava --chip loihi1", "jax", "iree"))
+IN_INDUCTOR = EMIT.replace("torch", "inductor")
 IN_VERILOG = f"{EMIT.replace('torch', 'verilog')} --json"
 OF_VERILOG = {"--board": "icebreaker", "--lanes": "2", "--rate": "1000", "--activity": "0.5"}
 IN_OPENVINO = EMIT.replace("torch", "openvino")
@@ -416,6 +417,14 @@ ROWS: dict[str, dict[str, Row]] = {
             "--output": (EMIT, EMIT.replace("-o o", "-o p")),
             "--stablehlo": (IN_JAX, f"{IN_JAX} --no-stablehlo"),
             "--vmfb": (IN_IREE, f"{IN_IREE} --no-vmfb"),
+            "--unroll": (IN_INDUCTOR, f"{IN_INDUCTOR} --unroll 3"),
+            "--package": Row(
+                IN_INDUCTOR,
+                f"{IN_INDUCTOR} --package",
+                2,
+                "no C++ compiler is installed",
+                patch=lambda monkeypatch: monkeypatch.setenv("CXX", "none"),  # else a minute of compilation
+            ),
             # takes jax, which the environment of make test lacks
             "--source": Row(IN_IREE, f"{IN_IREE} --source stablehlo", None),
             "--json": "--json",

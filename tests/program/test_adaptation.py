@@ -417,7 +417,8 @@ def at_rest(rng: np.random.Generator) -> Adaptation:
 @pytest.mark.parametrize("name", [name for name in EMITTERS if name not in TARGETS])
 def test_targets_that_print_programs_follow_it(name: str) -> None:
     emitter = EMITTERS[name]
-    runtimes = {"jax": "jax", "onnx": "onnxruntime", "iree": "iree.compiler", "openvino": "openvino"}
+    runtimes = {"jax": "jax", "onnx": "onnxruntime", "iree": "iree.compiler"}
+    runtimes |= {each: each for each in ("openvino", "tvm", "triton", "tinygrad")} | {"inductor": "triton"}
     pytest.importorskip(runtimes.get(name, "numpy"), reason="it runs the program")
     need(emitter)
     for seed in range(2):
