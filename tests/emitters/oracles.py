@@ -11,7 +11,7 @@ import numpy as np
 
 from nirbridge.arrays import Array, freeze
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
-from nirbridge.network.neurons import neuron
+from nirbridge.network.neurons import Adaptation, neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Reshape, Scale, Sparse, SumPool
 from nirbridge.simulators.simulate import simulate
 from nirbridge.simulators.types import Probe
@@ -121,6 +121,9 @@ def drawn_neuron(rng: np.random.Generator, size: int, **more: Any) -> Any:
         changes["v_min"] = -1 / 8
     if rng.random() < 0.3:
         changes |= {"bias": each(lambda n: rng.integers(0, 3, n) / 64), "v_init": 1 / 64}
+    if rng.random() < 0.2:
+        jump = each(lambda n: rng.integers(0, 3, n) / 64)
+        changes["adaptation"] = Adaptation.of(3 / 4, jump, in_reset=reset == "subtract")
     return neuron(str(kind), **{**changes, **more})
 
 
