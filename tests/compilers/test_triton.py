@@ -19,6 +19,8 @@ from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.operators import Chain, Conv, Dense, Reshape, Scale, Sparse, SumPool
 from nirbridge.pipeline import load_network
 from nirbridge.simulators.simulate import simulate
+from nirbridge.testing import check_conformance
+from tests.dialect.networks import late_sums, no_input, one_axis, several_ports
 from tests.emitters.oracles import ORACLES, check_every_bit, convolutions, drawn, grid, lif, side_by_side, whole
 from tests.stack.needs import needs
 from tests.stack.trained import DIGITS, RECORD, assert_equal
@@ -55,7 +57,10 @@ def long_lists(rng: np.random.Generator) -> Network:
 def test_every_bit_of_networks(form: Any) -> None:
     """Side by side, so that one process runs all of them: networks of one to four layers."""
     rng = np.random.default_rng(0)
-    networks = [*(make(rng) for make in (*ORACLES, long_lists)), *map(drawn, range(20))]
+    networks = [
+        *(make(rng) for make in (*ORACLES, several_ports, one_axis, no_input, late_sums, long_lists)),
+        *map(drawn, range(20)),
+    ]
     check_every_bit(TRITON, side_by_side(networks), TritonOptions(form))
 
 
@@ -118,3 +123,7 @@ def test_the_program_runs_alone(root: Path, tmp_path: Path) -> None:
     assert b"time steps took" in ran.stderr
     assert np.array_equal(np.load(tmp_path / "out.npz")["out0"], nb.simulate(model, np.ones((5, 2, 64)))["output"])
     assert subprocess.run([sys.executable, "p/run.py"], cwd=tmp_path, capture_output=True).returncode == 2
+
+
+def test_the_emitter_keeps_to_its_protocol() -> None:
+    check_conformance("emitters", "triton")

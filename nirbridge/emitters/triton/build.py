@@ -116,16 +116,12 @@ class KernelBuilder:
         following = {v: term for v, term in step.state.items() if (p.name, v) in self.program.carried}
         for v in following:
             self._state(f"{key}_{v}", self.program.initial[p.name, v], v == "refractory")
-        late = {c: h for (name, c), h in self.program.histories.items() if name == p.name and c != "past"}
-        ends = [*(h.term for h in late.values()), step.sent, *variables.values(), *following.values()]
-        texts = self._write(layer, ends, p.name)
-        sent = texts[len(late)]
-        for (c, h), text in zip(late.items(), texts, strict=False):
-            layer.lines.append(f"tl.store({self._ring(f'{c}_past', h.depth + 1, size, 0)} + n, {text}, inside)")
+        ends = [step.sent, *variables.values(), *following.values()]
+        sent, *texts = self._write(layer, ends, p.name)
         layer.lines.append(f"tl.store({self._row(p.name, 0)} + n, {sent}, inside)")
-        for v, text in zip(following, texts[len(ends) - len(following) :], strict=True):
+        for v, text in zip(following, texts[len(variables) :], strict=True):
             layer.lines.append(f"tl.store({key}_{v}_ptr + own, {text}, inside)")
-        for v, text in zip(variables, texts[len(late) + 1 :], strict=False):
+        for v, text in zip(variables, texts, strict=False):
             self._record(f"{key}.{v}", p.shape, text, layer)
         self.rows[id(step.sent)] = Text(self._row(p.name, 0))
         self.layers.append(layer)
@@ -193,9 +189,14 @@ class KernelBuilder:
     # -- expressions -----------------------------------------------------------------------------------------------
 
     def _write(self, layer: Layer, ends: Sequence[Term], of: str) -> list[str]:
-        """Appends the statements of terms of a target; their texts."""
+        """Appends the statements of terms of a target, and keeps its late currents; the texts of the terms."""
         leaf, other = (lambda term: self._leaf(term, layer, of)), (lambda term, args: self._special(term, args, layer))
-        return Printer(TritonLanguage(leaf, other), layer.lines, made=dict(self.rows)).write(ends)
+        late = {c: h for (name, c), h in self.program.histories.items() if name == of and c != "past"}
+        printer = Printer(TritonLanguage(leaf, other), layer.lines, made=dict(self.rows))
+        texts = printer.write([*(h.term for h in late.values()), *ends])
+        for (c, h), text in zip(late.items(), texts, strict=False):
+            layer.lines.append(f"tl.store({self._ring(f'{c}_past', h.depth + 1, layer.size, 0)} + n, {text}, inside)")
+        return texts[len(late) :]
 
     def _leaf(self, term: Term, layer: Layer, of: str) -> str:
         if term.op == "arg":
