@@ -67,6 +67,7 @@ SECTIONS = {
             "jax",
             "iree",
             "openvino",
+            "triton",
             "inductor",
             "mlir",
             "snn-mlir",

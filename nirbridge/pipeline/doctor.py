@@ -74,7 +74,7 @@ TOOLS: tuple[Tool, ...] = (
     _extra("openvino", "openvino", "runs of OpenVINO programs"),
     _extra("nncf", "openvino", "emit --to openvino --int8"),
     _extra("apache-tvm", "tvm", "emit --to tvm"),
-    _extra("triton", "triton", "emit --to triton"),
+    _extra("triton", "triton", "emit --to triton, run and compiled"),
     _extra("tinygrad", "tinygrad", "emit --to tinygrad"),
     _extra("jax", "jax", "emit --to jax, StableHLO"),
     _extra("iree-base-compiler", "iree", "emit --to iree, compiled"),

@@ -84,6 +84,7 @@ BUILTIN = Plugin(
         "jax": "nirbridge.emitters.jax.emit:JAX",
         "iree": "nirbridge.emitters.iree.emit:IREE",
         "openvino": "nirbridge.emitters.openvino.emit:OPENVINO",
+        "triton": "nirbridge.emitters.triton.emit:TRITON",
         "inductor": "nirbridge.emitters.inductor.emit:INDUCTOR",
         "verilog": "nirbridge.emitters.verilog.emit:VERILOG",
     },
@@ -106,6 +107,7 @@ if TYPE_CHECKING:
     from nirbridge.emitters.onnx.emit import ONNX
     from nirbridge.emitters.openvino.emit import OPENVINO
     from nirbridge.emitters.sanafe.emit import SANAFE
+    from nirbridge.emitters.triton.emit import TRITON
     from nirbridge.emitters.verilog.emit import VERILOG
     from nirbridge.importers import (
         from_norse,
@@ -139,7 +141,7 @@ if TYPE_CHECKING:
     )
     _partitioners: tuple[Partitioner, ...] = (SEQUENTIAL, PACKED, CP_SAT)
     _emitters: tuple[Emitter, ...] = (
-        *(LAVA, C, SANAFE, ONNX, TORCH, SNNTORCH, NORSE, SPIKINGJELLY, JAX, IREE, OPENVINO, INDUCTOR, VERILOG),
+        *(LAVA, C, SANAFE, ONNX, TORCH, SNNTORCH, NORSE, SPIKINGJELLY, JAX, IREE, OPENVINO, TRITON, INDUCTOR, VERILOG),
     )
     _simulators: tuple[Simulator, ...] = (
         *(simulators.AUTO, simulators.BEST, simulators.REFERENCE, simulators.NUMPY, simulators.FAST, simulators.EVENT),

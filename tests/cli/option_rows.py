@@ -409,6 +409,7 @@ ROWS: dict[str, dict[str, Row]] = {
             "--max-drop": refused(IN_OPENVINO, "--max-drop 0.1", "max_drop without int8"),
         },
     )
+    | added(EMIT.replace("torch", "triton"), {"--form": "--form mega"})
     | added(IN_VERILOG, {option: f"{option} {value}" for option, value in OF_VERILOG.items()})
     | added(
         EMIT,
