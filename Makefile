@@ -10,6 +10,8 @@ PIP := $(BIN)/python $(INSTALL)
 STACK := .venv-stack
 # A third one for compilers of other projects (OpenVINO, TVM, Triton, tinygrad): 3 GB.
 COMPILERS := .venv-compilers
+# An environment for SYCL alone, 2.9 GB.
+SYCL := .venv-sycl
 # One process a core, at most four: each loads torch, and more gain little. `make test WORKERS=` runs in one process.
 WORKERS ?= --numprocesses auto --maxprocesses 4 --dist worksteal
 DEMO := $(BIN)/nirbridge map examples/models/digits_cnn.nir
@@ -26,7 +28,7 @@ unexport PYTHONHOME
 # Bytecode is kept where numba keeps its kernels: each process that a test starts would compile all of nirbridge.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help tools demo test test-slow test-stack test-compilers docs wheel mutants fuzz check format kernels clean
+.PHONY: help tools demo test test-slow test-stack test-compilers test-sycl docs wheel mutants fuzz check format kernels clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -53,6 +55,11 @@ test-stack: $(STACK)/.test ## set up JAX, IREE, xDSL and tools of Verilog in .ve
 
 test-compilers: $(COMPILERS)/.test ## set up OpenVINO, TVM, Triton and tinygrad in .venv-compilers and run the tests that need them
 	NIRBRIDGE_COMPILERS=required $(COMPILERS)/bin/python -m pytest $(WORKERS) tests/compilers
+
+# The driver of CPUs comes with dpnp, but an environment of Python registers none.
+test-sycl: $(SYCL)/.test ## set up dpnp (2.9 GB) in .venv-sycl and run the array libraries' tests on its CPU device
+	OCL_ICD_FILENAMES=$(CURDIR)/$(SYCL)/lib/libintelocl.so NIRBRIDGE_SYCL=required \
+	  $(SYCL)/bin/python -m pytest tests/compilers/test_array_libraries.py
 
 docs: $(VENV)/.docs $(VENV)/.lava ## build the site in build/site: pages, notebooks, Python reference; warnings are errors
 	$(BIN)/python docs/site
@@ -85,9 +92,9 @@ kernels: ## remove compiled kernels: numba does not see an edit of a function th
 	find nirbridge -name '*.nb[ci]' -delete
 
 clean: kernels ## remove the environments and caches
-	rm -rf $(VENV) $(STACK) $(COMPILERS) .pytest_cache .ruff_cache .hypothesis *.egg-info build dist
+	rm -rf $(VENV) $(STACK) $(COMPILERS) $(SYCL) .pytest_cache .ruff_cache .hypothesis *.egg-info build dist
 
-$(VENV)/.made $(STACK)/.made $(COMPILERS)/.made:
+$(VENV)/.made $(STACK)/.made $(COMPILERS)/.made $(SYCL)/.made:
 	@set -e; for python in "$(PYTHON)" python3.11 python3 python3.12 python3.13 python3.14; do \
 	  if [ -n "$$python" ] && "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
 	    echo "$$python -m venv $(@D)"; "$$python" -m venv $(@D); touch $@; exit 0; \
@@ -146,4 +153,8 @@ $(STACK)/.test: $(STACK)/.torch pyproject.toml constraints.txt
 
 $(COMPILERS)/.test: $(COMPILERS)/.torch pyproject.toml constraints.txt
 	$(COMPILERS)/bin/python $(INSTALL) --editable ".[test,torch,openvino,tvm,triton,tinygrad]"
+	@touch $@
+
+$(SYCL)/.test: $(SYCL)/.made pyproject.toml constraints.txt
+	$(SYCL)/bin/python $(INSTALL) --editable ".[sycl]" pytest hypothesis
 	@touch $@

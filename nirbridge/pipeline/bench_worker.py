@@ -249,7 +249,8 @@ def _simulator(contender: Contender, model: Any, save: Any) -> tuple[Runnable, S
 def _in_library(library: str, network: Network, inputs: Mapping[str, Array], **options: Any) -> Recording:
     from nirbridge.simulators.simulate import simulate
 
-    return simulate(network, inputs, backend="reference", library=library, **options).recording
+    device = "cuda" if library == "cupy" else "cpu"
+    return simulate(network, inputs, backend="reference", library=library, device=device, **options).recording
 
 
 def _program(contender: Contender, model: Any, save: Any) -> tuple[Runnable, Sequence[str]]:

@@ -82,6 +82,7 @@ TOOLS: tuple[Tool, ...] = (
     _extra("xdsl", "mlir", "the dialect"),
     _extra("sanafe", "sanafe", "spikes, energy and time from another simulator"),
     _extra("cupy-cuda12x", "cupy", "the reference simulator on a GPU"),
+    _extra("dpnp", "sycl", "the reference simulator on SYCL"),
     _extra("matplotlib", "plot", "pictures"),
     _extra("pandas", "frame", "tables"),
     _extra("pyarrow", "sweep", "parquet files of sweeps"),

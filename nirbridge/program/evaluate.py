@@ -1,4 +1,4 @@
-"""Time steps of a population or of a whole network, computed: the one interpreter of terms, on NumPy, torch or JAX."""
+"""Time steps of a population or of a whole network, computed: the one interpreter of terms, on an array library."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from nirbridge.errors import Diagnostic, ModelError, UsageError, quoted
 from nirbridge.network.model import Network
 from nirbridge.simulators.types import SimulationState
 
-DISTRIBUTIONS = {"torch": "torch", "jax": "jax", "cupy": "cupy", "array_api_strict": "array-api-strict"}
+DISTRIBUTIONS = {"torch": "torch", "jax": "jax", "cupy": "cupy", "dpnp": "dpnp", "array_api_strict": "array-api-strict"}
 
 
 def check_neurons(network: Network) -> None:

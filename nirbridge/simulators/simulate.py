@@ -81,7 +81,8 @@ def simulate(
         backend: ``auto`` (on numpy ``fast`` where numba is installed, else ``numpy``; on other libraries
             ``reference``) or a name of ``BACKENDS``; all give the same bits except ``dense``, which uses BLAS
             for every dense matrix.
-        library: array library of the reference backend: ``numpy``, ``torch``, ``jax``, ``cupy``, ``array_api_strict``.
+        library: array library of the reference backend: ``numpy``, ``torch``, ``jax``, ``cupy``, ``dpnp``,
+            ``array_api_strict``.
         device: ``cpu``, or the name of a device in the array library (``cuda``).
         threads: how many threads share the samples of the batch, on numpy; the result has the same bits for any number.
         progress: called with a stage and the completed fraction.

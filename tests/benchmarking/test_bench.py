@@ -192,7 +192,12 @@ def test_every_registered_back_end_is_known_and_aliases_are_none() -> None:
     emitters, simulators = registry.names("emitters"), registry.names("simulators")
     assert set(emitters) <= set(names)
     assert set(simulators) - set(names) == {"auto", "best"}
-    assert {name for name in names if "/" in name} == {"reference/torch", "reference/cupy", "reference/jax"}
+    assert {name for name in names if "/" in name} == {
+        "reference/torch",
+        "reference/cupy",
+        "reference/jax",
+        "reference/dpnp",
+    }
 
 
 @pytest.mark.parametrize(

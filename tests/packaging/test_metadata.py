@@ -89,7 +89,7 @@ def test_numba_up_to_the_newest_tested_version() -> None:
 
 def test_all_is_every_extra_that_needs_no_hardware_nor_develops() -> None:
     others = set(EXTRAS) - {"all", "jax", "iree", "fpga", "cupy", "sanafe", "fuzz", "test", "docs", "dev"}
-    others -= {"openvino", "tvm", "triton", "tinygrad"}
+    others -= {"openvino", "tvm", "triton", "tinygrad", "sycl"}
     wanted = {str(r) for extra in others for r in requirements(extra)}
     assert {str(r) for r in requirements("all")} == wanted
     assert {"torch", "snntorch", "norse", "matplotlib", "pandas", "ipykernel"} <= {r.name for r in requirements("all")}

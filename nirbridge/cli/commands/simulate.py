@@ -68,7 +68,7 @@ Example:
     type=click.Path(),
     help="Map that mapped simulates; default: a new one.",
 )
-@click.option("--library", metavar="NAME", help="numpy, torch, jax or cupy; default: chosen by the device.")
+@click.option("--library", metavar="NAME", help="numpy, torch, jax, cupy or dpnp; default: chosen by the device.")
 @click.option("--device", default="cpu", show_default=True, metavar="NAME", help="cpu, or cuda.")
 @click.option(
     "--threads",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,10 +18,16 @@ LIBRARIES = {
     "torch": "array_api_compat.torch",
     "cupy": "array_api_compat.cupy",
     "jax": "jax.numpy",
+    "dpnp": "dpnp",
     "array_api_strict": "array_api_strict",
 }
 """Array library -> the namespace of the Python array API that is used for it."""
-PACKAGES = {"torch": "'nirbridge[torch]'", "cupy": "'nirbridge[cupy]'", "array_api_strict": "array-api-strict"}
+PACKAGES = {
+    "torch": "'nirbridge[torch]'",
+    "cupy": "'nirbridge[cupy]'",
+    "dpnp": "'nirbridge[sycl]'",
+    "array_api_strict": "array-api-strict",
+}
 """Array library -> what to install for it, where that is called otherwise."""
 FLOATS = ("float32", "float64")
 
@@ -76,6 +83,8 @@ class ArrayNamespace:
             values = values.detach().cpu()
         elif self.library == "cupy":
             return values.get()
+        elif self.library == "dpnp":
+            return values.asnumpy()
         return np.asarray(values)
 
     def _there(self, values: Array) -> Any:
@@ -121,6 +130,8 @@ def _need_wide_jax() -> None:
 def _device(library: str, device: str) -> Any:
     if library == "torch":
         return _torch_device(device)
+    if library == "dpnp":
+        return _sycl_device(device)
     if library == "cupy":
         if device.startswith("cuda"):
             return None
@@ -128,7 +139,9 @@ def _device(library: str, device: str) -> Any:
             f"device {quoted(device)}", "not one of cupy's", "cupy runs on 'cuda'", "give --device cuda"
         )
     if device != "cpu" and library != "jax":
-        raise UsageError.of(f"device {quoted(device)}", f"{library} runs on 'cpu'", "", "choose torch, jax or cupy")
+        raise UsageError.of(
+            f"device {quoted(device)}", f"{library} runs on 'cpu'", "", "choose torch, jax, cupy or dpnp"
+        )
     return _jax_device(device) if library == "jax" else None
 
 
@@ -156,3 +169,15 @@ def _jax_device(device: str) -> Any:
         return jax.devices(device)[0]
     except RuntimeError:
         raise UsageError.of(f"device {quoted(device)}", "jax has none", "", "choose 'cpu'") from None
+
+
+def _sycl_device(device: str) -> Any:
+    import dpctl  # pyright: ignore[reportMissingImports]
+
+    try:
+        return dpctl.SyclDevice(device)
+    except (dpctl.SyclDeviceCreationError, ValueError):
+        # the driver of CPUs comes with dpnp, but an environment of Python registers none
+        driver = f"OCL_ICD_FILENAMES={sys.prefix}/lib/libintelocl.so"
+        hint = f"for the CPU set {driver} before Python starts"
+        raise UsageError.of(f"device {quoted(device)}", "SYCL has none", "", hint) from None

@@ -137,9 +137,12 @@ def test_cuda_gives_the_bits_of_numpy() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"library": "numpi"}, "^array library 'numpi': unknown, there are numpy, torch, cupy, jax, array_api_strict"),
+        (
+            {"library": "numpi"},
+            "^array library 'numpi': unknown, there are numpy, torch, cupy, jax, dpnp, array_api_strict",
+        ),
         ({"dtype": "float16"}, r"^dtype 'float16': unknown, there are float32 and float64; did you mean 'float64'\?$"),
-        ({"device": "cuda"}, "^device 'cuda': numpy runs on 'cpu'; choose torch, jax or cupy$"),
+        ({"device": "cuda"}, "^device 'cuda': numpy runs on 'cpu'; choose torch, jax, cupy or dpnp$"),
         ({"backend": "referense"}, "^backend 'referense': unknown, there are auto, "),
     ],
 )

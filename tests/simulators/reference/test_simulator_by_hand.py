@@ -244,9 +244,9 @@ def test_numbers_of_numpy_are_numpys_own() -> None:
 
 @pytest.mark.parametrize(("options", "said"), [
     ({"float_name": "float16"}, "dtype 'float16': unknown, there are float32 and float64; did you mean 'float64'?"),
-    ({"library": "np"}, "array library 'np': unknown, there are numpy, torch, cupy, jax, array_api_strict; did you "
-     "mean 'numpy'?"),
-    ({"device": "cuda"}, "device 'cuda': numpy runs on 'cpu'; choose torch, jax or cupy"),
+    ({"library": "np"}, "array library 'np': unknown, there are numpy, torch, cupy, jax, dpnp, array_api_strict; "
+     "did you mean 'dpnp'?"),
+    ({"device": "cuda"}, "device 'cuda': numpy runs on 'cpu'; choose torch, jax, cupy or dpnp"),
 ])  # fmt: skip
 def test_what_is_not_there_is_told(options: Any, said: str) -> None:
     with pytest.raises(UsageError) as caught:
