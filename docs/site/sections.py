@@ -58,6 +58,7 @@ SECTIONS = {
             "quantization",
             "simulators",
             "bench",
+            "gpu",
             "compare",
             "lava",
             "c",
