@@ -17,13 +17,13 @@ from nirbridge.arrays import Array, freeze
 from nirbridge.emitters.openvino.emit import OPENVINO, OpenvinoOptions
 from nirbridge.emitters.own_time import listen_to_times
 from nirbridge.errors import UsageError
-from nirbridge.network.model import Network
-from nirbridge.network.operators import Dense
+from nirbridge.network.model import Network, Population, Projection
+from nirbridge.network.operators import Chain, Dense
 from nirbridge.pipeline import load_network
 from nirbridge.simulators.simulate import simulate
 from nirbridge.simulators.types import Probe
 from nirbridge.testing import check_conformance
-from tests.emitters.oracles import ORACLES, check_every_bit, convolutions, drawn, residual, side_by_side
+from tests.emitters.oracles import ORACLES, check_every_bit, convolutions, drawn, lif, residual, side_by_side, whole
 from tests.stack.needs import needs
 from tests.stack.trained import DIGITS, RECORD, Arrays, check_spikes
 
@@ -43,6 +43,28 @@ def test_every_bit_of_the_dyadic_oracle(make: Any) -> None:
 def test_every_bit_of_twenty_random_networks(batch: int) -> None:
     """At batch 1 OpenVINO shares the memory of a history with that of the next time step, where nothing copies it."""
     check_every_bit(OPENVINO, side_by_side([drawn(seed) for seed in range(20)]), batch=batch)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_every_bit_with_decays_and_gains_off_the_grid(batch: int) -> None:
+    """OpenVINO fuses a gain into the product before it, and rounds once with the sum after it: run.py copies values."""
+    rng = np.random.default_rng(0)
+
+    def drawn_factors(p: Population) -> Population:
+        names = ("a_mem", "g_mem", *(("a_syn",) if p.neuron.kind == "CubaLIF" else ()))
+        return replace(
+            p, neuron=replace(p.neuron, **{name: freeze(np.asarray(rng.uniform(0.1, 0.9))) for name in names})
+        )
+
+    network = side_by_side([make(rng) for make in ORACLES])
+    check_every_bit(OPENVINO, replace(network, populations=tuple(map(drawn_factors, network.populations))), batch=batch)
+
+
+def test_products_of_one_value_after_each_other() -> None:
+    """OpenVINO fused them, and ended with an error."""
+    chain = Chain((Dense(freeze(np.array([[0.75]]))), Dense(freeze(np.array([[0.5]])))))
+    network = whole((Population("a", (1,), lif()),), (Projection("in", "a", chain),), "a", (1,))
+    check_every_bit(OPENVINO, network, batch=1)
 
 
 def test_an_input_that_arrives_one_time_step_later(root: Path) -> None:
