@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from nirbridge.emitters.artifact import Artifact, make_artifact, npz_bytes
 from nirbridge.emitters.onnx.emit import needed
@@ -10,10 +13,12 @@ from nirbridge.emitters.ports import PROGRAM
 from nirbridge.emitters.readme import filled
 from nirbridge.emitters.script_runs import ScriptTool
 from nirbridge.emitters.target import Target
-from nirbridge.errors import ModelError
+from nirbridge.errors import ModelError, ToolMissing
 from nirbridge.files.regular import template_text
 from nirbridge.network.model import Network
 from nirbridge.network.neurons import ALL
+from nirbridge.simulators.inputs import Input
+from nirbridge.simulators.types import Recording
 
 TEMPLATES = Path(__file__).with_name("templates")
 
@@ -47,17 +52,27 @@ def _template(name: str) -> str:
     return template_text(TEMPLATES / f"{name}.txt")
 
 
-def _target(tool: ScriptTool) -> Target:
+def _run_by_clang(artifact: Artifact, inputs: Mapping[str, Input] | Input, **options: Any) -> Recording:
+    """``run_program`` of tinygrad, which compiles by clang. Raises ToolMissing without it."""
+    if shutil.which("clang") is None:
+        raise ToolMissing.of(
+            "emitter 'tinygrad'", "clang is not installed", "it compiles for processors by clang", "apt install clang"
+        )
+    return TINYGRAD_TOOL.run_program(artifact, inputs, **options)
+
+
+def _target(tool: ScriptTool, start: Any) -> Target:
     return Target(
         name=tool.emitter,
         summary=f"one time step as an ONNX model, compiled and run over time by {tool.tool}",
         takes=(Network,),
         hint="emit the network itself",
         make=lambda network, options: emit(network, tool),
-        start=tool.run_program,
+        start=start,
         carries=ALL,
     )
 
 
-TVM = _target(ScriptTool("tvm", ("tvm", "onnx"), "tvm", "TVM"))
-TINYGRAD = _target(ScriptTool("tinygrad", ("tinygrad", "onnx"), "tinygrad", "tinygrad"))
+TVM_TOOL = ScriptTool("tvm", ("tvm", "onnx"), "tvm", "TVM")
+TINYGRAD_TOOL = ScriptTool("tinygrad", ("tinygrad", "onnx"), "tinygrad", "tinygrad")
+TVM, TINYGRAD = _target(TVM_TOOL, TVM_TOOL.run_program), _target(TINYGRAD_TOOL, _run_by_clang)
