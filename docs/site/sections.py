@@ -70,6 +70,8 @@ SECTIONS = {
             "openvino",
             "triton",
             "inductor",
+            "tvm",
+            "tinygrad",
             "mlir",
             "snn-mlir",
             "modules",

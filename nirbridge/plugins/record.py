@@ -86,6 +86,7 @@ BUILTIN = Plugin(
         "openvino": "nirbridge.emitters.openvino.emit:OPENVINO",
         "triton": "nirbridge.emitters.triton.emit:TRITON",
         "inductor": "nirbridge.emitters.inductor.emit:INDUCTOR",
+        **{name: f"nirbridge.emitters.steps.emit:{name.upper()}" for name in ("tvm", "tinygrad")},
         "verilog": "nirbridge.emitters.verilog.emit:VERILOG",
     },
     simulators={
@@ -107,6 +108,7 @@ if TYPE_CHECKING:
     from nirbridge.emitters.onnx.emit import ONNX
     from nirbridge.emitters.openvino.emit import OPENVINO
     from nirbridge.emitters.sanafe.emit import SANAFE
+    from nirbridge.emitters.steps.emit import TINYGRAD, TVM
     from nirbridge.emitters.triton.emit import TRITON
     from nirbridge.emitters.verilog.emit import VERILOG
     from nirbridge.importers import (
@@ -141,7 +143,7 @@ if TYPE_CHECKING:
     )
     _partitioners: tuple[Partitioner, ...] = (SEQUENTIAL, PACKED, CP_SAT)
     _emitters: tuple[Emitter, ...] = (
-        *(LAVA, C, SANAFE, ONNX, TORCH, SNNTORCH, NORSE, SPIKINGJELLY, JAX, IREE, OPENVINO, TRITON, INDUCTOR, VERILOG),
+        *(LAVA, C, SANAFE, ONNX, TORCH, SNNTORCH, NORSE, SPIKINGJELLY, JAX, IREE, OPENVINO, TVM, TRITON, INDUCTOR, TINYGRAD, VERILOG),
     )
     _simulators: tuple[Simulator, ...] = (
         *(simulators.AUTO, simulators.BEST, simulators.REFERENCE, simulators.NUMPY, simulators.FAST, simulators.EVENT),
