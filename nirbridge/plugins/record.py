@@ -143,7 +143,24 @@ if TYPE_CHECKING:
     )
     _partitioners: tuple[Partitioner, ...] = (SEQUENTIAL, PACKED, CP_SAT)
     _emitters: tuple[Emitter, ...] = (
-        *(LAVA, C, SANAFE, ONNX, TORCH, SNNTORCH, NORSE, SPIKINGJELLY, JAX, IREE, OPENVINO, TVM, TRITON, INDUCTOR, TINYGRAD, VERILOG),
+        *(
+            LAVA,
+            C,
+            SANAFE,
+            ONNX,
+            TORCH,
+            SNNTORCH,
+            NORSE,
+            SPIKINGJELLY,
+            JAX,
+            IREE,
+            OPENVINO,
+            TVM,
+            TRITON,
+            INDUCTOR,
+            TINYGRAD,
+            VERILOG,
+        ),
     )
     _simulators: tuple[Simulator, ...] = (
         *(simulators.AUTO, simulators.BEST, simulators.REFERENCE, simulators.NUMPY, simulators.FAST, simulators.EVENT),
