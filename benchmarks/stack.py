@@ -14,7 +14,6 @@ import os
 
 for _name in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
     os.environ[f"{_name}_NUM_THREADS"] = "1"  # before numpy is imported
-os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
 import argparse  # noqa: E402
 import json  # noqa: E402
@@ -27,7 +26,6 @@ from typing import Any  # noqa: E402
 
 import numpy as np  # noqa: E402
 
-from benchmarks import sim_nets  # noqa: E402
 from benchmarks.stack_compilers import COMPILERS, Call  # noqa: E402
 from benchmarks.stack_nets import HELD_OUT, TUNED, spikes  # noqa: E402
 from benchmarks.stack_page import page  # noqa: E402
@@ -42,7 +40,6 @@ from nirbridge.simulators.types import Probe  # noqa: E402
 
 STEPS, RATES, RATE = 32, (0.01, 0.05, 0.3), 0.05
 PLAIN = Forms(fused=False)
-NET_A = "net A"
 KEPT = Path("build/stack")
 
 
@@ -140,28 +137,10 @@ def measured(calls: Mapping[Any, Call], rounds: int) -> dict[Any, float]:
     return times
 
 
-def beside(batch: int, rounds: int) -> dict[str, Any]:
-    """Network A in IREE, ONNX Runtime and JAX."""
-    from benchmarks.stack_rivals import rivals
-
-    net = sim_nets.net_a()
-    given = spikes(net.network, 0.1, batch, net.steps)
-    expected = reference(net.network, given)
-    calls = {}
-    forms = {"IREE, plain": PLAIN, "IREE, time batching": replace(PLAIN, batched=frozenset({0}))}
-    chosen = choose_forms(dialect_module(net.network), batch=batch)
-    for label, form in (forms | {"IREE, chosen": chosen}).items():
-        calls[label] = COMPILERS["iree"](program(net.network, form, batch), given, batch, KEPT)
-    calls |= rivals(net, given)
-    ready = {label: checked(call, expected, label) for label, call in calls.items()}
-    us = {label: seconds / net.steps * 1e6 for label, seconds in measured(ready, rounds).items()}
-    return {"net": NET_A, "batch": batch, "rate": 0.1, "compiler": "beside", "us": us, "spikes": int(expected.sum())}
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures, writes JSON and the page. 1 where spikes differ."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=[*TUNED, *HELD_OUT, NET_A], default=[*TUNED, *HELD_OUT, NET_A])
+    parser.add_argument("--only", nargs="+", choices=[*TUNED, *HELD_OUT], default=[*TUNED, *HELD_OUT])
     parser.add_argument("--batch", nargs="+", type=int, default=[1, 2, 4, 8, 32])
     parser.add_argument("--compiler", nargs="+", choices=list(COMPILERS), default=list(COMPILERS))
     parser.add_argument("--rounds", type=int, default=5)
@@ -192,9 +171,6 @@ def _rows(options: argparse.Namespace) -> Any:
     """(key, function that measures it) of every row."""
     for name in options.only:
         for batch in options.batch:
-            if name == NET_A:
-                yield f"{name}/{batch}", lambda b=batch: beside(b, options.rounds)
-                continue
             network = {**TUNED, **HELD_OUT}[name]
             for compiler in options.compiler:
                 for rate in RATES if compiler == "loops" else (RATE,):

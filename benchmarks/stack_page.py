@@ -37,17 +37,6 @@ products by events, in two compilers, in one run.
   8 and 40 sources per neuron; `drawn`: of random shape.
 
 """
-BESIDE = """## Network A in IREE, ONNX Runtime and JAX
-
-784-1000-10 LIF, 100 time steps, 10 % active inputs, us per time step of the whole batch, one thread each, equal
-spikes in every column. ONNX Runtime runs the Scan of `nirbridge emit --to onnx`. `jax.lax.scan` is the network
-written by hand, with both products within the step; `emit --to jax` makes the first product before its scan.
-
-"""
-CAUSE = """Where `emit --to jax` is faster than IREE, it is by the first product: XLA makes that of all time steps and
-samples, 3,200 rows, at up to twice the rate of IREE's, which gains nothing by more than 32 rows.
-
-"""
 
 
 def page(rows: Sequence[Row]) -> str:
@@ -56,20 +45,7 @@ def page(rows: Sequence[Row]) -> str:
     for compiler, title in TITLES.items():
         chosen = [r for r in rows if r["compiler"] == compiler]
         parts += [f"## {title}\n\n", _table(chosen, FORMS[compiler])] if chosen else []
-    beside = sorted((r for r in rows if r["compiler"] == "beside"), key=lambda r: r["batch"])
-    if beside:
-        names = list(beside[0]["us"])
-        lines = [(str(r["batch"]), *(_number(r["us"][n]) for n in names)) for r in beside]
-        parts += [BESIDE, _markdown(("batch", *names), lines), *(_compared(r) for r in beside), CAUSE]
     return "".join([*parts, "## Versions\n\n", ", ".join(versions()), ".\n"])
-
-
-def _compared(row: Row) -> str:
-    """IREE's time as a multiple of each of the others."""
-    chosen = row["us"]["IREE, chosen"]
-    others = [(name, us) for name, us in row["us"].items() if not name.startswith("IREE")]
-    ratios = ", ".join(f"{chosen / us:.2f} of {name}" for name, us in others)
-    return f"Batch {row['batch']}: IREE takes {ratios}.\n\n"
 
 
 def is_chosen(row: Row, form: str) -> bool:
@@ -158,14 +134,19 @@ def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def versions() -> list[str]:
     """Of everything that takes part, and the processor."""
     found = [f"Python {platform.python_version()}"]
-    for package in ("iree-base-compiler", "jax", "onnxruntime", "xdsl", "numpy"):
+    for package in ("iree-base-compiler", "xdsl", "numpy"):
         try:
             found.append(f"{package} {version(package)}")
         except PackageNotFoundError:
             found.append(f"{package} not installed")
     text = subprocess.run(["mlir-opt-22", "--version"], capture_output=True, text=True, check=False).stdout
     found += [line.strip() for line in text.splitlines() if "version" in line.lower()][:1]
+    return [*found, processor()]
+
+
+def processor() -> str:
+    """Its name."""
     facts = Path("/proc/cpuinfo")
     lines = facts.read_text().splitlines() if facts.is_file() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return [*found, names[0] if names else platform.machine()]
+    return names[0] if names else platform.machine()
