@@ -93,6 +93,7 @@ SECTIONS = {
         (
             "benchmarks",
             "profile",
+            "compilers",
             "programs",
             "stack",
             "equivalence",
