@@ -23,7 +23,17 @@ from nirbridge.pipeline import load_network
 from nirbridge.simulators.simulate import simulate
 from nirbridge.simulators.types import Probe
 from nirbridge.testing import check_conformance
-from tests.emitters.oracles import ORACLES, check_every_bit, convolutions, drawn, lif, residual, side_by_side, whole
+from tests.emitters.oracles import (
+    ORACLES,
+    check_every_bit,
+    convolutions,
+    dense,
+    drawn,
+    lif,
+    residual,
+    side_by_side,
+    whole,
+)
 from tests.stack.needs import needs
 from tests.stack.trained import DIGITS, RECORD, Arrays, check_spikes
 
@@ -65,6 +75,15 @@ def test_products_of_one_value_after_each_other() -> None:
     chain = Chain((Dense(freeze(np.array([[0.75]]))), Dense(freeze(np.array([[0.5]])))))
     network = whole((Population("a", (1,), lif()),), (Projection("in", "a", chain),), "a", (1,))
     check_every_bit(OPENVINO, network, batch=1)
+
+
+def test_variables_that_nothing_in_the_loop_needs() -> None:
+    """Spikes without a target, a potential of no effect on the next: OpenVINO dropped them, and recording failed."""
+    network = dense(np.random.default_rng(0))
+    a, b = network.populations
+    end = Population("end", a.shape, lif(a_mem=0.0))
+    edge = replace(network.projections[0], target="end")
+    check_every_bit(OPENVINO, replace(network, populations=(a, b, end), projections=(*network.projections, edge)))
 
 
 def test_an_input_that_arrives_one_time_step_later(root: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -60,6 +61,7 @@ def emit(network: Network, options: OpenvinoOptions | None = None) -> Artifact:
     chosen = options or OpenvinoOptions()
     _check_options(chosen)
     content, names = model_bytes(network)
+    content = _with_all_variables(content, [t for n in names.nodes for t in n.variables.values()])
     files, about, model = {MODEL: content}, "", MODEL
     if chosen.int8:
         files, about = _in_int8(network, content, chosen)
@@ -71,6 +73,24 @@ def emit(network: Network, options: OpenvinoOptions | None = None) -> Artifact:
     }
     facts = {"kind": "openvino", "schema": 1, "numbers": names.facts["numbers"], "notes": [about] if about else []}
     return make_artifact(files, facts)
+
+
+def _with_all_variables(content: bytes, tensors: Sequence[str]) -> bytes:
+    """The model, whose loop also returns the variables that nothing in it needs: OpenVINO reads no others."""
+    import onnx
+
+    model: Any = onnx.load_model_from_string(content)
+    (scan,) = (node for node in model.graph.node if node.op_type == "Scan")
+    (body,) = (a.g for a in scan.attribute if a.name == "body")
+    used = {port.name for port in body.output}
+    for node in reversed(body.node):
+        used |= set(node.input) if used & set(node.output) else set()
+    unused = sorted({*tensors} - used)
+    for k, tensor in enumerate(unused):
+        body.node.append(onnx.helper.make_node("Identity", [tensor], [f"unused{k}_now"]))
+        body.output.append(onnx.ValueInfoProto(name=f"unused{k}_now"))
+        scan.output.append(f"unused{k}")
+    return model.SerializeToString(deterministic=True) if unused else content
 
 
 def _filled(name: str, **marks: str) -> bytes:
