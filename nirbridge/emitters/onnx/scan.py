@@ -117,6 +117,7 @@ class _Builder:
         self.shapes = {x.name: x.shape for x in (*model.inputs, *model.populations, *model.outputs)}
         samples, steps = self.program.of_samples, self.program.populations
         ends = [(t, name) for name, step in steps.items() for t in step.ends]
+        ends += [(t, name) for name, t in self.program.outputs.items()]
         self.constant = {id(t): math.prod(self.shapes[name]) for t, name in ends if id(t) not in samples}
         self.made: dict[int, str] = {}
         fold(self.program.ends, self._made, self.made)

@@ -22,7 +22,7 @@ import nirbridge as nb
 from nirbridge.emitters.onnx.emit import ONNX, emit
 from nirbridge.errors import DoesNotFit, ModelError, UsageError
 from nirbridge.network import from_nir
-from nirbridge.network.model import Network
+from nirbridge.network.model import Network, Port
 from nirbridge.pipeline import load_chip, load_network, verify_network
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.simulate import simulate
@@ -30,7 +30,7 @@ from nirbridge.simulators.types import Probe
 from nirbridge.testing import check_conformance, networks
 from nirbridge.verification.verify import verification_failures
 from tests.emitters.c.programs import ALL, random_inputs, random_networks
-from tests.emitters.oracles import ORACLES, dense
+from tests.emitters.oracles import ORACLES, check_every_bit, dense
 
 FILES = {"cnn_sinabs": "02_cnn/cnn_sinabs.nir", "braille": "03_rnn/braille_noDelay_bias_zero.nir"}
 
@@ -50,6 +50,11 @@ def test_every_bit_of_the_dyadic_oracle(make: Any) -> None:
             assert found[key].dtype == array.dtype, key
             assert np.array_equal(found[key], array), key
         assert all(reference[p.name, "s"].any() for p in network.populations if p.neuron.fires)
+
+
+def test_an_output_that_nothing_drives() -> None:
+    network = dense(np.random.default_rng(0))
+    check_every_bit(ONNX, replace(network, outputs=(*network.outputs, Port("silent", (2, 3)))))
 
 
 @pytest.mark.parametrize(("sources", "targets"), [(257, 300), (512, 1), (1024, 10)])
