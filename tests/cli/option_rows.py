@@ -153,7 +153,8 @@ VERIFY = "verify @tiny.nir --chip loihi1"
 BENCH = "bench @tiny.nir --backend reference --batch 1 --repeats 1 --steps 5"
 EMIT = "emit @tiny.nir --to torch -o o"
 IN_C, IN_LAVA, IN_JAX, IN_IREE = (EMIT.replace("torch", name) for name in ("c", "lava --chip loihi1", "jax", "iree"))
-IN_INDUCTOR = EMIT.replace("torch", "inductor")
+SCRIPT_TOOL = "nirbridge.emitters.script_runs.ScriptTool"
+IN_TVM, IN_INDUCTOR = EMIT.replace("torch", "tvm"), EMIT.replace("torch", "inductor")
 IN_VERILOG = f"{EMIT.replace('torch', 'verilog')} --json"
 OF_VERILOG = {"--board": "icebreaker", "--lanes": "2", "--rate": "1000", "--activity": "0.5"}
 IN_OPENVINO = EMIT.replace("torch", "openvino")
@@ -418,6 +419,13 @@ ROWS: dict[str, dict[str, Row]] = {
             "--output": (EMIT, EMIT.replace("-o o", "-o p")),
             "--stablehlo": (IN_JAX, f"{IN_JAX} --no-stablehlo"),
             "--vmfb": (IN_IREE, f"{IN_IREE} --no-vmfb"),
+            "--tune": Row(
+                IN_TVM,
+                f"{IN_TVM} --tune 2",
+                2,
+                "the package tvm is not installed",
+                patch=lambda monkeypatch: monkeypatch.setattr(f"{SCRIPT_TOOL}._missing", lambda _: ["tvm"]),
+            ),
             "--unroll": (IN_INDUCTOR, f"{IN_INDUCTOR} --unroll 3"),
             "--package": Row(
                 IN_INDUCTOR,
