@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +12,9 @@ import pytest
 
 from nirbridge.arrays import freeze
 from nirbridge.emitters.steps.emit import TVM, TvmOptions
+from nirbridge.errors import UsageError
 from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Scale
-from nirbridge.errors import UsageError
 from nirbridge.pipeline import load_network
 from nirbridge.simulators.simulate import simulate
 from tests.emitters.oracles import ORACLES, check_every_bit, dense, drawn, side_by_side
