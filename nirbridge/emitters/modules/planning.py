@@ -334,7 +334,7 @@ def _per_channel(bias: Array) -> Array | None:
 
 def _scale(part: Scale, name: str, bias: Array | None, comment: str) -> Layer:
     tensors = {"": np.ascontiguousarray(part.scale)}
-    call = LayerCall(f"torch.ones({_listed(part.scale.shape)})", tensors)
+    call = LayerCall(f"torch.ones({_listed(part.scale.shape) or '()'})", tensors)
     return Layer(f"({{}} * self.{name})", PlannedMember(name, call, comment, "parameter"))
 
 

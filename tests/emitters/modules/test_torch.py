@@ -12,6 +12,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import nirbridge as nb
+from nirbridge.arrays import freeze
 from nirbridge.emitters.modules.emit import TORCH
 from nirbridge.errors import ModelError, UnequalImport, UsageError
 from nirbridge.importers import from_torch
@@ -19,7 +20,7 @@ from nirbridge.importers.emitted import network_of
 from nirbridge.network import from_nir
 from nirbridge.network.equality import network_differences
 from nirbridge.network.model import Network, Population, Projection
-from nirbridge.network.operators import SumPool
+from nirbridge.network.operators import Scale, SumPool
 from nirbridge.simulators.simulate import simulate
 from nirbridge.simulators.types import Probe
 from nirbridge.testing import check_conformance, networks, nir_graphs
@@ -86,6 +87,12 @@ def test_random_networks_out_and_back(graph: Any, seed: int) -> None:
 @settings(max_examples=cases(12, 25), deadline=None, phases=PHASES)
 @given(networks(max_populations=3))
 def test_odd_networks_come_back_bit_for_bit(network: Network) -> None:
+    assert network_differences(network_of(loaded(TORCH.emit(network), dtype=torch.float64)), network) == ()
+
+
+def test_a_scale_of_values_without_axes() -> None:
+    scale = Projection("in", "a", Scale(freeze(np.array(0.5))))
+    network = whole((Population("a", (), lif()),), (scale,), "a", ())
     assert network_differences(network_of(loaded(TORCH.emit(network), dtype=torch.float64)), network) == ()
 
 
