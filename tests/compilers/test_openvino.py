@@ -199,11 +199,13 @@ def test_potentials_stay_in_float32(tmp_path: Path) -> None:
 def test_refusals(tmp_path: Path) -> None:
     network = residual(np.random.default_rng(0))
     np.savez(tmp_path / "data.npz", **{"in": np.zeros((4, 2, 6))})
-    data = str(tmp_path / "data.npz")
+    np.savez(tmp_path / "odd.npz", **{"in": np.zeros((4, 2, 6)), "labels": np.array([0, 6])})
+    data, odd = str(tmp_path / "data.npz"), str(tmp_path / "odd.npz")
     for options, said in (
         (OpenvinoOptions(max_drop=0.1), "max_drop without int8, it is a limit of int8; name data with int8"),
         (OpenvinoOptions(int8=data, max_drop=2), "max_drop 2, a share from 0 to 1"),
         (OpenvinoOptions(int8=data, max_drop=0.1), "file 'data.npz': has no 'labels', max_drop is measured on"),
+        (OpenvinoOptions(int8=odd), "'labels' are no classes of the first output, whole numbers from 0 to 5"),
     ):
         with pytest.raises(UsageError, match=said):
             OPENVINO.emit(network, options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -132,6 +133,10 @@ def _calibration(network: Network, options: OpenvinoOptions) -> dict[str, Array]
     if labels is None and options.max_drop is not None:
         subject, limit = f"file {quoted(file_name(options.int8))}", "max_drop is measured on the class of each sample"
         raise UsageError.of(subject, "has no 'labels'", limit, "add them, or leave out max_drop")
+    classes = math.prod(network.outputs[0].shape) if network.outputs else 0
+    if labels is not None and not (labels.ndim == 1 and set(labels.tolist()) <= set(range(classes))):
+        subject, limit = f"file {quoted(file_name(options.int8))}", f"whole numbers from 0 to {classes - 1}"
+        raise UsageError.of(subject, "'labels' are no classes of the first output", limit, "one for each sample")
     opened, ids = open_inputs(network, given.inputs, None, 0, "float32"), identifiers(network)
     found = {ids[name]: np.asarray(a, np.float32) for name, a in opened.read(0, opened.steps).items()}
     return found if labels is None else {**found, LABELS: labels}
