@@ -107,7 +107,7 @@ CAN = """## What each can do that the others cannot
 | JAX | `vmap` and `jit` around the network; StableHLO |
 | IREE | one module for a processor or a Vulkan device, which loads without Python |
 | AOTInductor | the module that was trained, as a library for C++ programs with libtorch |
-| TVM | code for processors other than this one; its search for schedules fails here ([why](tvm.md#not-tuned)) |
+| TVM | code for processors other than this one; its own [search for schedules](tvm.md#its-own-search) |
 | tinygrad | kernels to read, in a package without dependencies; a beam search for them |
 | Triton | all layers and time steps in one launch; code for GPUs of NVIDIA and AMD made without one |
 | dpnp | devices of SYCL, by the array-API reference |
