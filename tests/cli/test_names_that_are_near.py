@@ -66,7 +66,7 @@ def test_a_name_that_is_nearly_right(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     np.save("in.npy", np.zeros((2, 64), np.uint8))
-    np.savez("in.npz", inpt=np.zeros((2, 64), np.uint8))
+    np.savez("in.npz", inpt=np.zeros((2, 64), np.uint8), other=np.zeros((2, 64), np.uint8))  # not alone
     Path("x.py").write_text("net = 3\n")
     assert run(args) in (1, 2)
     assert hint in capsys.readouterr().err

@@ -109,7 +109,7 @@ ASKED |= {"percentile": 99.9, "tight": False, "per_core": False, "target": None,
 
 def as_they_are(network: Any, arrays: Any, **options: Any) -> Given:
     """Stands for ``read_inputs``."""
-    return Given(arrays, None, "")
+    return Given(arrays, options.get("labels"), "")
 
 
 def test_options_that_choose_the_integers_go_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -205,7 +205,7 @@ def test_values_that_an_input_does_not_take_are_refused() -> None:
     spikes = replace(q, inputs=(FixedInput("in", (1, 2, 3)),))
     values = np.zeros((4, 1, 2, 3))
     values[2, 0, 1, 1] = 0.5
-    with pytest.raises(UsageError, match="0.5 at time step 2, it takes spikes, 0 and 1; encode values"):
+    with pytest.raises(UsageError, match="0.5 at time step 2, it takes spikes, 0 and 1; quantize it as graded"):
         simulate_fixed(spikes, values)
     graded = replace(q, inputs=(FixedInput("in", (1, 2, 3), 3, 0.5),))
     with pytest.raises(UsageError, match="it takes -1.5 to 1.5"):
