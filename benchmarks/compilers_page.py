@@ -67,7 +67,7 @@ differ.
 
 * **Equality comes first.** Every spike of every population that a back end records is compared, with the reference or,
   in integers of loihi2, with the fixed-point simulator; a back end that differs is not timed.
-* `digits_mlp`, `digits_cnn`: [trained](../examples/train_digits.py), on images of the test set. `net_a`: 784-1000-10 LIF,
+* `digits_mlp`, `digits_cnn`: [trained](../examples/train_digits.py), on test images. `net_a`: 784-1000-10 LIF,
   random spikes, 0.1 per time step and input. 100 time steps each.
 * Compilation and size (of the program's files) are those of `digits_cnn`.
 
