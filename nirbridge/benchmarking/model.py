@@ -83,7 +83,7 @@ class Choice:
     is_kept: bool = False
 
     def runs(self, steps: int) -> dict[str, float]:
-        """Microseconds of a run of so many time steps, by back end of ``us_per_run``, the fastest first."""
+        """Microseconds of a run of ``steps`` time steps, by back end of ``us_per_run``, the fastest first."""
         times = {name: self.us_per_step[name] * steps + more for name, more in self.us_per_run.items()}
         return dict(sorted(times.items(), key=lambda item: (item[1], item[0])))
 

@@ -48,10 +48,9 @@ class Given:
 
     @property
     def with_labels(self) -> Any:
-        """The inputs, with ``labels`` among them where there are any."""
-        if self.labels is None:
-            return self.inputs
-        return {**(self.inputs if isinstance(self.inputs, Mapping) else {"input": self.inputs}), LABELS: self.labels}
+        """The inputs, with ``labels`` among them where there are any; one array for several inputs is refused later."""
+        has_both = self.labels is not None and isinstance(self.inputs, Mapping)
+        return {**self.inputs, LABELS: self.labels} if has_both else self.inputs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +102,8 @@ def read_given(
     first = next(iter(read.values()), None)
     if first is not None:
         _check_labels(labels, first)
-    result = placed if isinstance(inputs, Mapping) else next(iter(placed.values()))
+    is_named = isinstance(inputs, Mapping) or (labels is not None and len(ports) == 1)
+    result = placed if is_named else next(iter(placed.values()))
     if first is None:
         return Given(result, labels, "")
     return Given(result, labels, _in_words(first, origin if first.axes == named else "the default order"))
@@ -111,11 +111,17 @@ def read_given(
 
 def _one_input(ports: Mapping[str, Shape], arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Arrays by name; of one input and its labels under other names, such as x and y, those of the network."""
-    several = [name for name, value in arrays.items() if name != LABELS and np.ndim(value) > 1]
-    others = [name for name in arrays if name not in several]
-    if len(ports) != 1 or any(name in arrays for name in ports) or len(several) != 1 or len(others) > 1:
+    data = {name: a for name, a in arrays.items() if name != LABELS and getattr(a, "ndim", 0) > 1}
+    others = [name for name in arrays if name not in data]
+    fitting = all(name == LABELS or _are_classes(arrays[name]) for name in others)
+    if len(ports) != 1 or ports.keys() & arrays.keys() or len(data) != 1 or len(others) > 1 or not fitting:
         return dict(arrays)
-    return {next(iter(ports)): arrays[several[0]], **({LABELS: arrays[others[0]]} if others else {})}
+    found = dict(zip(ports, data.values(), strict=True))
+    return found | {LABELS: arrays[others[0]]} if others else found
+
+
+def _are_classes(values: Any) -> bool:
+    return getattr(values, "ndim", 0) == 1 and values.dtype.kind in "iu"
 
 
 def _read(name: str, value: Any, shape: Shape, named: Axes, steps: int | None, *, strict: bool) -> _Read:

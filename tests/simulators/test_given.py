@@ -113,8 +113,16 @@ def test_one_input_and_its_labels_may_have_any_names(names: tuple[str, str]) -> 
     assert np.array_equal(read.inputs["in"], FIRST)
     assert list(read.labels) == [0, 1, 2]
     assert list(read.with_labels) == ["in", "labels"]
-    unclear = {"x": FIRST, "z": FIRST}
-    assert read_given(net(), unclear).inputs.keys() == unclear.keys()
+    assert read_given(net(), FIRST, labels=[0, 1, 2]).with_labels.keys() == {"in", "labels"}
+
+
+@pytest.mark.parametrize("other", [FIRST, np.float64(1e-3), np.zeros(SAMPLES), [0, 1, 2]])
+def test_names_are_kept_where_it_is_not_clear_which_array_is_the_input(other: Any) -> None:
+    given = {"x": FIRST, "z": other}
+    assert read_given(net(), given).inputs.keys() == given.keys()
+    two = SimpleNamespace(inputs=(Port("a", (2, 4)), Port("b", (2, 4))), axes=())
+    read = read_given(two, FIRST, labels=[0, 1, 2])
+    assert read.with_labels is read.inputs  # one array, which is refused with the names of both
 
 
 def test_arrays_of_other_axes_are_refused_where_axes_are_named() -> None:
