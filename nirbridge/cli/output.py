@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import PurePath
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-WIDTH_NO_TERMINAL, WIDTH_MIN = 120, 20
+WIDTH_NO_TERMINAL, WIDTH_MIN = 80, 20
 _SAID: ContextVar[Mapping[str, None]] = ContextVar("_SAID", default=MappingProxyType({}))
 
 
@@ -46,7 +46,7 @@ def print_rich(*parts: RenderableType) -> None:
 
 
 def output_width() -> int:
-    """Columns of the output: those of ``COLUMNS``, else of the terminal, else 120."""
+    """Columns of the output: those of ``COLUMNS``, else of the terminal, else 80."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isascii() and columns.isdigit() and 0 < len(columns) < 5:
         return max(int(columns), WIDTH_MIN)
@@ -184,6 +184,26 @@ def is_quiet() -> bool:
     """True while a command runs that was given ``--quiet``."""
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.meta.get(_KEY))
+
+
+_DETAILS = "nirbridge.verbose"
+
+
+def verbose_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds ``--verbose`` to a command whose result has details that are left out without it; see ``is_verbose``."""
+    text = "Everything about the result, not only the usual part of it."
+
+    def remember(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+        del parameter
+        context.meta[_DETAILS] = value
+
+    return click.option("--verbose", is_flag=True, expose_value=False, callback=remember, help=text)(function)
+
+
+def is_verbose() -> bool:
+    """True while a command runs that was given ``--verbose``."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(_DETAILS))
 
 
 def noted(prefix: str, notes: Iterable[str]) -> list[str]:

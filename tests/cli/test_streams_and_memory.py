@@ -109,11 +109,11 @@ def test_an_error_goes_to_stderr_and_as_json_to_stdout(capsys: pytest.CaptureFix
     assert output.encodable("ä…", None) == "ä…"
 
 
-def test_tables_are_120_columns_wide_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_are_80_columns_wide_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     from rich.text import Text
 
     output.print_rich(Text("x" * 250), Text("[b]y "))
-    assert capsys.readouterr().out == "x" * 120 + "\n" + "x" * 120 + "\n" + "x" * 10 + "\n[b]y\n"
+    assert capsys.readouterr().out == "x" * 80 + "\n" + "x" * 80 + "\n" + "x" * 80 + "\n" + "x" * 10 + "\n[b]y\n"
 
 
 # -- memory ------------------------------------------------------------------------------------------------------------

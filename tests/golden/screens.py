@@ -1,0 +1,80 @@
+"""What a terminal shows of each command, at 80 and at 50 columns; ``python -m tests.golden.screens`` writes it again.
+
+A line of ``SCREENS`` is what a user types, in the folder of ``option_files`` and the models of ``examples``; output and
+messages are kept together, in the order in which they came.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from unittest.mock import patch
+
+from nirbridge.cli.main import run
+from tests.cli.option_files import write_files
+
+SCREENS: dict[str, str] = {
+    "map": "map digits_cnn.nir --chip loihi2",
+    "map-many-cores": "map digits_cnn.nir --chip chip.toml --effort fast",
+    "map-summary": "map digits_cnn.nir --chip loihi2 --summary",
+    "check": "check digits_cnn.nir --chip loihi2",
+    "inspect": "inspect digits_cnn.nir",
+    "quantize": "quantize digits_cnn.nir --chip loihi2 -o digits.q.npz",
+    "verify": "verify tiny.nir --chip loihi1 --input in.npy",
+    "emit-c": "emit digits_cnn.nir --to c --chip loihi2 -o firmware",
+    "show-map": "show m.map.json",
+    "show-quantized": "show m.q.npz",
+    "help": "--help",
+    "help-map": "map --help",
+}
+"""Name -> the line; nothing in its output may depend on the machine, the day or optional packages."""
+WIDTHS = 80, 50
+KNOWN = Path(__file__).parent / "known" / "screens"
+MODELS = Path(__file__).resolve().parents[2] / "examples" / "models"
+
+
+@contextmanager
+def folder_of_files() -> Iterator[None]:
+    """A working directory with the files that the lines name."""
+    with tempfile.TemporaryDirectory() as name, chdir(name):
+        write_files(Path(name))
+        for path in MODELS.glob("*.nir"):
+            shutil.copy(path, name)
+        yield
+
+
+def screen(line: str, width: int) -> str:
+    """What the terminal shows of one line, the line itself first and an exit code that is not 0 last."""
+    shown = StringIO()
+    with (
+        patch.dict(os.environ, {"COLUMNS": str(width), "TERM": "dumb"}),
+        redirect_stdout(shown),
+        redirect_stderr(shown),
+    ):
+        code = run(shlex.split(line))
+    return f"$ nirbridge {line}\n{shown.getvalue()}" + (f"(exit code {code})\n" if code else "")
+
+
+def known(name: str, width: int) -> Path:
+    """The file of one screen."""
+    return KNOWN / f"{name}.{width}.txt"
+
+
+def write() -> None:
+    """Every screen, anew."""
+    shutil.rmtree(KNOWN, ignore_errors=True)
+    KNOWN.mkdir(parents=True)
+    with folder_of_files():
+        for name, line in SCREENS.items():
+            for width in WIDTHS:
+                known(name, width).write_text(screen(line, width), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
