@@ -28,7 +28,7 @@ unexport PYTHONHOME
 # Bytecode is kept where numba keeps its kernels: each process that a test starts would compile all of nirbridge.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help tools demo test test-slow test-stack test-compilers test-sycl docs wheel mutants fuzz check format kernels clean
+.PHONY: help tools demo test test-slow test-stack test-compilers test-sycl docs wheel package mutants fuzz check format kernels clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -66,6 +66,12 @@ docs: $(VENV)/.docs $(VENV)/.lava ## build the site in build/site: pages, notebo
 
 wheel: $(VENV)/.made ## build the wheel, install it outside this folder on each Python that is found, and run it there
 	$(BIN)/python -m tests.packaging.wheel
+
+package: $(VENV)/.package ## build the sdist and the wheel in dist and check their metadata as an index does (docs/publish.md)
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/python -m twine check --strict dist/*
+	@grep -q '^Repository' pyproject.toml || echo 'no Repository in [project.urls]: the page of the package has no links into it'
 
 mutants: $(VENV)/.test $(VENV)/.lava ## plant faults in a copy and list those that no test notices (hours; SEED=, COUNT=)
 	$(BIN)/python -m benchmarks.mutants collect
@@ -134,6 +140,11 @@ $(VENV)/.lava: $(VENV)/.test nirbridge/emitters/lava/requirements.txt
 $(VENV)/.docs: $(VENV)/.test
 	$(PIP) --editable ".[docs]"
 	@touch $(VENV)/.core $@
+
+# Both are used for a release alone.
+$(VENV)/.package: $(VENV)/.made
+	$(PIP) build twine
+	@touch $@
 
 # types are checked with every extra in place, so that none is taken for a missing import
 $(VENV)/.dev: $(VENV)/.test

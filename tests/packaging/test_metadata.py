@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import tomllib
 from collections.abc import Iterator
 from fnmatch import fnmatch
@@ -130,6 +131,31 @@ def test_addresses_are_of_no_registry() -> None:
         assert not any(name in url for name in REGISTRIES)
 
 
+SETUP = runpy.run_path(str(ROOT / "setup.py"))
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_links_of_the_page_of_the_package_are_those_of_the_readme_at_the_release() -> None:
+    base = "https://code.example/someone/nirbridge"
+    page = SETUP["package_page"](README, f"{base}/", "1.2.3")
+    links = re.findall(r"(!?)\[[^]]*\]\(([^)]+)\)", page)
+    ours = [(picture, url.removeprefix(base)) for picture, url in links if url.startswith(base)]
+    assert all(url.startswith(("https://", "#")) for _, url in links)
+    assert {bool(picture): url.split("/")[1:3] for picture, url in ours} == {
+        True: ["raw", "v1.2.3"],
+        False: ["blob", "v1.2.3"],
+    }
+    paths = [url.split("/v1.2.3/")[1].partition("#")[0] for _, url in ours]
+    assert len(paths) > 10
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_a_page_without_a_repository_has_no_dead_link() -> None:
+    text = "![a picture](docs/a.png) [a page](docs/a.md#b), [NIR](https://a.example/NIR), [below](#below)"
+    assert SETUP["package_page"](text, None, "1") == " a page, [NIR](https://a.example/NIR), [below](#below)"
+    assert not SETUP["LINK"].search(SETUP["package_page"](README, None, "1"))
+
+
 def test_every_file_of_the_package_is_in_the_wheel_by_some_pattern() -> None:
     package = ROOT / "nirbridge"
     patterns = PROJECT["tool"]["setuptools"]["package-data"]["nirbridge"]
@@ -166,4 +192,5 @@ def test_citation_is_whole_and_of_this_version() -> None:
     assert found["abstract"] == project["description"]
     assert found["license"] == project["license"]
     assert found["keywords"] == project["keywords"]
+    assert found.get("repository-code") == project["urls"].get("Repository")
     assert found["authors"] == [f'name: "{author["name"]}"' for author in project["authors"]]

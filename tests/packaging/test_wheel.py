@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
+import zipfile
+from email import message_from_bytes
 from pathlib import Path
 
 import pytest
@@ -20,6 +23,15 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_file_of_the_package_is_in_the_wheel(wheel: Path) -> None:
     assert wheels.files_of_wheel(wheel) == wheels.files_of_package()
+
+
+def test_the_page_of_the_wheel_is_the_readme_without_relative_links(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        page = message_from_bytes(archive.read(f"nirbridge-{__version__}.dist-info/METADATA"))
+    text = page.get_payload()
+    assert page["Description-Content-Type"] == "text/markdown"
+    assert text.splitlines()[0] == (wheels.ROOT / "README.md").read_text(encoding="utf-8").splitlines()[0]
+    assert runpy.run_path(str(wheels.ROOT / "setup.py"))["LINK"].search(text) is None
 
 
 @pytest.mark.parametrize("version", wheels.VERSIONS)

@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 VERSIONS = ("3.11", "3.12", "3.13")
 """Versions of Python that are supported: those on which the wheel is installed and run."""
-SOURCES = ("pyproject.toml", "README.md", "LICENSE")
+SOURCES = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
 LOCATION = "import nirbridge; print(nirbridge.__version__); print(nirbridge.__file__)"
 FRONT_DOOR = "import nirbridge as nb; print(nb.map('model.nir', 'loihi2').summary())"
 
