@@ -15,13 +15,16 @@ import nirbridge as nb
 HERE = Path(__file__).parent
 
 
-def main(path: str = "digits_cnn.png") -> None:
+def main(path: str = "digits_cnn.svg") -> None:
     network = nb.load(HERE / "models" / "digits_cnn.nir")
     mapped = nb.map(network, HERE / "chips" / "my_chip.toml")
-    figure, axes = plt.subplots(1, 3, figsize=(11, 4), width_ratios=(1.15, 1.25, 1.1), layout="constrained")
-    nb.plot_network(network, ax=axes[0])
-    nb.plot_floorplan(mapped, ax=axes[1])
-    nb.plot_proof(mapped, ax=axes[2])
+    plt.rcParams["svg.hashsalt"] = "nirbridge"  # the same picture, the same file
+    figure = plt.figure(figsize=(6.3, 4.4), layout="constrained")
+    places = [["network", "floor plan"], ["network", "proof"]]
+    axes = figure.subplot_mosaic(places, width_ratios=(1, 1.25), height_ratios=(1, 1.2))
+    nb.plot_network(network, ax=axes["network"])
+    nb.plot_floorplan(mapped, ax=axes["floor plan"])
+    nb.plot_proof(mapped, ax=axes["proof"])
     figure.savefig(path, dpi=130)
 
 
