@@ -107,7 +107,7 @@ SECTIONS = {
     "development": Section(
         "Development",
         "How nirbridge is built, and why.",
-        ("architecture", "contributing", "changelog", "decisions/index"),
+        ("architecture", "contributing", "publish", "changelog", "decisions/index"),
     ),
 }
 START = "index"
