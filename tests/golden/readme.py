@@ -91,9 +91,10 @@ def rows(line: str, part: slice) -> list[str]:
 def picture(screens: list[list[str]]) -> str:
     """The animated SVG; each line is stretched to its columns, whatever font there is."""
     width, height = COLUMNS * WIDE + 2 * MARGIN, max(map(len, screens)) * HIGH + 3 * MARGIN
-    style = STYLE % {"all": SECONDS * len(screens), "share": 100 / len(screens)}
     size = f'width="{width:g}" height="{height:g}"'
-    dots = [f'<circle cx="{width / 2 + 16 * i:g}" cy="{height - MARGIN:g}" r="4"/>' for i in range(len(screens))]
+    style = STYLE % {"all": SECONDS * len(screens), "share": 100 / len(screens)}
+    left = width / 2 - len(screens) // 2 * 16
+    dots = [f'<circle cx="{left + 16 * i:g}" cy="{height - MARGIN:g}" r="4"/>' for i in range(len(screens))]
     drawn = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} viewBox="0 0 {width:g} {height:g}" role="img">',
         f'<title>nirbridge in a terminal</title><style>{style}</style><rect {size} rx="6"/>',
@@ -113,7 +114,7 @@ def _text(line: str, y: float) -> str:
 
 
 if __name__ == "__main__":
-    os.environ["SOURCE_DATE_EPOCH"] = "0"  # of the drawing
+    os.environ["SOURCE_DATE_EPOCH"] = "0"
     README.write_text(readme(README.read_text(encoding="utf-8")), encoding="utf-8")
     PICTURE.write_text(picture(session()), encoding="utf-8")
     runpy.run_path(str(ROOT / "examples/draw_digits_cnn.py"))["main"](str(PICTURE.with_name("digits_cnn.svg")))
