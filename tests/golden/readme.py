@@ -22,10 +22,8 @@ from tests.golden.screens import screen
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
 PICTURE = ROOT / "docs" / "images" / "session.svg"
-LINES = 16
-"""The most lines of a block and of a screen of the picture."""
-COLUMNS = 72
-"""Of the picture; blocks have the 80 of output without a terminal."""
+LINES, COLUMNS = 16, 72
+"""The most lines of a block and of a screen of the picture; columns of the picture (a block has 80)."""
 BLOCK = re.compile(r"(?<=^```console\n)\$ nirbridge (.+)\n[^`]*(?=^```$)", re.MULTILINE)
 SESSION: tuple[tuple[tuple[str, slice], ...], ...] = (
     (
