@@ -29,7 +29,7 @@ class Stage {
     on("pointerleave", () => { Kit.tip(null); if (this.does.leave) this.does.leave(); });
     on("wheel", (event) => this.wheel(event), { passive: false });
     on("keydown", (event) => this.key(event));
-    on("dblclick", (event) => this.zoom(event.shiftKey ? 0.5 : 2, this.place(event)));
+    if (this.does.doubles) on("dblclick", (event) => this.zoom(event.shiftKey ? 0.5 : 2, this.place(event)));
   }
 
   resize() {
