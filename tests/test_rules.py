@@ -36,6 +36,7 @@ ROOMS = (
     ("profiling",),
     ("benchmarking",),
     ("report",),
+    ("viewer",),
     ("plugins",),
     ("pipeline",),
     ("sweeps",),
@@ -44,7 +45,7 @@ ROOMS = (
     ("testing", "__main__"),
 )
 ORDER = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
-BELOW_CLI = {"_types", "_version", "files", "api", "pipeline", "plugins", "errors", "report", "sweeps", "cli"}
+BELOW_CLI = {"_types", "_version", "files", "api", "pipeline", "plugins", "errors", "report", "viewer", "sweeps", "cli"}
 """Rooms that a command may use."""
 LINES_MAX, FUNCTION_LINES_MAX, FILES_PER_FOLDER = 500, 30, 20
 LONG_FUNCTIONS = {
