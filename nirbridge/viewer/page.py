@@ -19,7 +19,7 @@ from nirbridge.errors import printable, quoted
 from nirbridge.files.atomic import atomic_write_bytes
 from nirbridge.files.regular import template_text
 
-READERS = ("bytes", "hdf5", "hdf5_dense", "hdf5_values", "nir", "map", "documents")
+READERS = ("bytes", "hdf5", "hdf5_dense", "hdf5_values", "nir", "map", "zip", "records", "documents")
 """Scripts that make a document of a file, in the order of the page; they share one scope."""
 INTERFACE: tuple[str, ...] = ()
 """Scripts that show a document, after the readers in the same scope."""

@@ -19,6 +19,7 @@ const documentOf = async (name, array) => {
   }
   if (!array.length) throw new ViewerError(subject, "it is empty", READS, "copy it again");
   if (isHdf5(array)) return new NirReader(name, array).document(name);
+  if (isZip(array)) return archiveDocument(name, array);
   if (array[0] === 0x7b || array[0] === 0x20 || array[0] === 0x0a) {
     const record = parsedJson(array, subject);
     if (!isObject(record) || !("blocks" in record)) throw new ViewerError(subject, "it is no map", READS);
