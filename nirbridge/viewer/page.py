@@ -21,7 +21,7 @@ from nirbridge.files.regular import template_text
 
 READERS = ("bytes", "hdf5", "hdf5_dense", "hdf5_values", "nir", "map", "zip", "records", "documents")
 """Scripts that make a document of a file, in the order of the page; they share one scope."""
-INTERFACE: tuple[str, ...] = ()
+INTERFACE = ("kit", "stage", "layout", "folding", "parameters", "graph", "plan", "recording", "app")
 """Scripts that show a document, after the readers in the same scope."""
 
 
