@@ -129,8 +129,8 @@ class Viewer {
   }
   /** The panel of the whole file; sections of the view follow. */
   overview(...sections) {
-    const { title, facts, notes, kind } = this.document, head = { network: "Network", map: "Map", recording: "Recording", quantized: "Quantized network" }[kind] || kind;
-    this.fill(Kit.el("h2", { class: "bidi" }, Kit.short(title, 300)), Kit.el("p", { class: "sub" }, head),
+    const { title, facts, notes } = this.document;
+    this.fill(Kit.el("h2", { class: "bidi" }, Kit.short(title, 300)),
       facts.length ? Kit.el("section", {}, Kit.facts(facts)) : null, ...notes.map((note) => Kit.el("p", { class: "warn bidi" }, Kit.short(note, 1000))), ...sections);
   }
   /** The panel of one thing; `back` leads to the whole. */

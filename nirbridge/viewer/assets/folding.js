@@ -52,6 +52,7 @@ const Folding = (() => {
     return path;
   }
 
+  /** The groups that may be open at first; a small network is shown whole where that can be read. */
   const firstOpen = (folds, count) => new Set(count <= ALL_OPEN ? folds.groups.keys() : [""]);
 
   /** What is seen of a node: itself, or the outermost folded group around it. */
@@ -117,7 +118,7 @@ const Folding = (() => {
       sticks: each.port === "in" ? "first" : each.port === "out" ? "last" : null,
       enters: each.within ? each.within.enters : 0, leaves: each.within ? each.within.leaves : 0,
     }));
-    const found = Layout.arrange(sized, edges.map((edge) => [number.get(edge.from), number.get(edge.to)]));
+    const found = Layout.arrange(sized, edges.map((edge) => [number.get(edge.from), number.get(edge.to)]), down ? 36 : 52);
     const root = group.parent === null, pads = margins(root, ports, down);
     const across = found.breadth, port = (side) => (ports[side] === undefined ? 0 : found.middle[ports[side]] - across / 2 + (pads.across[0] - pads.across[1]) / 2);
     return {
@@ -145,7 +146,7 @@ const Folding = (() => {
     });
     edges.forEach((edge, e) => {
       const points = found.paths[e].map(([along, across]) => at(along, across));
-      if (edge.from === "in" && down) points[0][1] = y + HEAD;
+      if (edge.from === "in" && down) points[0][1] = y;
       const ends = (item) => item === "out" || (item.children && items.some((each) => each.item === item && each.within));
       lines.push({ points, back: Boolean(found.back[e]), head: !ends(edge.to), links: edge.links, bounds: bounds(points) });
     });

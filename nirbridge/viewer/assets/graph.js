@@ -44,13 +44,17 @@ class GraphView {
 
   // -- layout --------------------------------------------------------------------------------------------------------
 
-  /** The first look: the direction that shows more, from the inputs on. */
+  /** The first look: the direction that shows more; groups folded where they make the whole too small to read. */
   home() {
+    this.choosesWay();
+    if (this.open.size > 1 && this.stage.framing(this.bounds()).scale < 0.55) { this.open = new Set([""]); this.choosesWay(); }
+    this.begin(false);
+  }
+  choosesWay() {
     this.layout(false);
     const across = this.stage.framing(this.bounds()).scale, first = this.placed;
     this.layout(true);
     if (this.stage.framing(this.bounds()).scale < across * 1.15) { this.placed = first; this.down = false; this.label(); }
-    this.begin(false);
   }
   begin(flying) {
     const whole = this.stage.framing(this.bounds(), 1.25), least = 0.55;
@@ -85,7 +89,10 @@ class GraphView {
     return { width: Math.round(Math.min(250, Math.max(118, Math.max(name, under) + 34 + (weights ? 54 : 0) + (item.children ? 16 : 0)))), height: 54 };
   }
   under(item) {
-    if (item.children) return Kit.counted(item.nodes, "node");
+    if (item.children) {
+      const last = item.layer && item.children.find((node) => Folding.NEURONS.test(node.type) && node.shape);
+      return last ? `${Kit.counted(item.nodes, "node")} · ${Kit.short(last.shape, 40)}` : Kit.counted(item.nodes, "node");
+    }
     return Kit.short(item.shape && item.type !== item.label ? `${item.type} · ${item.shape}` : item.shape || item.type, 60);
   }
   bounds() { return { x: 0, y: 0, width: Math.max(1, this.placed.width), height: Math.max(1, this.placed.height) }; }
@@ -166,7 +173,7 @@ class GraphView {
     for (let k = 1; k <= last; k++) {
       const p = points[k - 1], q = points[k];
       if (k % 2 === 0) { path.lineTo(...q); continue; }
-      const reach = back ? Math.min(34, 16 + Math.abs(q[c] - p[c]) / 3) : Math.max(12, Math.abs(q[a] - p[a]) / 2);
+      const reach = back ? Math.min(this.down ? 22 : 32, 16 + Math.abs(q[c] - p[c]) / 3) : Math.max(12, Math.abs(q[a] - p[a]) / 2);
       const one = [...p], two = [...q];
       one[a] += back && k > 1 ? -reach : reach;
       two[a] += back && k < last ? reach : -reach;
@@ -411,12 +418,12 @@ class GraphView {
     const found = [];
     for (const node of this.graph.nodes) {
       const name = node.label.toLowerCase(), at = name.indexOf(text), id = at < 0 && node.id.toLowerCase().includes(text), type = node.type.toLowerCase().includes(text);
-      if (at >= 0 || id || type) found.push({ rank: at === 0 ? 0 : at > 0 ? 1 : id ? 2 : 3, main: node.label, more: node.type, act: () => this.select(node) });
+      if (at >= 0 || id || type) found.push({ rank: at === 0 ? 0 : at > 0 ? 1 : id ? 2 : 3, main: node.label, more: node.group ? `${node.type} in ${node.group}` : node.type, act: () => this.select(node) });
     }
     return found.sort((a, b) => a.rank - b.rank);
   }
   row(node) {
-    return { mark: Kit.square(GraphView.hueOf(node.type)), main: node.label, more: node.shape || node.type, act: () => this.select(node) };
+    return { mark: Kit.square(GraphView.hueOf(node.type)), main: node.label, more: node.group || node.shape || node.type, act: () => this.select(node) };
   }
   panel() {
     const item = this.selected;

@@ -5,7 +5,7 @@
  * long and returning edges get a lane in every layer that they pass, layers are ordered by barycentres, and places across are least squares under
  * that order (pool adjacent violators). Axes here: `along` the signals and `across` them; `graph.js` turns them for the screen. */
 const Layout = (() => {
-  const GAP = { along: 60, across: 26, lane: 16 };
+  const GAP = { along: 52, across: 26, lane: 16 };
   const SWEEPS = { order: 10, place: 8 };
   /** Edges beyond so many lanes per item are drawn without any. */
   const LANES_PER_ITEM = 12;
@@ -159,8 +159,8 @@ const Layout = (() => {
     return points;
   }
 
-  /** Places of `items` ({along, across, enters?, leaves?}) with `edges` ([from, to]): where each begins, the points of each edge, and the size of all. */
-  function arrange(items, edges) {
+  /** Places of `items` ({along, across, enters?, leaves?}) with `edges` ([from, to]): where each begins, the points of each edge, and the size of all; layers are `gap` apart. */
+  function arrange(items, edges, gap = GAP.along) {
     const out = items.map(() => []);
     edges.forEach(([from], e) => out[from].push(e));
     const back = returning(items.length, edges, out);
@@ -172,7 +172,7 @@ const Layout = (() => {
     for (const layer of order.layers) {
       const thick = layer.reduce((most, v) => Math.max(most, all[v].along), 0);
       columns.push({ first: next, last: next + thick });
-      next += thick + GAP.along;
+      next += thick + gap;
     }
     const along = items.map((item, k) => { const { first, last } = columns[rank[k]]; return item.sticks === "first" ? first : item.sticks === "last" ? last - item.along : (first + last - item.along) / 2; });
     let low = Infinity, high = -Infinity;
@@ -180,7 +180,7 @@ const Layout = (() => {
     for (let v = 0; v < all.length; v++) at[v] -= low;
     const drawn = { at, back, items, along };
     const paths = edges.map((edge, e) => path(edge, e, drawn, all, lanes, columns));
-    return { along, across: items.map((item, k) => at[k] - item.across / 2), middle: at, paths, back, length: Math.max(0, next - GAP.along), breadth: items.length ? high - low : 0, layers: columns.length };
+    return { along, across: items.map((item, k) => at[k] - item.across / 2), middle: at, paths, back, length: Math.max(0, next - gap), breadth: items.length ? high - low : 0, layers: columns.length };
   }
 
   return { arrange, GAP };

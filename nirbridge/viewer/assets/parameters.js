@@ -68,13 +68,14 @@ const Parameters = (() => {
 
   const shape = (param) => (param.shape.length ? param.shape.join(" × ") : "one value");
 
-  /** The part of the panel for one node. */
+  const size = (param) => (param.values && figures(param.values).high > figures(param.values).low ? param.values.length : 0);
+  /** The part of the panel for one node: the greatest parameter first. */
   function panel(node) {
     if (!node.params.length) return Kit.section("Parameters", null, Kit.el("p", { class: "note" }, "This node has none."));
     const several = node.params.some((p) => p.values && p.values.length > 1);
     const redraw = [], log = Kit.el("input", { type: "checkbox", on: { change: () => redraw.forEach((act) => act(log.checked)) } });
     const heading = several ? Kit.el("label", { class: "switch" }, log, "log counts") : Kit.counted(node.params.length, "value");
-    return Kit.section("Parameters", heading, node.params.map((param) => block(param, redraw)));
+    return Kit.section("Parameters", heading, [...node.params].sort((a, b) => size(b) - size(a)).map((param) => block(param, redraw)));
   }
 
   function block(param, redraw) {
@@ -130,7 +131,7 @@ const Parameters = (() => {
     context.fillText(Kit.number(f.low), 0, height - 4);
     context.textAlign = "right";
     context.fillText(Kit.number(f.high), width, height - 4);
-    context.fillText(`${Kit.number(most)} in the fullest${log ? ", log" : ""}`, width, 9);
+    context.fillText(`${Kit.number(most)} in the fullest bar${log ? ", log" : ""}`, width, 9);
     const zero = ((0 - f.low) / (f.high - f.low)) * width;
     if (f.low < 0 && f.high > 0) {
       context.fillStyle = Kit.colour("muted");

@@ -127,8 +127,8 @@ class PlanView {
     context.roundRect(x, y + Floor.HEAD, width, height, 8);
     context.fill();
     context.stroke();
-    const size = Math.min(26, Math.max(12, 11.5 / scale));
-    if (width * scale < 34) return;
+    const size = Math.min(50, 13 / scale);
+    if (size * scale < 7 || width * scale < 34) return;
     context.font = Kit.font(size, 600);
     context.textAlign = "left";
     context.textBaseline = "alphabetic";
@@ -222,20 +222,21 @@ class PlanView {
       for (let k = 0; k < found.length; k += 3) context.fillRect(found[k], found[k + 1], found[k + 2], Floor.CORE);
     }
     context.globalAlpha = 1;
-    if (this.colour === "population" && this.plan.populations.length > 8) this.drawTexture(context, cores);
+    if (this.colour === "population" && this.plan.populations.length > 8) this.drawTexture(context, cores, Floor.CORE * this.stage.camera.scale >= 26);
   }
-  /** Colours repeat after eight populations: a line, then a cross tells them apart. */
-  drawTexture(context, cores) {
+  /** Colours repeat after eight populations: a line, then a cross tells them apart; in a corner where there are numbers. */
+  drawTexture(context, cores, corner) {
     context.strokeStyle = Kit.colour("ink");
-    context.globalAlpha = 0.4;
-    context.lineWidth = 1.2;
+    context.globalAlpha = corner ? 0.7 : 0.4;
+    context.lineWidth = corner ? 0.9 : 1.2;
     context.beginPath();
     for (const c of cores) {
       const { slices } = this.plan.cores[c], { x, y } = this.squares[c];
       if (!slices.length) continue;
       const round = Math.floor(slices[0].population / 8) % 4;
-      if (round === 1 || round === 3) { context.moveTo(x + 3, y + 17); context.lineTo(x + 17, y + 3); }
-      if (round === 2 || round === 3) { context.moveTo(x + 3, y + 3); context.lineTo(x + 17, y + 17); }
+      const [left, top, size] = corner ? [x + 14.6, y + 14.6, 4] : [x + 3, y + 3, 14];
+      if (round === 1 || round === 3) { context.moveTo(left, top + size); context.lineTo(left + size, top); }
+      if (round === 2 || round === 3) { context.moveTo(left, top); context.lineTo(left + size, top + size); }
     }
     context.stroke();
     context.globalAlpha = 1;
@@ -417,7 +418,7 @@ class PlanView {
     const sorted = [...routes].sort((a, b) => b.spikes - a.spikes), sum = routes.reduce((all, r) => all + r.spikes, 0);
     const made = Kit.section(heading, routes.length ? `${Kit.number(sum)} spikes per step` : "", routes.length ? Kit.pages(sorted.length, (j) => {
       const route = sorted[j], more = `${Kit.number(route.spikes)} · ${Kit.counted(route.hops, "hop")}`;
-      return route[end] === null ? { main: `input ${route.input}`, more, act: () => Kit.say(`from input ${route.input}`) } : { ...this.coreRow(route[end]), more };
+      return route[end] === null ? { mark: Kit.square("page"), main: route.input, more, act: () => Kit.say(`from input ${route.input}`) } : { ...this.coreRow(route[end]), more };
     }, heading, 12) : Kit.el("p", { class: "note" }, "none"));
     made.querySelector("h3 > span").prepend(Kit.el("i", { style: { background: `var(--${name})` } }), " ");
     return made;

@@ -30,9 +30,9 @@ class Timeline extends Stage {
   get room() { return Math.max(20, this.size.width - this.left - 16); }
   get steps() { return this.does.recording.steps; }
   resize() {
-    const was = this.room, scale = this.camera.scale;
+    const was = this.room, { scale } = this.camera, before = this.ready;
     super.resize();
-    if (this.ready && was !== this.room) { this.camera.scale = (scale * this.room) / was; this.keep(); this.redraw(); }
+    if (before && was !== this.room) { this.camera.scale = (scale * this.room) / was; this.keep(); this.redraw(); }
   }
   fit() { this.camera = { x: 0, y: 0, scale: this.room / this.steps }; this.redraw(); }
   home() { this.fit(); }
@@ -57,6 +57,9 @@ class Timeline extends Stage {
   }
 }
 
+/** The height of the axis of time. */
+const TIME_AXIS = 42;
+
 class RecordingView {
   constructor(app, recording, host) {
     this.app = app;
@@ -71,8 +74,8 @@ class RecordingView {
     this.drawn = { bands: 0, marks: 0 };
     this.samples = Math.max(1, ...recording.nodes.map((node) => node.samples || 1));
     this.names = [...new Set(recording.nodes.map((node) => node.name))];
-    const traced = recording.nodes.find((node) => !Events.isSpikes(node));
-    if (traced) for (let n = 0; n < Math.min(3, traced.size); n++) this.picked.push({ name: traced.name, neuron: n });
+    const traced = new Map(recording.nodes.filter((node) => !Events.isSpikes(node)).map((node) => [node.name, node]));
+    for (const { name, size } of traced.values()) for (let n = 0; n < Math.min(3, size); n++) this.picked.push({ name, neuron: n });
     this.stage = new Timeline(host, `Recording of ${Kit.counted(recording.steps, "time step")}. Left and right arrow keys pan, plus and minus zoom in time, Enter reads time steps out; the populations are listed beside it.`, this);
     this.tools(host);
   }
@@ -103,10 +106,10 @@ class RecordingView {
 
   /** Bands from the top down: of spikes a heading, counts and a raster; of others a heading and traces. */
   bands() {
-    const { nodes } = this.recording, room = this.stage.size.height - 34 - 62, wants = nodes.map((node) => (Events.isSpikes(node) ? Math.max(26, Math.min(240, node.size * 5)) : 110));
+    const { nodes } = this.recording, room = this.stage.size.height - TIME_AXIS - 66, wants = nodes.map((node) => (Events.isSpikes(node) ? Math.max(26, Math.min(240, node.size * 5)) : 110));
     const fixed = nodes.map((node) => 28 + (Events.isSpikes(node) ? 34 : 0) + 20), sum = wants.reduce((a, b) => a + b, 0), spare = room - fixed.reduce((a, b) => a + b, 0);
     const grow = spare > sum ? Math.min(3, spare / sum) : 1;
-    let y = 34;
+    let y = TIME_AXIS + 4;
     const bands = nodes.map((node, k) => {
       const spikes = Events.isSpikes(node), band = { node, spikes, y, counts: y + 28, top: y + 28 + (spikes ? 34 : 0), height: Math.round(wants[k] * grow) };
       y = band.top + band.height + 20;
@@ -135,7 +138,7 @@ class RecordingView {
     context.restore();
     this.drawTime(context, size);
     if (this.cursor !== null) this.drawCursor(context, size);
-    if (this.height > size.height) { context.fillStyle = Kit.colour("line"); context.beginPath(); context.roundRect(size.width - 8, 36 + (camera.y / this.height) * (size.height - 40), 5, Math.max(24, ((size.height - 40) * size.height) / this.height), 3); context.fill(); }
+    if (this.height > size.height) { context.fillStyle = Kit.colour("line"); context.beginPath(); context.roundRect(size.width - 8, TIME_AXIS + 4 + (camera.y / this.height) * (size.height - TIME_AXIS - 8), 5, Math.max(24, ((size.height - TIME_AXIS - 8) * size.height) / this.height), 3); context.fill(); }
   }
   drawHeading(context, { node, spikes, y }, size) {
     context.textAlign = "left";
@@ -146,8 +149,12 @@ class RecordingView {
     context.fillText(name, this.stage.left, y + 18);
     context.font = Kit.font(12);
     context.fillStyle = Kit.colour("muted");
-    const said = spikes ? `${Kit.counted(node.size, "neuron")} · ${Kit.counted(this.events(node).count, "spike")}` : `${node.variable} of ${this.of(node).length ? `neuron ${this.of(node).slice(0, 8).map((p) => p.neuron).join(", ")}` : "no chosen neuron"}`;
-    context.fillText(Kit.fit(context, said, size.width - this.stage.left - wide - 28), this.stage.left + wide + 12, y + 18);
+    const picks = this.of(node).slice(0, 8), said = spikes ? `${Kit.counted(node.size, "neuron")} · ${Kit.counted(this.events(node).count, "spike")}` : `${node.variable} of ${picks.length ? "neuron" : "no chosen neuron"}`;
+    let x = this.stage.left + wide + 12;
+    const put = (text) => { context.fillText(Kit.fit(context, text, size.width - x - 16), x, y + 18); x += context.measureText(text).width + 7; };
+    put(said);
+    context.font = Kit.font(12, 650);
+    if (!spikes) for (const pick of picks) { context.fillStyle = Kit.colour(this.tone(pick)); put(String(pick.neuron)); }
   }
   range() {
     const { x, scale } = this.stage.camera;
@@ -216,25 +223,25 @@ class RecordingView {
     const { x, scale } = this.stage.camera, ratio = Math.min(2, window.devicePixelRatio || 1), across = Math.max(1, Math.round(Math.min(this.stage.room * ratio, 4000))), down = Math.max(1, Math.min(Math.round(height * ratio), node.size)), key = `${x}|${scale}|${across}|${down}|${this.sample}`;
     const kept = this.images.get(node);
     if (kept && kept.key === key) return kept.image;
-    const { starts, neurons } = this.events(node), [from, to] = this.range(), counts = new Uint32Array(across * down), per = across / this.stage.room, thick = Math.max(1, scale * per >= 2 ? Math.floor(scale * per * 0.8) : 1);
+    const { starts, neurons } = this.events(node), [from, to] = this.range(), counts = new Uint32Array(across * down), per = across / this.stage.room, wide = scale * per, gap = wide >= 5 ? Math.floor(wide * 0.2) : 0;
     for (let t = from; t < Math.min(to, node.steps); t++) {
-      const column = Math.floor((t - x) * scale * per);
+      const column = Math.floor((t - x) * wide), end = Math.max(column + 1, Math.floor((t + 1 - x) * wide) - gap);
       for (let k = starts[t]; k < starts[t + 1]; k++) {
         const line = Math.floor((neurons[k] * down) / node.size) * across;
-        for (let c = Math.max(0, column); c < Math.min(across, column + thick); c++) counts[line + c] += 1;
+        for (let c = Math.max(0, column); c < Math.min(across, end); c++) counts[line + c] += 1;
       }
       this.drawn.marks += starts[t + 1] - starts[t];
     }
-    const image = document.createElement("canvas"), colour = Kit.channels("fill"), data = new ImageData(across, down), full = Math.max(1, (node.size / down) * Math.max(1, 1 / (scale * per)));
+    const image = document.createElement("canvas"), colour = Kit.channels("fill"), data = new ImageData(across, down), most = counts.reduce((a, b) => Math.max(a, b), 1);
     image.width = across;
     image.height = down;
-    for (let k = 0; k < counts.length; k++) if (counts[k]) { data.data.set(colour, 4 * k); data.data[4 * k + 3] = 60 + 195 * Math.sqrt(Math.min(1, full > 1 ? counts[k] / (full * 0.4) : 1)); }
+    for (let k = 0; k < counts.length; k++) if (counts[k]) { data.data.set(colour, 4 * k); data.data[4 * k + 3] = 70 + 185 * Math.sqrt(counts[k] / most); }
     image.getContext("2d").putImageData(data, 0, 0);
     this.images.set(node, { key, image });
     return image;
   }
   of(node) { return this.picked.filter((pick) => pick.name === node.name && pick.neuron < node.size); }
-  tone(pick) { return `t${this.picked.indexOf(pick) % 6}`; }
+  tone(pick) { return `t${this.picked.filter((each) => each.name === pick.name).indexOf(pick) % 6}`; }
   drawPicks(context, { node, top, height }) {
     const row = height / node.size;
     for (const pick of this.of(node)) {
@@ -296,36 +303,43 @@ class RecordingView {
   drawTime(context, size) {
     const { scale } = this.stage.camera, raw = 90 / scale, ten = 10 ** Math.floor(Math.log10(raw)), unit = Math.max(1, [1, 2, 5, 10].map((m) => m * ten).find((u) => u >= raw)), [from, to] = this.range();
     context.fillStyle = Kit.colour("page");
-    context.fillRect(0, 0, size.width, 32);
+    context.fillRect(0, 0, size.width, TIME_AXIS);
     context.fillStyle = Kit.colour("line");
-    context.fillRect(0, 32, size.width, 1);
+    context.fillRect(0, TIME_AXIS, size.width, 1);
     context.font = Kit.font(11.5);
     context.textBaseline = "alphabetic";
     context.fillStyle = Kit.colour("muted");
     context.textAlign = "right";
-    context.fillText("step", this.stage.left - 12, 21);
+    context.fillText("step", this.stage.left - 8, 16);
+    context.font = Kit.font(10.5);
+    if (this.recording.dt) context.fillText("time", this.stage.left - 8, 30);
     for (let t = Math.ceil(from / unit) * unit; t <= to; t += unit) {
       const x = this.stage.across(t + (scale > 8 ? 0.5 : 0));
       if (x < this.stage.left - 1 || x > this.stage.left + this.stage.room + 1) continue;
       context.textAlign = x > size.width - 70 ? "right" : x < this.stage.left + 20 ? "left" : "center";
-      context.fillText(this.stamp(t), x, 21);
-      context.fillRect(x, 27, 1, 5);
+      context.font = Kit.font(11.5);
+      context.fillStyle = Kit.colour("text");
+      context.fillText(Kit.number(t), x, 16);
+      context.font = Kit.font(10.5);
+      context.fillStyle = Kit.colour("muted");
+      if (this.recording.dt) context.fillText(this.time(t), x, 30);
+      context.fillStyle = Kit.colour("edge");
+      context.fillRect(x, TIME_AXIS - 5, 1, 5);
     }
   }
-  stamp(t) { return this.recording.dt ? `${Kit.number(t)} · ${this.time(t)}` : Kit.number(t); }
-  time(t) { const s = t * this.recording.dt; return s && s < 1 ? `${Kit.number(Number((s * 1e3).toPrecision(5)))} ms` : `${Kit.number(Number(s.toPrecision(5)))} s`; }
+  time(t) { const s = t * this.recording.dt; if (!s) return "0"; return s < 1 ? `${Kit.number(Number((s * 1e3).toPrecision(5)))} ms` : `${Kit.number(Number(s.toPrecision(5)))} s`; }
   drawCursor(context, size) {
     const x = this.stage.across(this.cursor + 0.5);
     if (x < this.stage.left || x > this.stage.left + this.stage.room) return;
     context.fillStyle = Kit.colour("out");
-    context.fillRect(x - 0.5, 32, 1, size.height);
+    context.fillRect(x - 0.5, TIME_AXIS, 1, size.height);
   }
 
   // -- hands ---------------------------------------------------------------------------------------------------------
 
   spot(point) {
     const y = point.y + this.stage.camera.y, step = Math.floor(this.stage.step(point.x));
-    if (point.x < this.stage.left || step < 0 || step >= this.recording.steps || point.y < 34) return null;
+    if (point.x < this.stage.left || step < 0 || step >= this.recording.steps || point.y < TIME_AXIS) return null;
     const band = (this.placed || []).find((b) => y >= b.y && y < b.top + b.height + 12);
     return { step, band, neuron: band && band.spikes && y >= band.top && y < band.top + band.height ? Math.floor(((y - band.top) * band.node.size) / band.height) : null };
   }
@@ -377,7 +391,7 @@ class RecordingView {
   }
   select(node, moves = true) {
     this.selected = node;
-    if (node && moves) { const band = (this.placed || this.bands()).find((each) => each.node === node); this.stage.camera.y = band.y - 40; this.stage.keep(); }
+    if (node && moves) { const band = (this.placed || this.bands()).find((each) => each.node === node); this.stage.camera.y = band.y - TIME_AXIS - 4; this.stage.keep(); }
     if (node) Kit.say(`${node.name}, ${node.variable}, ${Kit.counted(node.size, "neuron")}`);
     this.panel();
     this.stage.redraw();
@@ -395,7 +409,7 @@ class RecordingView {
   nodeList() {
     const { nodes } = this.recording;
     return Kit.section("Populations", Kit.number(nodes.length), Kit.pages(nodes.length, (k) => ({
-      main: nodes[k].name, more: Events.isSpikes(nodes[k]) ? Kit.counted(this.events(nodes[k]).count, "spike") : nodes[k].variable, act: () => this.select(nodes[k]),
+      mark: Kit.square(Events.isSpikes(nodes[k]) ? "fill" : "t1"), main: nodes[k].name, more: Events.isSpikes(nodes[k]) ? Kit.counted(this.events(nodes[k]).count, "spike") : nodes[k].variable, act: () => this.select(nodes[k]),
     }), "Recorded populations"));
   }
   pickList(name = null) {
@@ -418,7 +432,7 @@ class RecordingView {
       if (this.recording.dt) pairs.push(["mean rate", `${Kit.number(Number((count / node.size / (node.steps * this.recording.dt)).toPrecision(3)))} Hz`]);
       pairs.push(["silent", `${Kit.number(silent)} (${Kit.percent(silent / node.size)})`]);
       sections.push(Kit.section("Neurons", "most spikes first", Kit.pages(order.length, (k) => ({
-        main: `neuron ${Kit.number(order[k])}`, more: Kit.counted(per[order[k]], "spike"), pressed: this.of(node).some((p) => p.neuron === order[k]), act: () => { this.pick(node.name, order[k]); this.panel(); },
+        mark: Kit.square(this.of(node).some((p) => p.neuron === order[k]) ? this.tone(this.of(node).find((p) => p.neuron === order[k])) : "track"), main: `neuron ${Kit.number(order[k])}`, more: Kit.counted(per[order[k]], "spike"), pressed: this.of(node).some((p) => p.neuron === order[k]), act: () => { this.pick(node.name, order[k]); this.panel(); },
       }), "Neurons", 20)));
     }
     this.app.detail(node.name, [`recorded: ${node.variable}`], () => this.select(null), Kit.el("section", {}, Kit.facts(pairs)), this.pickList(node.name), this.adder(node), ...sections);
