@@ -85,9 +85,10 @@ class GraphView {
     const name = this.ruler.measureText(Kit.short(item.label, 60)).width;
     this.ruler.font = Kit.font(11.5);
     const under = this.ruler.measureText(this.under(item)).width;
-    const weights = !item.children && item.params.some((p) => p.values && p.values.length > 1);
-    return { width: Math.round(Math.min(250, Math.max(118, Math.max(name, under) + 34 + (weights ? 54 : 0) + (item.children ? 16 : 0)))), height: 54 };
+    return { width: Math.round(Math.min(250, Math.max(118, Math.max(name, under) + 34 + (this.hasBars(item) ? 54 : 0) + (item.children ? 16 : 0)))), height: 54 };
   }
+  /** Weights are drawn in the box; parameters of neurons are mostly one value. */
+  hasBars(item) { return !item.children && !Folding.NEURONS.test(item.type) && item.params.some((p) => p.values && p.values.length > 1); }
   under(item) {
     if (item.children) {
       const last = item.layer && item.children.find((node) => Folding.NEURONS.test(node.type) && node.shape);
@@ -252,7 +253,7 @@ class GraphView {
     }
   }
   texts(context, { item, x, y, width, height }, scale, budget) {
-    const bars = item.children || scale < 0.45 ? null : Parameters.small(item, budget), room = width - 30 - (bars ? 54 : 0) - (item.children ? 16 : 0);
+    const bars = scale < 0.45 || !this.hasBars(item) ? null : Parameters.small(item, budget), room = width - 30 - (bars ? 54 : 0) - (item.children ? 16 : 0);
     context.textAlign = "left";
     context.textBaseline = "alphabetic";
     context.font = Kit.font(13, 600);

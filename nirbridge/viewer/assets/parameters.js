@@ -72,7 +72,7 @@ const Parameters = (() => {
   /** The part of the panel for one node: the greatest parameter first. */
   function panel(node) {
     if (!node.params.length) return Kit.section("Parameters", null, Kit.el("p", { class: "note" }, "This node has none."));
-    const several = node.params.some((p) => p.values && p.values.length > 1);
+    const several = node.params.some(size);
     const redraw = [], log = Kit.el("input", { type: "checkbox", on: { change: () => redraw.forEach((act) => act(log.checked)) } });
     const heading = several ? Kit.el("label", { class: "switch" }, log, "log counts") : Kit.counted(node.params.length, "value");
     return Kit.section("Parameters", heading, [...node.params].sort((a, b) => size(b) - size(a)).map((param) => block(param, redraw)));

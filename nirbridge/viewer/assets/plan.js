@@ -112,7 +112,7 @@ class PlanView {
       this.drawn.chips += 1;
       this.drawChip(context, k, camera.scale);
       if (Math.max(chip.width, chip.height) * camera.scale < 60) this.drawFolded(context, k);
-      else if (px < 7) this.drawImage(context, k);
+      else if (px < 14) this.drawImage(context, k);
       else this.drawCores(context, k, seen, px);
     });
     if (this.selected !== null) this.drawSelected(context, camera.scale);
@@ -152,7 +152,7 @@ class PlanView {
   }
   /** A chip whose cores are some pixels wide: one picture, made once. */
   drawImage(context, k) {
-    const { x, y } = this.floor.at[k], { width, height } = this.floor.chip, unit = 0.3;
+    const { x, y } = this.floor.at[k], { width, height } = this.floor.chip, unit = Math.min(0.7, 2000 / Math.max(width, height));
     if (!this.images.has(k)) {
       const image = document.createElement("canvas");
       image.width = Math.ceil(width * unit);

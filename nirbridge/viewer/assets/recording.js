@@ -232,10 +232,13 @@ class RecordingView {
       }
       this.drawn.marks += starts[t + 1] - starts[t];
     }
-    const image = document.createElement("canvas"), colour = Kit.channels("fill"), data = new ImageData(across, down), most = counts.reduce((a, b) => Math.max(a, b), 1);
+    const image = document.createElement("canvas"), data = new ImageData(across, down), points = new Uint32Array(data.data.buffer), [red, green, blue] = Kit.channels("fill");
+    let most = 1;
+    for (let k = 0; k < counts.length; k++) if (counts[k] > most) most = counts[k];
     image.width = across;
     image.height = down;
-    for (let k = 0; k < counts.length; k++) if (counts[k]) { data.data.set(colour, 4 * k); data.data[4 * k + 3] = 70 + 185 * Math.sqrt(counts[k] / most); }
+    const ink = (blue << 16) | (green << 8) | red;
+    for (let k = 0; k < counts.length; k++) if (counts[k]) points[k] = (((70 + 185 * Math.sqrt(counts[k] / most)) << 24) | ink) >>> 0;
     image.getContext("2d").putImageData(data, 0, 0);
     this.images.set(node, { key, image });
     return image;
@@ -414,7 +417,7 @@ class RecordingView {
   }
   pickList(name = null) {
     const shown = this.picked.filter((pick) => name === null || pick.name === name);
-    if (!shown.length) return Kit.section("Chosen neurons", null, Kit.el("p", { class: "note" }, "A click on a raster chooses a neuron; its traces are drawn."));
+    if (!shown.length) return Kit.section("Chosen neurons", null, Kit.el("p", { class: "note" }, this.recording.nodes.some((node) => !Events.isSpikes(node)) ? "A click on a raster chooses a neuron; its traces are drawn." : "A click on a raster chooses a neuron."));
     return Kit.section("Chosen neurons", "click to remove", Kit.pages(shown.length, (k) => ({
       mark: Kit.square(this.tone(shown[k])), main: `neuron ${Kit.number(shown[k].neuron)}`, more: shown[k].name, act: () => { this.pick(shown[k].name, shown[k].neuron); this.panel(); },
     }), "Chosen neurons", 12));
