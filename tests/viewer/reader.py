@@ -1,0 +1,104 @@
+"""The page's own readers, run in Chromium: files in, documents out."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from playwright import sync_api
+
+from nirbridge.viewer.page import viewer_page
+from tests.report.html.test_in_a_browser import OPTIONS
+from tests.tools import needs
+
+READ = """async ([name, text]) => {
+  const packed = (values) => {
+    const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+    let text = "";
+    for (let k = 0; k < bytes.length; k += 8192) text += String.fromCharCode(...bytes.subarray(k, k + 8192));
+    return { array: values.constructor.name, bytes: btoa(text) };
+  };
+  const small = (key, value) => (ArrayBuffer.isView(value) ? (value.length < 2e6 ? packed(value) : null) : value);
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const start = performance.now();
+  try {
+    return { document: JSON.stringify(await nirbridge.readDocument(name, bytes), small) };
+  } catch (error) {
+    const { subject, found, limit, hint } = error;
+    const kind = error instanceof nirbridge.ViewerError ? "ours" : String(error.stack);
+    return { kind, message: error.message, parts: [subject, found, limit, hint] };
+  } finally {
+    globalThis.readIn = performance.now() - start;
+  }
+}"""
+TRY = """async (files) => {
+  const results = [];
+  for (const text of files) {
+    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    const start = performance.now();
+    let said = "";
+    try {
+      await nirbridge.readDocument("model.nir", bytes);
+    } catch (error) {
+      said = error instanceof nirbridge.ViewerError ? error.message : `BUG ${error.stack}`;
+    }
+    results.push([said, performance.now() - start]);
+  }
+  return results;
+}"""
+
+
+class Refused(Exception):
+    """A ``ViewerError`` of the page: its four parts."""
+
+    def __init__(self, message: str, parts: Sequence[str]) -> None:
+        super().__init__(message)
+        self.parts = tuple(parts)
+
+
+class Reader:
+    """The readers of a page that is open."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+
+    def read(self, name: str, content: bytes) -> dict[str, Any]:
+        """The document of a file, arrays as numpy's (of 2 million values None). Raises Refused."""
+        answer = self.page.evaluate(READ, [name, base64.b64encode(content).decode()])
+        if "document" in answer:
+            return json.loads(answer["document"], object_hook=_array)
+        assert answer["kind"] == "ours", answer["kind"]
+        raise Refused(answer["message"], answer["parts"])
+
+    def file(self, path: Path) -> dict[str, Any]:
+        """The document of a file on disk. Raises Refused."""
+        return self.read(path.name, path.read_bytes())
+
+    def tried(self, contents: Sequence[bytes]) -> list[tuple[str, float]]:
+        """What is said of each file ("": it was read), and the milliseconds that it took."""
+        return [tuple(row) for row in self.page.evaluate(TRY, [base64.b64encode(each).decode() for each in contents])]
+
+
+def _array(value: dict[str, Any]) -> Any:
+    if set(value) != {"array", "bytes"}:
+        return value
+    dtype = value["array"].removesuffix("Array").lower()
+    return np.frombuffer(base64.b64decode(value["bytes"]), dtype)
+
+
+@contextmanager
+def opened_reader(folder: Path) -> Iterator[Reader]:
+    """The readers of the empty page, opened from disk."""
+    path = needs("browser")
+    (folder / "view.html").write_text(viewer_page(), encoding="utf-8")
+    with sync_api.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=path, args=OPTIONS)
+        page = browser.new_page()
+        page.goto((folder / "view.html").as_uri())
+        yield Reader(page)
+        browser.close()
