@@ -95,6 +95,13 @@ const decoded = (array, subject) => {
   }
 };
 
+/** Lets the page breathe (draw, take a click) where work takes longer than a twentieth of a second. */
+const breath = () => {
+  if (performance.now() - breath.last < 50) return undefined;
+  return new Promise((resume) => setTimeout(resume)).then(() => (breath.last = performance.now()));
+};
+breath.last = 0;
+
 /** Values that may still be read; arrays beyond it are left out. */
 class Budget {
   constructor() {

@@ -5,8 +5,11 @@ const HDF5_SIGNATURE = [0x89, 0x48, 0x44, 0x46, 0x0d, 0x0a, 0x1a, 0x0a];
 const ITEMS_MAX = 500000;
 const LEVELS_MAX = 72;
 const BLOCKS_MAX = 1000;
-const CHUNKS_MAX = 100000;
+const MESSAGES_MAX = 4e6;
+const CHUNKS_MAX = 50000;
 const TEXTS_MAX = 400000;
+const TEXT_BYTES_MAX = 2 ** 20;
+const ALL_TEXT_BYTES_MAX = 64 * 2 ** 20;
 const MESSAGE = { space: 1, links: 2, type: 3, oldFill: 4, fill: 5, link: 6, external: 7, layout: 8, groupInfo: 10,
   filters: 11, continuation: 16, table: 17 }; // prettier-ignore
 
@@ -36,12 +39,15 @@ class Hdf5File {
     this.budget = budget;
     this.seen = new Set();
     this.heaps = new Map();
-    this.heapBytes = 0;
-    this.items = 0;
+    Object.assign(this, { heapBytes: 0, textBytes: 0, items: 0, messagesRead: 0, chunks: 0 });
   }
 
   refused(path, found, limit, hint) {
     return new ViewerError(`${this.bytes.subject}, item ${quoted(path, 200)}`, found, limit, hint);
+  }
+
+  tooMany(noun, limit) {
+    return new ViewerError(this.bytes.subject, `it has too many ${noun}`, `at most ${grouped(limit)} are shown`, "use nirbridge inspect");
   }
 
   /** Notes a structure; a second visit is a cycle or a second name. */
@@ -52,15 +58,12 @@ class Hdf5File {
       throw this.refused(path, "it is a group or dataset that has another name too", limit, "store a copy of it");
     }
     this.seen.add(address);
-    if (++this.items > ITEMS_MAX) {
-      const limit = `at most ${grouped(ITEMS_MAX)} are shown`;
-      throw new ViewerError(this.bytes.subject, "it has too many items", limit, "use nirbridge inspect");
-    }
+    if (++this.items > ITEMS_MAX) throw this.tooMany("items", ITEMS_MAX);
     return address;
   }
 
   /** The root group with everything in it. */
-  root() {
+  async root() {
     const bytes = this.bytes;
     const version = bytes.u8(8);
     const isOld = version < 2;
@@ -72,11 +75,14 @@ class Hdf5File {
     if (bytes.u64(base) !== 0) throw bytes.damaged("its addresses do not count from its start");
     const root = new Hdf5Group("");
     const todo = [[this.visit(bytes.u64(isOld ? base + 40 : 36), "/"), root, 0]];
-    while (todo.length) this.addMembers(...todo.pop(), todo);
+    while (todo.length) {
+      await this.addMembers(...todo.pop(), todo);
+      await breath();
+    }
     return root;
   }
 
-  addMembers(address, group, level, todo) {
+  async addMembers(address, group, level, todo) {
     if (level > LEVELS_MAX) {
       const limit = `at most ${LEVELS_MAX} levels are read`;
       throw this.refused(group.path, `groups are nested ${level} deep`, limit, "flatten the model where it was made");
@@ -85,6 +91,7 @@ class Hdf5File {
     for (const { name, kind, address: place } of links) {
       const path = group.path ? `${group.path}/${name}` : name;
       if (kind) throw this.refused(path, `it is ${kind}`, "links are never followed", "store the data itself in the file");
+      if (this.items % 1000 === 0) await breath();
       const messages = this.messages(this.visit(place, path));
       const types = new Set(messages.map((each) => each.type));
       if (types.has(MESSAGE.layout)) group.members.set(name, new Hdf5Dataset(this, path, messages));
@@ -123,6 +130,7 @@ class Hdf5File {
       const length = bytes.u16(at + (isNew ? 1 : 2));
       const data = at + lead;
       if (data + length > end) throw bytes.damaged("the description of an object is too long");
+      if (++this.messagesRead > MESSAGES_MAX) throw this.tooMany("properties", MESSAGES_MAX);
       if (type === MESSAGE.continuation) blocks.push(this.continuation(bytes.u64(data), bytes.u64(data + 8), isNew));
       else if (type) found.push({ type, at: data, size: length, shared: (bytes.u8(at + (isNew ? 3 : 4)) & 2) !== 0 });
       at = data + length;
@@ -179,6 +187,7 @@ class Hdf5File {
     for (const leaf of this.treeChildren(tree, 0, 8, path)) {
       if (bytes.letters(leaf.child, 4) !== "SNOD") throw bytes.damaged("a part of a group is missing");
       const count = bytes.u16(leaf.child + 6);
+      if (found.length + count > ITEMS_MAX) throw this.tooMany("items", ITEMS_MAX);
       for (let k = 0; k < count; k++) {
         const entry = leaf.child + 8 + 40 * k;
         const start = names + bytes.u64(entry);
@@ -235,6 +244,9 @@ class Hdf5File {
   text(reference) {
     const length = reference.u32(0);
     if (!length) return "";
+    this.textBytes += length;
+    if (length > TEXT_BYTES_MAX) throw this.tooMany("bytes in one text", TEXT_BYTES_MAX);
+    if (this.textBytes > ALL_TEXT_BYTES_MAX) throw this.tooMany("bytes of text", ALL_TEXT_BYTES_MAX);
     const [start, size] = this.heapObjects(reference.u64(4)).get(reference.u32(12)) ?? [0, -1];
     if (size < length) throw this.bytes.damaged("a text is not where its reference points");
     const all = this.bytes.part(start, length);

@@ -16,6 +16,7 @@ const recordsOfTree = (file, address, type, recordSize, path) => {
     const [node, records, level] = todo.pop();
     file.visit(node, path);
     if (bytes.letters(node, 4) !== (level ? "BTIN" : "BTLF")) throw bytes.damaged("a part of an index is missing");
+    if (found.length + records > ITEMS_MAX) throw file.tooMany("items", ITEMS_MAX);
     for (let k = 0; k < records; k++) found.push(bytes.place(node + 6 + k * recordSize, recordSize));
     if (!level) continue;
     const [own, all] = widths[level];

@@ -141,9 +141,10 @@ class Hdf5Dataset {
       throw this.bytes.damaged("a chunk has another form than its dataset");
     }
     this.grid = this.shape.map((n, k) => Math.ceil(n / this.chunk[k]));
-    if (product(this.grid) > CHUNKS_MAX) {
-      const found = `it has ${grouped(product(this.grid))} chunks`;
-      throw this.refused(found, `at most ${grouped(CHUNKS_MAX)} are read`, "store it in larger chunks");
+    this.file.chunks += product(this.grid);
+    if (this.file.chunks > CHUNKS_MAX) {
+      const found = `it has ${grouped(this.file.chunks)} chunks with those before it`;
+      throw this.refused(found, `at most ${grouped(CHUNKS_MAX)} of one file are read`, "store it in larger chunks");
     }
   }
 
@@ -189,7 +190,9 @@ class Hdf5Dataset {
 
   blank(size) {
     const out = new Uint8Array(size);
-    if (this.fill) for (let at = 0; at < size; at += this.width) out.set(this.fill, at);
+    if (!this.fill || !size) return out;
+    out.set(this.fill);
+    for (let filled = this.width; filled < size; filled *= 2) out.copyWithin(filled, 0, Math.min(filled, size - filled));
     return out;
   }
 
@@ -200,6 +203,7 @@ class Hdf5Dataset {
       if (stored > this.chunkBytes + Math.ceil(this.chunkBytes / 64) + 1024) {
         throw this.bytes.damaged("a stored chunk is larger than the chunk it holds");
       }
+      await breath();
       this.put(out, await this.unpack(this.bytes.part(at, stored), mask), origin);
     }
     return out;

@@ -41,11 +41,12 @@ class NirReader {
     this.nodes = [];
     this.edges = [];
     this.ports = new Set();
+    this.walked = 0;
     this.ids = new Set();
   }
 
   async document(name) {
-    const root = this.file.root();
+    const root = await this.file.root();
     const top = root.group("node");
     const kind = top && (await this.kind(top));
     if (!kind) {
@@ -125,6 +126,7 @@ class NirReader {
       throw new ViewerError(this.subject, "it has too many nodes", limit, "use nirbridge inspect");
     }
     this.ids.add(id);
+    await breath();
     if (prefix && (kind === "Input" || kind === "Output")) this.ports.add(id);
     const [params, facts] = [[], []];
     for (const [field, stored] of group.members) {
@@ -186,10 +188,7 @@ class NirReader {
       if (this.ports.has(target)) continue;
       if (!starts.has(source)) starts.set(source, this.ports.has(source) ? this.sourcesOf(source, into) : [source]);
       for (const start of starts.get(source)) found.push({ source: start, target, label: "" });
-      if (found.length > SPLICED_MAX) {
-        const limit = `at most ${grouped(SPLICED_MAX)} are shown`;
-        throw new ViewerError(this.subject, "its subgraphs make too many edges", limit, "flatten the model");
-      }
+      if (found.length > SPLICED_MAX) throw this.file.tooMany("edges through subgraphs", SPLICED_MAX);
     }
     return found;
   }
@@ -199,6 +198,7 @@ class NirReader {
     const [found, seen, todo] = [[], new Set([port]), [...into.get(port)].reverse()];
     while (todo.length) {
       const source = todo.pop();
+      if (++this.walked > 10 * SPLICED_MAX) throw this.file.tooMany("ways through subgraphs", 10 * SPLICED_MAX);
       if (!into.has(source)) found.push(source);
       else if (!seen.has(source)) {
         seen.add(source);
