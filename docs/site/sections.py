@@ -78,6 +78,7 @@ SECTIONS = {
             "verify",
             "sweeps",
             "report",
+            "view",
             "pictures",
             "plugins",
         ),

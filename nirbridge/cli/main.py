@@ -31,6 +31,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("bench", "nirbridge.cli.commands.bench:command", "Compare and time a model on every back end."),
     ("verify", "nirbridge.cli.commands.verify:command", "Compare reference, integers, map and program, bit for bit."),
     ("report", "nirbridge.cli.commands.report:command", "Write one HTML page on a model, its map and its runs."),
+    ("view", "nirbridge.cli.commands.report:view", "Write a page that shows a model, a map or a recording."),
     ("inspect", "nirbridge.cli.commands.inspect:command", "Show the content of a NIR file and how it is read."),
     ("compare", "nirbridge.cli.commands.compare:command", "Compare two recordings, spike by spike."),
     ("emit", "nirbridge.cli.commands.emit:command", "Write a model as a program for another tool."),

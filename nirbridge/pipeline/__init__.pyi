@@ -80,6 +80,7 @@ from nirbridge.pipeline.saved_files import map_document as map_document
 from nirbridge.pipeline.saved_files import report_sources as report_sources
 from nirbridge.pipeline.saved_files import save_map as save_map
 from nirbridge.pipeline.saved_files import timing_of_map as timing_of_map
+from nirbridge.pipeline.saved_files import viewed_file as viewed_file
 from nirbridge.pipeline.verify import VERIFY_STEPS as VERIFY_STEPS
 from nirbridge.pipeline.verify import verify_network as verify_network
 from nirbridge.quantization.storage.file import write_quantized as write_quantized

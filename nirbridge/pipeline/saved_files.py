@@ -18,8 +18,16 @@ from nirbridge.files.differences import Difference, flat, flat_differences
 from nirbridge.files.gate import CommandInput, CommandOutput, check_outputs
 from nirbridge.files.npy import UNREADABLE, open_archive, open_member, stored_kind
 from nirbridge.files.places import file_name
-from nirbridge.files.regular import open_regular
-from nirbridge.importers.nirfile.reader import file_sha256
+from nirbridge.files.regular import open_regular, read_up_to
+from nirbridge.importers.nirfile.hdf5.scan import ScanLimits
+from nirbridge.importers.nirfile.reader import (
+    DEFAULT_MAX_BYTES,
+    DEFAULT_MAX_EDGES,
+    DEFAULT_MAX_NODES,
+    draft_of,
+    file_sha256,
+    open_scanned,
+)
 from nirbridge.mapping.checker.check import check_file
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.mapping.storage.consistency import latency_problems, placement_only_problem, requested_timing
@@ -106,6 +114,32 @@ def _kind_of_archive(path: str | Path, subject: str) -> Kind:
     if _TEXT_TYPE in header.partition(b"}")[0]:
         return "recording"
     return _RECORDS.get(stored_kind(path), "quantized")
+
+
+VIEWED_BYTES_MAX = 2**28
+
+
+def viewed_file(path: str | Path) -> tuple[str, bytes]:
+    """Kind and content of a file for the viewer: a model, or a saved file of any kind, which is read first.
+
+    Raises:
+        FileError: a file that is damaged, of another kind, or larger than the viewer reads.
+    """
+    subject, limit = quoted(Path(path).name), f"a NIR file, or {_SHOWS}"
+    with open_regular(path, subject, "a model or a file that nirbridge saved") as file:
+        content = read_up_to(file, VIEWED_BYTES_MAX)
+    if len(content) > VIEWED_BYTES_MAX:
+        limit = f"the viewer reads at most {VIEWED_BYTES_MAX:,}"
+        raise FileError.of(subject, f"more than {VIEWED_BYTES_MAX:,} bytes", limit, "use nirbridge inspect or show")
+    if content.startswith(_HDF5):
+        limits = ScanLimits(DEFAULT_MAX_BYTES, DEFAULT_MAX_NODES, DEFAULT_MAX_EDGES)
+        with open_scanned(path, subject, limits, "a .nir file", "write it again with nir.write") as scanned:
+            draft_of(scanned, limits)
+        return "model", content
+    if not content.startswith(_ZIP) and not content.lstrip().startswith(b"{"):
+        found = "is of a kind that the viewer does not show" if content else "is empty"
+        raise FileError.of(subject, found, limit, "convert it with nirbridge import")
+    return load_saved(path).kind, content
 
 
 # -- differences ---------------------------------------------------------------------------------------------------

@@ -382,6 +382,15 @@ ROWS: dict[str, dict[str, Row]] = {
             "--json": "--json",
         },
     ),
+    "view": added(
+        "view @tiny.nir",
+        {
+            "--output": "-o o.html",
+            "--open": Row("view @tiny.nir", "view @tiny.nir --open", says="no browser", patch=no_browser),
+            "--json": "--json",
+            "--quiet": Row("view @tiny.nir", "view @tiny.nir --quiet", no_effect=QUIET),
+        },
+    ),
     "inspect": model_rows("inspect {}")
     | added("inspect @tiny.nir", {"--portability": "--portability", "--plot": "--plot p.svg", "--json": "--json"}),
     "compare": added(

@@ -30,6 +30,7 @@ BASES = {
     "bench": "m.nir --backend fast --input in.npy",
     "verify": "m.nir --chip loihi1 --input in.npy",
     "report": "m.nir -o out.html",
+    "view": "m.nir",
     "inspect": "m.nir",
     "compare": "a.npz a.npz",
     "emit": "m.nir --to c --chip loihi1 -o out",

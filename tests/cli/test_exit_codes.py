@@ -21,6 +21,7 @@ from nirbridge.importers import save_nir
 from nirbridge.report import inspect as inspect_document
 from nirbridge.report.html import document
 from nirbridge.simulators.simulate import Probe
+from nirbridge.viewer import page
 from tests.network.graphs import graph_of, lif, out, port
 
 NAMES = [name for name, _, _ in cli.COMMANDS]
@@ -83,6 +84,7 @@ def arguments(name: str, model: str = "m.nir") -> list[str]:
         "show": ["show", "a.npz"],
         "diff": ["diff", "a.npz", "a.npz"],
         "report": ["report", model, "-o", "o.html"],
+        "view": ["view", model, "-o", "o.html"],
         "doctor": ["doctor"],
         "completion": ["completion", "bash"],
     }[name]
@@ -174,7 +176,7 @@ def test_an_extent_that_mlir_does_not_hold(option: str, capsys: pytest.CaptureFi
     assert f"invalid value for '{option}': {10**20} is not in the range 1<=x<=" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n not in ("chips", "doctor")])
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in ("view", "chips", "doctor")])
 def test_nothing_given(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([name]) == 2
     captured = capsys.readouterr()
@@ -203,6 +205,7 @@ def test_nothing_given(name: str, capsys: pytest.CaptureFixture[str]) -> None:
         ["show", "in.npy"],
         ["diff", "a.npz", "m.nir"],
         ["report", "m.nir", "--map", "a.npz", "-o", "o.html"],
+        ["view", "in.npy", "-o", "o.html"],
         ["doctor", "jax"],
         ["completion", "csh"],
     ],
@@ -256,6 +259,7 @@ CRASHES: dict[str, tuple[Any, str]] = {
     "show": (pipeline, "load_saved"),
     "diff": (pipeline, "differences"),
     "report": (document, "write_page"),
+    "view": (page, "write_viewer"),
     "doctor": (pipeline, "tool_states"),
     "completion": (completion, "script_of"),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MODELS = ROOT / "examples/models"
 PAPER = ROOT.parent / "shared/data/nir_paper"
 
-Write = Callable[[Path], None]
+Write = Callable[[Path], object]
 
 
 def rewritten(libver: str, change: Callable[[Any], Any] = lambda values: values, **storage: Any) -> Write:
@@ -141,7 +142,7 @@ def of_network(index: int) -> Write:
 
 
 def copied(source: Path) -> Write:
-    return lambda path: path.write_bytes(source.read_bytes())
+    return lambda path: shutil.copy(source, path)
 
 
 FILES: dict[str, Write] = {

@@ -98,7 +98,7 @@ def opened_reader(folder: Path) -> Iterator[Reader]:
     (folder / "view.html").write_text(viewer_page(), encoding="utf-8")
     with sync_api.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=path, args=OPTIONS)
-        page = browser.new_page()
+        page = browser.new_context().new_page()
         page.goto((folder / "view.html").as_uri())
         yield Reader(page)
         browser.close()

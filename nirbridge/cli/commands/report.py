@@ -1,7 +1,8 @@
-"""``nirbridge report``: everything that is known about a model as one self-contained HTML page."""
+"""``nirbridge report`` and ``nirbridge view``: a page on a model and what was made of it; a page that shows a file."""
 
 from __future__ import annotations
 
+import sys
 import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,8 +72,8 @@ def command(
         progress("report", None)
         page = report_html(sources)
         write_page(page, output)
-    if shown and not webbrowser.open(Path(output).resolve().as_uri()):
-        print_warning(f"no browser opens {quoted(output)}; open it yourself")
+    if shown:
+        _open(output)
     about = {"report": Path(output).name, "bytes": len(page.encode("utf-8", "backslashreplace"))}
     names = section_names(sources)
     document = {**about, "model": file_name(model), "sections": names, "notes": list(network.notes)}
@@ -85,3 +86,58 @@ def _network(model: str, map_file: str | None, timing: Timing, **reading: Any) -
     network = pipeline.load_network(model, timing, **reading)
     asked = timing if map_file is None else pipeline.timing_of_map(map_file, network, timing)
     return network if asked == timing else pipeline.load_network(model, asked, **reading)
+
+
+def _open(page: str) -> None:
+    """Open a page in the browser; a note where there is none."""
+    if not webbrowser.open(Path(page).resolve().as_uri()):
+        print_warning(f"no browser opens {quoted(page)}; open it yourself")
+
+
+# -- view ----------------------------------------------------------------------------------------------------------
+
+
+EMPTY_PAGE = "nirbridge-viewer.html"
+VIEW_EXAMPLE = """\b
+Example:
+  nirbridge view model.nir
+  nirbridge view model.map.json -o plan.html --open
+  nirbridge view -o viewer.html"""
+
+
+def _place(ctx: click.Context, _parameter: click.Parameter, output: str | None) -> str:
+    """The page: beside its file, where ``-o`` does not say otherwise."""
+    file = ctx.params.get("file")
+    return output or (f"{file}.view.html" if file else EMPTY_PAGE)
+
+
+@click.command(name="view", cls=Command, epilog=VIEW_EXAMPLE)
+@click.argument("file", metavar="[FILE.nir|FILE.map.json|FILE.npz]", required=False, type=click.Path())
+@click.option(
+    "-o",
+    "--output",
+    metavar="PAGE.html",
+    type=OutputFile(),
+    callback=_place,
+    help=f"The page. Default: FILE.view.html; without FILE {EMPTY_PAGE}.",
+)
+@click.option(
+    "--open/--no-open", "shown", default=None, help="Open it in the browser. Default: if stdout is a terminal."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document: the page, its bytes, and the kind of file.")
+def view(file: str | None, output: str, shown: bool | None, as_json: bool) -> None:
+    """Write a page that shows a file: graph and parameters, floor plan and routes, spikes and potentials.
+
+    The page is one HTML file that holds the file, needs no Python and loads nothing. Without FILE it is empty, and
+    shows any file that is dropped onto it.
+    """
+    from nirbridge.viewer.page import write_viewer
+
+    kind, content = (None, b"") if file is None else pipeline.viewed_file(file)
+    name = "" if file is None else file_name(file)
+    size = write_viewer(output, name, content)
+    if sys.stdout.isatty() if shown is None else shown:
+        _open(output)
+    document = {"page": Path(output).name, "bytes": size, "file": name or None, "kind": kind}
+    shown_file = quoted(name) if name else "the file that is dropped onto it"
+    print_result(document if as_json else [f"saved {quoted(output)}: a page that shows {shown_file}"])

@@ -146,16 +146,22 @@ def file_sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _graph_of(scanned: ScannedFile, limits: ScanLimits, *, drop_batch: bool) -> Any:
+def draft_of(scanned: ScannedFile, limits: ScanLimits) -> tuple[Any, GraphDraft]:
+    """The graph of a file without its values; shapes are not judged. Raises FileError."""
     top = scanned.root.branch("node")
     if top is None or (kind := stored_kind(top)) is None:
         raise FileError.of("content", "it holds no NIR graph", "a group 'node' is expected", "use nir.write")
     if kind != "NIRGraph":
-        hint = "wrap it with nir.NIRGraph.from_list"
-        raise FileError.of("content", f"the top node is a {quoted(kind)}", "a NIRGraph is expected", hint)
+        found, limit = f"the top node is a {quoted(kind)}", "a NIRGraph is expected"
+        raise FileError.of("content", found, limit, "wrap it with nir.NIRGraph.from_list")
     draft = GraphDraft(limits)
     graph = draft_graph(top, draft)
     FileError.raise_all(draft.problems)
+    return graph, draft
+
+
+def _graph_of(scanned: ScannedFile, limits: ScanLimits, *, drop_batch: bool) -> Any:
+    graph, draft = draft_of(scanned, limits)
     if drop_batch:
         drop_batch_axes(graph)
     shapes, problems = _shapes(graph)
