@@ -25,29 +25,29 @@ READ = """async ([name, text]) => {
   };
   const small = (key, value) => (ArrayBuffer.isView(value) ? (value.length < 2e6 ? packed(value) : null) : value);
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  const start = performance.now();
   try {
     return { document: JSON.stringify(await nirbridge.readDocument(name, bytes), small) };
   } catch (error) {
     const { subject, found, limit, hint } = error;
     const kind = error instanceof nirbridge.ViewerError ? "ours" : String(error.stack);
     return { kind, message: error.message, parts: [subject, found, limit, hint] };
-  } finally {
-    globalThis.readIn = performance.now() - start;
   }
 }"""
-TRY = """async (files) => {
+TRY = """async ([files, times]) => {
   const results = [];
   for (const text of files) {
     const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-    const start = performance.now();
-    let said = "";
-    try {
-      await nirbridge.readDocument("model.nir", bytes);
-    } catch (error) {
-      said = error instanceof nirbridge.ViewerError ? error.message : `BUG ${error.stack}`;
+    let [said, best] = ["", Infinity];
+    for (let k = 0; k < times; k++) {
+      const start = performance.now();
+      try {
+        await nirbridge.readDocument("model.nir", bytes);
+      } catch (error) {
+        said = error instanceof nirbridge.ViewerError ? error.message : `BUG ${error.stack}`;
+      }
+      best = Math.min(best, performance.now() - start);
     }
-    results.push([said, performance.now() - start]);
+    results.push([said, best]);
   }
   return results;
 }"""
@@ -79,9 +79,10 @@ class Reader:
         """The document of a file on disk. Raises Refused."""
         return self.read(path.name, path.read_bytes())
 
-    def tried(self, contents: Sequence[bytes]) -> list[tuple[str, float]]:
-        """What is said of each file ("": it was read), and the milliseconds that it took."""
-        return [tuple(row) for row in self.page.evaluate(TRY, [base64.b64encode(each).decode() for each in contents])]
+    def tried(self, contents: Sequence[bytes], times: int = 1) -> list[tuple[str, float]]:
+        """What is said of each file ("": it was read), and the milliseconds of the quickest of several times."""
+        files = [base64.b64encode(each).decode() for each in contents]
+        return [tuple(row) for row in self.page.evaluate(TRY, [files, times])]
 
 
 def _array(value: dict[str, Any]) -> Any:

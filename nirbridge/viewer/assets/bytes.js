@@ -61,7 +61,9 @@ class Bytes {
 
   /** A whole number of 64 bits; null where all bits are set, which is an undefined address. */
   u64(at) {
-    const [low, high] = [this.u32(at), this.u32(at + 4)];
+    this.place(at, 8);
+    const low = this.view.getUint32(at, true);
+    const high = this.view.getUint32(at + 4, true);
     if (low === 0xffffffff && high === 0xffffffff) return null;
     if (high >= 2 ** 21) throw this.damaged("a number is beyond 2**53");
     return high * 2 ** 32 + low;
@@ -84,12 +86,21 @@ class Bytes {
   letters(at, size) {
     return String.fromCharCode(...this.part(at, size));
   }
+
+  /** Whether these letters stand at a place. */
+  has(at, letters) {
+    this.place(at, letters.length);
+    for (let k = 0; k < letters.length; k++) if (this.array[at + k] !== letters.charCodeAt(k)) return false;
+    return true;
+  }
 }
+
+const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** Text of UTF-8 bytes. */
 const decoded = (array, subject) => {
   try {
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(array);
+    return UTF8.decode(array);
   } catch {
     throw new ViewerError(subject, "it holds text that is not UTF-8", "", "write it again");
   }

@@ -108,7 +108,7 @@ class Hdf5File {
   /** The messages of an object: type, place and size of the data, and whether they are stored elsewhere. */
   messages(address) {
     const bytes = this.bytes;
-    const isNew = bytes.letters(address, 4) === "OHDR";
+    const isNew = bytes.has(address, "OHDR");
     if (bytes.u8(isNew ? address + 4 : address) !== (isNew ? 2 : 1)) throw bytes.damaged("an object is missing");
     const flags = isNew ? bytes.u8(address + 5) : 0;
     const start = isNew ? address + 6 + (flags & 32 ? 16 : 0) + (flags & 16 ? 4 : 0) : address + 16;
@@ -181,11 +181,11 @@ class Hdf5File {
   /** Links of a symbol table: a B-tree of leaves, their names in a local heap. */
   tableLinks(tree, heap, path, found) {
     const bytes = this.bytes;
-    if (bytes.letters(heap, 4) !== "HEAP") throw bytes.damaged("the names of a group are missing");
+    if (!bytes.has(heap, "HEAP")) throw bytes.damaged("the names of a group are missing");
     const [names, size] = [bytes.u64(heap + 24), bytes.u64(heap + 8)];
     bytes.place(names, size);
     for (const leaf of this.treeChildren(tree, 0, 8, path)) {
-      if (bytes.letters(leaf.child, 4) !== "SNOD") throw bytes.damaged("a part of a group is missing");
+      if (!bytes.has(leaf.child, "SNOD")) throw bytes.damaged("a part of a group is missing");
       const count = bytes.u16(leaf.child + 6);
       if (found.length + count > ITEMS_MAX) throw this.tooMany("items", ITEMS_MAX);
       for (let k = 0; k < count; k++) {
@@ -208,7 +208,7 @@ class Hdf5File {
       const [node, above] = todo.pop();
       this.visit(node, path);
       const level = bytes.u8(node + 5);
-      if (bytes.letters(node, 4) !== "TREE" || bytes.u8(node + 4) !== type || (above !== null && level !== above - 1)) {
+      if (!bytes.has(node, "TREE") || bytes.u8(node + 4) !== type || (above !== null && level !== above - 1)) {
         throw bytes.damaged("an index is missing");
       }
       const count = bytes.u16(node + 6);
@@ -257,7 +257,7 @@ class Hdf5File {
   heapObjects(address) {
     if (this.heaps.has(address)) return this.heaps.get(address);
     const bytes = this.bytes;
-    if (address === null || bytes.letters(address, 4) !== "GCOL") throw bytes.damaged("a heap of texts is missing");
+    if (address === null || !bytes.has(address, "GCOL")) throw bytes.damaged("a heap of texts is missing");
     const size = bytes.u64(address + 8);
     bytes.place(address, size);
     this.heapBytes += size;

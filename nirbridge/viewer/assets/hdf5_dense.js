@@ -3,7 +3,7 @@
 /** The places of all records of a B-tree of version 2. */
 const recordsOfTree = (file, address, type, recordSize, path) => {
   const bytes = file.bytes;
-  if (bytes.letters(address, 4) !== "BTHD" || bytes.u8(address + 5) !== type || bytes.u16(address + 10) !== recordSize) {
+  if (!bytes.has(address, "BTHD") || bytes.u8(address + 5) !== type || bytes.u16(address + 10) !== recordSize) {
     throw bytes.damaged("an index is missing");
   }
   const [nodeSize, depth] = [bytes.u32(address + 6), bytes.u16(address + 12)];
@@ -50,7 +50,7 @@ class FractalHeap {
   constructor(file, address) {
     this.file = file;
     const bytes = (this.bytes = file.bytes);
-    if (bytes.letters(address, 4) !== "FRHP") throw bytes.damaged("a heap of links is missing");
+    if (!bytes.has(address, "FRHP")) throw bytes.damaged("a heap of links is missing");
     if (bytes.u16(address + 7)) throw bytes.damaged("a heap of links is packed");
     this.width = bytes.u16(address + 110);
     this.blockSize = bytes.u64(address + 112);
@@ -73,7 +73,7 @@ class FractalHeap {
     if (!this.rows) return [this.inside(this.root, offset, size, this.blockSize), size];
     let [table, rows, rest] = [this.root, this.rows, offset];
     for (let depth = 0; depth < 8; depth++) {
-      if (bytes.letters(table, 4) !== "FHIB") throw bytes.damaged("a heap of links is damaged");
+      if (!bytes.has(table, "FHIB")) throw bytes.damaged("a heap of links is damaged");
       const [row, column, into, blockSize] = this.entry(rest, rows);
       const start = table + 13 + this.offsetBytes;
       const child = bytes.u64(start + 8 * (row * this.width + column));
@@ -107,7 +107,7 @@ class FractalHeap {
 
   inside(block, offset, size, blockSize) {
     const bytes = this.bytes;
-    if (bytes.letters(block, 4) !== "FHDB" || offset + size > blockSize) throw bytes.damaged("a link is missing");
+    if (!bytes.has(block, "FHDB") || offset + size > blockSize) throw bytes.damaged("a link is missing");
     return bytes.place(block + offset, size);
   }
 }

@@ -241,10 +241,10 @@ class Hdf5Dataset {
     const [head, width] = [this.address, bytes.u8(this.address + 6)];
     const [page, count, block] = [2 ** bytes.u8(head + 7), bytes.u64(head + 8), bytes.u64(head + 16)];
     const isPacked = bytes.u8(head + 5) === 1;
-    const isSound = bytes.letters(head, 4) === "FAHD" && count === product(this.grid) && width >= (isPacked ? 13 : 8);
+    const isSound = bytes.has(head, "FAHD") && count === product(this.grid) && width >= (isPacked ? 13 : 8);
     if (!isSound) throw bytes.damaged("an index of chunks is missing");
     if (block === null) return [];
-    if (bytes.letters(block, 4) !== "FADB") throw bytes.damaged("an index of chunks is damaged");
+    if (!bytes.has(block, "FADB")) throw bytes.damaged("an index of chunks is damaged");
     const pages = count > page ? Math.ceil(count / page) : 0;
     const start = block + 14 + (pages ? Math.ceil(pages / 8) + 4 : 0);
     const found = [];
