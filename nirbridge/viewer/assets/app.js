@@ -72,7 +72,7 @@ class Viewer {
     if (!parts.length) parts.push(["found", error.message || error]);
     const again = Kit.el("button", { type: "button", class: "primary", on: { click: () => this.by("pick").click() } }, "Open another file");
     this.by("failure").replaceChildren(Kit.el("div", { role: "alert" }, Kit.el("h2", { class: "bidi" }, `${Kit.short(name, 120)} cannot be shown`),
-      Kit.el("dl", {}, parts.flatMap(([label, said]) => [Kit.el("dt", {}, label), Kit.el("dd", { class: "bidi" }, Kit.short(said, 1000))])), again));
+      Kit.el("dl", {}, parts.flatMap(([label, said]) => [Kit.el("dt", {}, label), Kit.el("dd", { class: "bidi" }, Kit.short(said, 600))])), again));
     this.name("Viewer", "");
     this.screen("failure");
   }
@@ -130,13 +130,13 @@ class Viewer {
   /** The panel of the whole file; sections of the view follow. */
   overview(...sections) {
     const { title, facts, notes } = this.document;
-    this.fill(Kit.el("h2", { class: "bidi" }, Kit.short(title, 300)),
-      facts.length ? Kit.el("section", {}, Kit.facts(facts)) : null, ...notes.map((note) => Kit.el("p", { class: "warn bidi" }, Kit.short(note, 1000))), ...sections);
+    this.fill(Kit.el("h2", { class: "bidi" }, Kit.short(title, 160)),
+      facts.length ? Kit.el("section", {}, Kit.facts(facts)) : null, notes.length ? Kit.section("Notes", null, notes.map((note) => Kit.el("p", { class: "note said bidi" }, Kit.short(note, 600)))) : null, ...sections);
   }
   /** The panel of one thing; `back` leads to the whole. */
   detail(name, under, back, ...sections) {
     this.fill(Kit.el("button", { type: "button", class: "link back", on: { click: () => { back(); this.by("panel").focus(); } } }, "← Overview"),
-      Kit.el("h2", { class: "bidi" }, Kit.short(name, 300)), Kit.el("p", { class: "sub" }, ...under), ...sections);
+      Kit.el("h2", { class: "bidi" }, Kit.short(name, 160)), Kit.el("p", { class: "sub" }, ...under), ...sections);
   }
   fill(...children) {
     const panel = this.by("panel");

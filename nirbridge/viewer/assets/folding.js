@@ -3,7 +3,7 @@
 const Folding = (() => {
   const ALL_OPEN = 80, LAYERS_FROM = 100;
   const HEAD = 32, PAD = 22;
-  const NEURONS = /^(Cuba|Cubic|Adaptive)?(LIF|LI|IF|I|ALIF|AdLIF|Izhikevich)$|neuron|population|leaky/i;
+  const NEURONS = /\b(cuba|adaptive|a|ad)?-?(lif|li|if)\b|^I$|izhikevich|neuron|population|leaky/i;
 
   /** The tree: {key, label, parent, children, nodes, depth}; children are groups or nodes of the document. */
   function tree(graph) {
@@ -94,17 +94,18 @@ const Folding = (() => {
     return found;
   }
 
-  /** Boxes {item, x, y, width, height, open} and lines {points, back, head, links}; `down`: signals run downwards. */
-  function place(folds, open, graph, size, down) {
+  /** Boxes {item, x, y, width, height, open} and lines {points, back, head, links}; `size` gives width and height of
+   *  a box, `label` the width of an edge's words; `down`: signals run downwards. */
+  function place(folds, open, graph, { size, label, down }) {
     const parts = segments(folds, open, graph), boxes = [], lines = [];
-    const whole = inside(folds.root, { open, parts, size, down });
+    const whole = inside(folds.root, { open, parts, size, label, down });
     flatten(whole, 0, 0, boxes, lines, down);
     return { boxes, lines, width: whole.width, height: whole.height };
   }
 
   /** One group, its own places beginning at 0, 0. */
   function inside(group, how) {
-    const { open, parts, size, down } = how, edges = [...(parts.get(group) || new Map()).values()];
+    const { open, parts, size, label, down } = how, edges = [...(parts.get(group) || new Map()).values()];
     const items = group.children.map((item) => {
       const within = item.children && open.has(item.key) ? inside(item, how) : null, box = within || size(item);
       return { item, within, width: box.width, height: box.height };
@@ -118,7 +119,8 @@ const Folding = (() => {
       sticks: each.port === "in" ? "first" : each.port === "out" ? "last" : null,
       enters: each.within ? each.within.enters : 0, leaves: each.within ? each.within.leaves : 0,
     }));
-    const found = Layout.arrange(sized, edges.map((edge) => [number.get(edge.from), number.get(edge.to)]), down ? 36 : 52);
+    const words = edges.reduce((most, edge) => Math.max(most, edge.links.length === 1 ? label(edge.links[0].edge) : 0), 0), gap = down ? (words ? 46 : 36) : Math.max(52, words ? words + 44 : 0);
+    const found = Layout.arrange(sized, edges.map((edge) => [number.get(edge.from), number.get(edge.to)]), gap);
     const root = group.parent === null, pads = margins(root, ports, down);
     const across = found.breadth, port = (side) => (ports[side] === undefined ? 0 : found.middle[ports[side]] - across / 2 + (pads.across[0] - pads.across[1]) / 2);
     return {

@@ -67,7 +67,7 @@ class GraphView {
   }
   layout(down, begin = false) {
     this.down = down;
-    this.placed = Folding.place(this.folds, this.open, this.graph, (item) => this.measure(item), down);
+    this.placed = Folding.place(this.folds, this.open, this.graph, { size: (item) => this.measure(item), label: (edge) => this.worded(edge), down });
     this.at = new Map(this.placed.boxes.map((box) => [box.item, box]));
     this.map = null;
     this.label();
@@ -85,7 +85,12 @@ class GraphView {
     const name = this.ruler.measureText(Kit.short(item.label, 60)).width;
     this.ruler.font = Kit.font(11.5);
     const under = this.ruler.measureText(this.under(item)).width;
-    return { width: Math.round(Math.min(250, Math.max(118, Math.max(name, under) + 34 + (this.hasBars(item) ? 54 : 0) + (item.children ? 16 : 0)))), height: 54 };
+    return { width: Math.round(Math.min(290, Math.max(118, Math.max(name, under) + 34 + (this.hasBars(item) ? 54 : 0) + (item.children ? 16 : 0)))), height: 54 };
+  }
+  worded(edge) {
+    if (!edge.label) return 0;
+    this.ruler.font = Kit.font(10.5);
+    return Math.min(120, this.ruler.measureText(Kit.short(edge.label, 40)).width);
   }
   /** Weights are drawn in the box; parameters of neurons are mostly one value. */
   hasBars(item) { return !item.children && !Folding.NEURONS.test(item.type) && item.params.some((p) => p.values && p.values.length > 1); }
@@ -197,7 +202,7 @@ class GraphView {
     for (const line of lines) {
       const said = line.links[0].edge.label;
       if (line.links.length > 1 || !said || line.points.length !== 2 || line.back) continue;
-      const [[x0, y0], [x1, y1]] = line.points, text = Kit.fit(context, Kit.short(said, 40), this.down ? 110 : 46), x = (x0 + x1) / 2, y = (y0 + y1) / 2, w = context.measureText(text).width;
+      const [[x0, y0], [x1, y1]] = line.points, text = Kit.fit(context, Kit.short(said, 40), 120), x = (x0 + x1) / 2, y = (y0 + y1) / 2, w = context.measureText(text).width;
       context.fillStyle = Kit.colour("stage");
       context.fillRect(x - w / 2 - 3, y - 7, w + 6, 14);
       context.fillStyle = Kit.colour("muted");
@@ -297,7 +302,7 @@ class GraphView {
   /** The colour of a type: what it does, not its name, decides. */
   static hueOf(type) {
     if (Folding.NEURONS.test(type)) return "c2";
-    const kinds = [[/conv/i, "c4"], [/linear|affine|dense|scale|project/i, "c0"], [/pool/i, "c5"], [/delay/i, "c6"], [/thresh|spik/i, "c3"], [/^(input|output)$|flatten|reshape/i, "c7"]];
+    const kinds = [[/conv/i, "c4"], [/linear|affine|dense|sparse|scale|project|identity/i, "c0"], [/pool/i, "c5"], [/delay/i, "c6"], [/thresh|spik/i, "c3"], [/^(input|output)$|flatten|reshape/i, "c7"]];
     const found = kinds.find(([pattern]) => pattern.test(type));
     return found ? found[1] : "c1";
   }

@@ -104,7 +104,7 @@ const Kit = (() => {
   }
   const say = (text) => { document.getElementById("status").textContent = short(text, 300); };
 
-  const facts = (pairs) => el("dl", { class: "facts" }, pairs.flatMap(([label, value]) => [el("dt", {}, short(label, 80)), el("dd", { class: "bidi" }, short(value, 2000))]));
+  const facts = (pairs) => el("dl", { class: "facts" }, pairs.flatMap(([label, value]) => [el("dt", {}, short(label, 80)), el("dd", { class: "bidi" }, short(value, 600))]));
   const section = (heading, aside, ...children) => el("section", {}, el("h3", {}, el("span", {}, heading), aside === null ? null : el("span", {}, aside)), ...children);
   const square = (name) => el("span", { class: "square", "aria-hidden": "true", style: { background: `var(--${name})` } });
 

@@ -212,9 +212,9 @@ class PlanView {
     for (const c of cores) {
       const { x, y } = this.squares[c], { slices } = this.plan.cores[c];
       if (this.colour !== "population" || slices.length < 2) { put(this.paint(c), x, y, Floor.CORE, dim !== null && !slices.some((s) => s.population === dim)); continue; }
-      const all = slices.reduce((sum, slice) => sum + slice.neurons, 0) || 1;
+      const all = slices.reduce((sum, slice) => sum + slice.neurons, 0) || 1, least = 0.09 * all, whole = slices.reduce((sum, slice) => sum + Math.max(least, slice.neurons), 0);
       let from = x;
-      for (const slice of slices) { const w = (Floor.CORE * slice.neurons) / all; put(`c${slice.population % 8}`, from, y, w, dim !== null && slice.population !== dim); from += w; }
+      for (const slice of slices) { const w = (Floor.CORE * Math.max(least, slice.neurons)) / whole; put(`c${slice.population % 8}`, from, y, w, dim !== null && slice.population !== dim); from += w; }
     }
     for (const [key, found] of by) {
       context.globalAlpha = key[0] === "~" ? 0.2 : 1;
