@@ -17,6 +17,8 @@ import name_pages  # noqa: E402
 import pages  # noqa: E402
 import sections  # noqa: E402
 
+from nirbridge.viewer.page import write_viewer  # noqa: E402
+
 SOURCE, SITE = ROOT / "build" / "site-source", ROOT / "build" / "site"
 
 
@@ -37,7 +39,9 @@ def main() -> int:
     shutil.copytree(HERE / "ipython", SOURCE / "files" / "ipython")
     os.environ |= {"IPYTHONDIR": str(SOURCE / "files" / "ipython"), "PYTHONWARNINGS": "ignore"}
     jobs = str(min(4, os.cpu_count() or 1))
-    return build_main(["-W", "--keep-going", "-q", "-j", jobs, "-b", "html", str(SOURCE), str(SITE)])
+    code = build_main(["-W", "--keep-going", "-q", "-j", jobs, "-b", "html", str(SOURCE), str(SITE)])
+    write_viewer(SITE / "view.html")
+    return code
 
 
 if __name__ == "__main__":

@@ -42,12 +42,15 @@ const Kit = (() => {
   }
   const percent = (share) => (share > 0 && share < 0.001 ? "< 0.1 %" : `${Number((100 * share).toPrecision(3))} %`);
   const counted = (n, noun) => `${number(n)} ${noun}${n === 1 ? "" : "s"}`;
+  /** Marks that turn or hide what is beside them, and controls, are shown by their numbers. */
+  const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
+  const visible = (text) => text.replace(HIDDEN, (mark) => `\\u${mark.charCodeAt(0).toString(16).padStart(4, "0")}`);
   /** A name of at most `most` characters; its middle goes. */
   function short(text, most = 200) {
     const said = String(text);
-    if (said.length <= most) return said;
+    if (said.length <= most) return visible(said);
     const half = Math.floor((most - 1) / 2);
-    return `${said.slice(0, half)}…${said.slice(-half)}`;
+    return visible(`${said.slice(0, half)}…${said.slice(-half)}`);
   }
 
   /** The colours of the style sheet, as a canvas takes them. */
@@ -104,7 +107,7 @@ const Kit = (() => {
   }
   const say = (text) => { document.getElementById("status").textContent = short(text, 300); };
 
-  const facts = (pairs) => el("dl", { class: "facts" }, pairs.flatMap(([label, value]) => [el("dt", {}, short(label, 80)), el("dd", { class: "bidi" }, short(value, 600))]));
+  const facts = (pairs) => el("dl", { class: "facts" }, pairs.flatMap(([label, value]) => [el("dt", {}, short(label, 80)), el("dd", { class: "bidi" }, short(value, 300))]));
   const section = (heading, aside, ...children) => el("section", {}, el("h3", {}, el("span", {}, heading), aside === null ? null : el("span", {}, aside)), ...children);
   const square = (name) => el("span", { class: "square", "aria-hidden": "true", style: { background: `var(--${name})` } });
 
