@@ -112,6 +112,7 @@ def test_the_site_is_built_without_a_warning() -> None:
     assert done.returncode == 0, done.stderr
     pages = list((ROOT / "build" / "site").rglob("*.html"))
     assert len(pages) > 80
+    assert ROOT / "build" / "site" / "view.html" in pages
     for page in pages:  # nothing is loaded from elsewhere
         loaded = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(https?:[^"]+)"', page.read_text(encoding="utf-8"))
         assert loaded == [], page
