@@ -13,6 +13,7 @@ class Viewer {
     this.files();
     this.theme();
     this.finder();
+    this.help();
     document.addEventListener("keydown", (event) => this.key(event));
   }
 
@@ -46,6 +47,7 @@ class Viewer {
     const turn = ++this.open;
     Kit.say(`reading ${name}`);
     document.body.setAttribute("aria-busy", "true");
+    await new Promise((done) => setTimeout(done, 20));
     try {
       const read = await readDocument(name, bytes);
       if (turn === this.open) this.show(read);
@@ -73,7 +75,7 @@ class Viewer {
     const again = Kit.el("button", { type: "button", class: "primary", on: { click: () => this.by("pick").click() } }, "Open another file");
     this.by("failure").replaceChildren(Kit.el("div", { role: "alert" }, Kit.el("h2", { class: "bidi" }, `${Kit.short(name, 120)} cannot be shown`),
       Kit.el("dl", {}, parts.flatMap(([label, said]) => [Kit.el("dt", {}, label), Kit.el("dd", { class: "bidi" }, Kit.short(said, 600))])), again));
-    this.name("Viewer", "");
+    this.name(name, "");
     this.screen("failure");
   }
   name(title, kind) {
@@ -139,9 +141,10 @@ class Viewer {
       Kit.el("h2", { class: "bidi" }, Kit.short(name, 160)), Kit.el("p", { class: "sub" }, ...under), ...sections);
   }
   fill(...children) {
-    const panel = this.by("panel");
+    const panel = this.by("panel"), inside = panel.contains(document.activeElement);
     panel.replaceChildren(...children.filter(Boolean));
     panel.scrollTop = 0;
+    if (inside) panel.focus({ preventScroll: true });
   }
 
   // -- search --------------------------------------------------------------------------------------------------------
@@ -191,12 +194,19 @@ class Viewer {
   }
   toStage() { if (this.active) this.active.stage.canvas.focus({ preventScroll: true }); }
 
+  help() {
+    const dialog = this.by("keys");
+    this.by("help").addEventListener("click", () => dialog.showModal());
+    dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
+  }
+
   // -- keys and colours ----------------------------------------------------------------------------------------------
 
   key(event) {
-    if (event.altKey || event.metaKey || event.ctrlKey) return;
+    if (event.altKey || event.metaKey || event.ctrlKey || this.by("keys").open) return;
     const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) && event.target.type !== "checkbox", { target } = event;
     if (event.key === "/" && !typing && this.active) { event.preventDefault(); this.by("search").focus(); this.by("search").select(); return; }
+    if (event.key === "?" && !typing) { this.by("keys").showModal(); return; }
     if (event.key === "Escape" && !typing && this.active && this.active.selected !== null) { this.active.select(null); return; }
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (step && target.getAttribute && target.getAttribute("role") === "tab") {

@@ -13,6 +13,8 @@ class GraphView {
     this.nearest = 1.25;
     this.types = [...this.folds.root.types].sort((a, b) => b[1] - a[1]);
     this.near = this.neighbours();
+    const index = new Map(graph.nodes.map((node, k) => [node, k]));
+    this.ordered = Layout.inOrder(graph.nodes.length, graph.nodes.flatMap((node, k) => this.near.get(node).out.map((to) => [k, index.get(to.node)]))).map((k) => graph.nodes[k]);
     this.ruler = document.createElement("canvas").getContext("2d");
     this.stage = new Stage(host, `Graph of ${Kit.counted(graph.nodes.length, "node")}. Arrow keys pan, plus and minus zoom, Enter selects; the nodes are listed beside it.`, this);
     this.down = null;
@@ -422,7 +424,7 @@ class GraphView {
 
   search(text) {
     const found = [];
-    for (const node of this.graph.nodes) {
+    for (const node of this.ordered) {
       const name = node.label.toLowerCase(), at = name.indexOf(text), id = at < 0 && node.id.toLowerCase().includes(text), type = node.type.toLowerCase().includes(text);
       if (at >= 0 || id || type) found.push({ rank: at === 0 ? 0 : at > 0 ? 1 : id ? 2 : 3, main: node.label, more: node.group ? `${node.type} in ${node.group}` : node.type, act: () => this.select(node) });
     }
@@ -450,14 +452,18 @@ class GraphView {
       Kit.el("section", {}, Kit.facts([...shape, ...where, ...node.facts])), Parameters.panel(node), list("From", near.in), list("To", near.out));
   }
   typeList() {
-    const box = Kit.el("ul", { class: "rows" });
-    const fill = () => box.replaceChildren(...this.types.map(([type, n]) => Kit.el("li", {}, Kit.el("button", { type: "button", "aria-pressed": String(this.type === type), on: { click: () => { this.type = this.type === type ? null : type; fill(); this.stage.redraw(); } } },
-      Kit.square(GraphView.hueOf(type)), Kit.el("span", { class: "main" }, Kit.short(type, 80)), Kit.el("span", { class: "more" }, Kit.number(n))))));
-    fill();
-    return Kit.section("Types", "click to point out", box);
+    const row = ([type, n]) => Kit.el("button", { type: "button", "aria-pressed": String(this.type === type), on: { click: () => this.point(type) } },
+      Kit.square(GraphView.hueOf(type)), Kit.el("span", { class: "main" }, Kit.short(type, 80)), Kit.el("span", { class: "more" }, Kit.number(n)));
+    this.typeRows = this.types.map((each) => [each[0], row(each)]);
+    return Kit.section("Types", "click to point out", Kit.el("ul", { class: "rows", "aria-label": "Types" }, this.typeRows.map(([, made]) => Kit.el("li", {}, made))));
+  }
+  point(type) {
+    this.type = this.type === type ? null : type;
+    for (const [name, row] of this.typeRows) row.setAttribute("aria-pressed", String(this.type === name));
+    this.stage.redraw();
   }
   nodeList() {
-    const { nodes } = this.graph;
+    const nodes = this.ordered;
     return Kit.section("Nodes", Kit.number(nodes.length), Kit.pages(nodes.length, (k) => this.row(nodes[k]), "Nodes"));
   }
 }

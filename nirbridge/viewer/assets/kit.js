@@ -70,6 +70,14 @@ const Kit = (() => {
     const x = channels(a), y = channels(b);
     return `rgb(${x.map((v, k) => Math.round(v + (y[k] - v) * share)).join(",")})`;
   }
+  /** The name of the colour of words that are read best on a colour: ink or page. */
+  function on(name) {
+    const light = (of) => channels(of).map((v) => ((v / 255 + 0.055) / 1.055) ** 2.4).reduce((sum, v, k) => sum + [0.2126, 0.7152, 0.0722][k] * v, 0);
+    const ratio = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    const key = `on ${name}`;
+    if (!colours.has(key)) colours.set(key, ratio(light("ink"), light(name)) >= ratio(light("page"), light(name)) ? "ink" : "page");
+    return colours.get(key);
+  }
   const FONT = 'system-ui, "Segoe UI", "DejaVu Sans", sans-serif';
   const font = (size, weight = 400) => `${weight} ${size}px ${FONT}`;
 
@@ -148,5 +156,5 @@ const Kit = (() => {
   }
   const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-  return { el, icon, button, number, percent, counted, short, colour, channels, mix, font, fit, tip, say, facts, section, square, pages, sharpen, still, forget: () => colours.clear() };
+  return { el, icon, button, number, percent, counted, short, colour, channels, mix, on, font, fit, tip, say, facts, section, square, pages, sharpen, still, forget: () => colours.clear() };
 })();

@@ -183,5 +183,13 @@ const Layout = (() => {
     return { along, across: items.map((item, k) => at[k] - item.across / 2), middle: at, paths, back, length: Math.max(0, next - gap), breadth: items.length ? high - low : 0, layers: columns.length };
   }
 
-  return { arrange, GAP };
+  /** The items in the direction of the signals. */
+  function inOrder(count, edges) {
+    const items = Array.from({ length: count }, () => ({})), out = items.map(() => []);
+    edges.forEach(([from], e) => out[from].push(e));
+    const rank = ranks(items, edges, returning(count, edges, out), out);
+    return [...items.keys()].sort((a, b) => rank[a] - rank[b] || a - b);
+  }
+
+  return { arrange, inOrder, GAP };
 })();

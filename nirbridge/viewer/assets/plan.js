@@ -73,6 +73,8 @@ class PlanView {
       if (route.source !== null) this.routes[route.source].out.push(route);
       this.routes[route.target].in.push(route);
     });
+    this.dead = Array.from({ length: plan.chips }, () => []);
+    for (const [chip, x, y, core] of plan.dead) if (this.dead[chip]) this.dead[chip].push({ chip, x, y, core });
     this.on = plan.populations.map(() => []);
     plan.cores.forEach((core, k) => { for (const p of new Set(core.slices.map((slice) => slice.population))) this.on[p].push(k); });
     this.resources = Object.keys(plan.limits).filter((name) => plan.limits[name] !== null && plan.limits[name] > 0);
@@ -168,12 +170,12 @@ class PlanView {
     context.drawImage(this.images.get(k), x, y + Floor.HEAD, width, height);
   }
   drawFree(context, k, seen = null) {
-    const { plan, floor } = this;
+    const { plan, floor } = this, left = floor.at[k].x + Floor.PAD, top = floor.at[k].y + Floor.HEAD + Floor.PAD;
+    const span = (from, to, size, most) => (seen ? [Math.max(0, Math.floor(from / size)), Math.min(most, Math.ceil(to / size))] : [0, most]);
+    const [x0, x1] = span(seen && seen.left - left, seen && seen.right - left, floor.tile.width, plan.width), [y0, y1] = span(seen && seen.top - top, seen && seen.bottom - top, floor.tile.height, plan.height);
     context.fillStyle = Kit.colour("free");
-    for (let y = 0; y < plan.height; y++)
-      for (let x = 0; x < plan.width; x++) {
-        const first = Floor.square(floor, { chip: k, x, y, core: 0 });
-        if (seen && (first.x > seen.right || first.x + floor.tile.width < seen.left || first.y > seen.bottom || first.y + floor.tile.height < seen.top)) continue;
+    for (let y = y0; y < y1; y++)
+      for (let x = x0; x < x1; x++) {
         for (let core = 0; core < plan.coresPerTile; core++) {
           if (this.index[this.number({ chip: k, x, y, core })] >= 0) continue;
           const at = Floor.square(floor, { chip: k, x, y, core });
@@ -183,9 +185,8 @@ class PlanView {
     context.strokeStyle = Kit.colour("muted");
     context.lineWidth = 1.5;
     context.beginPath();
-    for (const [chip, x, y, core] of plan.dead) {
-      if (chip !== k) continue;
-      const at = Floor.square(floor, { chip, x, y, core });
+    for (const place of this.dead[k]) {
+      const at = Floor.square(floor, place);
       context.moveTo(at.x + 5, at.y + 5);
       context.lineTo(at.x + 15, at.y + 15);
       context.moveTo(at.x + 15, at.y + 5);
@@ -248,7 +249,7 @@ class PlanView {
     context.textBaseline = "middle";
     for (const c of cores) {
       const { x, y } = this.squares[c], core = this.plan.cores[c];
-      context.fillStyle = this.colour === "population" ? Kit.colour("ink") : Kit.colour(this.fill(c) >= 0.6 ? "page" : "ink");
+      context.fillStyle = Kit.colour(Kit.on(this.paint(c)));
       context.fillText(String(this.number(core) % per), x + 10, y + (px > 60 ? 7 : 10.4));
       if (px <= 60) continue;
       context.font = Kit.font(3.6);
@@ -296,7 +297,7 @@ class PlanView {
     const found = Floor.CORE * this.stage.camera.scale >= 3 ? this.pick(point) : null;
     if (!found) { Kit.tip(null); return false; }
     const { at, core } = found, place = this.place(at);
-    if (core < 0) { Kit.tip(this.name(at), [place, this.plan.dead.some(([c, x, y, n]) => c === at.chip && x === at.x && y === at.y && n === at.core) ? "dead" : "free"], point.clientX, point.clientY); return false; }
+    if (core < 0) { Kit.tip(this.name(at), [place, this.dead[at.chip].some(({ x, y, core: n }) => x === at.x && y === at.y && n === at.core) ? "dead" : "free"], point.clientX, point.clientY); return false; }
     const { slices } = this.plan.cores[core], lines = slices.slice(0, 4).map((slice) => `${Kit.short(this.plan.populations[slice.population].name, 50)}: ${Kit.counted(slice.neurons, "neuron")}`);
     if (slices.length > 4) lines.push(`and ${slices.length - 4} more`);
     if (this.resources.length) lines.push(`${this.colour === "population" || this.colour === "fullest" ? "fullest resource" : PlanView.word(this.colour)}: ${Kit.percent(this.colour === "population" ? this.fills[core] : this.fill(core))}`);

@@ -90,7 +90,7 @@ class RecordingView {
         this.panel();
         this.stage.redraw();
       } } });
-      tools.append(Kit.el("div", { class: "set" }, Kit.el("label", {}, "Sample", input, `of ${Kit.number(this.samples)}`)));
+      tools.append(Kit.el("div", { class: "set" }, Kit.el("label", {}, "Sample", input, `0 to ${Kit.number(this.samples - 1)}`)));
     }
     host.append(tools);
   }
