@@ -52,11 +52,14 @@ class GraphView {
     if (this.open.size > 1 && this.stage.framing(this.bounds()).scale < 0.55) { this.open = new Set([""]); this.choosesWay(); }
     this.begin(false);
   }
+  /** Both ways are tried; of many boxes the other only where it promises more. */
   choosesWay() {
     this.layout(false);
-    const across = this.stage.framing(this.bounds()).scale, first = this.placed;
+    const whole = this.bounds(), large = this.placed.boxes.length > 1000, turned = { x: 0, y: 0, width: (whole.height * 180) / 80, height: (whole.width * 90) / 210 };
+    if (large && this.stage.framing(turned).scale < this.stage.framing(whole).scale) return;
+    const first = this.placed;
     this.layout(true);
-    if (this.stage.framing(this.bounds()).scale < across * 1.15) { this.placed = first; this.down = false; this.label(); }
+    if (this.stage.framing(this.bounds()).scale < this.stage.framing(whole).scale * 1.15) { this.placed = first; this.down = false; this.label(); }
   }
   begin(flying) {
     const whole = this.stage.framing(this.bounds(), 1.25), least = 0.55;

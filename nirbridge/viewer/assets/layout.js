@@ -7,8 +7,8 @@
 const Layout = (() => {
   const GAP = { along: 52, across: 26, lane: 16 };
   const SWEEPS = { order: 10, place: 8 };
-  /** Edges beyond so many lanes per item are drawn without any. */
-  const LANES_PER_ITEM = 12;
+  /** Edges beyond so many lanes, per item and in all, are drawn without any. */
+  const LANES = { each: 12, all: 40000 };
 
   /** Which edges return: those that close a cycle in a depth first walk from the sources. */
   function returning(count, edges, out) {
@@ -59,7 +59,7 @@ const Layout = (() => {
     const links = [], lanes = edges.map(() => []);
     const span = ([from, to]) => Math.abs(rank[to] - rank[from]);
     const shortest = edges.map((_, e) => e).sort((a, b) => span(edges[a]) - span(edges[b]) || a - b);
-    let left = LANES_PER_ITEM * (items.length + edges.length) + 2000;
+    let left = Math.min(LANES.all, LANES.each * (items.length + edges.length) + 2000);
     for (const e of shortest) {
       const [from, to] = edges[e], first = back[e] ? rank[to] : rank[from] + 1, last = back[e] ? rank[from] : rank[to] - 1;
       if ((left -= Math.max(0, last - first + 1)) < 0) break;
@@ -98,40 +98,40 @@ const Layout = (() => {
         layer.forEach((v, k) => { place[v] = k; });
       }
     }
-    return { layers, before, behind };
+    return { layers };
   }
 
   /** Places of one layer: as near as may be to those wanted, in order and apart (pool adjacent violators). */
   function apart(layer, all, want, weight, at) {
-    const blocks = [];
+    const sums = [], weights = [], ends = [];
     let shift = 0;
-    layer.forEach((v, k) => {
+    for (let k = 0; k < layer.length; k++) {
+      const v = layer[k];
       if (k) { const u = all[layer[k - 1]], w = all[v]; shift += (u.size + w.size) / 2 + (u.item < 0 || w.item < 0 ? GAP.lane : GAP.across); }
-      blocks.push({ sum: (want[v] - shift) * weight[v], weight: weight[v], items: [[v, shift]] });
-      while (blocks.length > 1) {
-        const last = blocks[blocks.length - 1], prior = blocks[blocks.length - 2];
-        if (prior.sum / prior.weight <= last.sum / last.weight) break;
-        prior.sum += last.sum;
-        prior.weight += last.weight;
-        if (prior.items.length < last.items.length) [prior.items, last.items] = [last.items, prior.items];
-        for (const each of last.items) prior.items.push(each);
-        blocks.pop();
+      at[v] = shift;
+      sums.push((want[v] - shift) * weight[v]);
+      weights.push(weight[v]);
+      ends.push(k);
+      for (let last = sums.length - 1; last > 0 && sums[last - 1] / weights[last - 1] > sums[last] / weights[last]; last--) {
+        sums[last - 1] += sums.pop();
+        weights[last - 1] += weights.pop();
+        ends[last - 1] = ends.pop();
       }
-    });
-    for (const block of blocks) for (const [v, s] of block.items) at[v] = block.sum / block.weight + s;
+    }
+    for (let block = 0, k = 0; block < sums.length; block++) for (; k <= ends[block]; k++) at[layer[k]] += sums[block] / weights[block];
   }
 
-  function placed(all, links, { layers, before, behind }) {
+  function placed(all, links, layers) {
     const at = new Float64Array(all.length), want = new Float64Array(all.length), weight = new Float64Array(all.length).fill(1);
-    const pull = all.map(() => []);
-    for (const [a, b, w] of links) { pull[a].push([b, w]); pull[b].push([a, w]); }
+    const pull = { before: all.map(() => []), behind: all.map(() => []) };
+    for (const [a, b, w] of links) { pull.behind[a].push(b, w); pull.before[b].push(a, w); }
     for (const layer of layers) apart(layer, all, want, weight, at);
     for (let sweep = 0; sweep < SWEEPS.place; sweep++)
       for (let r = 0; r < layers.length; r++) {
-        const layer = layers[sweep % 2 ? layers.length - 1 - r : r], side = sweep === SWEEPS.place - 1 ? null : sweep % 2 ? behind : before;
+        const layer = layers[sweep % 2 ? layers.length - 1 - r : r], last = sweep === SWEEPS.place - 1, sides = last ? [pull.before, pull.behind] : [sweep % 2 ? pull.behind : pull.before];
         for (const v of layer) {
           let sum = 0, total = 0;
-          for (const [n, w] of pull[v]) if (side === null || side[v].includes(n)) { sum += w * at[n]; total += w; }
+          for (const side of sides) for (let k = 0, near = side[v]; k < near.length; k += 2) { sum += near[k + 1] * at[near[k]]; total += near[k + 1]; }
           if (all[v].after >= 0) { const near = all[v].after; sum += 3 * (at[near] + all[near].size / 2 + GAP.lane); total += 3; }
           want[v] = total ? sum / total : at[v];
           weight[v] = total || 0.1;
@@ -166,7 +166,7 @@ const Layout = (() => {
     const back = returning(items.length, edges, out);
     const rank = ranks(items, edges, back, out);
     const { all, links, lanes } = vertices(items, edges, back, rank);
-    const order = ordered(all, links), at = placed(all, links, order);
+    const order = ordered(all, links), at = placed(all, links, order.layers);
     const columns = [];
     let next = 0;
     for (const layer of order.layers) {
