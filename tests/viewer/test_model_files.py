@@ -52,7 +52,8 @@ def test_the_facts_of_a_model(reader: Reader) -> None:
     assert facts["nodes"] == "6"
     assert facts["edges"] == "5"
     assert facts["written with nir"] == nir.version
-    assert facts["nirbridge:dt"] == "0.0001"
+    assert facts["time step"] == "100 µs"
+    assert facts["integrator"] == "euler"
     assert {node["id"]: node["shape"] for node in document["graph"]["nodes"]} == {
         "input": "64", "linear_0": "64 → 64", "leaky_1": "64", "linear_2": "64 → 10", "leaky_3": "10", "output": "10"
     }  # fmt: skip

@@ -1,6 +1,8 @@
 // The floor plan of a .map.json file: cores with their slices, routes, limits (docs/reference/map-file.md).
 
 const RESOURCES = ["neurons", "input_axons", "output_axons", "synapse_words", "decay_profiles", "threshold_profiles"];
+const ENERGIES = { synaptic_op_j: "synaptic operations", neuron_access_j: "neuron accesses",
+  neuron_update_j: "neuron updates", spike_j: "spikes", axon_out_j: "axons out", hop_x_j: "hops x", hop_y_j: "hops y" }; // prettier-ignore
 const CORES_MAX = 4e6;
 const isCount = (value) => Number.isSafeInteger(value) && value >= 0;
 const isText = (value) => typeof value === "string";
@@ -55,15 +57,17 @@ class MapReader {
     const { totals, proof, timing, model } = this.record;
     const neurons = populations.reduce((all, each) => all + each.neurons, 0);
     const energy = totals.energy_per_step_j;
+    const missing = Object.keys(ENERGIES).filter((key) => !isAmount(this.record.chip.energy?.[key]));
+    const partial = missing.length ? ` (partial: no data for ${missing.map((key) => ENERGIES[key]).join(", ")})` : "";
     const rows = [
       ["chip", chips > 1 ? `${chips} × ${chip}` : chip],
       ["model", isText(model?.file) ? model.file : ""],
       ["cores", isCount(totals.cores_available) ? `${grouped(cores.length)} of ${grouped(totals.cores_available)}` : grouped(cores.length)],
       ["neurons", grouped(neurons)],
       ["proof", proofText(proof, cores.length)],
-      ["time step", isAmount(timing?.dt) ? `${numberText(timing.dt * 1e3)} ms` : ""],
-      ["traffic", isAmount(totals.multicast_hops) ? `${numberText(totals.multicast_hops)} hops per time step` : ""],
-      ["energy", isAmount(energy) ? `${numberText(energy * 1e9)} nJ per time step` : "not known"],
+      ["time step", isAmount(timing?.dt) ? figure(timing.dt, "s") : ""],
+      ["traffic", isAmount(totals.multicast_hops) ? `${Number(totals.multicast_hops.toPrecision(4))} hops per time step` : ""],
+      ["energy", isAmount(energy) ? `${figure(energy, "J")} per time step${partial}` : "not known"],
       ["nirbridge", isText(this.record.nirbridge) ? this.record.nirbridge : ""],
     ];
     return rows.filter(([, value]) => value);

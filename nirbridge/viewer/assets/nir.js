@@ -33,6 +33,16 @@ const listText = (values) => {
   return shown.join(", ") + (values.length > 8 ? `, … (${grouped(values.length)})` : "");
 };
 
+const PREFIXES = [["", 1], ["m", 1e-3], ["µ", 1e-6], ["n", 1e-9], ["p", 1e-12]];
+
+/** A number of three digits with the prefix of its size: `1.51 µJ`. */
+const figure = (value, unit) => {
+  const [prefix, scale] = PREFIXES.find(([, least]) => Math.abs(value) >= least * (1 - 1e-9)) ?? PREFIXES[0];
+  return `${Number((value / scale).toPrecision(3))} ${prefix}${unit}`;
+};
+
+const OWN_KEYS = "nirbridge:";
+
 class NirReader {
   constructor(name, array) {
     this.subject = quoted(name);
@@ -156,10 +166,10 @@ class NirReader {
     const facts = [];
     const inside = start ? group : group.group("metadata");
     for (const [name, member] of inside?.members ?? []) {
-      const label = `${start}${name}`;
+      const label = (start + name).replace(OWN_KEYS, "");
       if (member instanceof Hdf5Group) facts.push(...(await this.metadata(member, `${label}.`)));
       else if (member.content === "text") facts.push([label, listText(await member.texts()).slice(0, 2000)]);
-      else if (member.size <= 64) facts.push([label, listText(await this.values(member))]);
+      else if (member.size <= 64) facts.push(numbersFact(name, label, await this.values(member)));
       else facts.push([label, `${member.type} ${times(member.shape)}`]);
     }
     return facts;
@@ -208,6 +218,10 @@ class NirReader {
     return found;
   }
 }
+
+/** Metadata that are numbers; the time step that nirbridge stores with its unit. */
+const numbersFact = (name, label, values) =>
+  name === `${OWN_KEYS}dt` && values.length === 1 ? ["time step", figure(values[0], "s")] : [label, listText(values)];
 
 const portsOf = (draft, port) => [...draft.nodes].filter(([, node]) => node.kind === port).map(([name]) => name);
 

@@ -65,13 +65,13 @@ class RecordReader {
     const populations = await this.addNodes((p) => p.neuron.kind);
     for (const p of this.projections("projections")) await this.addProjection(p);
     const settings = isObject(timing) ? Object.entries(timing).filter(([key, value]) => key !== "dt" && isText(value)) : [];
-    const facts = [...this.sizes(populations), ["time step", isAmount(dt) ? `${numberText(dt * 1e3)} ms` : ""], ...settings];
+    const facts = [...this.sizes(populations), ["time step", isAmount(dt) ? figure(dt, "s") : ""], ...settings];
     return this.document("network", facts, { graph: { nodes: this.nodes, edges: this.edges } });
   }
 
   async quantizedDocument() {
     const { chip, dt, report } = this.record;
-    const populations = await this.addNodes((p) => (p.neuron.fires_above ? `integer LIF (${p.process})` : "integer readout"));
+    const populations = await this.addNodes((p) => (!p.neuron.fires_above ? "readout" : p.process === "lif" ? "LIF" : "LIF, custom"));
     const projections = this.projections("projections");
     for (const p of projections) await this.addProjection(p);
     for (const p of this.projections("reads")) await this.addProjection(p);
@@ -81,7 +81,7 @@ class RecordReader {
       ["chip", isText(chip) ? chip : ""],
       ...this.sizes(populations),
       ["weight bits", bits.join(", ")],
-      ["time step", isAmount(dt) ? `${numberText(dt * 1e3)} ms` : ""],
+      ["time step", isAmount(dt) ? figure(dt, "s") : ""],
     ];
     return this.document("quantized", facts, { graph: { nodes: this.nodes, edges: this.edges } });
   }
@@ -227,7 +227,7 @@ class RecordReader {
     const dt = isAmount(meta.dt) ? meta.dt : null;
     const steps = isCount(meta.steps) ? meta.steps : nodes.reduce((most, node) => Math.max(most, node.steps), 0);
     const samples = nodes.reduce((most, node) => Math.max(most, node.samples), 0);
-    const rows = [["time steps", grouped(steps)], ["samples", grouped(samples)], ["time step", dt ? `${numberText(dt * 1e3)} ms` : ""], ...facts];
+    const rows = [["time steps", grouped(steps)], ["samples", grouped(samples)], ["time step", dt ? figure(dt, "s") : ""], ...facts];
     return this.document("recording", rows, { recording: { dt, steps, nodes } });
   }
 }
