@@ -30,8 +30,10 @@ SCREENS: dict[str, str] = {
     "emit-c": "emit digits_cnn.nir --to c --chip loihi2 -o firmware",
     "show-map": "show m.map.json",
     "show-quantized": "show m.q.npz",
+    "view": "view digits_cnn.nir",
     "help": "--help",
     "help-map": "map --help",
+    "help-view": "view --help",
 }
 """Name -> the line; nothing in its output may depend on the machine, the day or optional packages."""
 WIDTHS = 80, 50
