@@ -147,7 +147,7 @@ def documented(heading: str) -> set[str]:
 def test_the_reference_has_every_option(name: str) -> None:
     command = cli.nirbridge.get_command(click.Context(cli.nirbridge), name)
     assert command is not None
-    params = command.get_params(click.Context(command, resilient_parsing=True))
+    params = command.get_params(click.Context(command, resilient_parsing=True, help_option_names=["-h", "--help"]))
     options = {flag for p in params if isinstance(p, click.Option) for flag in p.opts if flag[:2] == "--"}
     own, shared = documented(f"nirbridge {name}"), documented("Options of every command that reads a model")
     assert own <= options

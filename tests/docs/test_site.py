@@ -55,7 +55,7 @@ def test_the_page_of_a_command_has_every_option(builder: dict[str, ModuleType], 
         page = (tmp_path / "commands" / f"{name}.md").read_text(encoding="utf-8")
         command = cli.nirbridge.get_command(context, name)
         assert command is not None
-        params = command.get_params(click.Context(command, resilient_parsing=True))
+        params = command.get_params(click.Context(command, resilient_parsing=True, help_option_names=["-h", "--help"]))
         flags = {flag for p in params if isinstance(p, click.Option) and p.name != "help" for flag in p.opts}
         assert {flag for flag in flags if not re.search(rf"`[^`]*{re.escape(flag)}\b", page)} == set(), name
 
