@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from playwright import sync_api
-
-from nirbridge.viewer.page import viewer_page
-from tests.report.html.test_in_a_browser import OPTIONS
-from tests.tools import needs
 
 READ = """async ([name, text]) => {
   const packed = (values) => {
@@ -90,16 +84,3 @@ def _array(value: dict[str, Any]) -> Any:
         return value
     dtype = value["array"].removesuffix("Array").lower()
     return np.frombuffer(base64.b64decode(value["bytes"]), dtype)
-
-
-@contextmanager
-def opened_reader(folder: Path) -> Iterator[Reader]:
-    """The readers of the empty page, opened from disk."""
-    path = needs("browser")
-    (folder / "view.html").write_text(viewer_page(), encoding="utf-8")
-    with sync_api.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=path, args=OPTIONS)
-        page = browser.new_context().new_page()
-        page.goto((folder / "view.html").as_uri())
-        yield Reader(page)
-        browser.close()

@@ -14,13 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from playwright import sync_api
 
 import nirbridge as nb
 from nirbridge.testing.examples import example_networks
 from nirbridge.viewer.page import viewer_page
-from tests.report.html.test_in_a_browser import OPTIONS, SIZE, findings
-from tests.tools import needs
+from tests.report.html.test_in_a_browser import SIZE, findings
 
 MODELS = Path(__file__).resolve().parents[2] / "examples/models"
 PHONE = {"width": 400, "height": 800}
@@ -32,15 +30,6 @@ DROP = """([name, text]) => {
     document.body.dispatchEvent(new DragEvent(kind, { dataTransfer: carried, bubbles: true, cancelable: true }));
 }"""
 SETTLED = "new Promise((done) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done)), 350))"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    path = needs("browser")
-    with sync_api.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=path, args=OPTIONS)
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")
