@@ -175,7 +175,7 @@ const Parameters = (() => {
       peak.forEach((v, k) => { image.data.set(shade(v / most), 4 * k); image.data[4 * k + 3] = 255; });
       canvas.getContext("2d").putImageData(image, 0, 0);
     });
-    return [canvas, ...legend(f, `${Kit.number(rows)} rows (out), ${Kit.number(columns)} columns (in)`)];
+    return [canvas, ...legend(f, `${Kit.number(rows)} rows × ${Kit.number(columns)}`)];
   }
   /** The value farthest from zero in each part of a matrix. */
   function peaks(values, rows, columns, down, across) {

@@ -49,7 +49,7 @@ class PlanView {
     this.population = null;
     this.colour = "population";
     this.hovered = null;
-    this.nearest = 2.6;
+    this.nearest = 4;
     this.doubles = true;
     this.images = new Map();
     this.drawn = { cores: 0, chips: 0 };
@@ -61,6 +61,11 @@ class PlanView {
 
   prepare() {
     const { plan } = this, all = plan.chips * plan.width * plan.height * plan.coresPerTile;
+    this.shares = plan.cores.map(({ slices }) => {
+      const by = new Map();
+      for (const { population, neurons } of slices) by.set(population, (by.get(population) || 0) + neurons);
+      return [...by].map(([population, neurons]) => ({ population, neurons }));
+    });
     this.index = new Int32Array(all).fill(-1);
     plan.cores.forEach((core, k) => { this.index[this.number(core)] = k; });
     this.ofChip = Array.from({ length: plan.chips }, () => []);
@@ -201,17 +206,17 @@ class PlanView {
     if (px >= 26) this.drawNumbers(context, visible, px);
     this.drawn.cores += visible.length;
   }
-  /** The name of a colour of a core: of its greatest slice, or the level of its fill. */
+  /** The name of a colour of a core: of its greatest population, or the level of its fill. */
   paint(c) {
     if (this.colour !== "population") return `level${Math.min(4, Math.floor(this.fill(c) * 5))}`;
-    const { slices } = this.plan.cores[c];
-    return slices.length ? `c${slices.reduce((a, b) => (b.neurons > a.neurons ? b : a)).population % 8}` : "c7";
+    const shares = this.shares[c];
+    return shares.length ? `c${shares.reduce((a, b) => (b.neurons > a.neurons ? b : a)).population % 8}` : "c7";
   }
   drawSquares(context, cores) {
     const by = new Map(), dim = this.population;
     const put = (name, x, y, w, faint) => { const key = faint ? `~${name}` : name; if (!by.has(key)) by.set(key, []); by.get(key).push(x, y, w); };
     for (const c of cores) {
-      const { x, y } = this.squares[c], { slices } = this.plan.cores[c];
+      const { x, y } = this.squares[c], slices = this.shares[c];
       if (this.colour !== "population" || slices.length < 2) { put(this.paint(c), x, y, Floor.CORE, dim !== null && !slices.some((s) => s.population === dim)); continue; }
       const all = slices.reduce((sum, slice) => sum + slice.neurons, 0) || 1, least = 0.09 * all, whole = slices.reduce((sum, slice) => sum + Math.max(least, slice.neurons), 0);
       let from = x;
@@ -242,16 +247,20 @@ class PlanView {
     context.stroke();
     context.globalAlpha = 1;
   }
-  drawNumbers(context, cores, px) {
+  drawNumbers(context, cores, px, rim = false) {
     const per = this.plan.width * this.plan.height * this.plan.coresPerTile;
     context.font = Kit.font(px > 60 ? 5.5 : 7.5, 600);
     context.textAlign = "center";
     context.textBaseline = "middle";
+    context.lineJoin = "round";
     for (const c of cores) {
       const { x, y } = this.squares[c], core = this.plan.cores[c];
       context.fillStyle = Kit.colour(Kit.on(this.paint(c)));
+      context.lineWidth = 2.2;
+      context.strokeStyle = Kit.colour(this.paint(c));
+      if (rim) context.strokeText(String(this.number(core) % per), x + 10, y + (px > 60 ? 7 : 10.4));
       context.fillText(String(this.number(core) % per), x + 10, y + (px > 60 ? 7 : 10.4));
-      if (px <= 60) continue;
+      if (px <= 60 || rim) continue;
       context.font = Kit.font(3.6);
       const said = this.colour === "population" ? Kit.short(this.plan.populations[core.slices[0] ? core.slices[0].population : 0].name, 30) : Kit.percent(this.fill(c));
       context.fillText(Kit.fit(context, core.slices.length ? said : "", 18), x + 10, y + 13.5);
@@ -263,15 +272,17 @@ class PlanView {
     for (const [routes, name, end] of [[into, "in", "source"], [out, "out", "target"]])
       for (const route of routes) if (route[end] !== null) this.drawRoute(context, here, this.squares[route[end]], route, name, scale, end === "target");
     context.strokeStyle = Kit.colour("ink");
-    context.lineWidth = Math.max(1.5, 2.5 / scale);
+    context.lineWidth = 2.5 / scale;
     context.strokeRect(here.x - 1, here.y - 1, here.width + 2, here.height + 2);
+    const ends = new Set([...out.map((route) => route.target), ...into.map((route) => route.source)].filter((core) => core !== null)), px = Floor.CORE * scale;
+    if (px >= 26 && ends.size < 200) this.drawNumbers(context, [...ends, this.selected], px, true);
   }
   drawRoute(context, a, b, route, name, scale, leaves) {
     const [from, to] = leaves ? [a, b] : [b, a], x0 = from.x + 10, y0 = from.y + 10, x1 = to.x + 10, y1 = to.y + 10;
     const wide = (1.3 + 4.7 * Math.sqrt(this.busiest ? route.spikes / this.busiest : 0)) / scale;
     context.lineCap = "round";
     context.beginPath();
-    if (from === to) context.arc(x0, y0 - 13, 8, 0, 2 * Math.PI);
+    if (from === to) context.arc(x0, y0 - 12, 4, 0, 2 * Math.PI);
     else { const bend = 0.14; context.moveTo(x0, y0); context.quadraticCurveTo((x0 + x1) / 2 - (y1 - y0) * bend, (y0 + y1) / 2 + (x1 - x0) * bend, x1, y1); }
     context.strokeStyle = Kit.colour("page");
     context.globalAlpha = 0.75;
@@ -282,7 +293,7 @@ class PlanView {
     context.lineWidth = wide;
     context.stroke();
     context.beginPath();
-    context.arc(x1, y1, Math.max(1.2 * wide, 3.2 / scale), 0, 2 * Math.PI);
+    if (from !== to) context.arc(x1, y1, Math.max(wide, 3 / scale), 0, 2 * Math.PI);
     context.fill();
     context.globalAlpha = 1;
   }

@@ -411,9 +411,9 @@ class RecordingView {
   }
   nodeList() {
     const { nodes } = this.recording;
-    return Kit.section("Populations", Kit.number(nodes.length), Kit.pages(nodes.length, (k) => ({
+    return Kit.section("Recorded", Kit.number(nodes.length), Kit.pages(nodes.length, (k) => ({
       mark: Kit.square(Events.isSpikes(nodes[k]) ? "fill" : "t1"), main: nodes[k].name, more: Events.isSpikes(nodes[k]) ? Kit.counted(this.events(nodes[k]).count, "spike") : nodes[k].variable, act: () => this.select(nodes[k]),
-    }), "Recorded populations"));
+    }), "Recorded"));
   }
   pickList(name = null) {
     const shown = this.picked.filter((pick) => name === null || pick.name === name);
