@@ -237,6 +237,13 @@ def test_files_of_other_kinds(content: bytes, message: str, reader: Reader) -> N
         reader.read("model.x", content)
 
 
+def test_a_file_beyond_the_limit_is_not_looked_at(reader: Reader) -> None:
+    said = reader.page.evaluate(
+        "nirbridge.readDocument('big.nir', new Uint8Array(2 ** 28 + 1)).catch((error) => error.message)"
+    )
+    assert said == ("'big.nir': it has 268,435,457 bytes, at most 268,435,456 are shown; use nirbridge inspect or show")
+
+
 def test_maps_that_contradict_themselves(reader: Reader, tmp_path: Path) -> None:
     nb.map(MODELS / "digits_mlp.nir", "loihi1").save(tmp_path / "model.map.json")
     good = json.loads((tmp_path / "model.map.json").read_text(encoding="utf-8"))

@@ -38,6 +38,7 @@ class Viewer {
   }
   async read(file) {
     let bytes;
+    try { checkSize(file.name, file.size); } catch (error) { this.fail(file.name, error); return; }
     try { bytes = new Uint8Array(await file.arrayBuffer()); }
     catch { this.fail(file.name, { subject: file.name, found: "a file that the browser cannot read", limit: "a file that may be read, not a folder", hint: "open the file itself" }); return; }
     await this.take(file.name, bytes);

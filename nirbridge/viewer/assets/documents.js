@@ -11,12 +11,16 @@ const parsedJson = (array, subject) => {
 
 const READS = "a .nir, .net.npz, .map.json or .q.npz file, or a recording, is shown";
 
+/** Throws where a file is larger than is shown, before it is read into memory. */
+const checkSize = (name, size) => {
+  if (size <= FILE_BYTES_MAX) return;
+  const limit = `at most ${grouped(FILE_BYTES_MAX)} are shown`;
+  throw new ViewerError(quoted(name), `it has ${grouped(size)} bytes`, limit, "use nirbridge inspect or show");
+};
+
 const documentOf = async (name, array) => {
   const subject = quoted(name);
-  if (array.length > FILE_BYTES_MAX) {
-    const limit = `at most ${grouped(FILE_BYTES_MAX)} are shown`;
-    throw new ViewerError(subject, `it has ${grouped(array.length)} bytes`, limit, "use nirbridge inspect or show");
-  }
+  checkSize(name, array.length);
   if (!array.length) throw new ViewerError(subject, "it is empty", READS, "copy it again");
   if (isHdf5(array)) return new NirReader(name, array).document(name);
   if (isZip(array)) return archiveDocument(name, array);
