@@ -43,7 +43,7 @@ def mutated(content: bytes, seed: int) -> bytes:
 
 def bases(folder: Path) -> dict[str, bytes]:
     """A file of each kind."""
-    for name in ("digits_mlp", "all-filters", "latest-array-of-chunks", "nested", "latest-compact"):
+    for name in ("digits_mlp", "all-filters", "lzf", "latest-array-of-chunks", "nested", "latest-compact"):
         FILES[name](folder / name)
     long_chain("latest", 40)(folder / "chain")
     nb.save(example_networks()[0], folder / "model.net.npz")
@@ -86,7 +86,7 @@ def test_mutated_files_are_read_or_refused_at_once(reader: Reader, tmp_path: Pat
         (hostile.deep_graphs, "graphs are nested 33 deep"),
         (hostile.not_utf8, "it holds text that is not UTF-8"),
         (hostile.unknown_filter, "it is packed with filter 333"),
-        (hostile.put("node/nodes/lif/tau", np.ones(4), chunks=(2,), compression="lzf"), "it is packed with lzf"),
+        (hostile.put("node/nodes/lif/tau", np.ones(4), chunks=(2,), scaleoffset=3), "it is packed with scaleoffset"),
         (hostile.put("node/nodes/lif/tau", np.ones(4), maxshape=(None,)), ""),
         (hostile.swollen_chunk, "it unpacks to more than it declares"),
         (hostile.drop("node/type"), "it holds no NIR graph"),

@@ -1,6 +1,7 @@
 // Values of HDF5 datasets: type, shape, layout and filters are checked first, then the values are read and unpacked.
 
-const FILTERS = { 1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scaleoffset", 32000: "lzf" };
+const FILTERS = { 4: "szip", 5: "nbit", 6: "scaleoffset" };
+const LZF = 32000;
 const FLOATS = { 2: [5, 10], 4: [8, 23], 8: [11, 52] };
 
 class Hdf5Dataset {
@@ -92,9 +93,9 @@ class Hdf5Dataset {
       const values = bytes.u16(next + (named ? 6 : 4));
       next += (named ? 8 : 6) + (version === 1 ? 8 * Math.ceil(length / 8) : length);
       next += 4 * (version === 1 ? values + (values % 2) : values);
-      if (![1, 2, 3].includes(code)) {
+      if (![1, 2, 3, LZF].includes(code)) {
         const found = `it is packed with ${FILTERS[code] ?? `filter ${code}`}`;
-        throw this.refused(found, "gzip, shuffle and fletcher32 are read here", "store it again with nir.write");
+        throw this.refused(found, "gzip, lzf, shuffle and fletcher32 are read here", "store it again with nir.write");
       }
       filters.push(code);
     }
@@ -266,10 +267,31 @@ class Hdf5Dataset {
       if ((mask >>> k) & 1) continue;
       if (this.filters[k] === 3) data = this.checked(data);
       else if (this.filters[k] === 2) data = this.unshuffled(data);
+      else if (this.filters[k] === LZF) data = this.unpackedLzf(data);
       else data = await unpacked(data, "deflate", this.chunkBytes, this.bytes.subject);
     }
     if (data.length !== this.chunkBytes) throw this.bytes.damaged("a chunk holds more or less than it declares");
     return data;
+  }
+
+  /** LZF of h5py: runs of new bytes, and copies of bytes before them. */
+  unpackedLzf(packed) {
+    const [out, from] = [new Uint8Array(this.chunkBytes), new Bytes(packed, this.bytes.subject)];
+    let at = 0;
+    for (let k = 0; k < packed.length; ) {
+      const control = packed[k++];
+      if (control < 32) {
+        if (at + control + 1 > out.length) throw this.bytes.damaged("it unpacks to more than it declares");
+        out.set(from.part(k, control + 1), at);
+        [k, at] = [k + control + 1, at + control + 1];
+        continue;
+      }
+      const length = (control >> 5) + 2 + (control >> 5 === 7 ? from.u8(k++) : 0);
+      const start = at - (control & 31) * 256 - from.u8(k++) - 1;
+      if (start < 0 || at + length > out.length) throw this.bytes.damaged("what is packed cannot be unpacked");
+      for (let copied = 0; copied < length; copied++) out[at++] = out[start + copied];
+    }
+    return out.subarray(0, at);
   }
 
   unshuffled(data) {
