@@ -1,5 +1,6 @@
 "use strict";
-/* A graph as a tree of groups that fold: nested graphs where the file has them, else layers (a population with what leads to it). */
+/* A graph as a tree of groups that fold: nested graphs where the file has them, else layers (a population with what
+ * leads to it). */
 const Folding = (() => {
   const ALL_OPEN = 80, LAYERS_FROM = 100;
   const HEAD = 32, PAD = 22;
@@ -7,13 +8,16 @@ const Folding = (() => {
 
   /** The tree: {key, label, parent, children, nodes, depth}; children are groups or nodes of the document. */
   function tree(graph) {
-    const root = { key: "", label: "", parent: null, children: [], nodes: 0, types: new Map() }, groups = new Map([["", root]]), home = new Map();
+    const root = { key: "", label: "", parent: null, children: [], nodes: 0, types: new Map() },
+      groups = new Map([["", root]]), home = new Map();
     const grouped = graph.nodes.some((node) => node.group);
-    const paths = grouped ? graph.nodes.map((node) => node.group || "") : graph.nodes.length > LAYERS_FROM ? layers(graph) : graph.nodes.map(() => "");
+    const paths = grouped ? graph.nodes.map((node) => node.group || "") : graph.nodes.length > LAYERS_FROM
+      ? layers(graph) : graph.nodes.map(() => "");
     const group = (path) => {
       if (groups.has(path)) return groups.get(path);
       const cut = grouped ? path.lastIndexOf("/") : -1, parent = group(cut > 0 ? path.slice(0, cut) : "");
-      const made = { key: path, label: grouped ? path.slice(cut + 1) : path.slice(6), parent, children: [], nodes: 0, types: new Map(), layer: !grouped };
+      const made = { key: path, label: grouped ? path.slice(cut + 1) : path.slice(6), parent, children: [], nodes: 0,
+        types: new Map(), layer: !grouped };
       parent.children.push(made);
       groups.set(path, made);
       return made;
@@ -22,14 +26,16 @@ const Folding = (() => {
       const into = group(paths[k]);
       into.children.push(node);
       home.set(node, into);
-      for (let up = into; up; up = up.parent) { up.nodes += 1; up.types.set(node.type, (up.types.get(node.type) || 0) + 1); }
+      for (let up = into; up; up = up.parent) { up.nodes += 1;
+        up.types.set(node.type, (up.types.get(node.type) || 0) + 1); }
     });
     return { root, groups, home };
   }
 
   /** A layer is a population and the nodes whose only reader is in it. */
   function layers(graph) {
-    const index = new Map(graph.nodes.map((node, k) => [node.id, k])), out = graph.nodes.map(() => new Set()), before = graph.nodes.map(() => []);
+    const index = new Map(graph.nodes.map((node, k) => [node.id, k])), out = graph.nodes.map(() => new Set()),
+      before = graph.nodes.map(() => []);
     for (const { source, target } of graph.edges) {
       const a = index.get(source), b = index.get(target);
       if (a === undefined || b === undefined || a === b) continue;
@@ -113,16 +119,19 @@ const Folding = (() => {
     const number = new Map(items.map((each, k) => [each.item, k]));
     const ports = {};
     for (const side of ["in", "out"])
-      if (edges.some((edge) => edge.from === side || edge.to === side)) { ports[side] = items.length; number.set(side, items.length); items.push({ port: side, width: 0, height: 0 }); }
+      if (edges.some((edge) => edge.from === side || edge.to === side)) { ports[side] = items.length;
+        number.set(side, items.length); items.push({ port: side, width: 0, height: 0 }); }
     const sized = items.map((each) => ({
       along: down ? each.height : each.width, across: down ? each.width : each.height,
       sticks: each.port === "in" ? "first" : each.port === "out" ? "last" : null,
       enters: each.within ? each.within.enters : 0, leaves: each.within ? each.within.leaves : 0,
     }));
-    const words = edges.reduce((most, edge) => Math.max(most, edge.links.length === 1 ? label(edge.links[0].edge) : 0), 0), gap = down ? (words ? 46 : 36) : Math.max(52, words ? words + 44 : 0);
+    const words = edges.reduce((most, edge) => Math.max(most, edge.links.length === 1 ? label(edge.links[0].edge) : 0),
+      0), gap = down ? (words ? 46 : 36) : Math.max(52, words ? words + 44 : 0);
     const found = Layout.arrange(sized, edges.map((edge) => [number.get(edge.from), number.get(edge.to)]), gap);
     const root = group.parent === null, pads = margins(root, ports, down);
-    const across = found.breadth, port = (side) => (ports[side] === undefined ? 0 : found.middle[ports[side]] - across / 2 + (pads.across[0] - pads.across[1]) / 2);
+    const across = found.breadth, port = (side) =>
+      (ports[side] === undefined ? 0 : found.middle[ports[side]] - across / 2 + (pads.across[0] - pads.across[1]) / 2);
     return {
       group, items, edges, found, pads, enters: port("in"), leaves: port("out"),
       width: down ? across + pads.across[0] + pads.across[1] : found.length + pads.along[0] + pads.along[1],
@@ -139,7 +148,8 @@ const Folding = (() => {
   function flatten(whole, x, y, boxes, lines, down) {
     const { group, items, edges, found, pads } = whole;
     if (group.parent) boxes.push({ item: group, open: true, x, y, width: whole.width, height: whole.height });
-    const at = (along, across) => (down ? [x + pads.across[0] + across, y + pads.along[0] + along] : [x + pads.along[0] + along, y + pads.across[0] + across]);
+    const at = (along, across) => (down ? [x + pads.across[0] + across, y + pads.along[0] + along]
+      : [x + pads.along[0] + along, y + pads.across[0] + across]);
     items.forEach((each, k) => {
       if (each.port) return;
       const [left, top] = at(found.along[k], found.across[k]);
@@ -149,8 +159,10 @@ const Folding = (() => {
     edges.forEach((edge, e) => {
       const points = found.paths[e].map(([along, across]) => at(along, across));
       if (edge.from === "in" && down) points[0][1] = y;
-      const ends = (item) => item === "out" || (item.children && items.some((each) => each.item === item && each.within));
-      lines.push({ points, back: Boolean(found.back[e]), head: !ends(edge.to), links: edge.links, bounds: bounds(points) });
+      const ends = (item) => item === "out"
+        || (item.children && items.some((each) => each.item === item && each.within));
+      lines.push({ points, back: Boolean(found.back[e]), head: !ends(edge.to), links: edge.links,
+        bounds: bounds(points) });
     });
   }
   function bounds(points) {

@@ -14,7 +14,9 @@ class GraphView {
     this.types = [...this.folds.root.types].sort((a, b) => b[1] - a[1]);
     this.near = this.neighbours();
     const index = new Map(graph.nodes.map((node, k) => [node, k]));
-    this.ordered = Layout.inOrder(graph.nodes.length, graph.nodes.flatMap((node, k) => this.near.get(node).out.map((to) => [k, index.get(to.node)]))).map((k) => graph.nodes[k]);
+    this.ordered = Layout.inOrder(graph.nodes.length,
+      graph.nodes.flatMap((node, k) => this.near.get(node).out.map((to) => [k, index.get(to.node)]))).map((k) =>
+      graph.nodes[k]);
     this.ruler = document.createElement("canvas").getContext("2d");
     this.stage = new Stage(host, `Graph of ${Kit.counted(graph.nodes.length, "node")}. Arrow keys pan, plus and minus zoom, Enter selects; the nodes are listed beside it.`, this);
     this.down = null;
@@ -22,7 +24,8 @@ class GraphView {
   }
 
   neighbours() {
-    const byId = new Map(this.graph.nodes.map((node) => [node.id, node])), near = new Map(this.graph.nodes.map((node) => [node, { in: [], out: [] }]));
+    const byId = new Map(this.graph.nodes.map((node) => [node.id, node])),
+      near = new Map(this.graph.nodes.map((node) => [node, { in: [], out: [] }]));
     for (const edge of this.graph.edges) {
       const a = byId.get(edge.source), b = byId.get(edge.target);
       if (!a || !b) continue;
@@ -33,15 +36,13 @@ class GraphView {
   }
 
   tools(host) {
-    this.mini = Kit.el("canvas", { class: "mini", "aria-hidden": "true", hidden: true });
     this.turn = Kit.button("Change the direction of the signals", "down", () => this.layout(!this.down, true));
     const folds = Kit.el("div", { class: "set" }, this.turn);
     if (this.folds.groups.size > 1) folds.append(
-      Kit.button("Open every group", "unfold", () => this.openAll(true)), Kit.button("Fold every group", "fold", () => this.openAll(false)));
-    host.append(Kit.el("div", { class: "tools" }, this.stage.buttons(), folds), this.mini);
-    const jump = (event) => { if (event.buttons) this.fromMini(event); };
-    this.mini.addEventListener("pointerdown", (event) => { this.mini.setPointerCapture(event.pointerId); jump(event); });
-    this.mini.addEventListener("pointermove", jump);
+      Kit.button("Open every group", "unfold", () => this.openAll(true)),
+        Kit.button("Fold every group", "fold", () => this.openAll(false)));
+    host.append(Kit.el("div", { class: "tools" }, this.stage.buttons(), folds));
+    this.small = new SmallMap(host, this.stage, (context, unit) => this.drawMap(context, unit));
   }
 
   // -- layout --------------------------------------------------------------------------------------------------------
@@ -49,22 +50,26 @@ class GraphView {
   /** The first look: the direction that shows more; groups folded where they make the whole too small to read. */
   home() {
     this.choosesWay();
-    if (this.open.size > 1 && this.stage.framing(this.bounds()).scale < 0.55) { this.open = new Set([""]); this.choosesWay(); }
+    if (this.open.size > 1 && this.stage.framing(this.bounds()).scale < 0.55) { this.open = new Set([""]);
+      this.choosesWay(); }
     this.begin(false);
   }
   /** Both ways are tried; of many boxes the other only where it promises more. */
   choosesWay() {
     this.layout(false);
-    const whole = this.bounds(), large = this.placed.boxes.length > 1000, turned = { x: 0, y: 0, width: (whole.height * 180) / 80, height: (whole.width * 90) / 210 };
+    const whole = this.bounds(), large = this.placed.boxes.length > 1000,
+      turned = { x: 0, y: 0, width: (whole.height * 180) / 80, height: (whole.width * 90) / 210 };
     if (large && this.stage.framing(turned).scale < this.stage.framing(whole).scale) return;
     const first = this.placed;
     this.layout(true);
-    if (this.stage.framing(this.bounds()).scale < this.stage.framing(whole).scale * 1.15) { this.placed = first; this.down = false; this.label(); }
+    if (this.stage.framing(this.bounds()).scale < this.stage.framing(whole).scale * 1.15) { this.placed = first;
+      this.down = false; this.label(); }
   }
   begin(flying) {
     const whole = this.stage.framing(this.bounds(), 1.25), least = 0.55;
     if (whole.scale >= least) { this.stage.go(whole, flying); return; }
-    const { width, height } = this.stage.size, start = this.placed.boxes.reduce((a, b) => ((this.down ? b.y < a.y : b.x < a.x) ? b : a));
+    const { width, height } = this.stage.size,
+      start = this.placed.boxes.reduce((a, b) => ((this.down ? b.y < a.y : b.x < a.x) ? b : a));
     const to = { scale: 0.85 };
     to.x = this.down ? start.x + start.width / 2 - width / 2 / to.scale : start.x - 40 / to.scale;
     to.y = this.down ? start.y - 40 / to.scale : start.y + start.height / 2 - height / 2 / to.scale;
@@ -72,25 +77,29 @@ class GraphView {
   }
   layout(down, begin = false) {
     this.down = down;
-    this.placed = Folding.place(this.folds, this.open, this.graph, { size: (item) => this.measure(item), label: (edge) => this.worded(edge), down });
+    this.placed = Folding.place(this.folds, this.open, this.graph,
+      { size: (item) => this.measure(item), label: (edge) => this.worded(edge), down });
     this.at = new Map(this.placed.boxes.map((box) => [box.item, box]));
-    this.map = null;
+    this.small.forget();
     this.label();
     if (begin) this.begin(true);
     this.stage.redraw();
   }
   label() {
     this.at = new Map(this.placed.boxes.map((box) => [box.item, box]));
-    this.map = null;
+    this.small.forget();
     this.turn.replaceChildren(Kit.button("", this.down ? "right" : "down", () => {}).firstChild);
-    this.stage.least = Math.min(0.2, 0.5 * Math.min(this.stage.size.width / (this.placed.width + 80), this.stage.size.height / (this.placed.height + 80)));
+    this.stage.least = Math.min(0.2, 0.5 * Math.min(this.stage.size.width / (this.placed.width + 80),
+      this.stage.size.height / (this.placed.height + 80)));
   }
   measure(item) {
     this.ruler.font = Kit.font(13, 600);
     const name = this.ruler.measureText(Kit.short(item.label, 60)).width;
     this.ruler.font = Kit.font(11.5);
     const under = this.ruler.measureText(this.under(item)).width;
-    return { width: Math.round(Math.min(290, Math.max(118, Math.max(name, under) + 34 + (this.hasBars(item) ? 54 : 0) + (item.children ? 16 : 0)))), height: 54 };
+    return { width: Math.round(Math.min(290,
+      Math.max(118, Math.max(name, under) + 34 + (this.hasBars(item) ? 54 : 0) + (item.children ? 16 : 0)))),
+      height: 54 };
   }
   worded(edge) {
     if (!edge.label) return 0;
@@ -98,24 +107,32 @@ class GraphView {
     return Math.min(120, this.ruler.measureText(Kit.short(edge.label, 40)).width);
   }
   /** Weights are drawn in the box; parameters of neurons are mostly one value. */
-  hasBars(item) { return !item.children && !Folding.NEURONS.test(item.type) && item.params.some((p) => p.values && p.values.length > 1); }
+  hasBars(item) { return !item.children && !Folding.NEURONS.test(item.type)
+    && item.params.some((p) => p.values && p.values.length > 1); }
   under(item) {
     if (item.children) {
       const last = item.layer && item.children.find((node) => Folding.NEURONS.test(node.type) && node.shape);
-      return last ? `${Kit.counted(item.nodes, "node")} · ${Kit.short(last.shape, 40)}` : Kit.counted(item.nodes, "node");
+      return last ? `${Kit.counted(item.nodes, "node")} · ${Kit.short(last.shape, 40)}`
+        : Kit.counted(item.nodes, "node");
     }
-    return Kit.short(item.shape && item.type !== item.label ? `${item.type} · ${item.shape}` : item.shape || item.type, 60);
+    return Kit.short(item.shape && item.type !== item.label ? `${item.type} · ${item.shape}` : item.shape
+      || item.type, 60);
   }
   bounds() { return { x: 0, y: 0, width: Math.max(1, this.placed.width), height: Math.max(1, this.placed.height) }; }
 
   toggle(group) {
-    if (this.open.has(group.key)) { for (const key of [...this.open]) if (key === group.key || key.startsWith(`${group.key}/`)) this.open.delete(key); }
+    if (this.open.has(group.key)) { for (const key of [...this.open]) if (key === group.key
+      || key.startsWith(`${group.key}/`)) this.open.delete(key); }
     else this.open.add(group.key);
-    const before = this.at.get(group), { camera } = this.stage, held = { x: (before.x - camera.x) * camera.scale, y: (before.y - camera.y) * camera.scale };
+    const before = this.at.get(group), { camera } = this.stage,
+      held = { x: (before.x - camera.x) * camera.scale, y: (before.y - camera.y) * camera.scale };
     this.layout(this.down);
     const after = this.at.get(group);
-    this.stage.go({ scale: camera.scale, x: after.x - held.x / camera.scale, y: after.y - held.y / camera.scale }, false);
-    if (this.open.has(group.key)) this.stage.reveal({ ...after, width: Math.min(after.width, this.stage.size.width / camera.scale), height: Math.min(after.height, this.stage.size.height / camera.scale) });
+    this.stage.go({ scale: camera.scale, x: after.x - held.x / camera.scale,
+      y: after.y - held.y / camera.scale }, false);
+    if (this.open.has(group.key)) this.stage.reveal(
+      { ...after, width: Math.min(after.width, this.stage.size.width / camera.scale),
+      height: Math.min(after.height, this.stage.size.height / camera.scale) });
     Kit.say(`${group.label}: ${this.open.has(group.key) ? "opened" : "folded"}, ${Kit.counted(group.nodes, "node")}`);
   }
   openAll(all) {
@@ -126,7 +143,8 @@ class GraphView {
   /** A node in sight: the groups around it opened. */
   unfold(node) {
     let changed = false;
-    for (let up = this.folds.home.get(node); up; up = up.parent) if (!this.open.has(up.key)) { this.open.add(up.key); changed = true; }
+    for (let up = this.folds.home.get(node); up; up = up.parent) if (!this.open.has(up.key)) { this.open.add(up.key);
+      changed = true; }
     if (changed) this.layout(this.down);
   }
 
@@ -139,27 +157,32 @@ class GraphView {
     context.scale(camera.scale, camera.scale);
     context.translate(-camera.x, -camera.y);
     this.drawn = { boxes: 0, lines: 0 };
-    const visible = this.placed.boxes.filter((b) => b.x < seen.right && b.x + b.width > seen.left && b.y < seen.bottom && b.y + b.height > seen.top);
+    const visible = this.placed.boxes.filter((b) => b.x < seen.right && b.x + b.width > seen.left && b.y < seen.bottom
+      && b.y + b.height > seen.top);
     for (const box of visible) if (box.open) this.drawOpen(context, box, camera.scale);
     this.drawLines(context, seen, camera.scale);
     for (const box of visible) if (!box.open) this.drawBox(context, box, camera.scale, budget);
     this.drawn.boxes = visible.length;
     context.restore();
     if (budget.left < 0) this.stage.redraw();
-    this.drawMini(size);
+    this.small.draw();
   }
   static dots(context, camera, size) {
     let step = 24 * camera.scale;
     while (step < 16) step *= 4;
     context.fillStyle = Kit.colour("dots");
     for (let x = -((camera.x * camera.scale) % step) - step; x < size.width; x += step)
-      for (let y = -((camera.y * camera.scale) % step) - step; y < size.height; y += step) context.fillRect(x, y, 1.5, 1.5);
+      for (let y = -((camera.y * camera.scale) % step) - step; y < size.height; y += step) context.fillRect(x, y,
+        1.5, 1.5);
   }
 
   drawLines(context, seen, scale) {
-    const visible = this.placed.lines.filter(({ bounds: b }) => b.left < seen.right && b.right > seen.left && b.top < seen.bottom && b.bottom > seen.top);
+    const visible = this.placed.lines.filter(({ bounds: b }) => b.left < seen.right && b.right > seen.left
+      && b.top < seen.bottom && b.bottom > seen.top);
     const marked = visible.filter((line) => this.selected && line.links.some((link) => this.marks(link)));
-    const wide = Math.max(1.5, 0.9 / scale), styles = [[visible.filter((l) => !l.back), "edge", wide, []], [visible.filter((l) => l.back), "full", wide, [6, 4]]];
+    const wide = Math.max(1.5, 0.9 / scale),
+      styles = [[visible.filter((l) => !l.back), "edge", wide, []],
+      [visible.filter((l) => l.back), "full", wide, [6, 4]]];
     if (marked.length) styles.push([marked, "accent", wide * 1.7, []]);
     for (const [lines, name, width, dash] of styles) {
       context.strokeStyle = context.fillStyle = Kit.colour(name);
@@ -184,7 +207,8 @@ class GraphView {
     for (let k = 1; k <= last; k++) {
       const p = points[k - 1], q = points[k];
       if (k % 2 === 0) { path.lineTo(...q); continue; }
-      const reach = back ? Math.min(this.down ? 22 : 32, 16 + Math.abs(q[c] - p[c]) / 3) : Math.max(12, Math.abs(q[a] - p[a]) / 2);
+      const reach = back ? Math.min(this.down ? 22 : 32, 16 + Math.abs(q[c] - p[c]) / 3)
+        : Math.max(12, Math.abs(q[a] - p[a]) / 2);
       const one = [...p], two = [...q];
       one[a] += back && k > 1 ? -reach : reach;
       two[a] += back && k < last ? reach : -reach;
@@ -207,7 +231,8 @@ class GraphView {
     for (const line of lines) {
       const said = line.links[0].edge.label;
       if (line.links.length > 1 || !said || line.points.length !== 2 || line.back) continue;
-      const [[x0, y0], [x1, y1]] = line.points, text = Kit.fit(context, Kit.short(said, 40), 120), x = (x0 + x1) / 2, y = (y0 + y1) / 2, w = context.measureText(text).width;
+      const [[x0, y0], [x1, y1]] = line.points, text = Kit.fit(context, Kit.short(said, 40), 120), x = (x0 + x1) / 2,
+        y = (y0 + y1) / 2, w = context.measureText(text).width;
       context.fillStyle = Kit.colour("stage");
       context.fillRect(x - w / 2 - 3, y - 7, w + 6, 14);
       context.fillStyle = Kit.colour("muted");
@@ -216,7 +241,8 @@ class GraphView {
   }
 
   drawBox(context, box, scale, budget) {
-    const { item, x, y, width, height } = box, hue = this.hue(item), dim = this.type !== null && !this.has(item, this.type), on = this.selected === item;
+    const { item, x, y, width, height } = box, hue = this.hue(item),
+      dim = this.type !== null && !this.has(item, this.type), on = this.selected === item;
     context.globalAlpha = dim ? 0.25 : 1;
     if (scale < 0.16) {
       context.fillStyle = on ? Kit.colour("accent") : Kit.mix(hue, "edge", 0.25);
@@ -263,7 +289,8 @@ class GraphView {
     }
   }
   texts(context, { item, x, y, width, height }, scale, budget) {
-    const bars = scale < 0.45 || !this.hasBars(item) ? null : Parameters.small(item, budget), room = width - 30 - (bars ? 54 : 0) - (item.children ? 16 : 0);
+    const bars = scale < 0.45 || !this.hasBars(item) ? null : Parameters.small(item, budget),
+      room = width - 30 - (bars ? 54 : 0) - (item.children ? 16 : 0);
     context.textAlign = "left";
     context.textBaseline = "alphabetic";
     context.font = Kit.font(13, 600);
@@ -274,7 +301,8 @@ class GraphView {
     context.fillText(Kit.fit(context, this.under(item), room), x + 18, y + 40.5);
     if (bars) {
       context.fillStyle = Kit.mix(this.hue(item), "edge", 0.5);
-      bars.forEach((n, k) => { const size = n ? Math.max(1.5, 26 * n) : 0; context.fillRect(x + width - 58 + k * 4, y + height - 14 - size, 3, size); });
+      bars.forEach((n, k) => { const size = n ? Math.max(1.5, 26 * n) : 0;
+        context.fillRect(x + width - 58 + k * 4, y + height - 14 - size, 3, size); });
     }
     if (item.children) this.chevron(context, x + width - 18, y + height / 2, false);
   }
@@ -307,55 +335,27 @@ class GraphView {
   /** The colour of a type: what it does, not its name, decides. */
   static hueOf(type) {
     if (Folding.NEURONS.test(type)) return "c2";
-    const kinds = [[/conv/i, "c4"], [/linear|affine|dense|sparse|scale|project|identity/i, "c0"], [/pool/i, "c5"], [/delay/i, "c6"], [/thresh|spik/i, "c3"], [/^(input|output)$|flatten|reshape/i, "c7"]];
+    const kinds = [[/conv/i, "c4"], [/linear|affine|dense|sparse|scale|project|identity/i, "c0"], [/pool/i, "c5"],
+      [/delay/i, "c6"], [/thresh|spik/i, "c3"], [/^(input|output)$|flatten|reshape/i, "c7"]];
     const found = kinds.find(([pattern]) => pattern.test(type));
     return found ? found[1] : "c1";
   }
   hue(item) { return item.children ? "c7" : GraphView.hueOf(item.type); }
   has(item, type) { return item.children ? item.types.has(type) : item.type === type; }
 
-  // -- the small map -------------------------------------------------------------------------------------------------
-
-  drawMini(size) {
-    const { scale } = this.stage.camera, needed = this.placed.width * scale > size.width * 1.6 || this.placed.height * scale > size.height * 1.6;
-    this.mini.hidden = !needed || size.width < 520;
-    if (this.mini.hidden) return;
-    const ratio = this.placed.width / this.placed.height, width = Math.round(Math.min(300, Math.max(90, Math.min(190, 150 * ratio)) + (ratio > 8 ? 110 : 0))), height = Math.round(Math.min(190, Math.max(44, width / ratio)));
-    const unit = Math.min((width - 12) / this.placed.width, (height - 12) / this.placed.height), left = (width - this.placed.width * unit) / 2, top = (height - this.placed.height * unit) / 2;
-    this.miniScale = { unit, left, top };
-    this.mini.style.width = `${width}px`;
-    this.mini.style.height = `${height}px`;
-    const context = Kit.sharpen(this.mini, width, height), seen = this.stage.seen();
-    if (!this.map || this.map.width !== this.mini.width || this.map.height !== this.mini.height) this.map = this.drawMap(width, height, { unit, left, top });
-    context.clearRect(0, 0, width, height);
-    context.drawImage(this.map, 0, 0, width, height);
-    const x = Math.max(1, left + seen.left * unit), y = Math.max(1, top + seen.top * unit);
-    const w = Math.max(5, Math.min(width - 1, left + seen.right * unit) - x), h = Math.max(5, Math.min(height - 1, top + seen.bottom * unit) - y);
-    context.strokeStyle = Kit.colour("accent");
-    context.lineWidth = 1.5;
-    context.strokeRect(x, y, w, h);
-    context.globalAlpha = 0.12;
-    context.fillStyle = Kit.colour("accent");
-    context.fillRect(x, y, w, h);
-    context.globalAlpha = 1;
-  }
-  drawMap(width, height, { unit, left, top }) {
-    const map = document.createElement("canvas"), context = Kit.sharpen(map, width, height);
-    for (const box of this.placed.boxes) {
-      context.fillStyle = box.open ? Kit.colour("soft") : Kit.mix(this.hue(box.item), "edge", 0.35);
-      context.fillRect(left + box.x * unit, top + box.y * unit, Math.max(1, box.width * unit), Math.max(1.5, box.height * unit));
+  drawMap(context, unit) {
+    for (const { item, open, x, y, width, height } of this.placed.boxes) {
+      context.fillStyle = open ? Kit.colour("soft") : Kit.mix(this.hue(item), "edge", 0.35);
+      context.fillRect(x * unit, y * unit, Math.max(1, width * unit), Math.max(1.5, height * unit));
     }
-    return map;
   }
-  fromMini(event) {
-    const box = this.mini.getBoundingClientRect(), { unit, left, top } = this.miniScale, { width, height } = this.stage.size, { scale } = this.stage.camera;
-    this.stage.go({ scale, x: (event.clientX - box.left - left) / unit - width / 2 / scale, y: (event.clientY - box.top - top) / unit - height / 2 / scale }, false);
-  }
+  recolour() { this.small.forget(); }
 
   // -- hands ---------------------------------------------------------------------------------------------------------
 
   pick(point) {
-    const { x, y } = this.stage.world(point), inside = (b, h) => x >= b.x && x <= b.x + b.width && y >= b.y && y <= b.y + h;
+    const { x, y } = this.stage.world(point),
+      inside = (b, h) => x >= b.x && x <= b.x + b.width && y >= b.y && y <= b.y + h;
     const closed = this.placed.boxes.find((b) => !b.open && inside(b, b.height));
     return closed || this.placed.boxes.filter((b) => b.open && inside(b, Folding.HEAD)).pop() || null;
   }
@@ -363,7 +363,10 @@ class GraphView {
     const box = this.pick(point), item = box && box.item;
     if (item !== this.hovered) { this.hovered = item; this.stage.redraw(); }
     if (!item) Kit.tip(null);
-    else Kit.tip(item.label, item.children ? [`${Kit.counted(item.nodes, "node")}: ${[...item.types].map(([t, n]) => `${n} ${t}`).join(", ")}`, box.open ? "click to fold" : "click to open"] : [`${item.type}${item.shape ? ` · ${item.shape}` : ""}`], point.clientX, point.clientY);
+    else Kit.tip(item.label, item.children
+      ? [`${Kit.counted(item.nodes, "node")}: ${[...item.types].map(([t, n]) => `${n} ${t}`).join(", ")}`,
+      box.open ? "click to fold" : "click to open"] : [`${item.type}${item.shape ? ` · ${item.shape}` : ""}`],
+      point.clientX, point.clientY);
     return item !== null;
   }
   leave() { if (this.hovered) { this.hovered = null; this.stage.redraw(); } }
@@ -393,13 +396,15 @@ class GraphView {
   beside([dx, dy]) {
     const here = this.at.get(this.selected);
     return this.nearestTo((b) => {
-      const x = b.x + b.width / 2 - here.x - here.width / 2, y = b.y + b.height / 2 - here.y - here.height / 2, ahead = x * dx + y * dy, aside = Math.abs(x * dy) + Math.abs(y * dx);
+      const x = b.x + b.width / 2 - here.x - here.width / 2, y = b.y + b.height / 2 - here.y - here.height / 2,
+        ahead = x * dx + y * dy, aside = Math.abs(x * dy) + Math.abs(y * dx);
       return b === here || ahead <= 1 ? Infinity : ahead + 2.5 * aside;
     });
   }
   nearestTo(far) {
     let best = null, least = Infinity;
-    for (const box of this.placed.boxes) if (!box.open) { const d = far(box); if (d < least) { least = d; best = box; } }
+    for (const box of this.placed.boxes) if (!box.open) { const d = far(box);
+      if (d < least) { least = d; best = box; } }
     return best && best.item;
   }
   choose(item) {
@@ -428,37 +433,50 @@ class GraphView {
   search(text) {
     const found = [];
     for (const node of this.ordered) {
-      const name = node.label.toLowerCase(), at = name.indexOf(text), id = at < 0 && node.id.toLowerCase().includes(text), type = node.type.toLowerCase().includes(text);
-      if (at >= 0 || id || type) found.push({ rank: at === 0 ? 0 : at > 0 ? 1 : id ? 2 : 3, main: node.label, more: node.group ? `${node.type} in ${node.group}` : node.type, act: () => this.select(node) });
+      const name = node.label.toLowerCase(), at = name.indexOf(text),
+        id = at < 0 && node.id.toLowerCase().includes(text), type = node.type.toLowerCase().includes(text);
+      if (at >= 0 || id || type) found.push(
+        { rank: at === 0 ? 0 : at > 0 ? 1 : id ? 2 : 3, main: node.label,
+        more: node.group ? `${node.type} in ${node.group}` : node.type, act: () => this.select(node) });
     }
     return found.sort((a, b) => a.rank - b.rank);
   }
   row(node) {
-    return { mark: Kit.square(GraphView.hueOf(node.type)), main: node.label, more: node.group || node.shape || node.type, act: () => this.select(node) };
+    return { mark: Kit.square(GraphView.hueOf(node.type)), main: node.label,
+      more: node.group || node.shape || node.type, act: () => this.select(node) };
   }
   panel() {
     const item = this.selected;
     if (!item) this.app.overview(this.types.length > 1 ? this.typeList() : null, this.nodeList());
     else if (item.children) this.app.detail(item.label, [Kit.counted(item.nodes, "node")], () => this.select(null),
-      Kit.el("p", {}, Kit.el("button", { type: "button", on: { click: () => this.toggle(item) } }, this.open.has(item.key) ? "Fold" : "Open")), this.types && this.content(item));
+      Kit.el("p", {}, Kit.el("button", { type: "button", on: { click: () => this.toggle(item) } },
+        this.open.has(item.key) ? "Fold" : "Open")), this.types && this.content(item));
     else this.nodePanel(item);
   }
   content(item) {
     const nodes = this.graph.nodes.filter((node) => Folding.chain(this.folds, node).includes(item));
-    return Kit.section("Nodes", Kit.number(nodes.length), Kit.pages(nodes.length, (k) => this.row(nodes[k]), "Nodes of the group"));
+    return Kit.section("Nodes", Kit.number(nodes.length),
+      Kit.pages(nodes.length, (k) => this.row(nodes[k]), "Nodes of the group"));
   }
   nodePanel(node) {
-    const near = this.near.get(node), list = (heading, found) => Kit.section(heading, Kit.number(found.length), found.length
-      ? Kit.pages(found.length, (k) => ({ ...this.row(found[k].node), more: found[k].edge.label || found[k].node.type }), heading, 12) : Kit.el("p", { class: "note" }, "none"));
+    const near = this.near.get(node),
+      list = (heading, found) => Kit.section(heading, Kit.number(found.length), found.length
+      ? Kit.pages(found.length, (k) => (
+        { ...this.row(found[k].node), more: found[k].edge.label || found[k].node.type }), heading, 12)
+        : Kit.el("p", { class: "note" }, "none"));
     const where = node.group ? [["in", node.group]] : [], shape = node.shape ? [["shape", node.shape]] : [];
     this.app.detail(node.label, [Kit.square(GraphView.hueOf(node.type)), node.type], () => this.select(null),
-      Kit.el("section", {}, Kit.facts([...shape, ...where, ...node.facts])), Parameters.panel(node), list("From", near.in), list("To", near.out));
+      Kit.el("section", {}, Kit.facts([...shape, ...where, ...node.facts])), Parameters.panel(node),
+        list("From", near.in), list("To", near.out));
   }
   typeList() {
-    const row = ([type, n]) => Kit.el("button", { type: "button", "aria-pressed": String(this.type === type), on: { click: () => this.point(type) } },
-      Kit.square(GraphView.hueOf(type)), Kit.el("span", { class: "main" }, Kit.short(type, 80)), Kit.el("span", { class: "more" }, Kit.number(n)));
+    const row = ([type, n]) => Kit.el("button",
+      { type: "button", "aria-pressed": String(this.type === type), on: { click: () => this.point(type) } },
+      Kit.square(GraphView.hueOf(type)), Kit.el("span", { class: "main" }, Kit.short(type, 80)),
+        Kit.el("span", { class: "more" }, Kit.number(n)));
     this.typeRows = this.types.map((each) => [each[0], row(each)]);
-    return Kit.section("Types", "click to point out", Kit.el("ul", { class: "rows", "aria-label": "Types" }, this.typeRows.map(([, made]) => Kit.el("li", {}, made))));
+    return Kit.section("Types", "click to point out",
+      Kit.el("ul", { class: "rows", "aria-label": "Types" }, this.typeRows.map(([, made]) => Kit.el("li", {}, made))));
   }
   point(type) {
     this.type = this.type === type ? null : type;

@@ -19,14 +19,19 @@ const Kit = (() => {
   /** A line drawing of 18 by 18 units. */
   function icon(path) {
     const svg = document.createElementNS(SVG, "svg"), line = document.createElementNS(SVG, "path");
-    for (const [k, v] of [["width", 18], ["height", 18], ["viewBox", "0 0 18 18"], ["aria-hidden", "true"], ["focusable", "false"]]) svg.setAttribute(k, v);
-    for (const [k, v] of [["d", path], ["fill", "none"], ["stroke", "currentColor"], ["stroke-width", 1.6], ["stroke-linecap", "round"], ["stroke-linejoin", "round"]]) line.setAttribute(k, v);
+    for (const [k, v] of [["width", 18], ["height", 18], ["viewBox", "0 0 18 18"], ["aria-hidden", "true"],
+      ["focusable", "false"]]) svg.setAttribute(k, v);
+    for (const [k, v] of [["d", path], ["fill", "none"], ["stroke", "currentColor"], ["stroke-width", 1.6],
+      ["stroke-linecap", "round"], ["stroke-linejoin", "round"]]) line.setAttribute(k, v);
     svg.append(line);
     return svg;
   }
-  const ICONS = { plus: "M9 3.5v11M3.5 9h11", minus: "M3.5 9h11", fit: "M3 6.5V3h3.5M11.5 3H15v3.5M15 11.5V15h-3.5M6.5 15H3v-3.5", right: "M2.5 9h12M10.5 4.5L15 9l-4.5 4.5", down: "M9 2.5v12M4.5 10.5L9 15l4.5-4.5", unfold: "M5 6l4-4 4 4M5 12l4 4 4-4", fold: "M5 2l4 4 4-4M5 16l4-4 4 4" };
+  const ICONS = { plus: "M9 3.5v11M3.5 9h11", minus: "M3.5 9h11",
+    fit: "M3 6.5V3h3.5M11.5 3H15v3.5M15 11.5V15h-3.5M6.5 15H3v-3.5", right: "M2.5 9h12M10.5 4.5L15 9l-4.5 4.5",
+    down: "M9 2.5v12M4.5 10.5L9 15l4.5-4.5", unfold: "M5 6l4-4 4 4M5 12l4 4 4-4", fold: "M5 2l4 4 4-4M5 16l4-4 4 4" };
   const button = (label, drawn, act, options = {}) =>
-    el("button", { type: "button", "aria-label": label, title: label, on: { click: act }, ...options }, typeof drawn === "string" && ICONS[drawn] ? icon(ICONS[drawn]) : drawn);
+    el("button", { type: "button", "aria-label": label, title: label, on: { click: act }, ...options },
+      typeof drawn === "string" && ICONS[drawn] ? icon(ICONS[drawn]) : drawn);
 
   const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
   /** A number as a person reads it: 16,384, 0.0312, 1.2e-7. */
@@ -72,10 +77,12 @@ const Kit = (() => {
   }
   /** The name of the colour of words that are read best on a colour: ink or page. */
   function on(name) {
-    const light = (of) => channels(of).map((v) => ((v / 255 + 0.055) / 1.055) ** 2.4).reduce((sum, v, k) => sum + [0.2126, 0.7152, 0.0722][k] * v, 0);
+    const light = (of) => channels(of).map((v) => ((v / 255 + 0.055) / 1.055) ** 2.4).reduce((sum, v, k) =>
+      sum + [0.2126, 0.7152, 0.0722][k] * v, 0);
     const ratio = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
     const key = `on ${name}`;
-    if (!colours.has(key)) colours.set(key, ratio(light("ink"), light(name)) >= ratio(light("page"), light(name)) ? "ink" : "page");
+    if (!colours.has(key)) colours.set(key,
+      ratio(light("ink"), light(name)) >= ratio(light("page"), light(name)) ? "ink" : "page");
     return colours.get(key);
   }
   const FONT = 'system-ui, "Segoe UI", "DejaVu Sans", sans-serif';
@@ -106,7 +113,8 @@ const Kit = (() => {
   function tip(heading, lines, x, y) {
     const box = document.getElementById("tip");
     if (heading === null) { box.hidden = true; return; }
-    box.replaceChildren(el("b", { class: "bidi" }, short(heading, 120)), ...lines.map((line) => el("div", { class: "bidi" }, short(line, 160))));
+    box.replaceChildren(el("b", { class: "bidi" }, short(heading, 120)),
+      ...lines.map((line) => el("div", { class: "bidi" }, short(line, 160))));
     box.hidden = false;
     const { width, height } = box.getBoundingClientRect();
     const left = x + 16 + width > innerWidth - 6 ? x - 14 - width : x + 16;
@@ -115,9 +123,14 @@ const Kit = (() => {
   }
   const say = (text) => { document.getElementById("status").textContent = short(text, 300); };
 
-  const facts = (pairs) => el("dl", { class: "facts" }, pairs.flatMap(([label, value]) => [el("dt", {}, short(label, 80)), el("dd", { class: "bidi" }, short(value, 300))]));
-  const section = (heading, aside, ...children) => el("section", {}, el("h3", {}, el("span", {}, heading), aside === null ? null : el("span", {}, aside)), ...children);
-  const square = (name) => el("span", { class: "square", "aria-hidden": "true", style: { background: `var(--${name})` } });
+  const facts = (pairs) => el("dl", { class: "facts" },
+    pairs.flatMap(([label, value]) =>
+    [el("dt", {}, short(label, 80)), el("dd", { class: "bidi" }, short(value, 300))]));
+  const section = (heading, aside, ...children) =>
+    el("section", {}, el("h3", {}, el("span", {}, heading), aside === null ? null : el("span", {}, aside)),
+    ...children);
+  const square = (name) => el("span",
+    { class: "square", "aria-hidden": "true", style: { background: `var(--${name})` } });
 
   const PAGE = 50;
   /** A list of buttons in pages of 50: `row(k)` gives {mark, main, more, pressed, act}. */
@@ -142,12 +155,15 @@ const Kit = (() => {
     return box;
   }
   const line = ({ mark = null, main, more = "", pressed, act }) =>
-    el("button", { type: "button", "aria-pressed": pressed === undefined ? null : String(pressed), title: short(main, 200), on: { click: act } },
-      mark || el("span", {}), el("span", { class: "main" }, short(main, 120)), el("span", { class: "more" }, short(more, 60)));
+    el("button", { type: "button", "aria-pressed": pressed === undefined ? null : String(pressed),
+      title: short(main, 200), on: { click: act } },
+      mark || el("span", {}), el("span", { class: "main" }, short(main, 120)),
+        el("span", { class: "more" }, short(more, 60)));
 
   /** The two pixels per unit that a sharp picture needs, and the context that draws in units. */
   function sharpen(canvas, width, height) {
-    const scale = window.devicePixelRatio || 1, across = Math.max(1, Math.round(width * scale)), down = Math.max(1, Math.round(height * scale));
+    const scale = window.devicePixelRatio || 1, across = Math.max(1, Math.round(width * scale)),
+      down = Math.max(1, Math.round(height * scale));
     if (canvas.width !== across) canvas.width = across;
     if (canvas.height !== down) canvas.height = down;
     const context = canvas.getContext("2d");
@@ -156,5 +172,6 @@ const Kit = (() => {
   }
   const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-  return { el, icon, button, number, percent, counted, short, colour, channels, mix, on, font, fit, tip, say, facts, section, square, pages, sharpen, still, forget: () => colours.clear() };
+  return { el, icon, button, number, percent, counted, short, colour, channels, mix, on, font, fit, tip, say, facts,
+    section, square, pages, sharpen, still, forget: () => colours.clear() };
 })();

@@ -19,7 +19,9 @@ const Parameters = (() => {
       square += v * v;
     }
     const mean = finite ? sum / finite : NaN;
-    const found = { count: values.length, finite, low, high, mean, deviation: finite ? Math.sqrt(Math.max(0, square / finite - mean * mean)) : NaN, zeros: finite ? zeros / finite : 0 };
+    const found = { count: values.length, finite, low, high, mean,
+      deviation: finite ? Math.sqrt(Math.max(0, square / finite - mean * mean)) : NaN,
+      zeros: finite ? zeros / finite : 0 };
     known.set(values, found);
     return found;
   }
@@ -44,10 +46,12 @@ const Parameters = (() => {
   }
 
   const smalls = new WeakMap();
-  /** A few bars for a box of the graph: of the first parameter with more than one value; null where there is none, undefined where `budget` is spent. */
+  /** A few bars for a box of the graph: of the first parameter with more than one value; null where there is none,
+   *  undefined where `budget` is spent. */
   function small(node, budget) {
     if (smalls.has(node)) return smalls.get(node);
-    const of = node.params.find((p) => p.values && p.values.length > 1 && figuresWithin(p.values, budget) && known.get(p.values).high > known.get(p.values).low);
+    const of = node.params.find((p) => p.values && p.values.length > 1 && figuresWithin(p.values, budget)
+      && known.get(p.values).high > known.get(p.values).low);
     if (of === undefined && budget.left < 0) return undefined;
     let found = null;
     if (of) {
@@ -68,25 +72,35 @@ const Parameters = (() => {
 
   const shape = (param) => (param.shape.length ? param.shape.join(" × ") : "one value");
 
-  const size = (param) => (param.values && figures(param.values).high > figures(param.values).low ? param.values.length : 0);
+  const size = (param) => (param.values && figures(param.values).high > figures(param.values).low
+    ? param.values.length : 0);
   /** The part of the panel for one node: the greatest parameter first. */
   function panel(node) {
-    if (!node.params.length) return Kit.section("Parameters", null, Kit.el("p", { class: "note" }, "This node has none."));
+    if (!node.params.length) return Kit.section("Parameters", null,
+      Kit.el("p", { class: "note" }, "This node has none."));
     const several = node.params.some(size);
-    const redraw = [], log = Kit.el("input", { type: "checkbox", on: { change: () => redraw.forEach((act) => act(log.checked)) } });
-    const heading = several ? Kit.el("label", { class: "switch" }, log, "log counts") : Kit.counted(node.params.length, "value");
-    return Kit.section("Parameters", heading, [...node.params].sort((a, b) => size(b) - size(a)).map((param) => block(param, redraw)));
+    const redraw = [], log = Kit.el("input",
+      { type: "checkbox", on: { change: () => redraw.forEach((act) => act(log.checked)) } });
+    const heading = several ? Kit.el("label", { class: "switch" }, log, "log counts")
+      : Kit.counted(node.params.length, "value");
+    return Kit.section("Parameters", heading,
+      [...node.params].sort((a, b) => size(b) - size(a)).map((param) => block(param, redraw)));
   }
 
   function block(param, redraw) {
-    const box = Kit.el("div", { class: "param" }, Kit.el("h4", {}, Kit.el("b", { class: "bidi" }, Kit.short(param.name, 80)), Kit.el("span", {}, `${shape(param)} · ${param.dtype}`)));
+    const box = Kit.el("div", { class: "param" },
+      Kit.el("h4", {}, Kit.el("b", { class: "bidi" }, Kit.short(param.name, 80)),
+      Kit.el("span", {}, `${shape(param)} · ${param.dtype}`)));
     if (param.note) box.append(Kit.el("p", { class: "note bidi" }, Kit.short(param.note, 400)));
     if (!param.values || !param.values.length) return box;
-    if (param.values.length === 1) { box.append(Kit.el("p", { class: "one" }, Kit.number(param.values[0]))); return box; }
+    if (param.values.length === 1) { box.append(Kit.el("p", { class: "one" }, Kit.number(param.values[0])));
+      return box; }
     const f = figures(param.values);
-    if (!(f.high > f.low)) box.append(Kit.el("p", { class: "one" }, f.finite ? Kit.number(f.low) : "no finite value"), Kit.el("p", { class: "note" }, `in all ${Kit.number(f.count)} places`));
+    if (!(f.high > f.low)) box.append(Kit.el("p", { class: "one" }, f.finite ? Kit.number(f.low) : "no finite value"),
+      Kit.el("p", { class: "note" }, `in all ${Kit.number(f.count)} places`));
     else {
-      const canvas = Kit.el("canvas", { role: "img", "aria-label": `Histogram of ${Kit.short(param.name, 80)}: ${Kit.number(f.count)} values from ${Kit.number(f.low)} to ${Kit.number(f.high)}, mean ${Kit.number(f.mean)}` });
+      const canvas = Kit.el("canvas", { role: "img",
+        "aria-label": `Histogram of ${Kit.short(param.name, 80)}: ${Kit.number(f.count)} values from ${Kit.number(f.low)} to ${Kit.number(f.high)}, mean ${Kit.number(f.mean)}` });
       canvas.style.height = "104px";
       let log = false;
       const draw = () => drawHistogram(canvas, param.values, log);
@@ -97,7 +111,8 @@ const Parameters = (() => {
       const picture = matrix(param, f) || kernels(param, f);
       if (picture) box.append(...picture);
     }
-    if (f.finite < f.count) box.append(Kit.el("p", { class: "warn" }, `${Kit.counted(f.count - f.finite, "value")} of ${Kit.number(f.count)} ${f.count - f.finite === 1 ? "is" : "are"} not finite.`));
+    if (f.finite < f.count) box.append(
+      Kit.el("p", { class: "warn" }, `${Kit.counted(f.count - f.finite, "value")} of ${Kit.number(f.count)} ${f.count - f.finite === 1 ? "is" : "are"} not finite.`));
     return box;
   }
   /** Once the canvas is in the page and has a width; and again where that changes. */
@@ -107,14 +122,17 @@ const Parameters = (() => {
   }
   function stats(f) {
     const cell = (label, value) => Kit.el("div", {}, Kit.el("dt", {}, label), Kit.el("dd", { title: value }, value));
-    return Kit.el("dl", { class: "stats" }, cell("min", Kit.number(f.low)), cell("max", Kit.number(f.high)), cell("mean", Kit.number(f.mean)), cell("zeros", Kit.percent(f.zeros)));
+    return Kit.el("dl", { class: "stats" }, cell("min", Kit.number(f.low)), cell("max", Kit.number(f.high)),
+      cell("mean", Kit.number(f.mean)), cell("zeros", Kit.percent(f.zeros)));
   }
 
   const PLOT = { left: 0, right: 0, top: 14, bottom: 18 };
   function drawHistogram(canvas, values, log) {
-    const width = canvas.clientWidth, height = 104, context = Kit.sharpen(canvas, width, height), f = figures(values), n = bars(values), found = histogram(values, n);
+    const width = canvas.clientWidth, height = 104, context = Kit.sharpen(canvas, width, height), f = figures(values),
+      n = bars(values), found = histogram(values, n);
     context.clearRect(0, 0, width, height);
-    const most = Math.max(...found), top = log ? Math.log1p(most) : most, base = height - PLOT.bottom, high = base - PLOT.top, step = width / n;
+    const most = Math.max(...found), top = log ? Math.log1p(most) : most, base = height - PLOT.bottom,
+      high = base - PLOT.top, step = width / n;
     context.fillStyle = Kit.colour("soft");
     context.fillRect(0, PLOT.top, width, high);
     context.fillStyle = Kit.colour("fill");
@@ -143,8 +161,11 @@ const Parameters = (() => {
   function hoverHistogram(canvas, values) {
     canvas.addEventListener("pointermove", (event) => {
       const box = canvas.getBoundingClientRect(), f = figures(values), n = bars(values), found = histogram(values, n);
-      const k = Math.min(n - 1, Math.max(0, Math.floor(((event.clientX - box.left) / box.width) * n))), step = (f.high - f.low) / n;
-      Kit.tip(Kit.counted(found[k], "value"), [n < BINS && Number.isInteger(f.low) ? Kit.number(f.low + k) : `${Kit.number(f.low + k * step)} to ${Kit.number(f.low + (k + 1) * step)}`], event.clientX, event.clientY);
+      const k = Math.min(n - 1, Math.max(0, Math.floor(((event.clientX - box.left) / box.width) * n))),
+        step = (f.high - f.low) / n;
+      Kit.tip(Kit.counted(found[k], "value"),
+        [n < BINS && Number.isInteger(f.low) ? Kit.number(f.low + k)
+        : `${Kit.number(f.low + k * step)} to ${Kit.number(f.low + (k + 1) * step)}`], event.clientX, event.clientY);
     });
     canvas.addEventListener("pointerleave", () => Kit.tip(null));
   }
@@ -152,19 +173,23 @@ const Parameters = (() => {
   /** Colour of a signed value: one hue below zero, another above, the page between. */
   function shades() {
     const low = Kit.channels("low"), high = Kit.channels("high"), none = Kit.channels("soft");
-    return (v) => { const to = v < 0 ? low : high, s = Math.min(1, Math.abs(v)) ** 0.7; return [0, 1, 2].map((c) => none[c] + (to[c] - none[c]) * s); };
+    return (v) => { const to = v < 0 ? low : high, s = Math.min(1, Math.abs(v)) ** 0.7;
+      return [0, 1, 2].map((c) => none[c] + (to[c] - none[c]) * s); };
   }
   const reach = (f) => Math.max(Math.abs(f.low), Math.abs(f.high)) || 1;
   function legend(f, said) {
     const most = Kit.number(reach(f));
-    return [Kit.el("p", { class: "ends" }, Kit.el("span", {}, said), Kit.el("span", {}, f.low < 0 ? `−${most} to ${most}` : `0 to ${most}`))];
+    return [Kit.el("p", { class: "ends" }, Kit.el("span", {}, said),
+      Kit.el("span", {}, f.low < 0 ? `−${most} to ${most}` : `0 to ${most}`))];
   }
 
-  /** A heat map of a matrix of weights: where it has more places than the picture, the greatest of each part is shown. */
+  /** A heat map of a matrix of weights: where it has more places than the picture, the greatest of each part. */
   function matrix(param, f) {
     if (param.shape.length !== 2 || Math.min(...param.shape) < 2) return null;
-    const [rows, columns] = param.shape, across = Math.min(columns, 306), down = Math.min(rows, Math.max(24, Math.min(220, Math.round((306 * rows) / columns))), 220);
-    const canvas = Kit.el("canvas", { role: "img", "aria-label": `Heat map of ${Kit.short(param.name, 80)}, ${rows} rows and ${columns} columns` });
+    const [rows, columns] = param.shape, across = Math.min(columns, 306),
+      down = Math.min(rows, Math.max(24, Math.min(220, Math.round((306 * rows) / columns))), 220);
+    const canvas = Kit.el("canvas", { role: "img",
+      "aria-label": `Heat map of ${Kit.short(param.name, 80)}, ${rows} rows and ${columns} columns` });
     canvas.style.height = `${Math.max(24, Math.min(220, Math.round((306 * rows) / columns)))}px`;
     canvas.style.imageRendering = "pixelated";
     later(canvas, () => {
@@ -193,19 +218,25 @@ const Parameters = (() => {
   /** Kernels of a convolution, the first of them: one square for each pair of channels. */
   function kernels(param, f) {
     if (param.shape.length !== 4 && param.shape.length !== 3) return null;
-    const high = param.shape.length === 4 ? param.shape[2] : 1, wide = param.shape[param.shape.length - 1], all = param.shape[0] * param.shape[1];
+    const high = param.shape.length === 4 ? param.shape[2] : 1, wide = param.shape[param.shape.length - 1],
+      all = param.shape[0] * param.shape[1];
     if (high > 64 || wide > 306 || high * wide < 2) return null;
     const shown = Math.min(all, KERNELS), gap = 3, most = reach(f);
-    const canvas = Kit.el("canvas", { role: "img", "aria-label": `Kernels of ${Kit.short(param.name, 80)}: ${shown} of ${all}, ${high} by ${wide}` });
+    const canvas = Kit.el("canvas", { role: "img",
+      "aria-label": `Kernels of ${Kit.short(param.name, 80)}: ${shown} of ${all}, ${high} by ${wide}` });
     later(canvas, () => {
-      const width = canvas.clientWidth, unit = Math.max(2, Math.min(9, Math.floor((width / Math.min(shown, 8) - gap) / wide))), row = Math.max(1, Math.floor((width + gap) / (wide * unit + gap)));
-      const height = Math.ceil(shown / row) * (high * unit + gap) - gap, context = Kit.sharpen(canvas, width, height), shade = shades();
+      const width = canvas.clientWidth,
+        unit = Math.max(2, Math.min(9, Math.floor((width / Math.min(shown, 8) - gap) / wide))),
+        row = Math.max(1, Math.floor((width + gap) / (wide * unit + gap)));
+      const height = Math.ceil(shown / row) * (high * unit + gap) - gap, context = Kit.sharpen(canvas, width, height),
+        shade = shades();
       if (canvas.style.height !== `${height}px`) canvas.style.height = `${height}px`;
       context.clearRect(0, 0, width, height);
       for (let k = 0; k < shown; k++)
         for (let j = 0; j < high * wide; j++) {
           context.fillStyle = `rgb(${shade(Number(param.values[k * high * wide + j]) / most).map(Math.round).join(",")})`;
-          context.fillRect((k % row) * (wide * unit + gap) + (j % wide) * unit, Math.floor(k / row) * (high * unit + gap) + Math.floor(j / wide) * unit, unit, unit);
+          context.fillRect((k % row) * (wide * unit + gap) + (j % wide) * unit,
+            Math.floor(k / row) * (high * unit + gap) + Math.floor(j / wide) * unit, unit, unit);
         }
     });
     return [canvas, ...legend(f, shown < all ? `${shown} of ${Kit.number(all)} kernels` : Kit.counted(all, "kernel"))];

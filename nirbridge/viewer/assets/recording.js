@@ -6,7 +6,8 @@ const Events = (() => {
 
   /** Spikes of one sample: neurons in the order of steps, where each step begins, and how many each neuron has. */
   function events(node, sample) {
-    const samples = node.samples || 1, { steps, size, values } = node, starts = new Uint32Array(steps + 1), per = new Uint32Array(size);
+    const samples = node.samples || 1, { steps, size, values } = node, starts = new Uint32Array(steps + 1),
+      per = new Uint32Array(size);
     let count = 0;
     for (let t = 0; t < steps; t++) {
       const from = (t * samples + sample) * size;
@@ -19,43 +20,11 @@ const Events = (() => {
       const from = (t * samples + sample) * size;
       for (let n = 0; n < size; n++) if (values[from + n]) { neurons[at++] = n; per[n] += 1; }
     }
-    return { starts, neurons, per, count, busiest: starts.reduce((most, s, t) => (t ? Math.max(most, s - starts[t - 1]) : 0), 0) };
+    return { starts, neurons, per, count,
+      busiest: starts.reduce((most, s, t) => (t ? Math.max(most, s - starts[t - 1]) : 0), 0) };
   }
   return { isSpikes, events };
 })();
-
-/** A stage whose camera is a span of time across and a scroll down. */
-class Timeline extends Stage {
-  get left() { return 62; }
-  get room() { return Math.max(20, this.size.width - this.left - 16); }
-  get steps() { return this.does.recording.steps; }
-  resize() {
-    const was = this.room, { scale } = this.camera, before = this.ready;
-    super.resize();
-    if (before && was !== this.room) { this.camera.scale = (scale * this.room) / was; this.keep(); this.redraw(); }
-  }
-  fit() { this.camera = { x: 0, y: 0, scale: this.room / this.steps }; this.redraw(); }
-  home() { this.fit(); }
-  step(x) { return this.camera.x + (x - this.left) / this.camera.scale; }
-  across(step) { return this.left + (step - this.camera.x) * this.camera.scale; }
-  zoom(by, at = { x: this.left + this.room / 2 }) {
-    const fixed = this.step(at.x), least = this.room / this.steps;
-    this.camera.scale = Math.max(least, Math.min(Math.max(least, 80), this.camera.scale * by));
-    this.camera.x = fixed - (at.x - this.left) / this.camera.scale;
-    this.keep();
-    this.redraw();
-  }
-  pan(x, y) {
-    this.camera.x += x / this.camera.scale;
-    this.camera.y += y;
-    this.keep();
-    this.redraw();
-  }
-  keep() {
-    this.camera.x = Math.max(0, Math.min(this.steps - this.room / this.camera.scale, this.camera.x));
-    this.camera.y = Math.max(0, Math.min(this.does.height - this.size.height, this.camera.y));
-  }
-}
 
 /** The height of the axis of time. */
 const TIME_AXIS = 42;
@@ -75,7 +44,8 @@ class RecordingView {
     this.samples = Math.max(1, ...recording.nodes.map((node) => node.samples || 1));
     this.names = [...new Set(recording.nodes.map((node) => node.name))];
     const traced = new Map(recording.nodes.filter((node) => !Events.isSpikes(node)).map((node) => [node.name, node]));
-    for (const { name, size } of traced.values()) for (let n = 0; n < Math.min(3, size); n++) this.picked.push({ name, neuron: n });
+    for (const { name, size } of traced.values()) for (let n = 0; n < Math.min(3, size);
+      n++) this.picked.push({ name, neuron: n });
     this.stage = new Timeline(host, `Recording of ${Kit.counted(recording.steps, "time step")}. Left and right arrow keys pan, plus and minus zoom in time, Enter reads time steps out; the populations are listed beside it.`, this);
     this.tools(host);
   }
@@ -90,28 +60,35 @@ class RecordingView {
         this.panel();
         this.stage.redraw();
       } } });
-      tools.append(Kit.el("div", { class: "set" }, Kit.el("label", {}, "Sample", input, `0 to ${Kit.number(this.samples - 1)}`)));
+      tools.append(Kit.el("div", { class: "set" },
+        Kit.el("label", {}, "Sample", input, `0 to ${Kit.number(this.samples - 1)}`)));
     }
     host.append(tools);
   }
   recolour() { this.images.clear(); }
   bounds() { return { x: 0, y: 0, width: this.recording.steps, height: this.height }; }
   events(node) {
-    if (!this.known.has(node)) this.known.set(node, Events.events(node, Math.min(this.sample, (node.samples || 1) - 1)));
+    if (!this.known.has(node)) this.known.set(node,
+      Events.events(node, Math.min(this.sample, (node.samples || 1) - 1)));
     return this.known.get(node);
   }
-  value(node, step, neuron) { const samples = node.samples || 1; return Number(node.values[(step * samples + Math.min(this.sample, samples - 1)) * node.size + neuron]); }
+  value(node, step, neuron) { const samples = node.samples || 1;
+    return Number(node.values[(step * samples + Math.min(this.sample, samples - 1)) * node.size + neuron]); }
 
   // -- places --------------------------------------------------------------------------------------------------------
 
   /** Bands from the top down: of spikes a heading, counts and a raster; of others a heading and traces. */
   bands() {
-    const { nodes } = this.recording, room = this.stage.size.height - TIME_AXIS - 66, wants = nodes.map((node) => (Events.isSpikes(node) ? Math.max(26, Math.min(240, node.size * 5)) : 110));
-    const fixed = nodes.map((node) => 28 + (Events.isSpikes(node) ? 34 : 0) + 20), sum = wants.reduce((a, b) => a + b, 0), spare = room - fixed.reduce((a, b) => a + b, 0);
+    const { nodes } = this.recording, room = this.stage.size.height - TIME_AXIS - 66,
+      wants = nodes.map((node) => (Events.isSpikes(node) ? Math.max(26, Math.min(240, node.size * 5)) : 110));
+    const fixed = nodes.map((node) => 28 + (Events.isSpikes(node) ? 34 : 0) + 20),
+      sum = wants.reduce((a, b) => a + b, 0), spare = room - fixed.reduce((a, b) => a + b, 0);
     const grow = spare > sum ? Math.min(3, spare / sum) : 1;
     let y = TIME_AXIS + 4;
     const bands = nodes.map((node, k) => {
-      const spikes = Events.isSpikes(node), band = { node, spikes, y, counts: y + 28, top: y + 28 + (spikes ? 34 : 0), height: Math.round(wants[k] * grow) };
+      const spikes = Events.isSpikes(node),
+        band = { node, spikes, y, counts: y + 28, top: y + 28 + (spikes ? 34 : 0),
+        height: Math.round(wants[k] * grow) };
       y = band.top + band.height + 20;
       return band;
     });
@@ -133,12 +110,15 @@ class RecordingView {
       if (band.top + band.height < camera.y || band.y > camera.y + size.height) continue;
       this.drawn.bands += 1;
       this.drawHeading(context, band, size);
-      if (band.spikes) { this.drawCounts(context, band); this.drawRaster(context, band); this.drawPicks(context, band); } else this.drawTraces(context, band);
+      if (band.spikes) { this.drawCounts(context, band); this.drawRaster(context, band); this.drawPicks(context, band);
+        } else this.drawTraces(context, band);
     }
     context.restore();
     this.drawTime(context, size);
     if (this.cursor !== null) this.drawCursor(context, size);
-    if (this.height > size.height) { context.fillStyle = Kit.colour("line"); context.beginPath(); context.roundRect(size.width - 8, TIME_AXIS + 4 + (camera.y / this.height) * (size.height - TIME_AXIS - 8), 5, Math.max(24, ((size.height - TIME_AXIS - 8) * size.height) / this.height), 3); context.fill(); }
+    if (this.height > size.height) { context.fillStyle = Kit.colour("line"); context.beginPath();
+      context.roundRect(size.width - 8, TIME_AXIS + 4 + (camera.y / this.height) * (size.height - TIME_AXIS - 8), 5,
+      Math.max(24, ((size.height - TIME_AXIS - 8) * size.height) / this.height), 3); context.fill(); }
   }
   drawHeading(context, { node, spikes, y }, size) {
     context.textAlign = "left";
@@ -149,12 +129,16 @@ class RecordingView {
     context.fillText(name, this.stage.left, y + 18);
     context.font = Kit.font(12);
     context.fillStyle = Kit.colour("muted");
-    const picks = this.of(node).slice(0, 8), said = spikes ? `${Kit.counted(node.size, "neuron")} · ${Kit.counted(this.events(node).count, "spike")}` : `${node.variable} of ${picks.length ? "neuron" : "no chosen neuron"}`;
+    const picks = this.of(node).slice(0, 8),
+      said = spikes ? `${Kit.counted(node.size, "neuron")} · ${Kit.counted(this.events(node).count, "spike")}`
+      : `${node.variable} of ${picks.length ? "neuron" : "no chosen neuron"}`;
     let x = this.stage.left + wide + 12;
-    const put = (text) => { context.fillText(Kit.fit(context, text, size.width - x - 16), x, y + 18); x += context.measureText(text).width + 7; };
+    const put = (text) => { context.fillText(Kit.fit(context, text, size.width - x - 16), x, y + 18);
+      x += context.measureText(text).width + 7; };
     put(said);
     context.font = Kit.font(12, 650);
-    if (!spikes) for (const pick of picks) { context.fillStyle = Kit.colour(this.tone(pick)); put(String(pick.neuron)); }
+    if (!spikes) for (const pick of picks) { context.fillStyle = Kit.colour(this.tone(pick));
+      put(String(pick.neuron)); }
   }
   range() {
     const { x, scale } = this.stage.camera;
@@ -174,13 +158,17 @@ class RecordingView {
   }
   /** Spikes per time step; a column of pixels shows the greatest of its steps. */
   drawCounts(context, { node, counts }) {
-    const { starts, busiest } = this.events(node), [from, to] = this.range(), height = 28, { scale } = this.stage.camera;
+    const { starts, busiest } = this.events(node), [from, to] = this.range(), height = 28,
+      { scale } = this.stage.camera;
     context.fillStyle = Kit.colour("level2");
     let last = -1, most = 0;
-    const put = () => { const size = busiest ? (height * most) / busiest : 0; if (size) context.fillRect(this.stage.left + last, counts + height - Math.max(1, size), Math.max(1, scale < 3 ? scale : scale - 1), Math.max(1, size)); };
+    const put = () => { const size = busiest ? (height * most) / busiest : 0;
+      if (size) context.fillRect(this.stage.left + last, counts + height - Math.max(1, size),
+      Math.max(1, scale < 3 ? scale : scale - 1), Math.max(1, size)); };
     this.clipped(context, counts, height, () => {
       for (let t = from; t < Math.min(to, node.steps); t++) {
-        const x = scale < 1 ? Math.floor((t - this.stage.camera.x) * scale) : (t - this.stage.camera.x) * scale, n = starts[t + 1] - starts[t];
+        const x = scale < 1 ? Math.floor((t - this.stage.camera.x) * scale) : (t - this.stage.camera.x) * scale,
+          n = starts[t + 1] - starts[t];
         if (scale < 1 && x === last) { most = Math.max(most, n); continue; }
         put();
         last = x;
@@ -204,26 +192,33 @@ class RecordingView {
     context.textAlign = "right";
     context.textBaseline = "middle";
     context.fillText("0", this.stage.left - 8, top + Math.min(6, row / 2));
-    if (node.size > 1) context.fillText(Kit.number(node.size - 1), this.stage.left - 8, top + height - Math.min(6, row / 2));
+    if (node.size > 1) context.fillText(Kit.number(node.size - 1), this.stage.left - 8,
+      top + height - Math.min(6, row / 2));
     context.textBaseline = "alphabetic";
   }
   drawMarks(context, { node, top, height }, row) {
-    const { starts, neurons } = this.events(node), [from, to] = this.range(), { scale } = this.stage.camera, wide = Math.max(1.5, Math.min(scale - 1, 14)), tall = Math.max(1.5, Math.min(row - (row > 5 ? 2 : 0.5), 14));
+    const { starts, neurons } = this.events(node), [from, to] = this.range(), { scale } = this.stage.camera,
+      wide = Math.max(1.5, Math.min(scale - 1, 14)), tall = Math.max(1.5, Math.min(row - (row > 5 ? 2 : 0.5), 14));
     context.fillStyle = Kit.colour("fill");
     this.clipped(context, top, height, () => {
       for (let t = from; t < Math.min(to, node.steps); t++) {
         const x = this.stage.across(t + 0.5) - wide / 2;
-        for (let k = starts[t]; k < starts[t + 1]; k++) context.fillRect(x, top + (neurons[k] + 0.5) * row - tall / 2, wide, tall);
+        for (let k = starts[t]; k < starts[t + 1]; k++) context.fillRect(x, top + (neurons[k] + 0.5) * row - tall / 2,
+          wide, tall);
         this.drawn.marks += starts[t + 1] - starts[t];
       }
     });
   }
   /** A picture of bins of time and neurons: no spike is left out, more spikes are darker. */
   binned(node, height) {
-    const { x, scale } = this.stage.camera, ratio = Math.min(2, window.devicePixelRatio || 1), across = Math.max(1, Math.round(Math.min(this.stage.room * ratio, 4000))), down = Math.max(1, Math.min(Math.round(height * ratio), node.size)), key = `${x}|${scale}|${across}|${down}|${this.sample}`;
+    const { x, scale } = this.stage.camera, ratio = Math.min(2, window.devicePixelRatio || 1),
+      across = Math.max(1, Math.round(Math.min(this.stage.room * ratio, 4000))),
+      down = Math.max(1, Math.min(Math.round(height * ratio), node.size)),
+      key = `${x}|${scale}|${across}|${down}|${this.sample}`;
     const kept = this.images.get(node);
     if (kept && kept.key === key) return kept.image;
-    const { starts, neurons } = this.events(node), [from, to] = this.range(), counts = new Uint32Array(across * down), per = across / this.stage.room, wide = scale * per, gap = wide >= 5 ? Math.floor(wide * 0.2) : 0;
+    const { starts, neurons } = this.events(node), [from, to] = this.range(), counts = new Uint32Array(across * down),
+      per = across / this.stage.room, wide = scale * per, gap = wide >= 5 ? Math.floor(wide * 0.2) : 0;
     for (let t = from; t < Math.min(to, node.steps); t++) {
       const column = Math.floor((t - x) * wide), end = Math.max(column + 1, Math.floor((t + 1 - x) * wide) - gap);
       for (let k = starts[t]; k < starts[t + 1]; k++) {
@@ -232,13 +227,15 @@ class RecordingView {
       }
       this.drawn.marks += starts[t + 1] - starts[t];
     }
-    const image = document.createElement("canvas"), data = new ImageData(across, down), points = new Uint32Array(data.data.buffer), [red, green, blue] = Kit.channels("fill");
+    const image = document.createElement("canvas"), data = new ImageData(across, down),
+      points = new Uint32Array(data.data.buffer), [red, green, blue] = Kit.channels("fill");
     let most = 1;
     for (let k = 0; k < counts.length; k++) if (counts[k] > most) most = counts[k];
     image.width = across;
     image.height = down;
     const ink = (blue << 16) | (green << 8) | red;
-    for (let k = 0; k < counts.length; k++) if (counts[k]) points[k] = (((70 + 185 * Math.sqrt(counts[k] / most)) << 24) | ink) >>> 0;
+    for (let k = 0; k < counts.length;
+      k++) if (counts[k]) points[k] = (((70 + 185 * Math.sqrt(counts[k] / most)) << 24) | ink) >>> 0;
     image.getContext("2d").putImageData(data, 0, 0);
     this.images.set(node, { key, image });
     return image;
@@ -258,7 +255,8 @@ class RecordingView {
     }
   }
   drawTraces(context, { node, top, height }) {
-    const picks = this.of(node), { low, high, unit } = this.scaleOf(node, picks), [from, to] = this.range(), y = (v) => top + height - 6 - ((v - low) / (high - low)) * (height - 12);
+    const picks = this.of(node), { low, high, unit } = this.scaleOf(node, picks), [from, to] = this.range(),
+      y = (v) => top + height - 6 - ((v - low) / (high - low)) * (height - 12);
     this.frame(context, top, height);
     context.font = Kit.font(10.5);
     context.textBaseline = "middle";
@@ -271,7 +269,8 @@ class RecordingView {
     }
     context.textBaseline = "alphabetic";
     context.lineJoin = "round";
-    this.clipped(context, top, height, () => { for (const pick of picks) this.drawTrace(context, node, pick, from, to, y); });
+    this.clipped(context, top, height,
+      () => { for (const pick of picks) this.drawTrace(context, node, pick, from, to, y); });
   }
   /** A line through every step; of a column of pixels with many steps the least and the greatest. */
   drawTrace(context, node, pick, from, to, y) {
@@ -283,7 +282,8 @@ class RecordingView {
       const v = this.value(node, t, pick.neuron), x = this.stage.across(t + 0.5);
       if (!Number.isFinite(v)) continue;
       if (this.stage.camera.scale >= 0.5) { context.lineTo(x, y(v)); continue; }
-      if (Math.floor(x) !== column) { if (column >= 0) { context.lineTo(column + 0.5, y(low)); context.lineTo(column + 0.5, y(high)); } column = Math.floor(x); low = high = v; }
+      if (Math.floor(x) !== column) { if (column >= 0) { context.lineTo(column + 0.5, y(low));
+        context.lineTo(column + 0.5, y(high)); } column = Math.floor(x); low = high = v; }
       low = Math.min(low, v);
       high = Math.max(high, v);
     }
@@ -295,16 +295,19 @@ class RecordingView {
     this.scales ||= new Map();
     if (this.scales.get(node)?.key !== key) {
       let low = Infinity, high = -Infinity;
-      for (const pick of picks) for (let t = 0; t < node.steps; t++) { const v = this.value(node, t, pick.neuron); if (Number.isFinite(v)) { low = Math.min(low, v); high = Math.max(high, v); } }
+      for (const pick of picks) for (let t = 0; t < node.steps; t++) { const v = this.value(node, t, pick.neuron);
+        if (Number.isFinite(v)) { low = Math.min(low, v); high = Math.max(high, v); } }
       if (!(high >= low)) { low = 0; high = 1; }
       if (high === low) { low -= 0.5; high += 0.5; }
-      const raw = (high - low) / 4, ten = 10 ** Math.floor(Math.log10(raw)), unit = [1, 2, 5, 10].map((m) => m * ten).find((u) => u >= raw);
+      const raw = (high - low) / 4, ten = 10 ** Math.floor(Math.log10(raw)),
+        unit = [1, 2, 5, 10].map((m) => m * ten).find((u) => u >= raw);
       this.scales.set(node, { key, low, high, unit });
     }
     return this.scales.get(node);
   }
   drawTime(context, size) {
-    const { scale } = this.stage.camera, raw = 90 / scale, ten = 10 ** Math.floor(Math.log10(raw)), unit = Math.max(1, [1, 2, 5, 10].map((m) => m * ten).find((u) => u >= raw)), [from, to] = this.range();
+    const { scale } = this.stage.camera, raw = 90 / scale, ten = 10 ** Math.floor(Math.log10(raw)),
+      unit = Math.max(1, [1, 2, 5, 10].map((m) => m * ten).find((u) => u >= raw)), [from, to] = this.range();
     context.fillStyle = Kit.colour("page");
     context.fillRect(0, 0, size.width, TIME_AXIS);
     context.fillStyle = Kit.colour("line");
@@ -330,7 +333,8 @@ class RecordingView {
       context.fillRect(x, TIME_AXIS - 5, 1, 5);
     }
   }
-  time(t) { const s = t * this.recording.dt; if (!s) return "0"; return s < 1 ? `${Kit.number(Number((s * 1e3).toPrecision(5)))} ms` : `${Kit.number(Number(s.toPrecision(5)))} s`; }
+  time(t) { const s = t * this.recording.dt; if (!s) return "0";
+    return s < 1 ? `${Kit.number(Number((s * 1e3).toPrecision(5)))} ms` : `${Kit.number(Number(s.toPrecision(5)))} s`; }
   drawCursor(context, size) {
     const x = this.stage.across(this.cursor + 0.5);
     if (x < this.stage.left || x > this.stage.left + this.stage.room) return;
@@ -344,18 +348,22 @@ class RecordingView {
     const y = point.y + this.stage.camera.y, step = Math.floor(this.stage.step(point.x));
     if (point.x < this.stage.left || step < 0 || step >= this.recording.steps || point.y < TIME_AXIS) return null;
     const band = (this.placed || []).find((b) => y >= b.y && y < b.top + b.height + 12);
-    return { step, band, neuron: band && band.spikes && y >= band.top && y < band.top + band.height ? Math.floor(((y - band.top) * band.node.size) / band.height) : null };
+    return { step, band, neuron: band && band.spikes && y >= band.top && y < band.top + band.height
+      ? Math.floor(((y - band.top) * band.node.size) / band.height) : null };
   }
   over(point) {
     const at = this.spot(point);
     if (!at || !at.band) { this.cursor = null; Kit.tip(null); this.stage.redraw(); return false; }
     this.cursor = at.step;
-    const { node, spikes } = at.band, lines = [`step ${Kit.number(at.step)}${this.recording.dt ? ` · ${this.time(at.step)}` : ""}`];
+    const { node, spikes } = at.band,
+      lines = [`step ${Kit.number(at.step)}${this.recording.dt ? ` · ${this.time(at.step)}` : ""}`];
     if (spikes && at.step < node.steps) {
       const { starts, per } = this.events(node);
-      if (at.neuron !== null) lines.push(`neuron ${Kit.number(at.neuron)}: ${this.value(node, at.step, at.neuron) ? "a spike here" : "no spike here"}, ${Kit.number(per[at.neuron])} in all`);
+      if (at.neuron !== null) lines.push(
+        `neuron ${Kit.number(at.neuron)}: ${this.value(node, at.step, at.neuron) ? "a spike here" : "no spike here"}, ${Kit.number(per[at.neuron])} in all`);
       lines.push(`${Kit.counted(starts[at.step + 1] - starts[at.step], "spike")} in this step`);
-    } else if (at.step < node.steps) for (const pick of this.of(node).slice(0, 6)) lines.push(`neuron ${pick.neuron}: ${Kit.number(this.value(node, at.step, pick.neuron))}`);
+    } else if (at.step < node.steps) for (const pick of this.of(node).slice(0, 6)) lines.push(
+      `neuron ${pick.neuron}: ${Kit.number(this.value(node, at.step, pick.neuron))}`);
     Kit.tip(node.name, lines, point.clientX, point.clientY);
     this.stage.redraw();
     return at.neuron !== null;
@@ -375,8 +383,10 @@ class RecordingView {
     this.stage.redraw();
   }
   key(event) {
-    if (event.key === "Escape") { const had = this.cursor !== null || this.selected; this.cursor = null; this.select(null); return Boolean(had); }
-    if (event.key === "Enter") { this.read(Math.floor(this.stage.step(this.stage.left + this.stage.room / 2))); return true; }
+    if (event.key === "Escape") { const had = this.cursor !== null || this.selected; this.cursor = null;
+      this.select(null); return Boolean(had); }
+    if (event.key === "Enter") { this.read(Math.floor(this.stage.step(this.stage.left + this.stage.room / 2)));
+      return true; }
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (this.cursor === null || !by || event.shiftKey) return false;
     this.read(Math.max(0, Math.min(this.recording.steps - 1, this.cursor + by)));
@@ -388,13 +398,15 @@ class RecordingView {
     const [from, to] = this.range();
     if (step < from || step >= to) { this.stage.camera.x = step - (to - from) / 2; this.stage.keep(); }
     const said = this.recording.nodes.filter((node) => step < node.steps).map((node) => Events.isSpikes(node)
-      ? `${node.name} ${Kit.counted(this.events(node).starts[step + 1] - this.events(node).starts[step], "spike")}` : this.of(node).map((p) => `${node.name} ${node.variable} of neuron ${p.neuron} ${Kit.number(this.value(node, step, p.neuron))}`).join(", "));
+      ? `${node.name} ${Kit.counted(this.events(node).starts[step + 1] - this.events(node).starts[step], "spike")}`
+        : this.of(node).map((p) => `${node.name} ${node.variable} of neuron ${p.neuron} ${Kit.number(this.value(node, step, p.neuron))}`).join(", "));
     Kit.say(`step ${step}: ${said.filter(Boolean).join(", ")}`);
     this.stage.redraw();
   }
   select(node, moves = true) {
     this.selected = node;
-    if (node && moves) { const band = (this.placed || this.bands()).find((each) => each.node === node); this.stage.camera.y = band.y - TIME_AXIS - 4; this.stage.keep(); }
+    if (node && moves) { const band = (this.placed || this.bands()).find((each) => each.node === node);
+      this.stage.camera.y = band.y - TIME_AXIS - 4; this.stage.keep(); }
     if (node) Kit.say(`${node.name}, ${node.variable}, ${Kit.counted(node.size, "neuron")}`);
     this.panel();
     this.stage.redraw();
@@ -403,7 +415,8 @@ class RecordingView {
   // -- words ---------------------------------------------------------------------------------------------------------
 
   search(text) {
-    return this.recording.nodes.filter((node) => node.name.toLowerCase().includes(text)).map((node) => ({ main: node.name, more: node.variable, act: () => this.select(node) }));
+    return this.recording.nodes.filter((node) => node.name.toLowerCase().includes(text)).map((node) =>
+      ({ main: node.name, more: node.variable, act: () => this.select(node) }));
   }
   panel() {
     if (this.selected) this.nodePanel(this.selected);
@@ -412,32 +425,46 @@ class RecordingView {
   nodeList() {
     const { nodes } = this.recording;
     return Kit.section("Recorded", Kit.number(nodes.length), Kit.pages(nodes.length, (k) => ({
-      mark: Kit.square(Events.isSpikes(nodes[k]) ? "fill" : "t1"), main: nodes[k].name, more: Events.isSpikes(nodes[k]) ? Kit.counted(this.events(nodes[k]).count, "spike") : nodes[k].variable, act: () => this.select(nodes[k]),
+      mark: Kit.square(Events.isSpikes(nodes[k]) ? "fill" : "t1"), main: nodes[k].name,
+        more: Events.isSpikes(nodes[k]) ? Kit.counted(this.events(nodes[k]).count, "spike") : nodes[k].variable,
+        act: () => this.select(nodes[k]),
     }), "Recorded"));
   }
   pickList(name = null) {
     const shown = this.picked.filter((pick) => name === null || pick.name === name);
-    if (!shown.length) return Kit.section("Chosen neurons", null, Kit.el("p", { class: "note" }, this.recording.nodes.some((node) => !Events.isSpikes(node)) ? "A click on a raster chooses a neuron; its traces are drawn." : "A click on a raster chooses a neuron."));
+    if (!shown.length) return Kit.section("Chosen neurons", null,
+      Kit.el("p", { class: "note" }, this.recording.nodes.some((node) => !Events.isSpikes(node))
+      ? "A click on a raster chooses a neuron; its traces are drawn." : "A click on a raster chooses a neuron."));
     return Kit.section("Chosen neurons", "click to remove", Kit.pages(shown.length, (k) => ({
-      mark: Kit.square(this.tone(shown[k])), main: `neuron ${Kit.number(shown[k].neuron)}`, more: shown[k].name, act: () => { this.pick(shown[k].name, shown[k].neuron); this.panel(); },
+      mark: Kit.square(this.tone(shown[k])), main: `neuron ${Kit.number(shown[k].neuron)}`, more: shown[k].name,
+        act: () => { this.pick(shown[k].name, shown[k].neuron); this.panel(); },
     }), "Chosen neurons", 12));
   }
   adder(node) {
     const input = Kit.el("input", { type: "number", min: 0, max: node.size - 1, value: 0, "aria-label": "Neuron" });
-    const add = () => { const n = Math.min(node.size - 1, Math.max(0, Math.floor(Number(input.value)) || 0)); if (!this.of(node).some((p) => p.neuron === n)) this.pick(node.name, n); this.panel(); };
-    return Kit.el("form", { class: "set adder", on: { submit: (event) => { event.preventDefault(); add(); } } }, Kit.el("label", {}, "Neuron", input), Kit.el("button", { type: "submit" }, "Choose"));
+    const add = () => { const n = Math.min(node.size - 1, Math.max(0, Math.floor(Number(input.value)) || 0));
+      if (!this.of(node).some((p) => p.neuron === n)) this.pick(node.name, n); this.panel(); };
+    return Kit.el("form", { class: "set adder", on: { submit: (event) => { event.preventDefault(); add(); } } },
+      Kit.el("label", {}, "Neuron", input), Kit.el("button", { type: "submit" }, "Choose"));
   }
   nodePanel(node) {
     const pairs = [["neurons", `${Kit.number(node.size)}${node.shape && node.shape.length > 1 ? ` (${node.shape.join(" × ")})` : ""}`], ["time steps", Kit.number(node.steps)]], sections = [];
     if (Events.isSpikes(node)) {
-      const { per, count } = this.events(node), silent = per.reduce((n, c) => n + (c === 0), 0), order = [...per.keys()].sort((a, b) => per[b] - per[a] || a - b);
+      const { per, count } = this.events(node), silent = per.reduce((n, c) => n + (c === 0), 0),
+        order = [...per.keys()].sort((a, b) => per[b] - per[a] || a - b);
       pairs.push(["spikes", Kit.number(count)], ["per neuron", Kit.number(count / node.size)]);
-      if (this.recording.dt) pairs.push(["mean rate", `${Kit.number(Number((count / node.size / (node.steps * this.recording.dt)).toPrecision(3)))} Hz`]);
+      if (this.recording.dt) pairs.push(
+        ["mean rate", `${Kit.number(Number((count / node.size / (node.steps * this.recording.dt)).toPrecision(3)))} Hz`]);
       pairs.push(["silent", `${Kit.number(silent)} (${Kit.percent(silent / node.size)})`]);
       sections.push(Kit.section("Neurons", "most spikes first", Kit.pages(order.length, (k) => ({
-        mark: Kit.square(this.of(node).some((p) => p.neuron === order[k]) ? this.tone(this.of(node).find((p) => p.neuron === order[k])) : "track"), main: `neuron ${Kit.number(order[k])}`, more: Kit.counted(per[order[k]], "spike"), pressed: this.of(node).some((p) => p.neuron === order[k]), act: () => { this.pick(node.name, order[k]); this.panel(); },
+        mark: Kit.square(this.of(node).some((p) => p.neuron === order[k])
+          ? this.tone(this.of(node).find((p) => p.neuron === order[k])) : "track"),
+          main: `neuron ${Kit.number(order[k])}`, more: Kit.counted(per[order[k]], "spike"),
+          pressed: this.of(node).some((p) => p.neuron === order[k]),
+          act: () => { this.pick(node.name, order[k]); this.panel(); },
       }), "Neurons", 20)));
     }
-    this.app.detail(node.name, [`recorded: ${node.variable}`], () => this.select(null), Kit.el("section", {}, Kit.facts(pairs)), this.pickList(node.name), this.adder(node), ...sections);
+    this.app.detail(node.name, [`recorded: ${node.variable}`], () => this.select(null),
+      Kit.el("section", {}, Kit.facts(pairs)), this.pickList(node.name), this.adder(node), ...sections);
   }
 }
