@@ -134,7 +134,7 @@ $(VENV)/.fuzz: $(VENV)/.test
 	@touch $@
 
 $(VENV)/.lava: $(VENV)/.test nirbridge/emitters/lava/requirements.txt
-	$(BIN)/nirbridge lava install
+	$(BIN)/nirbridge doctor lava --install
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.test

@@ -105,12 +105,18 @@ def test_the_options_of_an_emitter_are_flags(model: str, tmp_path: Path, capsys:
 def test_help_lists_targets_and_their_options(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["emit", "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
+    assert "tinygrad, verilog, csv, stepper. [required]" in text
+    assert run(["map", "--help-all"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "sequential, packed, cp-sat, one_each." in text
+    assert run(["emit", "--help-all"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
     assert "--separator TEXT Text between two columns (csv; default: ,)." in text
     assert "--header / --no-header Name the columns in the first line (csv; default: True)." in text
     assert "--only TEXT,... Populations in the table (csv)." in text
     assert "csv a table of cores and neurons stepper" in text
     for name in ("run", "verify"):
-        assert run([name, "--help"]) == 0
+        assert run([name, "--help-all"]) == 0
         listed = capsys.readouterr().out.partition("\nTargets:\n")[2].split()
         assert {"lava", "iree", "stepper"} <= set(listed)
         assert "csv" not in listed
@@ -122,7 +128,7 @@ def test_a_broken_emitter_hides_no_other(
     registry.get("emitters", "csv")
     monkeypatch.setattr(sys.modules["nirbridge_example_plugin.table"].CSV.__class__, "options", "none")
     assert run(["emit", model, "--to", "jax", "--dtype", "float64", "-o", str(tmp_path / "program")]) == 0
-    assert run(["emit", "--help"]) == 0
+    assert run(["emit", "--help-all"]) == 0
     assert "--dtype" in (text := capsys.readouterr().out)
     assert "--separator" not in text
 

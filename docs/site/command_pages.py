@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from nirbridge.cli import main as cli
+from nirbridge.cli.help import record, sections
 from nirbridge.cli.target_options import TargetCommand, target_rows
 
 
@@ -19,7 +20,10 @@ def write(folder: Path) -> None:
         command = cli.nirbridge.get_command(context, name)
         assert command is not None, name
         (folder / f"{name}.md").write_text(page(command, name, context), encoding="utf-8")
-    rows = "\n".join(f"| [{name}]({name}.md) | {text} |" for name, _, text in cli.COMMANDS)
+    rows = "\n".join(
+        f"| **{heading}** | |\n" + "\n".join(f"| [{name}]({name}.md) | {text} |" for name, _, text in commands)
+        for heading, commands in cli.GROUPS
+    )
     names = "\n".join(name for name, _, _ in cli.COMMANDS)
     text = (
         "# Commands\n\nRules that hold for all of them (exit codes, files, JSON): "
@@ -35,10 +39,9 @@ def page(command: click.Command, name: str, parent: click.Context) -> str:
     lines = [f"# nirbridge {name}" if parent.parent is None else f"## nirbridge {parent.info_name} {name}", ""]
     usage = command.get_usage(context).removeprefix("Usage: ")
     lines += ["```text", " ".join(usage.split()), "```", "", _description(command), ""]
-    params = (p for p in command.get_params(context) if p.name != "help")
-    options = [p for p in params if isinstance(p, click.Option) and not p.hidden]
-    if options:
-        lines += ["| option | |", "|---|---|", *(_row(option, context) for option in options), ""]
+    for heading, options in sections(command.get_params(context)).items():
+        rows = [_row(option, context) for option in options]
+        lines += [f"{heading}:", "", "| option | |", "|---|---|", *rows, ""] if rows else []
     if isinstance(command, TargetCommand):
         rows = (f"| `{target}` | {text} |" for target, text in target_rows(emits=command.emits))
         lines += ["| target | |", "|---|---|", *rows, ""]
@@ -58,8 +61,7 @@ def _description(command: click.Command) -> str:
 
 
 def _row(option: click.Option, context: click.Context) -> str:
-    record = option.get_help_record(context)
-    flags, text = record if record is not None else (", ".join(option.opts), option.help or "")
+    flags, text = record(option, context) or (", ".join(option.opts), option.help or "")
     return f"| `{_cell(flags)}` | {_cell(text)} |"
 
 

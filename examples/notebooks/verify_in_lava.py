@@ -8,7 +8,7 @@
 #
 # The reference in real numbers, the integers of the chip, these integers core by core, and the emitted Lava program run
 # on the same input. The last three must be equal in every spike and every state. Lava runs in an environment of its
-# own, which `nirbridge lava install` sets up.
+# own, which `nirbridge doctor lava --install` sets up.
 
 # %%
 from pathlib import Path

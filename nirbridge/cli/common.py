@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nirbridge import pipeline
+from nirbridge.cli.help import READING, HelpContext, help_all_option, in_section, write_examples, write_options
 from nirbridge.cli.memory import check_address_space
 from nirbridge.cli.output import is_quiet, noted, quiet_option
 from nirbridge.cli.streams import write_to_stderr
@@ -50,11 +51,15 @@ class ReportFolder(click.Path):
 class ChipFile(click.Path):
     """A chip by name, or a file that is read."""
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The chips whose names begin so; where there is none, files."""
+    def known_names(self) -> tuple[str, ...]:
+        """The chips, those of plugins too."""
         from nirbridge import plugins
 
-        chips = beginning_with(incomplete, plugins.chip_names())
+        return plugins.chip_names()
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The chips whose names begin so; where there is none, files."""
+        chips = beginning_with(incomplete, self.known_names())
         return chips or super().shell_complete(ctx, param, incomplete)
 
 
@@ -73,10 +78,21 @@ class ProgramFolder(click.Path):
 class Command(click.Command):
     """A command whose results never replace its inputs, and whose output paths are checked before it starts."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        """Arguments as of click; ``--quiet`` is added."""
+    context_class = HelpContext
+
+    def __init__(self, *args: Any, usual: tuple[str, ...] = (), **options: Any) -> None:
+        """Arguments as of click; ``usual``: the options in ``--help``. ``--quiet`` and ``--help-all`` are added."""
         super().__init__(*args, **options)
-        self.params.append(quiet_option())
+        self.params += [quiet_option(), help_all_option()]
+        self.usual = usual
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The usual options, or all of them."""
+        write_options(ctx, formatter, self.get_params(ctx), self.usual)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The examples."""
+        write_examples(formatter, self.epilog or "")
 
     def invoke(self, ctx: click.Context) -> Any:
         """Checks the paths, then runs the command.
@@ -186,15 +202,22 @@ class RegisteredName(click.ParamType):
 
     name = "name"
 
-    def __init__(self, kind: str) -> None:
-        """``kind``: a field of ``plugins.Plugin``."""
-        self.kind = kind
+    def __init__(self, kind: str, *, gives_figures: bool = False) -> None:
+        """``kind``: a field of ``plugins.Plugin``; ``gives_figures``: only few of the names will do."""
+        self.kind, self.is_listed = kind, not gives_figures
+
+    def known_names(self) -> tuple[str, ...]:
+        """The names of nirbridge and of plugins, for the help."""
+        return self._names() if self.is_listed else ()
+
+    def _names(self) -> tuple[str, ...]:
+        from nirbridge import plugins
+
+        return plugins.names(self.kind)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """The names that begin so."""
-        from nirbridge import plugins
-
-        return beginning_with(incomplete, plugins.names(self.kind))
+        return beginning_with(incomplete, self._names())
 
 
 class BackEndName(click.ParamType):
@@ -268,10 +291,13 @@ def widths(texts: tuple[str, ...]) -> dict[str, int] | int | None:
     return {**({"*": everywhere} if everywhere is not None else {}), **by_layer} if by_layer else everywhere
 
 
-axes_option = click.option(
-    "--axes",
-    metavar="sample,time",
-    help="Axes of the data before the shape of an input; default: those of the imported module, else time,sample.",
+axes_option = in_section(
+    READING,
+    click.option(
+        "--axes",
+        metavar="sample,time",
+        help="Axes of the data before the shape of an input; default: those of the imported module, else time,sample.",
+    ),
 )
 """The option of every command that takes data."""
 
@@ -356,15 +382,20 @@ _OPTIONS = (
     ),
     click.option(
         "--method",
-        metavar="sequential|packed|cp-sat",
+        metavar="NAME",
         type=RegisteredName("partitioners"),
         default="cp-sat",
         show_default=True,
-        help="One layer at a time; first-fit; or the solver (or a plugin's name). The first two keep the order of the "
-        "model, and need many times the cores where it does not bring neurons of like sources together.",
+        help="The solver, or a faster method that keeps the order of the model, and needs many times the cores where "
+        "that does not bring neurons of like sources together.",
     ),
     click.option(
-        "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Same seed, same map."
+        "--seed",
+        type=click.IntRange(0, 2**31 - 1),
+        default=0,
+        show_default=True,
+        metavar="N",
+        help="Same seed, same map.",
     ),
     click.option(
         "--pin",

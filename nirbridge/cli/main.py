@@ -16,46 +16,68 @@ import click
 
 from nirbridge._version import __version__
 from nirbridge.cli import interrupts, streams
+from nirbridge.cli.help import HelpContext, write_examples, write_options
 from nirbridge.cli.memory import memory_error
 from nirbridge.cli.output import print_error
 from nirbridge.errors import Bug, Diagnostic, FileError, NirbridgeError, UsageError, did_you_mean, printable, quoted
 from nirbridge.files.attributes import load_attribute
 
-COMMANDS: tuple[tuple[str, str, str], ...] = (
-    ("map", "nirbridge.cli.commands.map:command", "Map a model onto a chip, with a proved lower bound."),
-    ("check", "nirbridge.cli.commands.check:command", "Does a model fit a chip? Is a saved map legal?"),
-    ("simulate", "nirbridge.cli.commands.simulate:command", "Simulate a model on inputs, exactly; save a recording."),
-    ("quantize", "nirbridge.cli.commands.quantize:command", "Quantize a model to a chip's integers; bound overflow."),
-    ("profile", "nirbridge.cli.commands.profile:command", "Measure energy, time and accuracy on your data."),
-    ("sweep", "nirbridge.cli.commands.sweep:command", "Map many models, chips, widths and seeds into one table."),
-    ("bench", "nirbridge.cli.commands.bench:command", "Compare and time a model on every back end."),
-    ("verify", "nirbridge.cli.commands.verify:command", "Compare reference, integers, map and program, bit for bit."),
-    ("report", "nirbridge.cli.commands.report:command", "Write one HTML page on a model, its map and its runs."),
-    ("view", "nirbridge.cli.commands.report:view", "Write a page that shows a model, a map or a recording."),
-    ("inspect", "nirbridge.cli.commands.inspect:command", "Show the content of a NIR file and how it is read."),
-    ("compare", "nirbridge.cli.commands.compare:command", "Compare two recordings, spike by spike."),
-    ("emit", "nirbridge.cli.commands.emit:command", "Write a model as a program for another tool."),
-    ("lower", "nirbridge.cli.commands.lower:command", "Lower a model to MLIR, stage by stage."),
-    ("run", "nirbridge.cli.commands.run:command", "Run an emitted program, supervised; save a recording."),
-    ("lava", "nirbridge.cli.commands.lava:command", "Show or install the isolated Lava environment."),
-    ("import", "nirbridge.cli.commands.import_:command", "Import a trained module of a framework, exactly."),
-    ("show", "nirbridge.cli.commands.show:command", "Show a saved map, quantized network or recording."),
-    ("diff", "nirbridge.cli.commands.show:diff", "Show differences in meaning between two saved files."),
-    ("chips", "nirbridge.cli.commands.chips:command", "Show the chips, their limits, and the source of every number."),
-    ("doctor", "nirbridge.cli.commands.chips:doctor", "Show which optional tools are there, and how to get them."),
+_WHERE = "nirbridge.cli.commands."
+GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
     (
-        "completion",
-        "nirbridge.cli.commands.completion:command",
-        "Print the completion script of a shell.",
+        "Map",
+        (
+            ("map", f"{_WHERE}map:command", "Map a model onto a chip, with a proved lower bound."),
+            ("check", f"{_WHERE}check:command", "Does a model fit a chip? Is a saved map legal?"),
+            ("profile", f"{_WHERE}profile:command", "Measure energy, time and accuracy on your data."),
+            ("sweep", f"{_WHERE}sweep:command", "Map many models, chips, widths and seeds into one table."),
+        ),
+    ),
+    (
+        "Run",
+        (
+            ("simulate", f"{_WHERE}simulate:command", "Simulate a model on inputs, exactly; save a recording."),
+            ("run", f"{_WHERE}run:command", "Run an emitted program, supervised; save a recording."),
+            ("bench", f"{_WHERE}bench:command", "Compare and time a model on every back end."),
+            ("verify", f"{_WHERE}verify:command", "Compare reference, integers, map and program, bit for bit."),
+            ("compare", f"{_WHERE}compare:command", "Compare two recordings, spike by spike."),
+        ),
+    ),
+    (
+        "Write",
+        (
+            ("import", f"{_WHERE}import_:command", "Import a trained module of a framework, exactly."),
+            ("quantize", f"{_WHERE}quantize:command", "Quantize a model to a chip's integers; bound overflow."),
+            ("emit", f"{_WHERE}emit:command", "Write a model as a program for another tool."),
+            ("lower", f"{_WHERE}lower:command", "Lower a model to MLIR, stage by stage."),
+            ("report", f"{_WHERE}report:command", "Write one HTML page on a model, its map and its runs."),
+        ),
+    ),
+    (
+        "Read",
+        (
+            ("inspect", f"{_WHERE}inspect:command", "Show the content of a NIR file and how it is read."),
+            ("view", f"{_WHERE}report:view", "Write a page that shows a model, a map or a recording."),
+            ("show", f"{_WHERE}show:command", "Show a saved map, quantized network or recording."),
+            ("diff", f"{_WHERE}show:diff", "Show differences in meaning between two saved files."),
+        ),
+    ),
+    (
+        "Set up",
+        (
+            ("chips", f"{_WHERE}chips:command", "Show the chips, their limits, and the source of every number."),
+            ("doctor", f"{_WHERE}doctor:command", "Show which optional tools are there, and how to get them."),
+            ("completion", f"{_WHERE}completion:command", "Print the completion script of a shell."),
+        ),
     ),
 )
-"""Subcommand, where it is ("module:attribute"), one line of help."""
+"""Commands by what they do: subcommand, where it is ("module:attribute"), one line of help."""
+COMMANDS = tuple(command for _, commands in GROUPS for command in commands)
 
 EXAMPLE = """\b
 Example:
   nirbridge map model.nir --chip loihi1 -o model.map.json
-  nirbridge COMMAND --help"""
-
+  nirbridge map --help"""
 
 READER_GONE = 141
 _SHOWN = 500
@@ -63,7 +85,9 @@ _SHOWN = 500
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when they run; its help lists them from ``COMMANDS`` alone."""
+    """A group whose commands are imported when they run; its help lists them from ``GROUPS`` alone."""
+
+    context_class = HelpContext
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names in the order of ``COMMANDS``."""
@@ -80,6 +104,8 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click does, with the nearest name where there is no such command."""
+        if args[:1] == ["lava"]:  # as commands and scripts of version 0.1 have it: lava status, lava install
+            args = ["doctor", *("--install" if arg == "install" else arg for arg in args if arg != "status")]
         if args and not args[0].startswith("-") and args[0] not in self.list_commands(ctx):
             commands = self.list_commands(ctx)
             step = did_you_mean(args[0], commands) or f"commands: {', '.join(commands)}"
@@ -105,10 +131,19 @@ class LazyGroup(click.Group):
         except KeyboardInterrupt as error:
             raise click.exceptions.Abort from error
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the list of commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, _, text in COMMANDS])
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the commands by group, without importing them, then the options."""
+        formatter.write_paragraph()
+        longest = max(len(name) for name, _, _ in COMMANDS)
+        for heading, commands in GROUPS:
+            formatter.write_heading(heading)
+            with formatter.indentation():
+                formatter.write_dl([(name.ljust(longest), text) for name, _, text in commands])
+        write_options(ctx, formatter, self.get_params(ctx), ())
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the examples."""
+        write_examples(formatter, self.epilog or "")
 
 
 @click.group(

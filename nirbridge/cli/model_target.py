@@ -59,9 +59,9 @@ def module_options(*, required: bool) -> Callable[[Callable[..., Any]], Callable
             click.option(
                 "--from",
                 "framework",
-                metavar=f"{FRAMEWORKS}|{JAX_FRAMEWORKS}",
+                metavar="NAME",
                 type=RegisteredName("importers"),
-                help=f"The importer (or a plugin's name); default: found from the module.{only}",
+                help=f"The importer; default: found from the module.{only}",
             ),
             click.option(
                 "--sample-shape",
@@ -97,8 +97,6 @@ def is_text(target: object) -> bool:
     return isinstance(target, str) and target.endswith((".mlir", ".net"))
 
 
-FRAMEWORKS = "snntorch|norse|torch|sinabs|spikingjelly|rockpool"
-JAX_FRAMEWORKS = "spyx|snnax"
 PLAIN = "torch"
 """The importer that converts networks without spikes."""
 
@@ -138,7 +136,7 @@ def module_with_weights(target: str, framework: str | None, weights: str | None)
 
     if framework is not None:
         plugins.get("importers", framework)  # an unknown name is said before the user's code runs
-    of_torch = framework is None or framework in FRAMEWORKS.split("|") or weights is not None
+    of_torch = framework is None or framework in pipeline.FRAMEWORKS or weights is not None
     module = module_of(target, of_torch=of_torch)
     if weights is not None:
         print_notes(pipeline.load_weights(module, weights))
@@ -153,7 +151,7 @@ def recognised(module: Any, target: str) -> str:
     """
     importer = pipeline.framework_of(module)
     if importer is None:
-        frameworks = ", ".join(name for name in FRAMEWORKS.split("|") if name != PLAIN)
+        frameworks = ", ".join(name for name in pipeline.FRAMEWORKS if name != PLAIN)
         hint = "convert a network of ReLUs: nirbridge import --from torch --calibrate DATA.npy; or give --from NAME"
         raise UsageError.of(quoted(target), "has no spiking neurons", f"none of its parts is of {frameworks}", hint)
     return importer

@@ -10,6 +10,7 @@ import click
 
 from nirbridge import pipeline
 from nirbridge.cli.common import Choice, refuse_given, refuse_options
+from nirbridge.cli.help import READING, in_section
 from nirbridge.cli.model_target import target_options
 from nirbridge.cli.output import faults_on_stderr, print_details
 from nirbridge.errors import UsageError, did_you_mean, quoted
@@ -192,8 +193,11 @@ def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
     It also gets ``rewrite``, see ``pass_options``. ``model`` is always a file: a module (FILE.py:ATTR) is imported
     first. Known faults of the exporter are reported on stderr; a JSON document contains them.
     """
-    decorated = timing_options(repair_options(pass_options(max_bytes_option(_saying_faults(function)))))
-    return target_options(decorated)
+    return in_section(READING, _reading_options)(_saying_faults(function))
+
+
+def _reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    return target_options(timing_options(repair_options(pass_options(max_bytes_option(function)))))
 
 
 def _saying_faults(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -265,8 +269,8 @@ def max_bytes_option(function: Callable[..., Any]) -> Callable[..., Any]:
         "--max-bytes",
         type=click.IntRange(min=1),
         default=DEFAULT_MAX_GIB * 2**30,
-        show_default=True,
-        help="Refuse files that hold or declare more bytes.",
+        metavar="N",
+        help=f"Refuse files that hold or declare more bytes; default: {DEFAULT_MAX_GIB} GiB.",
     )(function)
 
 
@@ -281,7 +285,7 @@ def pass_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @click.option(
         "--passes",
         metavar="TEXT",
-        help="Rewrite the network first, as in 'eliminate-dead,replicate-source{name=fc1,ways=2}'.",
+        help="Rewrite the network first, as in 'eliminate-dead' or 'replicate-source{name=fc1,ways=2}'.",
     )
     @click.option(
         "--print-after",

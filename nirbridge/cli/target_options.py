@@ -1,6 +1,6 @@
-"""Targets in commands: ``--help`` lists them, and ``emit`` has a flag for each field of their options.
+"""Targets in commands: ``--help-all`` lists them, and ``emit`` has a flag for each field of their options.
 
-They are imported for help, for completion, and for an option that the command itself lacks.
+They are imported for ``--help-all``, for completion, and for an option that the command itself lacks.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_o
 import click
 
 from nirbridge.cli.common import Choice, Command
+from nirbridge.cli.help import put_in_section, shows_all
 
 _FLAGS, _PREFIX = "nirbridge.targets", "of_target_"
 _TYPES = {bool: click.BOOL, int: click.INT, float: click.FLOAT, str: click.STRING}
@@ -21,15 +22,16 @@ T = TypeVar("T")
 
 
 class TargetCommand(Command):
-    """A command whose help lists the targets that it is for."""
+    """A command whose ``--help-all`` lists the targets that it is for."""
 
     emits = False
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The options, then the targets."""
+        """The options, then with ``--help-all`` the targets."""
         super().format_options(ctx, formatter)
-        with formatter.section("Targets"):
-            formatter.write_dl(target_rows(emits=self.emits))
+        if shows_all(ctx):
+            with formatter.section("Targets"):
+                formatter.write_dl(target_rows(emits=self.emits))
 
 
 class EmitCommand(TargetCommand):
@@ -57,8 +59,9 @@ class EmitCommand(TargetCommand):
         return rest
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The options and flags, then the targets."""
-        ctx.meta[_FLAGS] = _flags()
+        """The options and, with ``--help-all``, the flags and the targets."""
+        if shows_all(ctx):
+            ctx.meta[_FLAGS] = _flags()
         super().format_options(ctx, formatter)
 
 
@@ -137,7 +140,8 @@ def _flag(takers: list[_Field]) -> Iterator[click.Option]:
     more = "" if shown is None or shown is False or shown == "" else f"; default: {shown}"
     words = {"metavar": "N" if kind is int else None, "help": f"{text} ({targets}{more}).".lstrip()}
     if (to_type := _type_of(kind)) is not None:
-        yield click.Option(names, type=to_type, is_flag=kind is bool, default=None, **words)
+        option = click.Option(names, type=to_type, is_flag=kind is bool, default=None, **words)
+        yield put_in_section("Options of targets", option)
 
 
 def _type_of(kind: Any) -> click.ParamType | None:

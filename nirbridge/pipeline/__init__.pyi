@@ -8,6 +8,7 @@ from nirbridge.emitters.artifact import check_folder as check_folder
 from nirbridge.emitters.lava.runtime.environment import environment_status as environment_status
 from nirbridge.emitters.lava.runtime.environment import install_environment as install_environment
 from nirbridge.files.npy import load_npy as load_npy
+from nirbridge.importers.frameworks import FRAMEWORKS as FRAMEWORKS
 from nirbridge.importers.nirfile.reader import file_sha256 as file_sha256
 from nirbridge.importers.weights import load_weights as load_weights
 from nirbridge.importers.weights import weights_hint as weights_hint

@@ -191,4 +191,4 @@ def _lava() -> ToolState:
     status = environment.environment_status()
     found = status.versions.get("lava-nc", UNKNOWN) if status.ready else None
     path = None if status.python is None else str(status.python)
-    return ToolState("lava", "environment", found, path, "runs of Lava programs", "nirbridge lava install")
+    return ToolState("lava", "environment", found, path, "runs of Lava programs", "nirbridge doctor lava --install")

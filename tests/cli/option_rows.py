@@ -481,14 +481,6 @@ ROWS: dict[str, dict[str, Row]] = {
             "--quiet": "--quiet",
         },
     ),
-    "lava": added(
-        "lava status",
-        {
-            "--python": refused("lava status", "--python python3", "options of install"),
-            "--again": refused("lava status", "--again", "options of install"),
-        },
-    )
-    | {option: row._replace(code=None) for option, row in silent("lava status").items()},
     "import": added(
         IMPORT,
         {
@@ -518,7 +510,15 @@ ROWS: dict[str, dict[str, Row]] = {
     "show": added("show @m.map.json", {"--json": "--json", "--quiet": "--quiet"}),
     "diff": {option: row._replace(code=1) for option, row in silent("diff @m.map.json @n.map.json").items()},
     "chips": silent("chips"),
-    "doctor": silent("doctor"),
+    "doctor": silent("doctor")
+    | added(
+        "doctor",
+        {
+            "--install": refused("doctor", "--install", "doctor lava --install"),
+            "--python": refused("doctor", "--python python3", "it belongs to doctor lava --install"),
+            "--again": refused("doctor", "--again", "it belongs to doctor lava --install"),
+        },
+    ),
     "completion": silent("completion bash"),
 }
 

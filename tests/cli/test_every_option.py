@@ -41,7 +41,7 @@ def options_of(command: click.Command) -> set[str]:
     """The first long name of each option, as ``--output`` of ``-o, --output``."""
     params = command.get_params(click.Context(command, resilient_parsing=True, help_option_names=["-h", "--help"]))
     names = {next(n for n in p.opts if n.startswith("--")) for p in params if isinstance(p, click.Option)}
-    return names - {"--help"}
+    return names - {"--help", "--help-all"}
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:

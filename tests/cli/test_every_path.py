@@ -36,11 +36,11 @@ BASES = {
     "emit": "m.nir --to c --chip loihi1 -o out",
     "lower": "m.nir",
     "run": "program --input in.npy -o out.npz",
-    "lava": "install",
     "import": "net.py:net --from torch --sample-shape 2 -o out.nir",
     "show": "a.npz",
     "diff": "m.map.json m.map.json",
     "chips": "loihi1",
+    "doctor": "lava --install",
 }
 """A run of each command that works as far as the path is read."""
 MORE = {

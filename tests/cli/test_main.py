@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -70,18 +71,78 @@ def test_help_is_quick() -> None:
     assert min(cpu_s() for _ in range(3)) < 0.5
 
 
-def test_help_lists_every_command_in_order(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_every_command_under_what_it_does(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     assert cli.run(["--help"]) == 0
-    listed = capsys.readouterr().out.partition("Commands:\n")[2].splitlines()
-    assert [line.split()[0] for line in listed[: len(cli.COMMANDS)]] == [name for name, _, _ in cli.COMMANDS]
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) < 40
+    expected = [f"{heading}: {' '.join(name for name, _, _ in commands)}" for heading, commands in cli.GROUPS]
+    listed = "\n".join(lines[lines.index("Map:") : lines.index("Options:") - 1])
+    found = [
+        f"{heading} {' '.join(rows.split())}" for heading, rows in re.findall(r"^(\S.*:)((?:\n  .*)+)", listed, re.M)
+    ]
+    texts = [text for _, commands in cli.GROUPS for _, _, text in commands]
+    assert [_without(group, texts) for group in found] == expected
 
 
+def _without(group: str, texts: list[str]) -> str:
+    for text in texts:
+        group = group.replace(f" {text}", "")
+    return group
+
+
+@pytest.mark.parametrize("width", [80, 50])
 @pytest.mark.parametrize("name", [name for name, _, _ in cli.COMMANDS])
-def test_every_command_has_help_with_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_has_help_with_an_example(
+    name: str, width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
     assert cli.run([name, "--help"]) == 0
+    usual = capsys.readouterr().out
+    assert cli.run([name, "--help-all"]) == 0
+    everything = capsys.readouterr().out
+    options = options_of(everything)
+    assert {"--help", "--help-all", "--json", "--quiet"} <= options
+    more = re.search(rf"^  (\d+) more: nirbridge {name} --help-all$", usual, re.MULTILINE)
+    shown = options_of(usual)
+    assert len(shown) == (6 if more else len(options) - 2)
+    assert shown <= options
+    if more and name != "emit":  # its flags of targets are not counted, since that would import the targets
+        assert len(options - {"--help", "--help-all"}) == len(shown) + int(more[1])
+    for text in (usual, everything):
+        assert " ".join(text.split()).startswith(f"Usage: nirbridge {name} ")
+        assert f"nirbridge {name}" in text.partition("Example:")[2]
+        assert max(map(len, text.splitlines())) <= width
+
+
+def options_of(text: str) -> set[str]:
+    """The first long name of each option that a help has a row of."""
+    return set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", text.partition("\nOptions:\n")[2], re.MULTILINE))
+
+
+def test_help_all_groups_what_reads_the_model_and_what_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["map", "--help-all"]) == 0
+    parts = re.split(r"^(\w.*):$", capsys.readouterr().out, flags=re.MULTILINE)
+    groups = {
+        heading: options_of(f"\nOptions:\n{text}") for heading, text in zip(parts[1::2], parts[2::2], strict=True)
+    }
+    assert list(groups) == ["Options", "Reading the model", "Output", "Example"]
+    reading = "--axes --sample-shape --from --weights --dt --integrator --reset --compare --if-gain --repair"
+    assert groups["Reading the model"] >= set(reading.split())
+    assert groups["Output"] >= {"--output", "--plot", "--json", "--quiet"}
+    assert groups["Options"] >= {"--chip", "--objective", "--effort"}
+
+
+def test_the_width_of_help_where_the_text_stands_below(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    assert cli.run(["compare", "--help"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith(f"Usage: nirbridge {name} ")
-    assert f"nirbridge {name}" in out.partition("Example:")[2]
+    assert "  --tau STEPS\n      Time constant of the van Rossum\n      kernel.  [default: 10.0]\n" in out
+    assert "Example:\n  nirbridge compare reference.npz \\\n    mapped.npz --latency auto \\\n" in out
 
 
 def test_no_command_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,7 +56,7 @@ def test_one_and_many() -> None:
         (["quantize", MODEL, "--chip", "loihi1", "-o", "q.npz", "--bits", "leaky1=4"], "did you mean 'leaky_1'?"),
         (["quantize", MODEL, "--chip", "loihi2", "-o", "q.npz", "--graded", "inptu=1:8"], "did you mean 'input'?"),
         (["bench", MODEL, "--backend", "onxn"], "did you mean 'onnx'?"),
-        (["lava", "instal"], "did you mean 'install'?"),
+        (["doctor", "lva"], "did you mean 'lava'?"),
         (["completion", "bsh"], "did you mean 'bash'?"),
     ],
     ids=lambda value: value[-1] if isinstance(value, list) else "",

@@ -12,7 +12,7 @@ import pytest
 
 from nirbridge.cli import common
 from nirbridge.cli import options as conversion_options
-from nirbridge.cli.commands import import_, lava, simulate
+from nirbridge.cli.commands import doctor, import_, simulate
 from nirbridge.emitters.lava.runtime.environment import LavaStatus
 from nirbridge.errors import UsageError
 from nirbridge.simulators.types import Recording
@@ -163,17 +163,17 @@ def test_nothing_to_draw() -> None:
 
 def test_the_environment_in_words_and_as_a_document() -> None:
     works = LavaStatus(Path("/p"), "cache", MappingProxyType({"python": "3.10.1", "lava-nc": "0.10.0"}))
-    assert lava.summary_lines(works) == ["Lava works", "python   /p (from cache)", "lava-nc  0.10.0", "python   3.10.1"]
+    assert doctor.summary_lines(works) == [
+        "Lava works",
+        "python   /p (from cache)",
+        "lava-nc  0.10.0",
+        "python   3.10.1",
+    ]
     not_there = LavaStatus(None, "X", trouble="none", hint="install it")
-    assert lava.summary_lines(not_there) == ["Lava does not work", "problem  none", "hint     install it"]
-    assert lava.status_document(not_there) == {
+    assert doctor.summary_lines(not_there) == ["Lava does not work", "problem  none", "hint     install it"]
+    assert doctor.status_document(not_there) == {
         **{"ready": False, "python": None, "source": "X", "versions": {}},
         **{"trouble": "none", "hint": "install it"},
     }
-    assert lava.status_document(works)["python"] == "/p"
-    assert lava.status_document(works)["ready"] is True
-    for python, again in (("x", False), (None, True)):
-        with pytest.raises(
-            UsageError, match="^nirbridge lava status: --python and --again are options of install; leave them"
-        ):
-            lava.status(python, again)
+    assert doctor.status_document(works)["python"] == "/p"
+    assert doctor.status_document(works)["ready"] is True

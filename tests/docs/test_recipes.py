@@ -212,7 +212,7 @@ def test_an_emitter(copy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     assert printed.startswith("program: 3 files\n")
     table = (copy / "program" / "populations.csv").read_text("utf-8").splitlines()
     assert [row.split(";")[1] for row in table] == ["neurons", "64", "10"]
-    (helped,) = followed("nirbridge emit --help", capsys)
+    (helped,) = followed("nirbridge emit --help-all", capsys)
     assert "--separator TEXT Text between two columns (my_emitter; default: ,)." in " ".join(helped.split())
     assert "my_emitter a table of the populations" in " ".join(helped.split())
     check_plugin(importlib.import_module("my_emitter").PLUGIN)

@@ -15,4 +15,4 @@ def lava_python() -> Path:
     try:
         return find_python()
     except UsageError as error:
-        pytest.fail(f"{error}\nmake test sets it up; by hand: nirbridge lava install")
+        pytest.fail(f"{error}\nmake test sets it up; by hand: nirbridge doctor lava --install")

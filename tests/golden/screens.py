@@ -34,6 +34,9 @@ SCREENS: dict[str, str] = {
     "help": "--help",
     "help-map": "map --help",
     "help-view": "view --help",
+    "help-all-map": "map --help-all",
+    "help-emit": "emit --help",
+    "help-simulate": "simulate --help",
 }
 """Name -> the line; nothing in its output may depend on the machine, the day or optional packages."""
 WIDTHS = 80, 50

@@ -43,7 +43,9 @@ Example:
   nirbridge bench model.nir --batch 32 --best"""
 
 
-@click.command(name="bench", cls=Command, epilog=EXAMPLE)
+@click.command(
+    name="bench", cls=Command, epilog=EXAMPLE, usual=("--chip", "--input", "--backend", "--batch", "--output", "--plot")
+)
 @click.argument("model", metavar="MODEL.nir|MODEL.net.npz|FILE.py:ATTR", type=ModelFile())
 @click.option(
     "--chip",
@@ -74,7 +76,9 @@ Example:
     metavar="R",
     help="Random spikes per time step and element of an input; default: 0.1.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the random spikes.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Seed of the random spikes."
+)
 @click.option(
     "--steps", type=click.IntRange(min=1), metavar="N", help="Time steps; default: the length of the input, or 100."
 )

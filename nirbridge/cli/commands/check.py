@@ -24,7 +24,12 @@ Example:
   nirbridge check model.nir --map model.map.json"""
 
 
-@click.command(name="check", cls=Command, epilog=EXAMPLE)
+@click.command(
+    name="check",
+    cls=Command,
+    epilog=EXAMPLE,
+    usual=("--chip", "--map", "--shapes", "--chips", "--weight-bits", "--json"),
+)
 @click.argument("model", metavar="[MODEL.nir|MODEL.net.npz|FILE.py:ATTR]", type=ModelFile(), required=False)
 @click.option("--shapes", metavar="TEXT", help="Layer shapes instead of a file, before training.")
 @click.option("--chip", metavar="NAME|FILE.toml", type=ChipFile(), help="The chip to fit.")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import click
 
-from nirbridge import pipeline
 from nirbridge.cli.common import ChipFile, Command
-from nirbridge.cli.output import print_json, print_result, print_rich
+from nirbridge.cli.output import print_json, print_rich
 
 EXAMPLE = """\b
 Example:
@@ -31,25 +30,3 @@ def command(name: str | None, as_json: bool) -> None:
         print_json(chips[0].record if name else {"chips": [chip.record for chip in chips]})
     else:
         print_rich(chip_table(chips[0]) if name else chips_table(chips))
-
-
-# -- doctor --------------------------------------------------------------------------------------------------------
-
-DOCTOR_EXAMPLE = """\b
-Example:
-  nirbridge doctor
-  nirbridge doctor --json"""
-
-
-@click.command(name="doctor", cls=Command, epilog=DOCTOR_EXAMPLE)
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
-def doctor(as_json: bool) -> None:
-    """Show which optional tools are there, in which version, and how to get the others.
-
-    Frameworks, compilers, runtimes and simulators that single commands use. Nothing is imported; programs are asked
-    for their version.
-    """
-    from nirbridge.report.chips import doctor_document, doctor_table
-
-    facts, states = pipeline.host_facts(), pipeline.tool_states()
-    print_result(doctor_document(facts, states) if as_json else doctor_table(facts, states))

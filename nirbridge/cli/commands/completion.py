@@ -13,7 +13,7 @@ VARIABLE = "_NIRBRIDGE_COMPLETE"
 
 EXAMPLE = """\b
 Example:
-  nirbridge completion bash > ~/.local/share/bash-completion/completions/nirbridge
+  eval "$(nirbridge completion bash)"
   eval "$(nirbridge completion zsh)"
   nirbridge completion fish > ~/.config/fish/completions/nirbridge.fish"""
 

@@ -31,7 +31,12 @@ Example:
   nirbridge emit model.nir --to verilog --board icebreaker --synthesize -o program"""
 
 
-@click.command(name="emit", cls=EmitCommand, epilog=EXAMPLE)
+@click.command(
+    name="emit",
+    cls=EmitCommand,
+    epilog=EXAMPLE,
+    usual=("--to", "--chip", "--output", "--map", "--synthesize", "--json"),
+)
 @click.argument("model", metavar="MODEL.nir|MODEL.net.npz|MODEL.q.npz|FILE.py:ATTR", type=ModelFile())
 @click.option(
     "--to",
@@ -39,7 +44,7 @@ Example:
     required=True,
     metavar="NAME",
     type=RegisteredName("emitters"),
-    help="Target, one of those below.",
+    help="The tool to write for.",
 )
 @click.option(
     "--chip",

@@ -125,7 +125,12 @@ Example:
   nirbridge import my_package.models:Classifier --from torch --sample-shape 784 --calibrate data.npz -o net.nir"""
 
 
-@click.command(name="import", cls=Command, epilog=EXAMPLE)
+@click.command(
+    name="import",
+    cls=Command,
+    epilog=EXAMPLE,
+    usual=("--sample-shape", "--output", "--weights", "--from", "--calibrate", "--no-check"),
+)
 @click.argument("target", metavar="PACKAGE.MODULE:ATTR|FILE.py:ATTR|FILE", type=ModuleTarget(), is_eager=True)
 @module_options(required=True)
 @sample_options

@@ -21,7 +21,12 @@ Example:
   nirbridge inspect from_norse.nir --drop-batch --repair norse"""
 
 
-@click.command(name="inspect", cls=Command, epilog=EXAMPLE)
+@click.command(
+    name="inspect",
+    cls=Command,
+    epilog=EXAMPLE,
+    usual=("--repair", "--dt", "--portability", "--passes", "--plot", "--json"),
+)
 @click.argument("model", metavar="MODEL.nir|MODEL.net.npz|FILE.py:ATTR", type=ModelFile())
 @model_options
 @click.option("--portability", is_flag=True, help="Also say which tools would run the file differently, and how.")

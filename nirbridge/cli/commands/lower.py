@@ -26,7 +26,9 @@ EXTENT_MAX = 2**31 - 1
 """Far beyond any run; MLIR holds an extent in 64 bits."""
 
 
-@click.command(name="lower", cls=Command, epilog=EXAMPLE)
+@click.command(
+    name="lower", cls=Command, epilog=EXAMPLE, usual=("--until", "--chip", "--output", "--batch", "--steps", "--json")
+)
 @click.argument("model", metavar="MODEL.nir|MODEL.net.npz|FILE.py:ATTR", type=ModelFile())
 @click.option(
     "--until",

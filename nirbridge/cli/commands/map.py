@@ -50,7 +50,9 @@ Example:
   nirbridge map model.nir --chip my_chip.toml --rates rates.npz --json"""
 
 
-@click.command(name="map", cls=Command, epilog=EXAMPLE)
+@click.command(
+    name="map", cls=Command, epilog=EXAMPLE, usual=("--chip", "--output", "--objective", "--effort", "--plot", "--json")
+)
 @click.argument("model", metavar="MODEL.nir|MODEL.net.npz|FILE.py:ATTR", type=ModelFile())
 @click.option(
     "--chip", required=True, metavar="NAME|FILE.toml", type=ChipFile(), help="The chip, a built-in one or a file."

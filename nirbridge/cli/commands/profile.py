@@ -39,7 +39,9 @@ Example:
   nirbridge profile model.nir --chip loihi1 --input data.npy --objective cores --objective latency --json"""
 
 
-@click.command(name="profile", cls=Command, epilog=EXAMPLE)
+@click.command(
+    name="profile", cls=Command, epilog=EXAMPLE, usual=("--chip", "--input", "--labels", "--bits", "--output", "--plot")
+)
 @click.argument("model", metavar="MODEL.nir|MODEL.net.npz|FILE.py:ATTR", type=ModelFile())
 @click.option(
     "--chip",
@@ -87,8 +89,8 @@ Example:
     "--to",
     "target",
     metavar="NAME",
-    type=RegisteredName("emitters"),
-    help="Also run the map in this tool, and show its figures beside ours: sanafe, or a plugin's.",
+    type=RegisteredName("emitters", gives_figures=True),
+    help="Also run the map in this tool, and show its figures beside ours: sanafe, or another that gives figures.",
 )
 @click.option("--no-potentials", is_flag=True, help="Do not count membrane updates; takes less memory and time.")
 @mapping_options

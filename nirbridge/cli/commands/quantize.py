@@ -30,7 +30,12 @@ Example:
   nirbridge quantize model.nir --chip loihi2 --bits 4 --bits fc1=8 --calibrate data.npz --method error -o model.q.npz"""
 
 
-@click.command(name="quantize", cls=Command, epilog=EXAMPLE)
+@click.command(
+    name="quantize",
+    cls=Command,
+    epilog=EXAMPLE,
+    usual=("--chip", "--output", "--bits", "--calibrate", "--method", "--json"),
+)
 @click.argument("model", metavar="MODEL.nir|MODEL.net.npz|FILE.py:ATTR", type=ModelFile())
 @click.option(
     "--chip",

@@ -26,7 +26,12 @@ Example:
   nirbridge report model.nir --map model.map.json --verify verified.npz -o report.html --open"""
 
 
-@click.command(name="report", cls=Command, epilog=EXAMPLE)
+@click.command(
+    name="report",
+    cls=Command,
+    epilog=EXAMPLE,
+    usual=("--map", "--quantized", "--verify", "--recording", "--output", "--open"),
+)
 @click.argument("model", metavar="MODEL.nir|MODEL.net.npz|FILE.py:ATTR", type=ModelFile())
 @click.option("--map", "map_file", metavar="FILE.map.json", type=click.Path(), help="A map of the model.")
 @click.option("--quantized", metavar="FILE.q.npz", type=click.Path(), help="The model in a chip's integers.")

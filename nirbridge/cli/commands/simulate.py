@@ -35,7 +35,12 @@ Example:
   nirbridge simulate model.nir --input in.npz --record 'fc1:s,v' --record '*:count' -o out.npz"""
 
 
-@click.command(name="simulate", cls=Command, epilog=EXAMPLE)
+@click.command(
+    name="simulate",
+    cls=Command,
+    epilog=EXAMPLE,
+    usual=("--input", "--output", "--steps", "--record", "--backend", "--plot"),
+)
 @click.argument("model", metavar="MODEL.nir|MODEL.net.npz|FILE.py:ATTR", type=ModelFile())
 @click.option(
     "--input", "source", required=True, metavar="IN.npy|npz", type=click.Path(), help="Input spikes or currents."

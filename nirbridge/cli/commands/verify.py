@@ -37,7 +37,12 @@ Example:
   nirbridge verify model.nir --chip loihi2 --calibrate data.npz --method error --bits 4 --bits fc1=8"""
 
 
-@click.command(name="verify", cls=TargetCommand, epilog=EXAMPLE)
+@click.command(
+    name="verify",
+    cls=TargetCommand,
+    epilog=EXAMPLE,
+    usual=("--chip", "--to", "--input", "--labels", "--output", "--plot"),
+)
 @click.argument("model", metavar="MODEL.nir|MODEL.net.npz|FILE.py:ATTR", type=ModelFile())
 @click.option(
     "--chip",
@@ -52,7 +57,7 @@ Example:
     "target",
     metavar="NAME",
     type=RegisteredName("emitters"),
-    help="Also run the program emitted for this target, one of those below.",
+    help="Also run the program emitted for this tool.",
 )
 @click.option(
     "--input",
@@ -66,7 +71,9 @@ Example:
 @click.option(
     "--steps", type=click.IntRange(min=1), metavar="N", help="Time steps; default: the length of the input, or 100."
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the random spikes.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Seed of the random spikes."
+)
 @click.option("--map", "map_file", metavar="FILE.map.json", type=click.Path(), help="Run this map; default: a new one.")
 @click.option("--prove", is_flag=True, help="Prove the program's neurons for every input, where a target can.")
 @click.option("--per-core", is_flag=True, help="Emit one process per core and population. Slow to run.")

@@ -22,9 +22,9 @@ NAMED |= {"torch", "snntorch", "norse", "sinabs", "spikingjelly", "rockpool", "i
 def _lava_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
     from nirbridge.emitters.lava.runtime.environment import LavaStatus
 
-    monkeypatch.setattr(
-        "nirbridge.emitters.lava.runtime.environment.environment_status", lambda: LavaStatus(None, "cache")
-    )
+    for place in ("nirbridge.pipeline", "nirbridge.emitters.lava.runtime.environment"):
+        monkeypatch.setattr(f"{place}.environment_status", lambda: LavaStatus(None, "cache"))
+    monkeypatch.setenv("COLUMNS", "120")
 
 
 def test_every_tool_is_told_with_its_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,6 +43,33 @@ def test_every_tool_is_told_with_its_version(capsys: pytest.CaptureFixture[str])
     assert tools["torch"]["hint"] not in text
     there = sum(tool["version"] is not None for tool in document["tools"])
     assert text.rstrip().endswith(f"{there} tools of {len(tools)} are there; all are optional")
+
+
+def test_one_tool(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor", "torch"]) == 0
+    out = capsys.readouterr().out
+    assert "PyTorch modules, in and out" in out
+    assert "onnx" not in out
+    assert run(["doctor", "lava", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["ready"] is False
+    assert run(["doctor", "torch", "--install"]) == 2
+    assert "lava alone has an environment of nirbridge's; pip install" in capsys.readouterr().err
+
+
+def test_lava_is_installed_from_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from nirbridge.emitters.lava.runtime.environment import LavaStatus
+
+    asked = []
+
+    def install(python: Path | None, *, again: bool, progress: object) -> LavaStatus:
+        asked.append((python, again))
+        return LavaStatus(Path("/python"), "cache")
+
+    monkeypatch.setattr(pipeline, "install_environment", install)
+    lines = ["doctor lava --install", "doctor --install lava --again", "lava install --python here"]
+    assert [run(line.split()) for line in lines] == [0, 0, 0]
+    assert asked == [(None, False), (None, True), (Path("here"), False)]
+    assert capsys.readouterr().out.count("Lava works\n") == 3
 
 
 def test_programs_are_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,11 +29,11 @@ def test_the_environment_that_the_tests_use_works(lava_python: Path) -> None:
 
 
 def test_where_there_is_none_the_message_says_how_to_get_it(cache: Path) -> None:
-    with pytest.raises(UsageError, match="run: nirbridge lava install"):
+    with pytest.raises(UsageError, match="run: nirbridge doctor lava --install"):
         environment.find_python()
     found = environment.environment_status()
     assert not found.ready
-    assert found.hint == "run: nirbridge lava install"
+    assert found.hint == "run: nirbridge doctor lava --install"
     assert not cache.exists()
 
 
@@ -122,14 +122,14 @@ def test_the_cache_folder_of_a_user(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
 
 def test_status_on_the_command_line(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["lava", "status"]) == 1
-    assert "hint     run: nirbridge lava install" in capsys.readouterr().out
-    assert cli.run(["lava", "status", "--again"]) == 2
+    assert cli.run(["doctor", "lava"]) == 1
+    assert "hint     run: nirbridge doctor lava --install" in capsys.readouterr().out
+    assert cli.run(["doctor", "lava", "--again"]) == 2
 
 
 def test_a_cache_that_can_not_be_written(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cache.write_text("a file")
-    assert cli.run(["lava", "install", "--python", os.path.realpath(sys.executable)]) == 2
+    assert cli.run(["doctor", "lava", "--install", "--python", os.path.realpath(sys.executable)]) == 2
     assert "set NIRBRIDGE_CACHE" in capsys.readouterr().err
 
 

@@ -36,7 +36,7 @@ def test_versions_that_lava_runs_on(version: Any, is_right: bool, monkeypatch: p
     with pytest.raises(UsageError, match=rf"^Python 'p': is 3\.{version[1]}, {limit} another one$"):
         environment.python_version(Path("p"))
     with pytest.raises(
-        UsageError, match=rf"^Python for Lava: none found, {limit} one: nirbridge lava install --python"
+        UsageError, match=rf"^Python for Lava: none found, {limit} one: nirbridge doctor lava --install --python"
     ):
         environment.base_python()
 
@@ -80,7 +80,7 @@ def test_calls_that_take_too_long_and_what_they_see(monkeypatch: pytest.MonkeyPa
         environment._call(["x"], "a try")
     assert environment._probe(Path("x")) == ({}, "'x' cannot be run (TimeoutExpired)")
     assert environment._version(Path("x")) is None
-    step = "try another Python: nirbridge lava install --python PATH"
+    step = "try another Python: nirbridge doctor lava --install --python PATH"
     monkeypatch.setattr(environment, "_call", lambda *own: None)
     monkeypatch.setattr(environment, "_install_packages", lambda *own: None)
     with pytest.raises(UsageError, match=rf"^Lava environment: '.*' cannot be run \(TimeoutExpired\); {step}$"):

@@ -30,7 +30,7 @@ OVERRIDE = "NIRBRIDGE_LAVA_PYTHON"
 REQUIREMENTS = Path(__file__).parents[1] / "requirements.txt"
 SHIM = Path(__file__).parents[1] / "templates" / "lava_compat.py.txt"
 READY = "ready.json"
-HOW_TO_MEND = "run: nirbridge lava install"
+HOW_TO_MEND = "run: nirbridge doctor lava --install"
 _PROBE_SECONDS = 120
 _INSTALL_SECONDS = 1800
 _PROBE = """
@@ -99,7 +99,13 @@ def environment_status() -> LavaStatus:
     versions, trouble = _probe(python)
     if not trouble and versions.get("lava-nc") != LAVA:
         trouble = f"lava-nc is {versions.get('lava-nc')}, programs are written for {LAVA}"
-    step = "" if not trouble else f"mend or unset {OVERRIDE}" if override else "run: nirbridge lava install --again"
+    step = (
+        ""
+        if not trouble
+        else f"mend or unset {OVERRIDE}"
+        if override
+        else "run: nirbridge doctor lava --install --again"
+    )
     return LavaStatus(python, source, MappingProxyType(versions), trouble, step)
 
 
@@ -143,7 +149,7 @@ def _make(folder: Path, base: Path, say: Progress) -> None:
         say("import Lava", None)
         versions, trouble = _probe(_python_of(folder))
         if trouble:
-            step = "try another Python: nirbridge lava install --python PATH"
+            step = "try another Python: nirbridge doctor lava --install --python PATH"
             raise UsageError.of("Lava environment", trouble, "", step)  # noqa: TRY301
         write_new(folder / READY, json.dumps(versions, sort_keys=True).encode())
     except BaseException:
@@ -234,7 +240,9 @@ def base_python() -> Path:
             return candidate
     if OLDEST <= sys.version_info[:2] <= NEWEST:
         return Path(sys.executable)
-    raise UsageError.of("Python for Lava", "none found", _limit(), "name one: nirbridge lava install --python PATH")
+    raise UsageError.of(
+        "Python for Lava", "none found", _limit(), "name one: nirbridge doctor lava --install --python PATH"
+    )
 
 
 def python_version(python: Path) -> tuple[int, int]:
