@@ -56,9 +56,9 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
     (
         "Read",
         (
-            ("inspect", f"{_WHERE}inspect:command", "Show the content of a NIR file and how it is read."),
+            ("inspect", f"{_WHERE}inspect:command", "Show a model: nodes, shapes, timing, and how it is read."),
             ("view", f"{_WHERE}report:view", "Write a page that shows a model, a map or a recording."),
-            ("show", f"{_WHERE}show:command", "Show a saved map, quantized network or recording."),
+            ("show", f"{_WHERE}show:command", "Show a file of any kind: model, map, recording, table, chip."),
             ("diff", f"{_WHERE}show:diff", "Show differences in meaning between two saved files."),
         ),
     ),

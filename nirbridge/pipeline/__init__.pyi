@@ -35,6 +35,7 @@ from nirbridge.pipeline.emit import write_program as write_program
 from nirbridge.pipeline.fit import fit_to_chip as fit_to_chip
 from nirbridge.pipeline.fit import replicate_sources as replicate_sources
 from nirbridge.pipeline.fit import retime as retime
+from nirbridge.pipeline.kinds import kind_of_file as kind_of_file
 from nirbridge.pipeline.load import assumes_dt as assumes_dt
 from nirbridge.pipeline.load import faults_of as faults_of
 from nirbridge.pipeline.load import framework_of as framework_of
@@ -73,11 +74,11 @@ from nirbridge.pipeline.recordings import with_reading as with_reading
 from nirbridge.pipeline.saved_files import SavedFile as SavedFile
 from nirbridge.pipeline.saved_files import check_map as check_map
 from nirbridge.pipeline.saved_files import differences as differences
-from nirbridge.pipeline.saved_files import kind_of_file as kind_of_file
 from nirbridge.pipeline.saved_files import load_map as load_map
 from nirbridge.pipeline.saved_files import load_mapped as load_mapped
 from nirbridge.pipeline.saved_files import load_saved as load_saved
 from nirbridge.pipeline.saved_files import map_document as map_document
+from nirbridge.pipeline.saved_files import program_facts as program_facts
 from nirbridge.pipeline.saved_files import report_sources as report_sources
 from nirbridge.pipeline.saved_files import save_map as save_map
 from nirbridge.pipeline.saved_files import timing_of_map as timing_of_map

@@ -6,17 +6,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 
-from nirbridge.chips import Chip, chip_from_dict
+from nirbridge.chips import Chip, chip_from_dict, read_chip
 from nirbridge.comparison.compare import compare
-from nirbridge.emitters.artifact import Artifact, artifact_kind, read_artifact
+from nirbridge.emitters.artifact import MANIFEST, Artifact, artifact_kind, read_artifact, read_document
 from nirbridge.errors import Diagnostic, FileError, IllegalMapping, ModelError, NirbridgeError, UsageError, quoted
 from nirbridge.files.differences import Difference, flat, flat_differences
 from nirbridge.files.gate import CommandInput, CommandOutput, check_outputs
-from nirbridge.files.npy import UNREADABLE, open_archive, open_member, stored_kind
 from nirbridge.files.places import file_name
 from nirbridge.files.regular import open_regular, read_up_to
 from nirbridge.importers.nirfile.hdf5.scan import ScanLimits
@@ -36,10 +35,11 @@ from nirbridge.mapping.storage.file import map_to_dict, read_map, write_document
 from nirbridge.mapping.storage.record import MapRecord
 from nirbridge.mapping.zeros import stored_of_record
 from nirbridge.network.model import Network, Timing
-from nirbridge.network.storage.file import FORMAT, network_to_dict, read_network
+from nirbridge.network.storage.file import network_to_dict, read_network
 from nirbridge.partitioner.model import Block, BlockId, Partition, Slice, SolveReport
 from nirbridge.pipeline.fit import fit_to_chip, network_to_map, replicate_sources, retime
-from nirbridge.pipeline.load import load_chip
+from nirbridge.pipeline.kinds import Kind, kind_of_file, text_of_file
+from nirbridge.pipeline.load import load_chip, load_network
 from nirbridge.pipeline.map import place_partition
 from nirbridge.pipeline.options import MapOptions
 from nirbridge.quantization.model import QuantizedNetwork
@@ -51,24 +51,32 @@ from nirbridge.simulators.types import Recording
 from nirbridge.verification.storage import read_verification, verification_to_dict
 from nirbridge.verification.verify import Verification
 
-Kind = Literal["map", "network", "quantized", "recording", "verification"]
 READERS: Mapping[Kind, Callable[[str | Path], Any]] = MappingProxyType(
     {
+        "model": load_network,
         "map": read_map,
         "network": read_network,
         "quantized": read_quantized,
         "recording": read_recording,
         "verification": read_verification,
+        "chip": lambda path: read_chip(Path(path)),
+        "program": read_artifact,
+        "module": lambda path: text_of_file(path, quoted(Path(path).name)),
+        "page": lambda path: text_of_file(path, quoted(Path(path).name)),
     }
 )
-_ZIP, _HDF5 = b"PK", b"\x89HDF\r\n\x1a\n"
-_META = "meta.npy"
-_TEXT_TYPE = b"<U"
-_RECORDS: dict[str, Kind] = {FORMAT.kind: "network", "nirbridge-verification": "verification"}
-_SHOWS = (
-    "a map (.map.json), a network (.net.npz), a quantized network (.q.npz), a recording or a verification (.npz)"
-    " is expected"
+"""By kind; tables are read by ``nirbridge.sweeps.saved_tables``, a room above this one."""
+_COMPARED: Mapping[Kind, str] = MappingProxyType(
+    {
+        "model": "model",
+        "map": "map",
+        "network": "network",
+        "quantized": "quantized network",
+        "recording": "recording",
+        "verification": "verification",
+    }
 )
+"""The kinds that ``differences`` compares, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,70 +84,48 @@ class SavedFile:
     """Content of a file: ``kind``, and the value of that kind."""
 
     kind: Kind
-    value: MapRecord | Network | QuantizedNetwork | Recording | Verification
+    value: Any
 
 
 def load_saved(path: str | Path) -> SavedFile:
-    """Reads a file of any kind that nirbridge saves; its name does not matter. Raises FileError."""
+    """Reads a file of any kind that nirbridge saves or reads; its name does not matter. Raises FileError."""
     kind = kind_of_file(path)
+    if kind not in READERS:
+        raise FileError.of(quoted(Path(path).name), "is a table", "", "see it with nirbridge show")
     return SavedFile(kind, READERS[kind](path))
 
 
-def kind_of_file(path: str | Path) -> Kind:
-    """The kind of a file, from its first bytes; archives from their ``meta``. Raises FileError for any other."""
-    subject = quoted(Path(path).name)
-    start = _start_of(path, subject)
-    if start.startswith(_HDF5):
-        raise FileError.of(subject, "is a NIR file", _SHOWS, "see it with nirbridge inspect")
-    if start.startswith(_ZIP):
-        return _kind_of_archive(path, subject)
-    if start.lstrip().startswith(b"{"):
-        return "map"
-    raise FileError.of(subject, "is not a file that nirbridge saves" if start else "is empty", _SHOWS, "check the path")
+def program_facts(program: Artifact) -> dict[str, Any]:
+    """The manifest of an emitted program. Raises FileError."""
+    return read_document(program, MANIFEST, {"kind": str, "files": dict})
 
 
-def _start_of(path: str | Path, subject: str) -> bytes:
-    with open_regular(path, subject, "a file that nirbridge saved") as file:
-        return file.read(64)
-
-
-def _kind_of_archive(path: str | Path, subject: str) -> Kind:
-    """The ``meta`` of a recording is a text, that of other archives a record."""
-    try:
-        with open_archive(path) as archive, open_member(archive, archive.getinfo(_META)) as member:
-            header = member.read(256)
-    except (KeyError, *UNREADABLE) as error:
-        found = f"is an archive without a readable 'meta' ({quoted(error, 80)[1:-1]})"
-        raise FileError.of(subject, found, _SHOWS, "make it again") from None
-    if _TEXT_TYPE in header.partition(b"}")[0]:
-        return "recording"
-    return _RECORDS.get(stored_kind(path), "quantized")
-
-
+VIEWED: tuple[Kind, ...] = ("model", "network", "map", "quantized", "recording", "verification")
 VIEWED_BYTES_MAX = 2**28
 
 
-def viewed_file(path: str | Path) -> tuple[str, bytes]:
-    """Kind and content of a file for the viewer: a model, or a saved file of any kind, which is read first.
+def viewed_file(path: str | Path) -> tuple[Kind, bytes]:
+    """Kind and content of a file for the viewer: a model, or a saved file of most kinds, which is read first.
 
     Raises:
         FileError: a file that is damaged, of another kind, or larger than the viewer reads.
     """
-    subject, limit = quoted(Path(path).name), f"a NIR file, or {_SHOWS}"
+    kind, subject = kind_of_file(path), quoted(Path(path).name)
+    if kind not in VIEWED:
+        limit = f"the viewer shows a {', '.join(VIEWED)}"
+        raise FileError.of(subject, f"is a {kind}", limit, "see it with nirbridge show")
     with open_regular(path, subject, "a model or a file that nirbridge saved") as file:
         content = read_up_to(file, VIEWED_BYTES_MAX)
     if len(content) > VIEWED_BYTES_MAX:
         limit = f"the viewer reads at most {VIEWED_BYTES_MAX:,}"
         raise FileError.of(subject, f"more than {VIEWED_BYTES_MAX:,} bytes", limit, "use nirbridge inspect or show")
-    if content.startswith(_HDF5):
+    if kind == "model":
         limits = ScanLimits(DEFAULT_MAX_BYTES, DEFAULT_MAX_NODES, DEFAULT_MAX_EDGES)
         with open_scanned(path, subject, limits, "a .nir file", "write it again with nir.write") as scanned:
             draft_of(scanned, limits)
-        return "model", content
-    if not content.startswith(_ZIP) and not content.lstrip().startswith(b"{"):
-        found = "is of a kind that the viewer does not show" if content else "is empty"
-        raise FileError.of(subject, found, limit, "convert it with nirbridge import")
-    return load_saved(path).kind, content
+    else:
+        load_saved(path)
+    return kind, content
 
 
 # -- differences ---------------------------------------------------------------------------------------------------
@@ -155,15 +141,18 @@ def differences(a: SavedFile, b: SavedFile) -> tuple[Difference, ...]:
     if a.kind != b.kind:
         found = f"one is a {_label(a)}, the other a {_label(b)}"
         raise UsageError.of("files", found, "only files of one kind can be compared", "give two of one kind")
+    if a.kind not in _COMPARED:
+        limit = f"files of these kinds are: {', '.join(_COMPARED.values())}"
+        raise UsageError.of("files", f"two of kind {a.kind} are not compared", limit, "see each with nirbridge show")
     if a.kind == "map":
         return map_differences(cast("MapRecord", a.value), cast("MapRecord", b.value))
-    if a.kind in ("network", "quantized", "verification"):
+    if a.kind in ("model", "network", "quantized", "verification"):
         return tuple(_of_numbers(_numbers(a.value), _numbers(b.value)))
     return tuple(_of_recordings(cast("Recording", a.value), cast("Recording", b.value)))
 
 
 def _label(saved: SavedFile) -> str:
-    return "quantized network" if saved.kind == "quantized" else saved.kind
+    return _COMPARED.get(saved.kind, saved.kind)
 
 
 def _of_numbers(a: dict[str, Any], b: dict[str, Any]) -> Iterator[Difference]:

@@ -53,8 +53,8 @@ def write_table(rows: Sequence[Mapping[str, Any]], path: str | os.PathLike[str])
     atomic_write_bytes(os.fspath(path), content, subject=f"sweep {quoted(os.path.basename(os.fspath(path)))}")
 
 
-def read_table(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """The rows of a ``.parquet`` file of a sweep.
+def read_table(path: str | os.PathLike[str], *, of_sweep: bool = True) -> list[dict[str, Any]]:
+    """The rows of a ``.parquet`` file of a sweep; of any table where ``of_sweep`` is false.
 
     Raises:
         FileError: it cannot be read, or is not a sweep's.
@@ -70,12 +70,15 @@ def read_table(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
             raise FileError.of(subject, "too large", f"at most {TABLE_BYTES_MAX:,} bytes are read")
         try:
             table = parquet.ParquetFile(file)
-            _check_schema(table.schema_arrow, table.metadata.num_rows, subject)
+            _check_rows(table.metadata.num_rows, subject)
+            if of_sweep:
+                _check_schema(table.schema_arrow, subject)
             rows = _decoded(table, subject)
         except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
             found = f"cannot be read ({quoted(str(error).partition(chr(10))[0])})"
             raise FileError.of(subject, found, "a parquet file is expected", "write it again") from None
-    FileError.raise_all(islice(_row_problems(rows, subject), _PROBLEMS_MAX))
+    if of_sweep:
+        FileError.raise_all(islice(_row_problems(rows, subject), _PROBLEMS_MAX))
     return rows
 
 
@@ -93,12 +96,15 @@ def _decoded(table: Any, subject: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _check_schema(schema: Any, rows: int, subject: str) -> None:
+def _check_rows(rows: int, subject: str) -> None:
+    if rows > ROWS_MAX:
+        raise FileError.of(subject, f"{rows:,} rows", f"at most {ROWS_MAX:,} are read", _ORIGIN)
+
+
+def _check_schema(schema: Any, subject: str) -> None:
     """The columns and their types, before a value is read. Raises FileError."""
     if _KEY not in (schema.metadata or {}) or tuple(schema.names) != COLUMNS:
         raise FileError.of(subject, "is not the table of a sweep of this version", "", _ORIGIN)
-    if rows > ROWS_MAX:
-        raise FileError.of(subject, f"{rows:,} rows", f"at most {ROWS_MAX:,} are read", _ORIGIN)
     FileError.raise_all(
         Diagnostic(f"{subject}, column {quoted(field.name)}", f"of type {quoted(field.type, 40)[1:-1]}",
                    f"expected {_type(field.name)}", _ORIGIN)

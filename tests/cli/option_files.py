@@ -45,6 +45,9 @@ simulate {tiny} --input other.npy --record *:s,v -o b.npz
 verify {tiny} --chip loihi1 --input in.npy -o verified.npz
 emit {tiny} --to onnx -o onnx
 emit {tiny} --to verilog -o circuit
+profile {tiny} --chip loihi1 --chip loihi2 --input in.npy --effort fast -o profiled.json
+sweep sweep.toml -o swept.csv
+report {tiny} -o page.html
 """
 
 

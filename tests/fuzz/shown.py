@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from nirbridge.cli.commands import show
+from nirbridge.cli import shown as show
 from nirbridge.cli.output import to_json
 from nirbridge.errors import NirbridgeError
 from nirbridge.pipeline import SavedFile, differences

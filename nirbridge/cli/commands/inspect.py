@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nirbridge import pipeline
-from nirbridge.cli.common import Command, ModelFile, OutputFile, check_plot
+from nirbridge.cli.common import Command, ModelFile, OutputFile, check_plot, refuse_given
 from nirbridge.cli.options import model_options
 from nirbridge.cli.output import is_quiet, print_result
+from nirbridge.cli.shown import show_file
 
 if TYPE_CHECKING:
     from nirbridge.network.model import Timing
@@ -27,7 +28,7 @@ Example:
     epilog=EXAMPLE,
     usual=("--repair", "--dt", "--portability", "--passes", "--plot", "--json"),
 )
-@click.argument("model", metavar="MODEL.nir|MODEL.net.npz|FILE.py:ATTR", type=ModelFile())
+@click.argument("model", metavar="MODEL.nir|MODEL.net.npz|FILE.py:ATTR|FILE", type=ModelFile())
 @model_options
 @click.option("--portability", is_flag=True, help="Also say which tools would run the file differently, and how.")
 @click.option(
@@ -44,11 +45,17 @@ def command(
     plot: str | None,
     as_json: bool,
 ) -> None:
-    """Show the content of a NIR file.
+    """Show a model: the content of a NIR file, as it is read.
 
     Nodes, neurons, synapses, timing (read or assumed), warnings, dead parts, and known faults of the exporter that
-    wrote the file, with the name that --repair takes.
+    wrote the file, with the name that --repair takes. A file of another kind is shown as nirbridge show does.
     """
+    kind = pipeline.kind_of_file(model)
+    if kind not in ("model", "network"):
+        given = {"--repair": repairs, "--passes": rewrite, "--portability": portability, "--plot": plot}
+        refuse_given(given | {"--dt and others of timing": timing != pipeline.Timing()}, "it belongs to a model")
+        show_file(model, kind, as_json=as_json)
+        return
     from nirbridge.report.inspect import inspect_file, inspect_text
 
     check_plot(plot)

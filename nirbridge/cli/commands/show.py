@@ -1,84 +1,53 @@
-"""``nirbridge show`` and ``nirbridge diff``: a saved file of any kind, and differences in meaning between two."""
+"""``nirbridge show`` and ``nirbridge diff``: a file of any kind, and differences in meaning between two."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from nirbridge import pipeline
-from nirbridge.cli.common import Command, summary, summary_lines
-from nirbridge.cli.output import is_quiet, print_result
+from nirbridge.cli.common import Command
+from nirbridge.cli.output import faults_on_stderr, is_quiet, print_result
+from nirbridge.cli.shown import show_file
 from nirbridge.errors import counted, quoted
 
 if TYPE_CHECKING:
     from nirbridge.files.differences import Difference
-    from nirbridge.pipeline.saved_files import SavedFile
 
 
 EXAMPLE = """\b
 Example:
+  nirbridge show model.nir
   nirbridge show model.map.json
-  nirbridge show model.q.npz --json
-  nirbridge show out.npz"""
+  nirbridge show out.npz --json
+  nirbridge show program"""
 
 
 @click.command(name="show", cls=Command, epilog=EXAMPLE)
-@click.argument("file", metavar="FILE.map.json|FILE.net.npz|FILE.q.npz|FILE.npz", type=click.Path())
+@click.argument("file", metavar="FILE|DIR", type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
 def command(file: str, as_json: bool) -> None:
-    """Show a saved map, network, quantized network, recording or verification; the content tells which it is.
+    """Show a file of any kind: the content, not the name, tells which it is.
+
+    A model, map, quantized network, recording or verification; a table of profile, sweep or bench; a chip; an emitted
+    program (its folder), a lowered module, a report. nirbridge inspect shows the same, and for a model has the options
+    of reading it.
 
     A map is shown as stored; nirbridge check --map verifies it against its model.
     """
-    saved = pipeline.load_saved(file)
-    print_result({"file": Path(file).name, "kind": saved.kind, **document(saved)} if as_json else text_of(saved))
+    kind = pipeline.kind_of_file(file)
+    if kind not in ("model", "network"):
+        show_file(file, kind, as_json=as_json)
+        return
+    from nirbridge.report.inspect import inspect_file, inspect_text
 
-
-def document(saved: SavedFile) -> dict[str, Any]:
-    """Content of the file as JSON."""
-    value: Any = saved.value
-    if saved.kind == "map":
-        from nirbridge.report.map_text import saved_map_document
-
-        return saved_map_document(value)
-    if saved.kind == "network":
-        from nirbridge.report.inspect import inspect_network
-
-        return inspect_network(value)
-    if saved.kind == "quantized":
-        from nirbridge.report.quantize import quantize_document
-
-        return quantize_document(value)
-    if saved.kind == "verification":
-        from nirbridge.report.compare import verify_document
-
-        return verify_document(value)
-    return summary(value)
-
-
-def text_of(saved: SavedFile) -> Any:
-    """Content of the file as text: lines, or tables made with rich."""
-    value: Any = saved.value
-    if saved.kind == "map":
-        from nirbridge.report.map_text import saved_map_text
-
-        return saved_map_text(value, notes=not is_quiet())
-    if saved.kind == "network":
-        from nirbridge.report.inspect import inspect_network, inspect_text
-
-        return inspect_text(inspect_network(value), notes=not is_quiet())
-    if saved.kind == "quantized":
-        from nirbridge.report.quantize import quantize_text
-
-        return quantize_text(value, notes=not is_quiet())
-    if saved.kind == "verification":
-        from nirbridge.report.compare import verify_text
-
-        return verify_text(value, notes=not is_quiet())
-    return summary_lines(value)
+    with faults_on_stderr(silent=as_json):
+        facts = inspect_file(file, pipeline.Timing())
+    about = {"file": Path(file).name, "kind": kind}
+    print_result(about | facts if as_json else inspect_text(facts, notes=not is_quiet()))
 
 
 # -- diff ----------------------------------------------------------------------------------------------------------

@@ -125,7 +125,8 @@ def test_archives_of_other_kinds_are_no_models(capsys: pytest.CaptureFixture[str
     nb.save(nb.simulate(nb.load("model.nir"), np.load("in.npy")), "recording.npz")
     expected = "'model.q.npz': is not a network; give a .nir or .net.npz file"
     assert expected in done("map", "model.q.npz", "--chip", "loihi1", code=2, capsys=capsys)
-    assert "file 'recording.npz'" in done("inspect", "recording.npz", code=2, capsys=capsys)
+    assert "5 time steps" in done("inspect", "recording.npz", capsys=capsys)  # shown, but no model
+    assert "'recording.npz'" in done("map", "recording.npz", "--chip", "loihi1", code=2, capsys=capsys)
 
 
 # -- the front door ----------------------------------------------------------------------------------------------------

@@ -95,18 +95,71 @@ def test_without_notes(capsys: pytest.CaptureFixture[str]) -> None:
         (b"PK nothing", "is an archive without a readable 'meta'"),
         (b"[1]", "is not a file that nirbridge saves, "),
         (b"{", "not JSON at line 1"),
-        (
-            MODEL.read_bytes(),
-            "is a NIR file, a map (.map.json), a network (.net.npz), a quantized network (.q.npz), a recording",
-        ),
+        (b"\x93NUMPY\x01", "is an array of NumPy; give it to a command as --input"),
+        (b"models = ['a.nir']\n", "is the file of a sweep; see its points with nirbridge sweep FILE.toml --dry-run"),
+        (b'{"made_by": "nirbridge", "files": {}}', "is the manifest of a program; name its folder"),
+        (b"\x89PNG\r\n", "is a picture; open it"),
     ],
-    ids=["empty", "archive", "list", "broken", "nir"],
+    ids=["empty", "archive", "list", "broken", "array", "sweep", "manifest", "picture"],
 )
 def test_files_of_no_kind(content: bytes, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("x").write_bytes(content)
     for command in (["show", "x"], ["diff", "map.bin", "x"]):
         assert run(command) == 2
         assert message in capsys.readouterr().err
+
+
+def test_archives_of_others(capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez("x.npz", x=np.zeros(3))
+    with zipfile.ZipFile("x.pt", "w") as archive:
+        archive.writestr("x/data.pkl", b"")
+    with zipfile.ZipFile("x.zip", "w") as archive:
+        archive.writestr("x.txt", b"")
+    for name, message in (("x.npz", "holds arrays of NumPy; give it"), ("x.pt", "holds weights of torch; import it"),
+                          ("x.zip", "is an archive of another program; unpack it")):  # fmt: skip
+        assert run(["show", name]) == 2
+        assert f"'{name}': {message}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["map.bin", "quantized.bin", "recording.bin", "model.bin", "chip.bin", "program", "x"])
+def test_inspect_shows_the_same(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(MODEL, "model.bin")
+    shutil.copy(MODEL.parents[1] / "chips/my_chip.toml", "chip.bin")
+    lines = [
+        "module {",
+        "  %1 = arith.constant 0 : index",
+        "  %2 = arith.addi %1, %1 : index",
+        "  func.return",
+        "}",
+        "",
+    ]
+    Path("x").write_text("\n".join(lines))
+    assert run(["emit", str(MODEL), "--to", "c", "-o", "program"]) == 0
+    capsys.readouterr()
+    screen = shown("show", name, capsys=capsys)
+    assert screen == shown("inspect", name, capsys=capsys)
+    part = {"model.bin": "Dense 64 from 64", "chip.bin": "my_chip", "program": "run with: nirbridge run program",
+            "x": "MLIR module: 5 lines\noperations by dialect: arith 2, func 1"}  # fmt: skip
+    assert part.get(name, "") in screen
+    document = as_json("show", name, capsys=capsys)
+    assert document["file"] == name
+    found = as_json("inspect", name, capsys=capsys)
+    assert found == document if name != "model.bin" else found.items() <= document.items()
+
+
+def test_options_of_reading_a_model_are_refused_for_other_files(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["inspect", "map.bin", "--repair", "norse", "--dt", "1e-3"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(": ")[1] for line in lines] == ["--repair", "--dt and others of timing"]
+
+
+def test_two_models_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    model = str(MODEL)
+    assert as_json("diff", model, model, capsys=capsys)["same"] is True
+    other = as_json("diff", model, str(MODEL.with_name("digits_cnn.nir")), code=1, capsys=capsys)
+    assert other["kind"] == "model"
+    assert run(["diff", str(MODEL.parents[1] / "chips/my_chip.toml")] * 2) == 2
+    capsys.readouterr()
 
 
 def test_an_archive_whose_packed_content_is_damaged(capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,7 +177,7 @@ def test_an_archive_whose_packed_content_is_damaged(capsys: pytest.CaptureFixtur
 def test_places_that_are_no_file(capsys: pytest.CaptureFixture[str]) -> None:
     for path in (".", "none"):
         assert run(["show", path]) == 2
-    assert "it is a folder, a file that nirbridge saved is expected" in capsys.readouterr().err
+    assert "'.': is a folder without a program of nirbridge; name a file in it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["map.bin", "quantized.bin", "recording.bin"])
