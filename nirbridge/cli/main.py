@@ -79,6 +79,14 @@ Example:
   nirbridge map model.nir --chip loihi1 -o model.map.json
   nirbridge map --help"""
 
+REMOVED = {
+    "--drop-batch": "use --repair batch-axis",
+    "--print-after": "nirbridge inspect has it",
+    "--replace-maxpool": "use --accept replaced-maxpool",
+    "--portability": "use nirbridge inspect MODEL.nir --portability",
+    "--no-potentials": "in Python: nirbridge.profile(..., potentials=False)",
+}
+"""Options of earlier versions, in commands that no longer have them, and what takes their place."""
 READER_GONE = 141
 _SHOWN = 500
 """Characters of a message of click, which holds the value of an option as it is."""
@@ -258,7 +266,8 @@ def _unknown_option(error: click.NoSuchOption, command: str) -> Diagnostic:
         else []
     )
     options = [name for name in names if name.startswith("-")]
-    step = "; ".join(text for text in (did_you_mean(error.option_name, options), f"{command} --help") if text)
+    near = REMOVED.get(error.option_name) or did_you_mean(error.option_name, options)
+    step = "; ".join(text for text in (near, f"{command} --help") if text)
     return Diagnostic(command, f"no such option {quoted(error.option_name)}", hint=step)
 
 

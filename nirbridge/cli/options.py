@@ -210,21 +210,19 @@ def _saying_faults(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def repair_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds ``--repair NAME`` and ``--drop-batch``; the command gets the names of both as one ``repairs``."""
+    """Adds ``--repair NAME``; the command gets the names, each once, as ``repairs``."""
 
     @click.option(
         "--repair",
         "repairs",
         multiple=True,
         metavar="NAME[=NODE,...]",
-        help="Repair a known fault of a framework's exporter, by the name that inspect gives; with nodes: of these "
-        "neurons alone. Repeatable.",
+        help="Repair a known fault of a framework's exporter, by the name that inspect gives (batch-axis: a batch axis "
+        "of inputs and outputs); with nodes: of these neurons alone. Repeatable.",
     )
-    @click.option("--drop-batch", is_flag=True, help="Remove a batch axis from inputs and outputs.")
     @functools.wraps(function)
-    def wrapped(*args: Any, repairs: tuple[str, ...], drop_batch: bool, **kwargs: Any) -> Any:
-        chosen = dict.fromkeys((*repairs, *(["batch-axis"] if drop_batch else [])))
-        return function(*args, repairs=tuple(chosen), **kwargs)
+    def wrapped(*args: Any, repairs: tuple[str, ...], **kwargs: Any) -> Any:
+        return function(*args, repairs=tuple(dict.fromkeys(repairs)), **kwargs)
 
     return wrapped
 
@@ -280,25 +278,31 @@ ALL = "all"
 
 
 def pass_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds ``--passes`` and ``--print-after``; the command gets one ``rewrite``: ``Network -> Network``, or None."""
+    """Adds ``--passes``; the command gets one ``rewrite``: ``Network -> Network``, or None."""
 
     @click.option(
         "--passes",
         metavar="TEXT",
         help="Rewrite the network first, as in 'eliminate-dead' or 'replicate-source{name=fc1,ways=2}'.",
     )
-    @click.option(
+    @functools.wraps(function)
+    def wrapped(*args: Any, passes: str | None, printed: tuple[str, ...] = (), **kwargs: Any) -> Any:
+        return function(*args, rewrite=rewriter(passes, printed), **kwargs)
+
+    return wrapped
+
+
+print_after_option = in_section(
+    READING,
+    click.option(
         "--print-after",
         "printed",
         multiple=True,
         metavar="PASS|all",
         help="Print the network to stderr after this pass. Repeatable.",
-    )
-    @functools.wraps(function)
-    def wrapped(*args: Any, passes: str | None, printed: tuple[str, ...], **kwargs: Any) -> Any:
-        return function(*args, rewrite=rewriter(passes, printed), **kwargs)
-
-    return wrapped
+    ),
+)
+"""The option of ``inspect``, above ``model_options``, which take its value."""
 
 
 def rewriter(passes: str | None, printed: tuple[str, ...] = ()) -> Callable[[Network], Network] | None:

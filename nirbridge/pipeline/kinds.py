@@ -14,6 +14,7 @@ from nirbridge.errors import FileError, quoted
 from nirbridge.files.json_text import parse_json
 from nirbridge.files.npy import UNREADABLE, open_archive, open_member, stored_kind
 from nirbridge.files.regular import open_regular, read_up_to
+from nirbridge.importers.weights import weights_hint
 from nirbridge.network.storage.file import FORMAT
 
 Kind = Literal[
@@ -75,7 +76,7 @@ def _kind_of_archive(path: str | Path, subject: str) -> Kind:
     try:
         with open_archive(path) as archive:
             if _META not in archive.namelist():
-                found, step = _other_archive(archive.namelist())
+                found, step = _other_archive(archive.namelist(), Path(path).name)
                 raise FileError.of(subject, found, "", step)
             with open_member(archive, archive.getinfo(_META)) as member:
                 header = member.read(256)
@@ -87,10 +88,10 @@ def _kind_of_archive(path: str | Path, subject: str) -> Kind:
     return _RECORDS.get(stored_kind(path), "quantized")
 
 
-def _other_archive(names: list[str]) -> tuple[str, str]:
+def _other_archive(names: list[str], file: str) -> tuple[str, str]:
     """What an archive without ``meta`` is, and what to do with it."""
     if any(name.endswith("data.pkl") for name in names):
-        return "holds weights of torch", "import it with its module: nirbridge import FILE.py:ATTR --weights"
+        return "is a file of torch.save", weights_hint(file, is_torch=True)
     if names and all(name.endswith(".npy") for name in names):
         return "holds arrays of NumPy", _DATA
     return "is an archive of another program", "unpack it first"

@@ -38,6 +38,8 @@ def test_one_and_many() -> None:
     ("args", "hint"),
     [
         (["mapp", MODEL], "did you mean 'map'?; nirbridge --help"),
+        (["inspect", MODEL, "--drop-batch"], "no such option '--drop-batch'; use --repair batch-axis; nirbridge"),
+        ([*MAP, "--print-after", "all"], "no such option '--print-after'; nirbridge inspect has it; nirbridge map"),
         (["map", MODEL, "--chip", "lohi1"], "did you mean 'loihi1'?"),
         (["map", MODEL, "--chp", "loihi1"], "did you mean '--chip'?"),
         ([*MAP, "--method", "cp_sat"], "did you mean 'cp-sat'?"),

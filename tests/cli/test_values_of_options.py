@@ -100,13 +100,11 @@ def test_options_of_a_sample_that_were_given() -> None:
 
     wrapped(batched=None, time_axis=None, accept=())
     wrapped(batched=False, time_axis="0", accept=("a", "b"))
-    wrapped(replace_maxpool=True, accept=("a", "replaced-maxpool"), measure="d.npz")
-    wrapped(replace_maxpool=True, accept=())
+    wrapped(accept=("a", "replaced-maxpool"), measure="d.npz")
     assert seen == [
         {},
         {"batched": False, "time_axis": "0", "accept": ("a", "b")},
         {"accept": ("a", "replaced-maxpool"), "measure": "d.npz"},
-        {"accept": ("replaced-maxpool",)},
     ]
 
 

@@ -217,7 +217,7 @@ def _rewritten(network: Network, passes: tuple[Pass, ...]) -> Network:
 
 LINES: tuple[tuple[str, ...], ...] = (
     ("inspect", "MODEL", "--json"),
-    ("inspect", "MODEL", "--repair", "norse", "--drop-batch"),
+    ("inspect", "MODEL", "--repair", "norse", "--repair", "batch-axis"),
     ("check", "MODEL", "--chip", "loihi2", "--weight-bits", "8"),
     ("check", "--shapes", "2x8x8 conv4k3 if flatten dense10 if", "--chip", "loihi1", "--chips", "2"),
     ("check", "MODEL", "--map", "MAP"),

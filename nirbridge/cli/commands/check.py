@@ -28,14 +28,21 @@ Example:
     name="check",
     cls=Command,
     epilog=EXAMPLE,
-    usual=("--chip", "--map", "--shapes", "--chips", "--weight-bits", "--json"),
+    usual=("--chip", "--map", "--shapes", "--chips", "--bits", "--json"),
 )
 @click.argument("model", metavar="[MODEL.nir|MODEL.net.npz|FILE.py:ATTR]", type=ModelFile(), required=False)
 @click.option("--shapes", metavar="TEXT", help="Layer shapes instead of a file, before training.")
 @click.option("--chip", metavar="NAME|FILE.toml", type=ChipFile(), help="The chip to fit.")
 @click.option("--map", "saved", metavar="FILE.map.json", type=click.Path(), help="The map to check.")
 @click.option("--chips", type=int, default=1, show_default=True, metavar="N", help="Chips of the board to use.")
-@click.option("--weight-bits", type=int, metavar="N", help="Bits of a stored weight; default: the chip's own.")
+@click.option(
+    "--bits",
+    "--weight-bits",
+    "weight_bits",
+    type=int,
+    metavar="N",
+    help="Bits of a stored weight; default: the chip's own.",
+)
 @click.option(
     "--placement-only", is_flag=True, help="Check only whether it can be placed, even if the chip cannot run it."
 )
@@ -80,7 +87,7 @@ def _network(model: str | None, shapes: str | None, timing: Timing, **reading: A
     if model is not None:
         return pipeline.load_network(model, timing, **reading)
     if reading["repairs"]:
-        raise UsageError.of("--shapes", "given with --repair or --drop-batch", "they repair a file", "leave them out")
+        raise UsageError.of("--shapes", "given with --repair", "it repairs a file", "leave it out")
     network = pipeline.network_of_shapes(shapes or "", timing)
     return network if reading["rewrite"] is None else reading["rewrite"](network)
 

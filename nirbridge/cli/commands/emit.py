@@ -57,7 +57,14 @@ Example:
     "--map", "map_file", metavar="FILE.map.json", type=click.Path(), help="Emit one process per slice of this map."
 )
 @click.option("--per-core", is_flag=True, help="Map it, and emit one process per core and population. Slow to run.")
-@click.option("--weight-bits", type=click.IntRange(1, 8), metavar="N", help="Weight bits; default: the chip's.")
+@click.option(
+    "--bits",
+    "--weight-bits",
+    "weight_bits",
+    type=click.IntRange(1, 8),
+    metavar="N",
+    help="Weight bits; default: the chip's.",
+)
 @click.option(
     "--graded",
     multiple=True,

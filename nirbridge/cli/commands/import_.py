@@ -36,7 +36,6 @@ _NAMES = {
     "accept": "--accept",
     "measure": "--measure",
 }
-REPLACED_MAXPOOL = "replaced-maxpool"
 
 
 def sample_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -56,12 +55,8 @@ def sample_options(function: Callable[..., Any]) -> Callable[..., Any]:
         "--accept",
         multiple=True,
         metavar="NAME",
-        help="Accept a known deviation from the module, by the name that the error gives. Repeatable.",
-    )
-    @click.option(
-        "--replace-maxpool",
-        is_flag=True,
-        help="Max-pool spikes after a neuron, not its currents: --accept replaced-maxpool.",
+        help="Accept a known deviation from the module, by the name that the error gives, such as replaced-maxpool. "
+        "Repeatable.",
     )
     @click.option(
         "--measure",
@@ -70,10 +65,8 @@ def sample_options(function: Callable[..., Any]) -> Callable[..., Any]:
         help="Labelled data, inputs and 'labels': the accuracy of the module and of the import.",
     )
     @functools.wraps(function)
-    def wrapped(*args: Any, replace_maxpool: bool = False, **kwargs: Any) -> Any:
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
         given = {name: kwargs.pop(name, None) for name in _NAMES}
-        if replace_maxpool:
-            given["accept"] = tuple(dict.fromkeys((*(given["accept"] or ()), REPLACED_MAXPOOL)))
         return function(*args, reading={k: v for k, v in given.items() if v not in (None, ())}, **kwargs)
 
     return wrapped
@@ -145,12 +138,9 @@ Example:
     help="Self-check on N random inputs; default: 2 for a cheap module.",
 )
 @click.option("--no-check", is_flag=True, help="Do not compare the import with the module.")
-@click.option(
-    "--portability", is_flag=True, help="List every point in which other tools would run the file differently."
-)
 @conversion_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
-def command(target: str, output: str, as_json: bool, portability: bool, **options: Any) -> None:
+def command(target: str, output: str, as_json: bool, **options: Any) -> None:
     """Import a trained module, exactly, as a NIR file; or a network of snn-mlir (.mlir) or of lava-dl (.net).
 
     The module and the import are run on the same random inputs; if they differ, no file is written (exit code 1).
@@ -162,7 +152,7 @@ def command(target: str, output: str, as_json: bool, portability: bool, **option
     pipeline.save_graph(graph, output, warn=False)  # what the warning says is printed
     network = pipeline.network_of_graph(graph)
     about = output, graph, network, is_assumed
-    print_result(_document(*about) if as_json else _lines(*about, portability=portability))
+    print_result(_document(*about) if as_json else _lines(*about))
 
 
 def imported(
@@ -246,7 +236,7 @@ def _document(output: str, graph: Any, network: Network, is_assumed: bool) -> di
     }
 
 
-def _lines(output: str, graph: Any, network: Network, is_assumed: bool, *, portability: bool) -> list[str]:
+def _lines(output: str, graph: Any, network: Network, is_assumed: bool) -> list[str]:
     origin = graph.metadata.get("nirbridge:source", "a module")
     dt = f"dt {network.dt:g} s" + (" (assumed: the module stores none; set it with --dt)" if is_assumed else "")
     lines = [
@@ -261,9 +251,8 @@ def _lines(output: str, graph: Any, network: Network, is_assumed: bool, *, porta
     lines += [f"measured: {outcome['measured']['text']}"] if outcome and "measured" in outcome else []
     lines += noted("note", _texts(graph, "notes"))
     differences = _texts(graph, "warnings")
-    if portability:
-        return lines + [f"other tools: {text}" for text in differences]
-    return lines + noted("other tools", [f"{_points(differences)}; --portability lists them"] if differences else [])
+    more = f"nirbridge inspect {output} --portability lists them"
+    return lines + noted("other tools", [f"{_points(differences)}; {more}"] if differences else [])
 
 
 def _points(differences: list[str]) -> str:

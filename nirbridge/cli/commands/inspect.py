@@ -8,7 +8,7 @@ import click
 
 from nirbridge import pipeline
 from nirbridge.cli.common import Command, ModelFile, OutputFile, check_plot, refuse_given
-from nirbridge.cli.options import model_options
+from nirbridge.cli.options import model_options, print_after_option
 from nirbridge.cli.output import is_quiet, print_result
 from nirbridge.cli.shown import show_file
 
@@ -19,7 +19,7 @@ EXAMPLE = """\b
 Example:
   nirbridge inspect model.nir
   nirbridge inspect model.nir --dt 1e-3 --json
-  nirbridge inspect from_norse.nir --drop-batch --repair norse"""
+  nirbridge inspect from_norse.nir --repair batch-axis --repair norse"""
 
 
 @click.command(
@@ -29,6 +29,7 @@ Example:
     usual=("--repair", "--dt", "--portability", "--passes", "--plot", "--json"),
 )
 @click.argument("model", metavar="MODEL.nir|MODEL.net.npz|FILE.py:ATTR|FILE", type=ModelFile())
+@print_after_option
 @model_options
 @click.option("--portability", is_flag=True, help="Also say which tools would run the file differently, and how.")
 @click.option(

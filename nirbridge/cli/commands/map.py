@@ -65,7 +65,14 @@ Example:
     show_default=True,
     help="Quantity to minimise.",
 )
-@click.option("--weight-bits", type=int, metavar="N", help="Bits of a stored weight; default: the chip's own.")
+@click.option(
+    "--bits",
+    "--weight-bits",
+    "weight_bits",
+    type=int,
+    metavar="N",
+    help="Bits of a stored weight; default: the chip's own.",
+)
 @click.option(
     "--rates", metavar="FILE.npz", type=click.Path(), help="Spikes per time step, by population; default: assumed."
 )

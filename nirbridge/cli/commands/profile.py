@@ -92,7 +92,6 @@ Example:
     type=RegisteredName("emitters", gives_figures=True),
     help="Also run the map in this tool, and show its figures beside ours: sanafe, or another that gives figures.",
 )
-@click.option("--no-potentials", is_flag=True, help="Do not count membrane updates; takes less memory and time.")
 @mapping_options
 @click.option(
     "-o",
@@ -144,7 +143,6 @@ def run(
     bits: tuple[int, ...],
     objectives: tuple[str, ...],
     target: str | None,
-    no_potentials: bool,
     timing: Any,
     max_bytes: int,
     repairs: tuple[str, ...],
@@ -167,7 +165,6 @@ def run(
             bits=tuple(dict.fromkeys(bits)),
             objectives=tuple(dict.fromkeys(objectives)),
             target=target,
-            potentials=not no_potentials,
             model=file_name(model),
             progress=progress,
         )

@@ -42,7 +42,7 @@ _COMPARISONS: Mapping[str, Callable[[Array], Array]] = MappingProxyType(
 )
 RELU_HINT = "put a neuron there, or convert the trained network with from_torch"
 POOL_HINT = (
-    "pool spikes, pool(lif(conv(x))) (--replace-maxpool tries that for lif(pool(conv(x))) and measures it), "
+    "pool spikes, pool(lif(conv(x))) (--accept replaced-maxpool tries that for lif(pool(conv(x))) and measures it), "
     "or use an average pool"
 )
 _ROUNDING = 1e-5

@@ -149,7 +149,7 @@ def leading_ones(graph: Any) -> Mapping[str, int]:
 def batch_problems(graph: Any) -> list[Diagnostic]:
     """What to say of a graph whose shapes do not fit, where an axis of a batch may be the reason."""
     ports = ", ".join(quoted(name) for name in [*leading_ones(graph)][:3])
-    step = "--drop-batch (or --repair batch-axis, in Python repairs=['batch-axis']) takes it off"
+    step = "--repair batch-axis (in Python repairs=['batch-axis']) takes it off"
     found = "have an axis of size 1 more than their neighbours"
     return [Diagnostic(f"ports {ports}", found, "", step)] if ports else []
 

@@ -227,12 +227,12 @@ def test_a_replaced_maximum_is_measured_on_labelled_data(tmp_path: Path, capsys:
     command = ["import", f"{tmp_path / 'pooled.py'}:net", "--sample-shape", "1,1,8,8", "-o", str(output)]
     assert run(command) == 1
     assert "a maximum of currents is not linear" in capsys.readouterr().err
-    assert run([*command, "--replace-maxpool"]) == 0
+    assert run([*command, "--accept", "replaced-maxpool"]) == 0
     out = capsys.readouterr().out
     assert "self-check: " in out
     assert "with the deviations accepted: replaced-maxpool; spikes of the module and of the import" in out
     assert "measured" not in out
-    assert run([*command, "--replace-maxpool", "--measure", str(data), "--json"]) == 0
+    assert run([*command, "--accept", "replaced-maxpool", "--measure", str(data), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)["self_check"]
     measured = document["measured"]
     assert (measured["samples"], measured["steps"]) == (30, 6)
@@ -242,6 +242,6 @@ def test_a_replaced_maximum_is_measured_on_labelled_data(tmp_path: Path, capsys:
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("measured: "))
     assert line == f"measured: {measured['text']}"
     assert f"accuracy {measured['module_accuracy']:.1%} (module) and {measured['import_accuracy']:.1%} (import)" in line
-    assert run([*command, "--replace-maxpool", "--measure", str(tmp_path / "none.npz")]) == 2
+    assert run([*command, "--accept", "replaced-maxpool", "--measure", str(tmp_path / "none.npz")]) == 2
     assert run(["import", *command[1:], "--from", "torch", "--calibrate", "x.npy", "--measure", str(data)]) == 2
     assert "--measure: does not apply here" in capsys.readouterr().err

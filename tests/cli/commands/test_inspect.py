@@ -141,18 +141,18 @@ def test_a_batch_that_is_counted_names_the_option(from_norse: str, capsys: pytes
     assert run(["inspect", from_norse]) == 2
     assert capsys.readouterr().err.endswith(
         "error: 'norse.nir', ports 'in', 'out': have an axis of size 1 more than their neighbours; "
-        "--drop-batch (or --repair batch-axis, in Python repairs=['batch-axis']) takes it off\n"
+        "--repair batch-axis (in Python repairs=['batch-axis']) takes it off\n"
     )
 
 
 def test_faults_are_found_and_repaired_only_on_request(from_norse: str, capsys: pytest.CaptureFixture[str]) -> None:
-    found = document(from_norse, capsys, "--drop-batch")
+    found = document(from_norse, capsys, "--repair", "batch-axis")
     assert [(f["name"], f["node"], f["sure"], f["repair"]) for f in found["findings"]] == [  # type: ignore[attr-defined]
         ("norse", "lif", "likely", "norse"),
         ("norse", "lif2", "likely", "norse"),
     ]
     assert found["timing"]["dt"] == 1e-4  # type: ignore[index]
-    mended = document(from_norse, capsys, "--drop-batch", "--repair", "norse")
+    mended = document(from_norse, capsys, "--repair", "norse", "--repair", "batch-axis")
     assert mended["timing"]["dt"] == 1e-3  # type: ignore[index]
     assert mended["populations"][0]["membrane_decay"] == pytest.approx([0.9, 0.9])  # type: ignore[index]
     assert mended["findings"] == found["findings"]
@@ -162,7 +162,7 @@ def test_faults_are_found_and_repaired_only_on_request(from_norse: str, capsys: 
 def test_faults_are_shown_once_with_the_option_that_mends_them(
     from_norse: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["inspect", from_norse, "--drop-batch"]) == 0
+    assert run(["inspect", from_norse, "--repair", "batch-axis"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     said = "tau = 1e-05 s with r = 1: Norse writes tau multiplied by its dt, and 1 more node alike (likely); repair it "
     assert text.count(f"known faults of exporters - node 'lif' (LIF): {said}with --repair norse") == 1

@@ -111,7 +111,7 @@ def test_a_network_file_is_shown_and_compared(capsys: pytest.CaptureFixture[str]
     [
         (["--dt", "0.5"], "dt 0.5 is requested, it has 0.0001"),
         (["--repair", "norse"], "repair 'norse' is requested, exporters write .nir files"),
-        (["--drop-batch"], "repair 'batch-axis' is requested"),
+        (["--repair", "batch-axis"], "repair 'batch-axis' is requested"),
         (["--max-bytes", "99"], "at most 99 are read; raise --max-bytes"),
     ],
 )

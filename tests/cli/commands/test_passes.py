@@ -83,8 +83,9 @@ def test_every_command_with_a_model_takes_passes(
     arguments: list[str], model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command, *options = [str(Path(model).parent / a) if a.startswith("OUT") else a for a in arguments]
-    assert run([command, model, *options, "--passes", TEXT, "--print-after", "replicate-source"]) == 0
-    assert "network after replicate-source{name=a,ways=2}:\n" in told(capsys)
+    assert run([command, model, *options, "--passes", TEXT]) == 0
+    assert run([command, model, *options, "--passes", "replicate-source{name=c,ways=2}"]) == 2
+    assert "error: split: no population 'c', there are 'a', 'b', 'dead'; name one\n" in told(capsys)
 
 
 def test_a_network_of_shapes_is_rewritten_too(capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,8 +97,9 @@ def test_a_network_of_shapes_is_rewritten_too(capsys: pytest.CaptureFixture[str]
         "--passes",
         "replicate-source{name=2_lif,ways=2}",
     ]
-    assert run(["check", *given, "--print-after", "all"]) == 0
-    assert "\n2_lif_copy  LIF" in told(capsys)
+    assert run(["check", *given]) == 0
+    assert run(["check", *given[:-1], "replicate-source{name=3_lif,ways=2}"]) == 2
+    assert "error: split: no population '3_lif'" in told(capsys)
 
 
 def test_inspect_shows_populations_after_and_nodes_before(model: str, capsys: pytest.CaptureFixture[str]) -> None:

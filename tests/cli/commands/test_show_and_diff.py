@@ -115,8 +115,12 @@ def test_archives_of_others(capsys: pytest.CaptureFixture[str]) -> None:
         archive.writestr("x/data.pkl", b"")
     with zipfile.ZipFile("x.zip", "w") as archive:
         archive.writestr("x.txt", b"")
-    for name, message in (("x.npz", "holds arrays of NumPy; give it"), ("x.pt", "holds weights of torch; import it"),
-                          ("x.zip", "is an archive of another program; unpack it")):  # fmt: skip
+    messages = {
+        "x.npz": "holds arrays of NumPy; give it",
+        "x.pt": "is a file of torch.save; import its module: nirbridge import",
+        "x.zip": "is an archive of another program; unpack it",
+    }
+    for name, message in messages.items():
         assert run(["show", name]) == 2
         assert f"'{name}': {message}" in capsys.readouterr().err
 

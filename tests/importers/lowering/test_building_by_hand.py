@@ -141,8 +141,8 @@ def test_calls_that_no_network_has() -> None:
         "module 'r': a ReLU is not a spiking neuron; put a neuron there, or convert the trained network with "
         "from_torch",
         "module 'p': a maximum of currents is not linear, a maximum of spikes (0 or 1) is exact; pool spikes, "
-        "pool(lif(conv(x))) (--replace-maxpool tries that for lif(pool(conv(x))) and measures it), or use an average "
-        "pool",
+        "pool(lif(conv(x))) (--accept replaced-maxpool tries that for lif(pool(conv(x))) and measures it), or use an "
+        "average pool",
         "module 'u': softmax: its outputs depend on all others; leave it out: the largest output stays the largest",
         "the module's forward: odd: why; do that",
     ]

@@ -64,7 +64,7 @@ BETWEEN: dict[str, Callable[[], list[Any]]] = {
 @pytest.mark.parametrize("name", BETWEEN)
 def test_the_import_is_the_module_with_the_pool_behind_its_neuron(name: str) -> None:
     module = net(*BETWEEN[name]())
-    with pytest.raises(ModelError, match=r"'1': a maximum of currents is not linear.*--replace-maxpool"):
+    with pytest.raises(ModelError, match=r"'1': a maximum of currents is not linear.*--accept replaced-maxpool"):
         from_snntorch(module, torch.zeros(1, 1, 8, 8))
     graph = from_snntorch(module, torch.zeros(1, 1, 8, 8), accept=ACCEPT)
     network, x = nb.load(graph), drive()
