@@ -60,16 +60,15 @@ def test_an_import_in_words_and_as_a_document() -> None:
     check = {"text": "identical on 12 outputs", "n": 2}
     graph = imported(source="norse 1", self_check=json.dumps(check), notes="n1\n\nn2", warnings="w")
     named = [(p.name, list(p.shape), p.neuron.kind) for p in network.populations]
-    assert import_._lines("m.nir", graph, network, False, portability=True) == [
+    assert import_._lines("m.nir", graph, network, False) == [
         f"'m.nir': 5 neurons in 2 populations, 3 projections, from norse 1, dt {network.dt:g} s",
         *(f"  '{name}' {shape} {kind}" for name, shape, kind in named),
         "self-check: identical on 12 outputs",
         "note: n1",
         "note: n2",
-        "other tools: w",
+        "other tools: 1 point in which they would run this file differently; nirbridge inspect m.nir --portability "
+        "lists them",
     ]
-    short = "other tools: 1 point in which they would run this file differently; --portability lists them"
-    assert import_._lines("m.nir", graph, network, False, portability=False)[-1] == short
     document = import_._document("m.nir", graph, network, True)
     assert document == {
         "output": "m.nir",
@@ -85,13 +84,13 @@ def test_an_import_in_words_and_as_a_document() -> None:
         "notes": ["n1", "n2"],
         "warnings": ["w"],
     }
-    bare = import_._lines("m", imported(), network, True, portability=False)
+    bare = import_._lines("m", imported(), network, True)
     assert bare[0].endswith(f"from a module, dt {network.dt:g} s (assumed: the module stores none; set it with --dt)")
     assert len(bare) == 3
     assert import_._document("m", imported(), network, False)["self_check"] is None
     converted = imported(conversion=json.dumps(REPORT))
     assert import_._document("m", converted, network, False)["conversion"] == REPORT
-    assert len(import_._lines("m", converted, network, False, portability=False)) == 3 + 6
+    assert len(import_._lines("m", converted, network, False)) == 3 + 6
 
 
 # -- simulate ----------------------------------------------------------------------------------------------------------

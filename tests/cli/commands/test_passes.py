@@ -1,5 +1,5 @@
 # ruff: noqa: E501  (tables of messages read better in one line)
-"""``--passes`` and ``--print-after`` of every command that reads a model."""
+"""``--passes`` of every command that reads a model, and ``inspect --print-after``."""
 
 from __future__ import annotations
 

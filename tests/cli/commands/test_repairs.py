@@ -1,4 +1,4 @@
-"""--repair and --drop-batch have the same effect in every command, and nothing is repaired silently."""
+"""--repair NAME and --repair batch-axis have the same effect in every command, and nothing is repaired silently."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def test_every_command_that_reads_a_model_is_listed_here() -> None:
 @pytest.mark.parametrize("name", READERS)
 def test_repairs_are_made_and_said(name: str, model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(arguments(name, model)) == 2
-    assert json.loads(capsys.readouterr().out)["error"]["problems"][-1]["hint"].startswith("--drop-batch")
-    assert run([*arguments(name, model), "--drop-batch", "--repair", "norse"]) == 0
+    assert json.loads(capsys.readouterr().out)["error"]["problems"][-1]["hint"].startswith("--repair batch-axis")
+    assert run([*arguments(name, model), "--repair", "norse", "--repair", "batch-axis"]) == 0
     written = Path(model).parent / "program" / "program.json"
     assert NOTE in (written.read_text("utf-8") if name == "emit" else capsys.readouterr().out) or name == "inspect"
 
 
 def test_what_is_simulated_is_the_repaired_model(model: str) -> None:
-    assert run([*arguments("simulate", model), "--drop-batch", "--repair", "norse"]) == 0
+    assert run([*arguments("simulate", model), "--repair", "norse", "--repair", "batch-axis"]) == 0
     with np.load(Path(model).parent / "out.npz") as found:
         spikes = found["out/s"][:, 0]
     v, expected = 0.0, []
@@ -82,12 +82,10 @@ def test_what_is_simulated_is_the_repaired_model(model: str) -> None:
 
 def test_a_map_of_a_repaired_model_is_checked_as_repaired(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     saved = Path(model).parent / "m.map.json"
-    options = ["--drop-batch", "--repair", "norse"]
+    options = ["--repair", "norse", "--repair", "batch-axis"]
     assert run([*arguments("map", model), *options]) == 0
     assert NOTE in json.loads(saved.read_text("utf-8"))["notes"]
     assert run(["check", model, "--map", str(saved), *options]) == 0
     capsys.readouterr()
     assert run(["check", "--shapes", "4 dense2 lif", "--chip", "loihi1", *options]) == 2
-    assert capsys.readouterr().err == (
-        "error: --shapes: given with --repair or --drop-batch, they repair a file; leave them out\n"
-    )
+    assert capsys.readouterr().err == ("error: --shapes: given with --repair, it repairs a file; leave it out\n")
