@@ -32,15 +32,22 @@ def print_text(text: str) -> None:
 
 
 def print_rich(*parts: RenderableType) -> None:
-    """Writes tables and other parts made with rich to stdout, ``output_width`` columns wide; no number is cut."""
+    """Writes tables and other parts made with rich to stdout, ``output_width`` columns wide; no number is cut.
+
+    Tables do without their least columns where there is no room, except with ``--verbose``.
+    """
     from rich.console import Console
 
     from nirbridge.report.tables import fitted
 
     console = Console(file=sys.stdout, width=output_width(), highlight=False, markup=False, emoji=False)
+    gone: dict[str, None] = {}
     with console.capture() as captured:  # rich would exit by itself where the reader goes away
         for part in parts:
-            console.print(fitted(part, console))
+            console.print(fitted(part, console, None if is_verbose() else gone))
+        if gone and not is_quiet():
+            where = "--verbose" if has_verbose() else "a wider terminal"
+            console.print(f"\nmore columns with {where}: {', '.join(gone)}")
     text = "\n".join(line.rstrip() for line in captured.get().split("\n"))
     click.echo(encodable(text, getattr(sys.stdout, "encoding", None)), nl=False)
 
@@ -204,6 +211,12 @@ def is_verbose() -> bool:
     """True while a command runs that was given ``--verbose``."""
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.meta.get(_DETAILS))
+
+
+def has_verbose() -> bool:
+    """True while a command runs that has the option ``--verbose``."""
+    context = click.get_current_context(silent=True)
+    return context is not None and _DETAILS in context.meta
 
 
 def noted(prefix: str, notes: Iterable[str]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nirbridge import pipeline
 from nirbridge.cli.common import summary, summary_lines
-from nirbridge.cli.output import is_quiet, print_result
+from nirbridge.cli.output import is_quiet, is_verbose, print_result
 from nirbridge.errors import counted, quoted
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def text_of(saved: SavedFile, path: str = "") -> Any:
     if saved.kind == "map":
         from nirbridge.report.map_text import saved_map_text
 
-        return saved_map_text(value, notes=not is_quiet())
+        return saved_map_text(value, notes=not is_quiet(), every=is_verbose())
     if saved.kind in ("model", "network"):
         from nirbridge.report.inspect import inspect_network, inspect_text
 

@@ -17,7 +17,7 @@ from nirbridge.network.model import Network, Population, Port
 
 ASSUMED_RATE = 0.02
 """Spikes per neuron and time step where no rates are given: 20 spikes per second at a time step of 1 ms."""
-ASSUMED_MISSED = "measured on data, energy is 0.5 to 13.3 times that in ten examples; give --input DATA"
+ASSUMED_MISSED = "with --input DATA, energy is 0.5 to 13.3 times that in ten examples"
 """Error of the assumed rate on the networks of docs/profile.md."""
 PROBLEMS_MAX = 20
 

@@ -20,6 +20,8 @@ from nirbridge.report.tables import listed, table
 
 ENDING = ".json"
 _SHORTEST_US = 1e-3
+_LEAST = ("size", "memory", "start", "build", "compile", "measured", "spikes", "numbers")
+"""Columns that a narrow terminal does without, the first to go first."""
 _OPENED = (
     'nb.open(model, backend="best") counts the start of a program, and takes back ends with the reference\'s bits only'
 )
@@ -33,7 +35,7 @@ def bench_text(bench: Bench, *, notes: bool = True) -> RenderableType:
     alignment = f"LLR{'R' * len(batches)}LRRRRR"
     rows = (_cells(row, bench.batches) for row in ran)
     title = Text(_title(bench), style="bold")
-    shown = (table(headings, alignment, rows, padding=(0, 2, 0, 0)),) if ran else ()
+    shown = (table(headings, alignment, rows, drop=_LEAST, padding=(0, 2, 0, 0)),) if ran else ()
     under = [Text("us per time step of the whole batch; spikes equal to those of the reference")] if ran else []
     chosen = listed("best", _choices(bench))
     return Group(title, Text(), *shown, *under, *chosen, *_others(bench), *(_notes(bench, ran) if notes else ()))

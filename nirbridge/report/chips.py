@@ -22,8 +22,9 @@ _PREFIXES = (("", 1.0), ("m", 1e-3), ("u", 1e-6), ("n", 1e-9), ("p", 1e-12), ("f
 
 def chips_table(chips: Sequence[Chip]) -> RenderableType:
     """One row per chip with its main limits; ``~`` before a number that is not public."""
-    headings = ("chip", "cores", "neurons", "input axons", "output axons", "synapse words", "weights", "delay")
-    return Group(table(headings, "Lr", map(_limits, chips)), Text(), Text(_legend(chips)))
+    headings = ("chip", "cores", "neurons", "axons in", "axons out", "words", "weights", "delay")
+    least = ("delay", "axons out", "axons in", "weights")  # a narrow terminal does without them
+    return Group(table(headings, "LR", map(_limits, chips), drop=least), Text(), Text(_legend(chips)))
 
 
 def _limits(chip: Chip) -> tuple[str, ...]:
@@ -97,7 +98,13 @@ def _part(chip: Chip, part: str) -> RenderableType:
     if not present:
         return Text(f"\n{part}: not known")
     title = {"title": f"\n{part}", "title_justify": "left", "title_style": "bold"}
-    return table(("key", "value", "unit", "meaning", "source"), "Lrl", (_row(chip, f) for f in present), **title)
+    return table(
+        ("key", "value", "unit", "meaning", "source"),
+        "LrLl",
+        (_row(chip, f) for f in present),
+        drop=("source",),
+        **title,
+    )
 
 
 def _ranges(chip: Chip) -> list[RenderableType]:

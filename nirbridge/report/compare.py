@@ -15,13 +15,15 @@ from nirbridge.comparison.types import SPIKES, Comparison, ComparisonRow, SpikeD
 from nirbridge.errors import counted, quoted
 from nirbridge.report.inspect import name_text
 from nirbridge.report.map_facts import one_line
-from nirbridge.report.tables import share_text, table
+from nirbridge.report.tables import Names, items, share_text, table
 from nirbridge.simulators.types import Key
 from nirbridge.verification.bounds import LayerBound
 from nirbridge.verification.program import OTHER_WAYS
 from nirbridge.verification.verify import ComparedPair, Verification, verification_failures, verification_verdict
 
-NUMBERS = ("first step", "Jaccard", "spikes A", "spikes B", "count error", "van Rossum", "max |A-B|")
+NUMBERS = ("first step", "Jaccard", "spikes A / B", "count error", "van Rossum", "max |A-B|")
+_LEAST_OF_VARIABLES = ("van Rossum", "max |A-B|", "latency", "count error", "same decision", "spikes A / B")
+"""Columns that a narrow terminal does without, the first to go first."""
 
 
 def compare_text(comparison: Comparison, *, notes: bool = True) -> RenderableType:
@@ -31,7 +33,9 @@ def compare_text(comparison: Comparison, *, notes: bool = True) -> RenderableTyp
     """
     decided = any(row.decisions is not None for row in comparison.rows)
     headings = ("node", "", "same", *NUMBERS, *(["same decision"] if decided else []), "latency")
-    variables = table(headings, "lllR", (_cells(row, decided=decided) for row in comparison.rows))
+    variables = table(
+        headings, "lLLR", (_cells(row, decided=decided) for row in comparison.rows), drop=_LEAST_OF_VARIABLES
+    )
     spikes = comparison.spikes
     if spikes is not None and sum(row.spikes is not None for row in comparison.rows) > 1:
         variables.add_row(*map(Text, ("(all)", SPIKES, *_overall(comparison, spikes))), style="bold")
@@ -39,7 +43,7 @@ def compare_text(comparison: Comparison, *, notes: bool = True) -> RenderableTyp
         variables,
         Text(),
         Text(comparison_verdict(comparison), style="bold"),
-        *(Text(f"- {one_line(s)}") for s in _remarks(comparison, notes=notes)),
+        *items(_remarks(comparison, notes=notes)),
     )
 
 
@@ -60,20 +64,20 @@ def comparison_verdict(comparison: Comparison) -> str:
     return "not equal: " + "; ".join(parts)
 
 
-def _cells(row: ComparisonRow, *, decided: bool) -> tuple[str, ...]:
+def _cells(row: ComparisonRow, *, decided: bool) -> tuple[str | Names, ...]:
     first = "" if row.first_step is None else f"{row.first_step:,}"
     largest = "" if row.largest_difference is None else f"{row.largest_difference:.6g}"
     mark = {"stored": "", "given": "", "estimated": " est."}[row.latency_source]
-    numbers = ("", "", "", "", "") if row.spikes is None else _numbers(row.spikes)
+    numbers = ("", "", "", "") if row.spikes is None else _numbers(row.spikes)
     same = "yes" if row.equal else "no"
-    cells = (name_text(row.node), name_text(row.variable), same, first, *numbers, largest)
+    cells = (Names((name_text(row.node),)), name_text(row.variable), same, first, *numbers, largest)
     decisions = "" if row.decisions is None else f"{row.decisions.alike:,} of {row.decisions.samples:,}"
     return (*cells, *([decisions] if decided else []), f"{row.latency_steps}{mark}")
 
 
 def _numbers(spikes: SpikeDistances) -> tuple[str, ...]:
-    counts = (f"{n:,}" for n in (spikes.spikes_a, spikes.spikes_b, spikes.count_error))
-    return (share_text(spikes.jaccard), *counts, f"{spikes.van_rossum:.6g}")
+    counts = f"{spikes.spikes_a:,} / {spikes.spikes_b:,}"
+    return (share_text(spikes.jaccard), counts, f"{spikes.count_error:,}", f"{spikes.van_rossum:.6g}")
 
 
 def _overall(comparison: Comparison, spikes: SpikeDistances) -> tuple[str, ...]:
@@ -185,6 +189,8 @@ COLUMNS = (
     "same decision",
     "accuracy",
 )
+_LEAST_OF_PAIRS = ("count error", "latency", "accuracy", "same decision", "first difference", "Jaccard", "required")
+_LEAST_OF_LAYERS = ("Jaccard", "spikes", "saturated", "changed by rounding")
 
 
 def verify_text(verification: Verification, *, notes: bool = True) -> RenderableType:
@@ -196,16 +202,16 @@ def verify_text(verification: Verification, *, notes: bool = True) -> Renderable
     ]
     near = "retimed" if verification.early_spikes else "reference"
     return Group(
-        table(COLUMNS, "LR", [_way_cells(verification, pair) for pair in verification.pairs]),
+        table(COLUMNS, "LR", [_way_cells(verification, pair) for pair in verification.pairs], drop=_LEAST_OF_PAIRS),
         Text(),
         Text(
             f"{near} ~ fixed, each population driven by the spikes of fixed; deviation in thresholds (readout: of v):"
         ),
-        table(LAYERS, "LR", [_bound_cells(verification, layer) for layer in verification.layers]),
+        table(LAYERS, "lR", [_bound_cells(verification, x) for x in verification.layers], drop=_LEAST_OF_LAYERS),
         Text(),
         *(Text(line) for line in (*lines, *_early(verification))),
-        *(Text(f"- {line}") for line in _layers(verification)),
-        *(Text(f"- {one_line(note)}") for note in verification.notes if notes),
+        *items(_layers(verification)),
+        *items(verification.notes if notes else ()),
         Text(verification_verdict(verification), style="bold"),
     )
 
@@ -227,12 +233,12 @@ def _early(verification: Verification) -> list[str]:
     ]
 
 
-def _bound_cells(verification: Verification, layer: LayerBound) -> tuple[str, ...]:
+def _bound_cells(verification: Verification, layer: LayerBound) -> tuple[str | Names, ...]:
     unit = layer.theta or 1.0
     name = layer.population
     rows = [row for row in verification.pairs[0].comparison.rows if row.node == name and row.spikes is not None]
     return (
-        name_text(name),
+        Names((name_text(name),)),
         f"{layer.bound / unit:.3g}",
         f"{layer.seen / unit:.3g}" + ("" if layer.holds else f", beyond at step {(layer.broken or (0,))[0]:,}"),
         "" if layer.theta is None else f"{layer.spikes:,}",

@@ -48,11 +48,12 @@ class ResourceRow:
 
 @dataclass(frozen=True, slots=True)
 class CoreRow:
-    """One used core: its position and slices, resource -> (used, limit), and its fullest resource."""
+    """One used core: its position and slices, their populations, resource -> (used, limit), its fullest resource."""
 
     core: CoreId
     name: str
     slices: tuple[str, ...]
+    populations: tuple[str, ...]
     used: Mapping[str, tuple[int, int | None]]
     fullest: str
     share: float
@@ -137,7 +138,8 @@ def _core_row(block: Block, core: CoreId, mapped: MappedNetwork, limit: Mapping[
     shares = {name: amount / limit_of for name, (amount, limit_of) in used.items() if limit_of}
     fullest = max(shares, key=lambda name: shares[name]) if shares else "-"
     pieces = tuple(slice_text(piece) for piece in block.slices)
-    return CoreRow(core, core_name(core, mapped), pieces, used, fullest, shares.get(fullest, 0.0))
+    held = tuple(dict.fromkeys(one_line(piece.population) for piece in block.slices))
+    return CoreRow(core, core_name(core, mapped), pieces, held, used, fullest, shares.get(fullest, 0.0))
 
 
 def population_rows(mapped: MappedNetwork) -> list[PopulationRow]:

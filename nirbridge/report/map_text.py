@@ -17,6 +17,15 @@ from nirbridge.errors import counted, quoted
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.mapping.storage.record import MapRecord
 from nirbridge.partitioner.model import RESOURCES
+from nirbridge.report.map_brief import (
+    CORE_COLUMNS,
+    CORE_HEADINGS,
+    CORES_SHOWN,
+    brief_of_record,
+    fullest_text,
+    share_style,
+    share_text,
+)
 from nirbridge.report.map_facts import (
     APPROXIMATE_HEADING,
     CoreRow,
@@ -28,23 +37,13 @@ from nirbridge.report.map_facts import (
     map_facts,
     one_line,
     population_rows,
-    rate_text,
     remarks,
     resource_rows,
 )
-from nirbridge.report.tables import captured, facts_table, heading, listed, table
+from nirbridge.report.tables import Names, captured, facts_table, heading, listed, table
 
 PADDING = (0, 2, 0, 0)
-CORES_SHOWN = 24
 SLICES_SHOWN = 3
-_SHORT = {
-    "neurons": "neurons",
-    "input_axons": "axons in",
-    "output_axons": "axons out",
-    "synapse_words": "words",
-    "decay_profiles": "decays",
-    "threshold_profiles": "thresholds",
-}
 
 
 def map_text(mapped: MappedNetwork, width: int = 100, *, title: str = "", color: bool = False) -> str:
@@ -84,34 +83,18 @@ def _resources(mapped: MappedNetwork) -> RenderableType:
     for row in resource_rows(mapped):
         mark = "~" if row.is_approximate else ""
         limit = "not limited" if row.limit is None else f"{row.limit:,}"
-        share = Text("" if row.share is None else f"{row.share:.0%}", style=_style(row.share))
+        share = Text("" if row.share is None else f"{row.share:.0%}", style=share_style(row.share))
         rows.append((row.name.replace("_", " "), f"{row.total:,}", f"{row.most:,}", share, mark + limit, row.where))
     headings = ("resource", "all cores", "fullest core", "", "limit", "at core")
     return table(headings, "lRRRRr", rows, padding=PADDING)
 
 
 def _cores(rows: Sequence[CoreRow]) -> RenderableType:
-    names = ("neurons", "synapse_words", "input_axons", "output_axons")
     cells = []
     for row in rows:
-        used = (_share(*row.used[name]) for name in names)
-        fullest = Text(f"{_SHORT.get(row.fullest, row.fullest)} {row.share:.0%}", style=_style(row.share))
-        cells.append((row.name, f"{row.core.x},{row.core.y}", *used, fullest, _holds(row)))
-    headings = ("core", "tile", *(_SHORT[name] for name in names), "fullest", "holds")
-    return table(headings, "RRRRRRl", cells, padding=PADDING)
-
-
-def _share(used: int, limit: int | None) -> Text:
-    if limit is None:
-        return Text(f"{used:,}")
-    share = used / limit if limit else 0.0
-    return Text(f"{used:,} {share:4.0%}", style=_style(share))
-
-
-def _style(share: float | None) -> str:
-    if share is None or share < 0.75:
-        return ""
-    return "green" if share < 0.95 else "yellow"
+        used = (share_text(*row.used[name]) for name in CORE_COLUMNS)
+        cells.append((row.name, f"{row.core.x},{row.core.y}", *used, fullest_text(row), _holds(row)))
+    return table(CORE_HEADINGS, "RRRRRRl", cells, padding=PADDING)
 
 
 def _holds(row: CoreRow) -> str:
@@ -219,40 +202,34 @@ def saved_map_document(record: MapRecord) -> dict[str, Any]:
     }
 
 
-def saved_map_text(record: MapRecord, *, notes: bool = True) -> RenderableType:
-    """The same as tables; without assumptions and notes where ``notes`` is false."""
-    parts: list[RenderableType] = [facts_table(_lines(record)), heading("resources"), _saved_resources(record)]
+def saved_map_text(record: MapRecord, *, notes: bool = True, every: bool = False) -> RenderableType:
+    """The lines of a saved map and its populations; without the notes where ``notes`` is false.
+
+    With ``every`` also its file's digest, the course of the search, the resources, and all notes.
+    """
+    brief = brief_of_record(record)
+    parts: list[RenderableType] = [Text(brief.title, style="bold"), facts_table(brief.lines(notes=notes and not every))]
     parts += [heading("populations"), _saved_populations(record)]
-    for title in ("assumed", "notes") if notes else ():
-        parts += listed(title, map(one_line, record.raw.get(title) or ()))
-    parts += listed(APPROXIMATE_HEADING, approximate_lines(record.chip["name"], _approximate(record)) if notes else ())
+    if every:
+        parts += [heading("file and search"), facts_table(_origin(record))]
+        parts += [heading("resources"), _saved_resources(record)]
+    if every and notes:
+        for title in ("assumed", "notes"):
+            parts += listed(title, map(one_line, record.raw.get(title) or ()))
+        parts += listed(APPROXIMATE_HEADING, approximate_lines(record.chip["name"], _approximate(record)))
     return Group(*parts)
 
 
-def _lines(record: MapRecord) -> Iterator[tuple[str, str]]:
-    totals, proof = record.totals, record.proof
-    if record.placement_only:
-        yield "marked", "PLACEMENT ONLY: cannot be quantized, run or emitted"
+def _origin(record: MapRecord) -> Iterator[tuple[str, str]]:
+    proof = record.proof
     yield "model", f"{quoted(record.model_file)}, sha256 {one_line(record.model_sha256[:16])}"
-    yield "chip", f"{one_line(record.chip['name'])}, {counted(record.chips, 'chip')}"
-    yield "neurons", f"{sum(p.neurons for p in record.populations):,}"
-    yield "dt", figure_with_prefix(record.raw["timing"]["dt"], "s")
-    yield "cores", f"{totals['cores_used']:,} of {totals['cores_available']:,} used"
-    bounds = (
-        f"at least {proof['cores_lower_bound']:,} for any map, {proof['cores_lower_bound_sliced']:,} for the slicings"
-    )
-    if proof.get("interrupted"):
-        yield "marked", "SEARCH INTERRUPTED: the best map so far"
-    yield "proof", f"{one_line(proof['status'])} ({one_line(proof['method'])}, seed {proof['seed']}): {bounds} searched"
     yield "objective", one_line(record.raw["objective"])
-    yield "weights", counted(record.weight_bits, "bit")
-    yield "traffic", f"{rate_text(totals['multicast_hops'])} multicast hops per time step"
-    for label, key, unit in (("energy", "energy_per_step_j", "J"), ("time", "time_per_step_s", "s")):
-        value = totals.get(key)
-        rough = is_approximate_table(_approximate(record), label)
-        figure = "unknown" if value is None else f"{figure_with_prefix(value, unit, approximate=rough)} per time step"
-        yield label, figure
-    yield "rates", one_line(record.raw["rates"])
+    yield "search", f"{one_line(proof['status'])} ({one_line(proof['method'])}, seed {proof['seed']})"
+    yield "bounds", f"at least {counted(proof['cores_lower_bound'], 'core')} in any map, {_sliced(proof)}"
+
+
+def _sliced(proof: Mapping[str, Any]) -> str:
+    return f"{proof['cores_lower_bound_sliced']:,} among the partitions searched"
 
 
 def _approximate(record: MapRecord) -> tuple[str, ...]:
@@ -273,8 +250,10 @@ def _saved_populations(record: MapRecord) -> Table:
     rows = []
     for p, (slices, cores) in zip(record.populations, _cut(record), strict=True):
         shape = " x ".join(f"{n:,}" for n in p.shape)
-        rows.append((quoted(p.name, 40), one_line(p.kind), shape, f"{p.neurons:,}", f"{slices:,}", f"{cores:,}"))
-    return table(("population", "kind", "shape", "neurons", "slices", "cores"), "llR", rows)
+        counts = (f"{n:,}" for n in (p.neurons, slices, cores))
+        rows.append((Names((one_line(p.name),)), one_line(p.kind), shape, *counts))
+    headings = ("population", "kind", "shape", "neurons", "slices", "cores")
+    return table(headings, "lLR", rows, drop=("slices", "kind", "shape"))
 
 
 def _cut(record: MapRecord) -> list[tuple[int, int]]:

@@ -10,22 +10,33 @@ from rich.text import Text
 from nirbridge.errors import counted, quoted
 from nirbridge.profiling.model import EventProfile, Figure, LayerProfile, Profile, ProfilePoint, Witness
 from nirbridge.report.map_facts import figure_with_prefix, one_line
-from nirbridge.report.tables import facts_table, heading, listed, table
+from nirbridge.report.tables import Names, facts_table, heading, listed, table
 
 PADDING = (0, 2, 0, 0)
 LAYERS_SHOWN = 60
+_MORE_OF_ONE = "memory, NeuroBench's metrics and the sources of the figures: see --verbose"
+_MORE_OF_MANY = "the sources of the figures: see --verbose"
 Format = Callable[[float], str]
+_LEAST_OF_LAYERS = ("kind", "sparsity", "memory", "cores", "neurons", "")
+_LEAST_OF_POINTS = (
+    *("objective", "memory", "guaranteed", "EDP", "cores", "spikes", "throughput", "bits"),
+    *("accuracy",),
+)
+"""Columns that a narrow terminal does without, the first to go first."""
 
 
-def profile_text(profile: Profile, *, notes: bool = True) -> RenderableType:
-    """The whole profile of one point; of several points a table with a row for each."""
+def profile_text(profile: Profile, *, notes: bool = True, every: bool = True) -> RenderableType:
+    """The profile of one point; of several points a table with a row for each.
+
+    Without ``every`` no memory, no metrics of NeuroBench and no sources.
+    """
     of = f"{one_line(profile.model)}: " if profile.model else ""
     title = Text(f"{of}{_about(profile)}", style="bold")
     if len(profile.points) == 1:
-        return Group(title, *_point(profile.points[0], notes=notes), *_failed(profile))
+        return Group(title, *_point(profile.points[0], notes=notes, every=every), *_failed(profile))
     rows = (heading("points, per inference"), _table(profile.points))
     beside = (part for point in profile.points for part in _beside(point, alone=False))
-    return Group(title, *rows, *beside, *_failed(profile), *_shared_notes(profile.points if notes else ()))
+    return Group(title, *rows, *beside, *_failed(profile), *_shared_notes(profile.points if notes else (), every=every))
 
 
 def profile_line(profile: Profile) -> str:
@@ -51,7 +62,7 @@ def point_line(point: ProfilePoint) -> str:
 
 def point_text(point: ProfilePoint) -> RenderableType:
     """The sections of one point."""
-    return Group(*_point(point, notes=True))
+    return Group(*_point(point, notes=True, every=True))
 
 
 def _about(profile: Profile) -> str:
@@ -60,7 +71,7 @@ def _about(profile: Profile) -> str:
     return f"{size} ({one_line(profile.data)})" if profile.data else size
 
 
-def _point(point: ProfilePoint, *, notes: bool) -> Iterator[RenderableType]:
+def _point(point: ProfilePoint, *, notes: bool, every: bool) -> Iterator[RenderableType]:
     about = point.about
     place = (
         f"{about['cores']:,} of {about['chip']}'s cores ({about['status']}, at least {about['cores_lower_bound']:,})"
@@ -70,19 +81,22 @@ def _point(point: ProfilePoint, *, notes: bool) -> Iterator[RenderableType]:
     facts = [("chip", f"{one_line(place)}, {mapping}"), ("an inference", f"{steps} on the chip")]
     yield facts_table([*facts, ("rates", one_line(about["rates"]))])
     yield heading("figures")
-    yield table(("", "per inference", "per time step", "range", "basis"), "LRRRL", _figures(point), padding=PADDING)
+    yield table(
+        ("", "per inference", "per time step", "range", "basis"), "lRRRL", _figures(point), drop=("range", "basis")
+    )
     yield heading("layers, per inference")
     yield _layers(point.layers)
     yield heading("events, per inference")
     yield _events(point.events)
-    yield heading("memory")
-    yield _memory(point)
-    yield heading("NeuroBench")
-    yield _metrics(point)
+    if every:
+        yield heading("memory")
+        yield _memory(point)
+        yield heading("NeuroBench")
+        yield _metrics(point)
     yield from _beside(point)
     if notes:
-        yield from listed("sources", source_lines([point]))
-        yield from listed("notes", map(one_line, point.notes))
+        yield from listed("sources", source_lines([point]) if every else ())
+        yield from listed("notes", [*map(one_line, point.notes), *([] if every else [_MORE_OF_ONE])])
 
 
 def _figures(point: ProfilePoint) -> Iterator[tuple[str, ...]]:
@@ -146,13 +160,13 @@ def _layers(layers: Sequence[LayerProfile]) -> RenderableType:
     rows = [_layer(layer, total) for layer in layers[:LAYERS_SHOWN]]
     if len(layers) > LAYERS_SHOWN:
         rows.append((f"and {len(layers) - LAYERS_SHOWN:,} more", *[""] * (len(headings) - 1)))
-    return table(headings, "LLR", rows, padding=PADDING)
+    return table(headings, "lLR", rows, drop=_LEAST_OF_LAYERS)
 
 
-def _layer(layer: LayerProfile, total: float) -> tuple[str, ...]:
+def _layer(layer: LayerProfile, total: float) -> tuple[str | Names, ...]:
     energy = layer.total_energy_j
     return (
-        quoted(layer.name, 40),
+        Names((one_line(layer.name),)),
         one_line(layer.kind),
         f"{layer.neurons:,}",
         f"{layer.cores:,}" if layer.kind != "input" else "host",
@@ -177,7 +191,7 @@ def _events(events: Sequence[EventProfile]) -> RenderableType:
         for event in events
         if event.count or event.energy_j or event.time_s
     ]
-    return table(("event", "count", "energy", "time", "source"), "LRRRl", rows, padding=PADDING)
+    return table(("event", "count", "energy", "time", "source"), "LRRRl", rows, drop=("source", "count"))
 
 
 def _memory(point: ProfilePoint) -> RenderableType:
@@ -239,7 +253,7 @@ def _witness(point: ProfilePoint, witness: Witness) -> RenderableType:
 
 def _table(points: Sequence[ProfilePoint]) -> RenderableType:
     headings = ("chip", "bits", "objective", "cores", "spikes", "energy", "time", "throughput", "guaranteed", "EDP")
-    return table((*headings, "accuracy", "memory"), "LRLR", map(_row, points), padding=PADDING)
+    return table((*headings, "accuracy", "memory"), "LRLR", map(_row, points), drop=_LEAST_OF_POINTS)
 
 
 def _row(point: ProfilePoint) -> tuple[str, ...]:
@@ -279,20 +293,21 @@ def _failed(profile: Profile) -> Iterator[RenderableType]:
     yield from listed("not profiled", lines)
 
 
-def _shared_notes(points: Sequence[ProfilePoint]) -> Iterator[RenderableType]:
+def _shared_notes(points: Sequence[ProfilePoint], *, every: bool) -> Iterator[RenderableType]:
     notes: dict[str, None] = {}
-    yield from listed("sources", source_lines(points))
+    yield from listed("sources", source_lines(points) if every else ())
     for point in points:
         notes |= {one_line(note): None for note in point.notes}
     if any(figure.basis == "assumed" for point in points for figure in point.figures.values()):
         notes["~: rests on a figure that is not public; nirbridge chips NAME lists them"] = None
+    notes |= {_MORE_OF_MANY: None} if points and not every else {}
     yield from listed("notes", notes)
 
 
 # -- sources of figures -----------------------------------------------------------------------------------------------
 
 
-WORST = "time where every neuron and input fires in every time step"
+WORST = "time step where everything fires"
 
 
 def source_lines(points: Sequence[ProfilePoint]) -> list[str]:

@@ -12,8 +12,7 @@ from rich.text import Text
 from nirbridge.errors import counted
 from nirbridge.quantization.model import LayerReport, QuantizedNetwork
 from nirbridge.report.inspect import name_text
-from nirbridge.report.map_facts import one_line
-from nirbridge.report.tables import table
+from nirbridge.report.tables import Names, items, table
 
 HEADINGS = (
     "into",
@@ -29,7 +28,9 @@ HEADINGS = (
     "process",
     "spikes changed",
 )
-ALIGNMENT = "lllRRlRRRRlR"
+ALIGNMENT = "llLRRLRRRRLR"
+_LEAST = ("process", "signs", "exp", "a_in", "integers", "kind", "from")
+"""Columns that a narrow terminal does without, the first to go first."""
 
 
 def quantize_document(quantized: QuantizedNetwork, digest: str | None = None) -> dict[str, Any]:
@@ -73,13 +74,13 @@ def quantize_text(quantized: QuantizedNetwork, *, notes: bool = True) -> Rendera
         for number, weights in enumerate(layer.weights or ({},))
     ]
     return Group(
-        table(headings, ALIGNMENT, rows),
+        table(headings, ALIGNMENT, rows, drop=_LEAST),
         Text(),
-        *(Text(f"- {one_line(remark)}") for remark in _remarks(quantized, notes=notes)),
+        *items(_remarks(quantized, notes=notes)),
     )
 
 
-def _cells(layer: LayerReport, w: Mapping[str, Any], *, first: bool) -> tuple[str, ...]:
+def _cells(layer: LayerReport, w: Mapping[str, Any], *, first: bool) -> tuple[str | Names, ...]:
     low, high = layer.bounds.a_in
     changed = layer.measured.get("spikes_changed")
     layer_cells = (
@@ -87,11 +88,11 @@ def _cells(layer: LayerReport, w: Mapping[str, Any], *, first: bool) -> tuple[st
         layer.process if first else "",
         f"{changed:.2%}" if first and changed is not None else "",
     )
-    name = name_text(layer.population) if first else ""
+    name = Names((name_text(layer.population),)) if first else ""
     if not w:
         return (name, "", "", "", "", "", "", "", "", *layer_cells)
     ranges = f"{w['range'][0]:.4g} to {w['range'][1]:.4g}", f"{w['integers'][0]} to {w['integers'][1]}"
-    weight_cells = name_text(w["source"]), w["kind"], str(w["bits"]), str(w["exponent"]), w["sign_mode"]
+    weight_cells = Names((name_text(w["source"]),)), w["kind"], str(w["bits"]), str(w["exponent"]), w["sign_mode"]
     return (name, *weight_cells, *ranges, f"{w['error']:.2%}", *layer_cells)
 
 

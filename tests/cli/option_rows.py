@@ -204,6 +204,7 @@ ROWS: dict[str, dict[str, Row]] = {
                 "map @tiny.nir --chip loihi1 --effort fast",
                 "map @tiny.nir --chip loihi1 --effort fast --summary",
             ),
+            "--verbose": (MAP.replace(" --json", ""), MAP.replace("--json", "--verbose")),
             "--json": ("map @tiny.nir --chip loihi1 --effort fast", MAP),
             "--keep-early-spikes": (
                 "map @early.nir --chip loihi1 --effort fast",
@@ -266,6 +267,7 @@ ROWS: dict[str, dict[str, Row]] = {
         {
             "--chip": (QUANTIZE, QUANTIZE.replace("loihi1", "loihi2")),
             "--output": (QUANTIZE, QUANTIZE.replace("o.q.npz", "p.q.npz")),
+            "--verbose": "--verbose",
             "--bits": "--bits lif=4",
             "--calibrate": "--calibrate @data.npz",
             "--axes": (
@@ -293,6 +295,7 @@ ROWS: dict[str, dict[str, Row]] = {
     | added(
         PROFILE,
         {
+            "--verbose": "--verbose",
             "--chip": "--chip loihi2",
             "--input": (PROFILE, PROFILE.replace("in.npy", "other.npy")),
             "--labels": "--labels @labels.npy",
@@ -302,6 +305,7 @@ ROWS: dict[str, dict[str, Row]] = {
             "--bits": "--bits 4",
             "--objective": "--objective latency",
             "--to": refused(PROFILE, "--to torch", "torch"),
+            "--no-potentials": (f"{PROFILE} --verbose", f"{PROFILE} --verbose --no-potentials"),
             "--output": "-o o.csv",
             "--plot": "--plot p.svg",
             "--json": "--json",
@@ -329,6 +333,7 @@ ROWS: dict[str, dict[str, Row]] = {
         option: row._replace(patch=one_bench)
         for option, row in added(BENCH, {"--output": "-o o.json", "--plot": "--plot p.svg", "--json": "--json"}).items()
     }
+    | {"--verbose": Row(BENCH, f"{BENCH} --verbose", patch=one_bench)}
     | patched(
         added(
             "bench @tiny.nir",
@@ -353,6 +358,7 @@ ROWS: dict[str, dict[str, Row]] = {
         VERIFY,
         {
             "--chip": (VERIFY, VERIFY.replace("loihi1", "loihi2")),
+            "--verbose": "--verbose",
             "--to": "--to onnx",
             "--input": "--input @in.npy",
             "--axes": (f"{VERIFY} --input @in.npy", f"{VERIFY} --input @in.npy --axes sample,time"),
@@ -409,6 +415,7 @@ ROWS: dict[str, dict[str, Row]] = {
     "compare": added(
         COMPARE,
         {
+            "--verbose": "--verbose",
             "--latency": "--latency 1",
             "--tau": "--tau 2",
             "--labels": "--labels @labels.npy",
@@ -518,7 +525,7 @@ ROWS: dict[str, dict[str, Row]] = {
             "--quiet": "--quiet",
         },
     ),
-    "show": added("show @m.map.json", {"--json": "--json", "--quiet": "--quiet"}),
+    "show": added("show @m.map.json", {"--json": "--json", "--quiet": "--quiet", "--verbose": "--verbose"}),
     "diff": {option: row._replace(code=1) for option, row in silent("diff @m.map.json @n.map.json").items()},
     "chips": silent("chips"),
     "doctor": silent("doctor")
@@ -530,6 +537,8 @@ ROWS: dict[str, dict[str, Row]] = {
             "--again": refused("doctor", "--again", "it belongs to doctor lava --install"),
         },
     ),
+    "chips": silent("chips") | {"--verbose": Row("chips loihi1", "chips loihi1 --verbose")},
+    "doctor": silent("doctor"),
     "completion": silent("completion bash"),
 }
 

@@ -1,4 +1,7 @@
-"""Text in 50 columns and in the C locale: no number is cut, no character lost; ``--quiet`` and ``--summary``."""
+"""Text in 50 columns and in the C locale: no number is cut, no character lost; ``--quiet`` and ``--summary``.
+
+Narrow tables do without their least columns, which are named below the result and shown with ``--verbose``.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from nirbridge.cli.common import Command
 from nirbridge.cli.main import COMMANDS, run
 from nirbridge.cli.output import encodable, is_ascii_locale, print_warning, progress_on_stderr
 from nirbridge.network import to_nir
-from nirbridge.report.tables import fitted
+from nirbridge.report.tables import Names, fitted, table
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = str(ROOT / "examples/models/digits_cnn.nir")
@@ -43,6 +46,9 @@ TEXTS = {
     "chip": ["chips", "loihi1"],
     "doctor": ["doctor"],
 }
+LEAST = ("map", "quantize", "verify", "profile", "compare", "show-map", "show-quantized", "chips", "chip")
+EVERY = {name: ["--verbose"] for name in LEAST}
+"""Commands that leave something out without this option."""
 
 
 @pytest.fixture(scope="module")
@@ -67,30 +73,32 @@ def test_no_number_is_cut_in_fifty_columns(
 ) -> None:
     monkeypatch.chdir(here)
     texts = []
-    for columns in ("500", "50"):
+    for columns, options in (("500", EVERY.get(name, [])), ("50", EVERY.get(name, [])), ("50", [])):
         monkeypatch.setenv("COLUMNS", columns)
-        assert run(TEXTS[name]) in (0, 1)
+        assert run([*TEXTS[name], *options]) in (0, 1)
         texts.append(capsys.readouterr().out)
-    wide, narrow = ({number.strip(".,") for number in NUMBER.findall(text)} for text in texts)
+    wide, narrow, less = ({number.strip(".,") for number in NUMBER.findall(text)} for text in texts)
     assert len(wide) > 1
     mesh = {"32", "8", "4"} if name == "map" else set()  # how many tiles are shown depends on the width
     assert wide - narrow <= mesh
-    assert "…" not in texts[1]
+    assert less <= wide or name in ("map", "show-map")  # whose lines are not those of the whole report
+    assert "…" not in "".join(texts[1:])
     if name not in ("simulate", "diff", "check"):  # these print sentences, which a terminal wraps
-        assert max(map(len, texts[1].splitlines())) <= 50
+        assert max(map(len, "".join(texts[1:]).splitlines())) <= 50
 
 
 @pytest.mark.parametrize("name", ["map", "quantize", "compare", "chip"])
 def test_the_c_locale_gets_ascii(name: str, here: Path) -> None:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON") and k not in ("LANG", "LC_ALL")}
     environment |= {"LC_ALL": "C", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "nirbridge", *TEXTS[name]]
+    command = [sys.executable, "-m", "nirbridge", *TEXTS[name], *EVERY.get(name, [])]
     done = subprocess.run(command, capture_output=True, cwd=here, env=environment, check=True)
     assert done.stdout.isascii()
     assert done.stderr.isascii()
     assert b"\\u" not in done.stdout
     if name == "map":
-        assert b". free  - up to 25 %  + up to 50 %  * up to 75 %  # up to 100 % of its fullest resource" in done.stdout
+        legend = b". free - up to 25 % + up to 50 % * up to 75 % # up to 100 % of its fullest resource"
+        assert legend in b" ".join(done.stdout.split())
 
 
 @pytest.mark.parametrize("name", [name for name, _, _ in COMMANDS])
@@ -126,6 +134,53 @@ def test_characters_that_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
     assert encodable("░█ 2 × 3 … 'ä'", "utf-8") == "░█ 2 × 3 … 'ä'"
     assert encodable("░ ä €", "latin-1") == "- ä \\u20ac"
+
+
+def test_rows_are_lines_and_the_columns_left_out_are_named(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = []
+    for options in ([], ["--quiet"]):
+        assert run([*TEXTS["quantize"], *options]) == 0
+        shown.append(capsys.readouterr().out.splitlines())
+    assert [line.split()[0] for line in shown[0][:4]] == ["into", "leaky_1", "leaky_4", "leaky_8"]
+    named = shown[0][-1].removeprefix("more columns with --verbose: ").split(", ")
+    assert named[:2] == ["process", "signs"]
+    assert not set(named) & set(shown[0][0].split())
+    assert not any(line.startswith("more columns") for line in shown[1])
+
+
+def columns_shown(width: int, drop: tuple[str, ...]) -> tuple[list[str], dict[str, None]]:
+    gone: dict[str, None] = {}
+    rows = [(Names(("fc1", "a_long_name_of_a_population", "fc3")), "1,234", "", "5,678"), (Names(("x",)), "1", "", "2")]
+    console = Console(width=width, color_system=None)
+    with console.capture() as captured:
+        console.print(fitted(table(("name", "first", "empty", "second"), "lR", rows, drop=drop), console, gone))
+    return [line.rstrip() for line in captured.get().splitlines()], gone
+
+
+@pytest.mark.parametrize(
+    ("width", "lines", "gone"),
+    [
+        (60, ["name", "fc1, a_long_name_of_a_population, fc3", "x"], []),
+        (32, ["name", "fc1 +2", "x"], []),
+        (25, ["name", "fc1 +2", "x"], ["second"]),
+        (16, ["name", "fc1 +2", "x"], ["second", "first"]),
+    ],
+)
+def test_columns_go_in_their_order_and_empty_ones_first(width: int, lines: list[str], gone: list[str]) -> None:
+    shown, left_out = columns_shown(width, ("second", "empty", "first"))
+    assert [line.split("  ")[0] for line in shown] == lines
+    assert list(left_out) == gone
+    assert ("1,234" in shown[1], "5,678" in shown[1]) == ("first" not in gone, "second" not in gone)
+
+
+def test_of_one_long_name_the_beginning_is_shown() -> None:
+    assert Names(("a_long_name",)).within(8) == "a_long_…"
+    assert Names(("a_long_name", "b", "c")).within(8) == "a_lo… +2"
+    assert Names(()).within(8) == ""
 
 
 def drawn(width: int, *rows: tuple[str, ...]) -> list[str]:
@@ -170,7 +225,7 @@ def test_quiet_keeps_results_and_errors(
         shown.append(capsys.readouterr().out)
     loud, quiet = (text.splitlines() for text in shown)
     left_out = [line for line in loud if line not in quiet]
-    assert "approximate (~)" in left_out
+    assert any(line.startswith("notes ") for line in left_out)
     assert [line for line in loud if line and line in quiet] == [line for line in quiet if line]
     assert run(["map", "none.nir", "--chip", "loihi1", "--quiet"]) == 2
     assert capsys.readouterr().err.startswith("error: 'none.nir': ")
@@ -191,7 +246,7 @@ def test_quiet_leaves_notes_out(
     name: str, text: str, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(here)
-    monkeypatch.setattr(f"nirbridge.report.{text}", lambda value, *, notes: [f"notes: {notes}"])
+    monkeypatch.setattr(f"nirbridge.report.{text}", lambda value, *, notes, **_: [f"notes: {notes}"])
     for options, notes in (([], True), (["--quiet"], False)):
         assert run([*TEXTS[name], *options]) in (0, 1)
         assert capsys.readouterr().out == f"notes: {notes}\n"
@@ -199,7 +254,7 @@ def test_quiet_leaves_notes_out(
 
 def test_texts_share_the_width_of_a_table(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    assert run(["chips", "loihi2"]) == 0
+    assert run(["chips", "loihi2", "--verbose"]) == 0
     heading = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("key"))
     meaning, source = heading.index("meaning"), heading.index("source")
     assert abs((source - meaning - 2) - (80 - source)) <= 2
@@ -255,10 +310,10 @@ def test_figures_that_are_not_public_are_marked_in_every_text(
     pipeline.save_graph(to_nir(network), "n.nir", warn=False)
     mapping = ["map", "n.nir", "--chip", chip]
     texts = {"summary()": map_network(network, chip).summary()}
-    for name, words in {"line": [*mapping, "--summary", "-o", "n.map.json"], "report": mapping}.items():
+    for name, words in {"line": [*mapping, "--summary", "-o", "n.map.json"], "report": [*mapping, "--verbose"]}.items():
         assert run(words) == 0
         texts[name] = capsys.readouterr().out
-    assert run(["show", "n.map.json"]) == 0
+    assert run(["show", "n.map.json", "--verbose"]) == 0
     texts["show"] = capsys.readouterr().out
     totals = json.loads(Path("n.map.json").read_text())["totals"]
     nanoseconds = totals["time_per_step_s"] * 1e9

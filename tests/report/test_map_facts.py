@@ -13,6 +13,7 @@ from nirbridge.chips.model import CoreId, EnergyFigures
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.partitioner.model import Slice
 from nirbridge.report import map_text
+from nirbridge.report.map_brief import share_text
 from nirbridge.report.map_facts import (
     _PREFIXES,
     _sizes,
@@ -216,7 +217,7 @@ def test_three_slices_of_a_core_are_listed(count: int, more: str) -> None:
     ("used", "limit", "text"), [(1200, None, "1,200"), (1200, 4800, "1,200  25%"), (3, 0, "3   0%")]
 )
 def test_a_share_of_a_limit(used: int, limit: int | None, text: str) -> None:
-    assert map_text._share(used, limit).plain == text
+    assert share_text(used, limit).plain == text
 
 
 def test_the_three_fullest_of_many_cores_are_listed() -> None:

@@ -20,8 +20,9 @@ from nirbridge.report import tables
 from nirbridge.report.chips import _figure, chip_table, chips_table
 from nirbridge.report.compare import compare_document, compare_text, verify_document, verify_text
 from nirbridge.report.inspect import _cut, inspect_text, name_text
+from nirbridge.report.map_brief import brief_text, share_style
 from nirbridge.report.map_facts import ResourceRow, figure_with_prefix, rate_text
-from nirbridge.report.map_text import _style, map_text, mesh_text, shade
+from nirbridge.report.map_text import map_text, mesh_text, shade
 from nirbridge.report.quantize import quantize_document, quantize_text
 from nirbridge.verification.verify import ComparedPair
 from tests.mapping.tables import table
@@ -100,6 +101,16 @@ def inspected() -> dict[str, Any]:
     }
 
 
+def brief(mapped: MappedNetwork, title: str) -> str:
+    return tables.captured([brief_text(mapped, title)], 80, fit=True)
+
+
+def interrupted() -> MappedNetwork:
+    mapped = made(3)
+    report = replace(mapped.partition.report, interrupted=True, status="feasible")
+    return replace(mapped, partition=replace(mapped.partition, report=report))
+
+
 TEXTS: dict[str, Callable[[], str]] = {
     "chips.txt": lambda: printed(
         chips_table([read_chip(name) for name in ("crossbar256", "halapoint", "loihi1", "loihi2")])
@@ -114,6 +125,10 @@ TEXTS: dict[str, Callable[[], str]] = {
     "quantized-measured.txt": lambda: printed(quantize_text(quantized(proved=False))),
     "map.txt": lambda: map_text(uneven(), title="m\n.nir", width=110),
     "map-coloured.txt": lambda: map_text(uneven(), width=110, color=True).replace("\x1b", "ESC"),
+    "map-brief.txt": lambda: brief(uneven(), "m\n.nir"),
+    "map-brief-many.txt": lambda: brief(made(30), "m.nir"),
+    "map-brief-placement-only.txt": lambda: brief(uneven(placement_only=True), "m.nir"),
+    "map-brief-interrupted.txt": lambda: brief(interrupted(), "m.nir"),
     "map-many.txt": lambda: map_text(made(30), width=110),
     "map-placement-only.txt": lambda: map_text(uneven(placement_only=True), width=110),
     "inspected.txt": lambda: printed(inspect_text(inspected())),
@@ -158,7 +173,7 @@ def test_the_whole_document(name: str) -> None:
     ("share", "style"), [(None, ""), (0.749, ""), (0.75, "green"), (0.949, "green"), (0.95, "yellow"), (2.0, "yellow")]
 )
 def test_fuller_resources_are_coloured(share: float | None, style: str) -> None:
-    assert _style(share) == style
+    assert share_style(share) == style
 
 
 @pytest.mark.parametrize(

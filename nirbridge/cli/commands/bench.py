@@ -28,6 +28,7 @@ from nirbridge.cli.output import (
     print_text,
     progress_on_stderr,
     reported_faults,
+    verbose_option,
 )
 from nirbridge.errors import Diagnostic, NirbridgeError, quoted
 from nirbridge.files.places import file_name
@@ -113,6 +114,7 @@ Example:
     "--plot", metavar="FILE.svg|pdf|png", type=OutputFile(), help="Draw the times of a time step (matplotlib)."
 )
 @model_options
+@verbose_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
 def command(model: str, output: str | None, plot: str | None, as_json: bool, **options: Any) -> int:
     """Run a model on every back end that is there: equal spikes first, then time, memory and size.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from nirbridge.cli.common import ChipFile, Command
-from nirbridge.cli.output import print_json, print_rich
+from nirbridge.cli.output import print_json, print_rich, verbose_option
 
 EXAMPLE = """\b
 Example:
@@ -16,11 +16,13 @@ Example:
 
 @click.command(name="chips", cls=Command, epilog=EXAMPLE)
 @click.argument("name", required=False, metavar="[NAME|FILE.toml]", type=ChipFile())
+@verbose_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def command(name: str | None, as_json: bool) -> None:
     """Show the chips, or every number of one chip with its unit and source.
 
-    A chip of your own is a TOML file; naming it here checks it. A "~" marks numbers that are not public.
+    Sources are shown where there is room, or with --verbose. A chip of your own is a TOML file; naming it here checks
+    it. A "~" marks numbers that are not public.
     """
     from nirbridge import plugins
     from nirbridge.report.chips import chip_table, chips_table

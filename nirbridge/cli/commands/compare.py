@@ -9,7 +9,7 @@ import click
 
 from nirbridge import pipeline
 from nirbridge.cli.common import Command, OutputFile, check_plot
-from nirbridge.cli.output import is_quiet, print_error, print_json, print_result, print_warning
+from nirbridge.cli.output import is_quiet, print_error, print_json, print_result, print_warning, verbose_option
 from nirbridge.errors import NirbridgeError, UsageError, quoted
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ Example:
 @click.option("--expect-equal", is_flag=True, help="Exit code 1 if anything differs.")
 @click.option("--plot", metavar="FILE.svg|pdf|png", type=OutputFile(), help="Plot the spikes that differ.")
 @click.option("--node", metavar="NAME", help="Node to plot; default: the first that differs.")
+@verbose_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
 def command(
     a: str,

@@ -27,7 +27,16 @@ from nirbridge.cli.common import (
 )
 from nirbridge.cli.interrupts import EXIT_CODE, MESSAGE
 from nirbridge.cli.options import early_option, model_options
-from nirbridge.cli.output import is_quiet, output_width, print_json, print_rich, print_text, progress_on_stderr
+from nirbridge.cli.output import (
+    is_quiet,
+    is_verbose,
+    output_width,
+    print_json,
+    print_rich,
+    print_text,
+    progress_on_stderr,
+    verbose_option,
+)
 from nirbridge.cli.streams import write_to_stderr
 from nirbridge.errors import FileError, UsageError, quoted
 from nirbridge.files.atomic import atomic_write_bytes
@@ -95,6 +104,7 @@ Example:
     help="Picture that --plot draws; default: floorplan.",
 )
 @click.option("--summary", is_flag=True, help="One line instead of the report.")
+@verbose_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document: the map file.")
 @early_option
 @model_options
@@ -201,8 +211,12 @@ def _write_report(mapped: MappedNetwork, folder: Path, title: str) -> None:
 
 
 def _show(mapped: MappedNetwork, title: str, output: str | None) -> None:
+    from nirbridge.report.map_brief import brief_text
     from nirbridge.report.map_text import map_renderable
 
-    print_rich(map_renderable(mapped, output_width(), title=title, notes=not is_quiet()))
+    if is_verbose():
+        print_rich(map_renderable(mapped, output_width(), title=title, notes=not is_quiet()))
+    else:
+        print_rich(brief_text(mapped, title, notes=not is_quiet()))
     if output is not None:
         print_text(f"saved {quoted(output)}")

@@ -24,7 +24,15 @@ from nirbridge.cli.common import (
     read_data_file,
 )
 from nirbridge.cli.options import early_option, model_options
-from nirbridge.cli.output import is_quiet, print_json, print_result, print_text, progress_on_stderr
+from nirbridge.cli.output import (
+    is_quiet,
+    is_verbose,
+    print_json,
+    print_result,
+    print_text,
+    progress_on_stderr,
+    verbose_option,
+)
 from nirbridge.cli.streams import write_to_stderr
 from nirbridge.errors import quoted
 from nirbridge.files.places import file_name
@@ -105,6 +113,7 @@ Example:
 )
 @early_option
 @model_options
+@verbose_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
 def command(model: str, output: str | None, plot: str | None, as_json: bool, **options: Any) -> int:
     """Measure what a model costs on chips: spikes, energy, time, throughput, accuracy, memory.
@@ -184,6 +193,6 @@ def _show(profile: Profile, output: str | None, *, as_json: bool) -> None:
         return
     from nirbridge.report.profile_text import profile_text
 
-    print_result(profile_text(profile, notes=not is_quiet()))
+    print_result(profile_text(profile, notes=not is_quiet(), every=is_verbose()))
     if output is not None:
         print_text(f"saved {quoted(output)}")

@@ -18,7 +18,7 @@ from nirbridge.cli.common import (
     widths,
 )
 from nirbridge.cli.options import clipping_options, early_option, model_options
-from nirbridge.cli.output import is_quiet, print_result, progress_on_stderr, reported_faults
+from nirbridge.cli.output import is_quiet, print_result, progress_on_stderr, reported_faults, verbose_option
 
 if TYPE_CHECKING:
     from nirbridge.network.model import Timing
@@ -79,6 +79,7 @@ Example:
 )
 @early_option
 @model_options
+@verbose_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
 def command(model: str, chip_name: str, output: str, as_json: bool, **options: Any) -> None:
     """Quantize a model to a chip's integers.

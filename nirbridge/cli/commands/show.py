@@ -10,7 +10,7 @@ import click
 
 from nirbridge import pipeline
 from nirbridge.cli.common import Command
-from nirbridge.cli.output import faults_on_stderr, is_quiet, print_result
+from nirbridge.cli.output import faults_on_stderr, is_quiet, print_result, verbose_option
 from nirbridge.cli.shown import show_file
 from nirbridge.errors import counted, quoted
 
@@ -28,6 +28,7 @@ Example:
 
 @click.command(name="show", cls=Command, epilog=EXAMPLE)
 @click.argument("file", metavar="FILE|DIR", type=click.Path())
+@verbose_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
 def command(file: str, as_json: bool) -> None:
     """Show a file of any kind: the content, not the name, tells which it is.

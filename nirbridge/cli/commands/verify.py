@@ -21,7 +21,14 @@ from nirbridge.cli.common import (
     widths,
 )
 from nirbridge.cli.options import clipping_options, early_option, model_options
-from nirbridge.cli.output import is_quiet, print_error, print_result, progress_on_stderr, reported_faults
+from nirbridge.cli.output import (
+    is_quiet,
+    print_error,
+    print_result,
+    progress_on_stderr,
+    reported_faults,
+    verbose_option,
+)
 from nirbridge.cli.target_options import TargetCommand
 from nirbridge.errors import NirbridgeError, UsageError, quoted
 from nirbridge.files.places import file_name
@@ -104,6 +111,7 @@ Example:
 @click.option("--node", metavar="NAME", help="Node to plot; default: the first that differs.")
 @early_option
 @model_options
+@verbose_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
 def command(model: str, output: str | None, plot: str | None, node: str | None, as_json: bool, **options: Any) -> int:
     """Compare a model with its quantized and mapped forms, and with an emitted program.

@@ -21,7 +21,7 @@ def test_the_list_has_the_main_limits(capsys: pytest.CaptureFixture[str]) -> Non
 
 @pytest.mark.parametrize("name", ["loihi1", "loihi2", "halapoint", "crossbar256", str(EXAMPLE)])
 def test_one_chip_shows_every_number_and_source(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["chips", name]) == 0
+    assert run(["chips", name, "--verbose"]) == 0
     out = capsys.readouterr().out
     chip = read_chip(name)
     words = out.split()

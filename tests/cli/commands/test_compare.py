@@ -31,10 +31,13 @@ def files(tmp_path: Path) -> tuple[str, str, str]:
     return write(tmp_path, "a.npz", A, latency={"fc": 0}), write(tmp_path, "b.npz", B, latency={"fc": 0}), late
 
 
-def test_a_table(files: tuple[str, str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table(
+    files: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     assert run(["compare", *files[:2]]) == 0
     out = capsys.readouterr().out.splitlines()
-    row = ["fc", "s", "no", "1", "0.5000", "4", "5", "1", "1.09102", "1", "0"]
+    row = ["fc", "s", "no", "1", "0.5000", "4", "/", "5", "1", "1.09102", "1", "0"]
     assert out[1].split() == row
     assert out[3] == "not equal: 1 of 1 variable differs, first at time step 1"
     assert out[4] == "- fc/s: first differs at time step 1, neuron (0): 0 in A, 1 in B"

@@ -114,8 +114,9 @@ def test_a_placement_is_marked_everywhere(tmp_path: Path, root: Path, capsys: py
     assert run(["map", *options, "-o", saved, "--report", str(report)]) == 0
     shown = capsys.readouterr().out
     for text in (shown, *((report / name).read_text("utf-8") for name in ("map.txt", "map.html"))):
-        assert "PLACEMENT ONLY: cannot be quantized, run or emitted; the chip cannot run it, see the notes" in text
+        assert "PLACEMENT ONLY: cannot be quantized, run or emitted; " in text
         assert "a soft reset" in text
+        assert ("the chip cannot run it, see the notes" in text) == (text is not shown)  # which gives the note itself
     assert run(["map", *options, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document == json.loads(Path(saved).read_text("utf-8"))
@@ -132,10 +133,8 @@ def test_a_placement_is_marked_everywhere(tmp_path: Path, root: Path, capsys: py
 def test_a_requested_mark_is_set_even_where_the_chip_could(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved = str(tmp_path / "p.map.json")
     assert run(["map", MODEL, "--chip", "loihi1", "--effort", "fast", "--placement-only", "-o", saved]) == 0
-    assert (
-        "PLACEMENT ONLY: cannot be quantized, run or emitted; requested, although the chip could"
-        in capsys.readouterr().out
-    )
+    words = " ".join(capsys.readouterr().out.split())
+    assert "PLACEMENT ONLY: cannot be quantized, run or emitted; requested, although the chip could" in words
     spikes = tmp_path / "in.npy"
     np.save(spikes, np.zeros((3, 64), np.uint8))
     on_map = ["--chip", "loihi1", "--map", saved]

@@ -53,11 +53,11 @@ def as_json(*args: str, code: int = 0, capsys: pytest.CaptureFixture[str]) -> An
 
 def test_a_map_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     out = shown("show", "map.bin", capsys=capsys)
-    for line in ("chip       loihi1, 1 chip", "cores      1 of 128 used", "energy     8.99 nJ per time step"):
+    for line in (" on loihi1\n", "\ncores    1 of 128 used, proved optimal", "\nenergy   8.99 nJ per time step\n"):
         assert line in out
-    assert [row.split() for row in out.splitlines() if row.startswith("'leaky")] == [
-        ["'leaky_1'", "LIF", "64", "64", "1", "1"],
-        ["'leaky_3'", "LIF", "10", "10", "1", "1"],
+    assert [row.split() for row in out.splitlines() if row.startswith("leaky")] == [
+        ["leaky_1", "LIF", "64", "64", "1", "1"],
+        ["leaky_3", "LIF", "10", "10", "1", "1"],
     ]
     document = as_json("show", "map.bin", capsys=capsys)
     assert (document["kind"], document["chip"], document["totals"]["cores_used"]) == ("map", "loihi1", 1)
@@ -84,8 +84,10 @@ def test_without_notes(capsys: pytest.CaptureFixture[str]) -> None:
     record = json.loads(Path("map.bin").read_text())
     record["notes"] = ["a note"]
     Path("map.bin").write_text(json.dumps(record))
-    assert "- a note" in shown("show", "map.bin", capsys=capsys)
-    assert "- a note" not in shown("show", "map.bin", "--quiet", capsys=capsys)
+    assert "- a note" in shown("show", "map.bin", "--verbose", capsys=capsys)
+    assert "- a note" not in shown("show", "map.bin", "--verbose", "--quiet", capsys=capsys)
+    assert "1 note, " in shown("show", "map.bin", capsys=capsys)
+    assert "1 note, " not in shown("show", "map.bin", "--quiet", capsys=capsys)
 
 
 @pytest.mark.parametrize(
