@@ -11,6 +11,7 @@ import os
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Integral, Real
 from types import MappingProxyType
@@ -19,10 +20,13 @@ from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, Unpack, g
 import numpy as np
 
 from nirbridge import pipeline
+from nirbridge._types import IMPORT_PROGRESS, no_progress
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import Diagnostic, UsageError, counted, did_you_mean, quoted, type_text
 from nirbridge.mapping.rates import assumed_rates
 from nirbridge.network.model import Network
+from nirbridge.pipeline.options import MapOptions
+from nirbridge.report.progress import progress_shown
 
 Natural = Annotated[int, 0, 2**63 - 1]
 """An integer from 0; the numbers after the type are the least and the greatest value."""
@@ -63,6 +67,30 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
             if problems == list(error.problems):
                 raise
             raise type(error)(*problems) from error
+
+    return called
+
+
+def shows_progress(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, called with a callback for ``progress``: True and its absence become one that shows a line.
+
+    It is that of the imports within it, too. ``MapOptions`` with a callback of their own keep it.
+    """
+
+    @functools.wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        own = [v.progress for v in (*args, *kwargs.values()) if isinstance(v, MapOptions) and v.progress != no_progress]
+        given = kwargs.pop("progress", own[0] if own else True)
+        if callable(given):
+            shown: Any = nullcontext(given)
+        else:
+            shown = progress_shown() if given else nullcontext(no_progress)
+        with shown as progress:
+            token = IMPORT_PROGRESS.set(progress)
+            try:
+                return function(*args, **{**kwargs, "progress": progress})  # type: ignore[arg-type]
+            finally:
+                IMPORT_PROGRESS.reset(token)
 
     return called
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from nirbridge import pipeline
-from nirbridge._types import Progress, no_progress
-from nirbridge.api.arguments import Count, Natural, checked, plain_arrays
+from nirbridge._types import Progress
+from nirbridge.api.arguments import Count, Natural, checked, plain_arrays, shows_progress
 from nirbridge.api.models import ChipLike, network_of
 from nirbridge.api.models import chip as find_chip
 from nirbridge.api.stages import AxesLike, MapKeywords, map_options
@@ -109,6 +109,7 @@ else:
 
 
 @checked
+@shows_progress
 def bench(
     model: object,
     inputs: object = None,
@@ -125,7 +126,7 @@ def bench(
     limit_s: float = LIMIT_S,
     best: bool = False,
     name: str | None = None,
-    progress: Progress = no_progress,
+    progress: Progress | bool = True,
 ) -> Bench:
     """Run a model on every back end that is there, compare the spikes, and time those that are equal.
 
@@ -149,7 +150,7 @@ def bench(
         limit_s: seconds that one back end may take in all, after which it is ended.
         best: choose a back end for each batch (``choices`` of the result), and keep the choice for ``open``.
         name: of the model in the table; None: that of its file.
-        progress: called with a stage and the completed fraction.
+        progress: True: shown, as of ``map``; False: not; else called with a stage and the completed fraction.
 
     Raises:
         UsageError: inputs or options that make no sense, or an unknown back end.
@@ -160,6 +161,7 @@ def bench(
         >>> [(row.backend, row.status) for row in result.rows]
         [('reference', 'equal')]
     """
+    assert callable(progress)
     network = network_of(model, sample)
     shown = name if name is not None else ("" if network.file is None else network.file.name)
     options = pipeline.BenchOptions(
@@ -204,13 +206,14 @@ def plot_bench(value: Bench, *, ax: Axes | None = None) -> Axes:
 
 
 @checked
+@shows_progress
 def sweep(
     spec: str | os.PathLike[str] | Mapping[str, Any],
     output: str | os.PathLike[str] | None = None,
     *,
     jobs: Count = 1,
     scheduler: str | None = None,
-    progress: Progress = no_progress,
+    progress: Progress | bool = True,
 ) -> Sweep:
     """Map models onto chips with every width, objective and seed; measured on data where there are any.
 
@@ -226,7 +229,8 @@ def sweep(
         jobs: processes of this machine (extra ``sweep``).
         scheduler: address of a Dask scheduler, whose workers do it instead (extra ``dask``); they see the same files,
             and it is trusted with code.
-        progress: called with the count of points and the estimated rest, and the completed fraction.
+        progress: True: shown, as of ``map``; False: not; else called with the count of points and the
+            estimated rest, and the completed fraction.
 
     Raises:
         FileError: the file is wrong (every problem), files that cannot be read, or that change meanwhile.
@@ -245,6 +249,7 @@ def sweep(
     from nirbridge.sweeps.spec import load_spec, make_plan
     from nirbridge.sweeps.table import check_table_path
 
+    assert callable(progress)
     if output is not None:
         check_table_path(output)
     plan = make_plan(load_spec(spec))

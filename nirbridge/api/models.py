@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from nirbridge import pipeline, plugins
-from nirbridge.api.arguments import Count, Natural, checked, kind_of
+from nirbridge._types import Progress
+from nirbridge.api.arguments import Count, Natural, checked, kind_of, shows_progress
 from nirbridge.chips import Chip, without_cores
 from nirbridge.errors import Diagnostic, UsageError, quoted
 from nirbridge.files.places import file_name
@@ -32,6 +33,7 @@ _OTHER_FILES = {
 
 
 @checked
+@shows_progress
 def load(
     model: object,
     *,
@@ -43,6 +45,7 @@ def load(
     convert: object = None,
     check: Natural | None = None,
     max_bytes: Count | None = None,
+    progress: Progress | bool = True,
     **options: object,
 ) -> Network:
     """The network of a model.
@@ -61,8 +64,8 @@ def load(
             its activations then become spike rates. Without it such a module is an error.
         check: of a module: random inputs on which module and network are compared (0: none; None: 2, if it is cheap).
         max_bytes: of a file: how much it may declare.
-        options: of a module: further options of the importer, as ``time_axis``, or ``steps`` of a conversion;
-            ``progress``, which is called with a stage and the completed fraction of it (None: unknown).
+        progress: True: shown, as of ``map``; False: not; else called with a stage and the completed fraction of it.
+        options: of a module: further options of the importer, as ``time_axis``, or ``steps`` of a conversion.
 
     Raises:
         UsageError: an argument that does not fit the model; a module without spikes and no ``convert``.
@@ -74,6 +77,7 @@ def load(
         >>> nb.load("model.nir")
         Network: 74 neurons, 2 populations, dt 100 us
     """
+    del progress  # the imports within have it
     arguments = {
         "sample": sample,
         "framework": None if framework == "auto" else framework,
@@ -201,6 +205,6 @@ def _known(framework: str, options: Mapping[str, Any]) -> dict[str, Any]:
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return dict(options)
     names = [p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY]
-    taken = dict.fromkeys(["sample", *names, "calibration", "check", "progress"])
+    taken = dict.fromkeys(["sample", *names, "calibration", "check"])
     _only(options, list(taken), f"the importer of {framework}")
     return dict(options)

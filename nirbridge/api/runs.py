@@ -12,8 +12,8 @@ from typing import Any, Literal
 import numpy as np
 
 from nirbridge import pipeline, plugins
-from nirbridge._types import Progress, no_progress
-from nirbridge.api.arguments import Count, Natural, checked, kind_of, plain_arrays
+from nirbridge._types import Progress
+from nirbridge.api.arguments import Count, Natural, checked, kind_of, plain_arrays, shows_progress
 from nirbridge.api.models import ChipLike, FilePath, network_of
 from nirbridge.api.models import chip as find_chip
 from nirbridge.api.stages import AxesLike, calibration_arrays
@@ -28,6 +28,7 @@ from nirbridge.verification.verify import Verification
 
 
 @checked
+@shows_progress
 def simulate(
     model: object,
     inputs: object,
@@ -43,7 +44,7 @@ def simulate(
     threads: Count = 1,
     jobs: Count = 1,
     scheduler: str | None = None,
-    progress: Progress = no_progress,
+    progress: Progress | bool = True,
 ) -> Recording:
     """Simulate a model on inputs, time step by time step.
 
@@ -67,7 +68,7 @@ def simulate(
             ``sweep``).
         scheduler: address of a Dask scheduler, whose workers share the samples (extra ``dask``); it is trusted
             with code.
-        progress: called with a stage and the completed fraction of it.
+        progress: True: shown, as of ``map``; False: not; else called with a stage and the completed fraction of it.
 
     Raises:
         UsageError: inputs, probes or options that do not fit the model.
@@ -93,6 +94,7 @@ def simulate(
 
 
 @checked
+@shows_progress
 def emit(
     model: object,
     target: str = "lava",
@@ -105,7 +107,7 @@ def emit(
     floating: bool = False,
     keep_early_spikes: bool = False,
     options: object = None,
-    progress: Progress = no_progress,
+    progress: Progress | bool = True,
 ) -> Artifact:
     """A program for another tool, as files in memory; ``save(folder)`` writes them.
 
@@ -122,7 +124,7 @@ def emit(
         floating: models of Lava in floating point.
         keep_early_spikes: populations that cannot wait for their first time step start at once.
         options: the emitter's own, an instance of its ``options``; None: its defaults.
-        progress: called with a stage and the completed fraction of it.
+        progress: True: shown, as of ``map``; False: not; else called with a stage and the completed fraction of it.
 
     Raises:
         ModelError: what the chip or the tool cannot do.
@@ -147,6 +149,7 @@ def emit(
 
 
 @checked
+@shows_progress
 def run(
     program: Artifact | FilePath,
     inputs: object,
@@ -155,7 +158,7 @@ def run(
     axes: AxesLike | None = None,
     record: Sequence[str] = (),
     drain: bool = True,
-    progress: Progress = no_progress,
+    progress: Progress | bool = True,
 ) -> Recording:
     """Run an emitted program in its tool, supervised.
 
@@ -166,7 +169,7 @@ def run(
         axes: as of ``simulate``; None: those of the network that the program was made of, as far as it knows them.
         record: texts such as ``l1:s,u,v``; none: the outputs.
         drain: as of ``simulate``; an input that is a function runs as with False.
-        progress: called with a stage and the completed fraction of it.
+        progress: True: shown, as of ``map``; False: not; else called with a stage and the completed fraction of it.
 
     Raises:
         UsageError: inputs that do not fit, or the tool is not installed.
@@ -183,6 +186,7 @@ def run(
 
 
 @checked
+@shows_progress
 def verify(
     model: object,
     chip: ChipLike,
@@ -204,7 +208,7 @@ def verify(
     keep_early_spikes: bool = False,
     seed: Natural = 0,
     prove: bool = False,
-    progress: Progress = no_progress,
+    progress: Progress | bool = True,
 ) -> Verification:
     """The model in real numbers, in integers, on the cores of its map, and as a program, on the same inputs, compared.
 
@@ -228,7 +232,7 @@ def verify(
         keep_early_spikes: populations that cannot wait for their first time step start at once.
         seed: of random inputs.
         prove: decide, too, whether the program's neurons are their rule for every input (``target="verilog"``).
-        progress: called with a stage and the completed fraction of it.
+        progress: True: shown, as of ``map``; False: not; else called with a stage and the completed fraction of it.
 
     Raises:
         ModelError: what the chip or the tool cannot do, or a program that failed.
@@ -239,12 +243,10 @@ def verify(
         >>> nb.verify("model.nir", "loihi2", np.ones((25, 1, 64))).holds
         True
     """
+    assert callable(progress)
     network = network_of(model, sample)
-    numbers = {
-        "weight_bits": weight_bits,
-        "graded": MappingProxyType(dict(graded or {})),
-        "progress": progress,
-    }
+    graded = MappingProxyType(dict(graded or {}))
+    numbers = {"weight_bits": weight_bits, "graded": graded, "progress": progress}
     plan = {"method": method, "percentile": percentile, "tight": tight, "progress": progress}
     given = pipeline.read_inputs(network, plain_arrays(inputs), axes=axes, labels=plain_arrays(labels), steps=steps)
     return pipeline.verify_network(

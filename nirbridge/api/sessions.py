@@ -8,8 +8,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from nirbridge import pipeline, plugins
-from nirbridge._types import Progress, no_progress
-from nirbridge.api.arguments import Count, Natural, checked
+from nirbridge._types import Progress
+from nirbridge.api.arguments import Count, Natural, checked, shows_progress
 from nirbridge.api.models import network_of
 from nirbridge.api.runs import Probes, emit, probes_of, run, simulate
 from nirbridge.api.stages import AxesLike
@@ -83,6 +83,7 @@ class Session:
 
 
 @checked
+@shows_progress
 def open(
     model: object,
     *,
@@ -90,7 +91,7 @@ def open(
     sample: object = None,
     batch: Count = 1,
     steps: Count = STEPS,
-    progress: Progress = no_progress,
+    progress: Progress | bool = True,
 ) -> Session:
     """Open a model on a back end, which is named or chosen by measurement.
 
@@ -106,7 +107,8 @@ def open(
         sample: of a module, as ``load`` takes it.
         batch: samples of a run, and
         steps: time steps of a run, for which ``best`` is chosen; a run may have others.
-        progress: called with a stage and the completed fraction while a choice is measured.
+        progress: True: shown, as of ``map``; False: not; else called with a stage and the completed fraction
+            while a choice is measured.
 
     Raises:
         UsageError: an unknown back end, or one that does not take such a model.
@@ -116,6 +118,7 @@ def open(
         >>> nb.open("model.nir", backend="numpy").why
         'named'
     """
+    assert callable(progress)
     ready = model if isinstance(model, QuantizedNetwork | MappedNetwork) else network_of(model, sample)
     if backend == "auto":
         return _opened(ready, _auto(ready), "as of simulate")

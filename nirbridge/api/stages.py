@@ -10,8 +10,18 @@ from types import MappingProxyType
 from typing import Any, Literal, TypedDict, Unpack, get_type_hints
 
 from nirbridge import pipeline
-from nirbridge._types import Progress, no_progress
-from nirbridge.api.arguments import Count, Natural, Seed, check_fields, checked, kind_of, plain_arrays, rates_of
+from nirbridge._types import Progress
+from nirbridge.api.arguments import (
+    Count,
+    Natural,
+    Seed,
+    check_fields,
+    checked,
+    kind_of,
+    plain_arrays,
+    rates_of,
+    shows_progress,
+)
 from nirbridge.api.files import model_file
 from nirbridge.api.models import ChipLike, FilePath, network_of
 from nirbridge.api.models import chip as find_chip
@@ -46,7 +56,7 @@ class MapKeywords(TypedDict, total=False):
     keep_zeros: bool
     keep_early_spikes: bool
     keep_best: bool
-    progress: Progress
+    progress: Progress | bool
 
 
 @checked
@@ -77,6 +87,7 @@ def apply(model: object, passes: object, *, sample: object = None) -> Network:
 
 
 @checked
+@shows_progress
 def map(
     model: object,
     chip: ChipLike,
@@ -97,7 +108,8 @@ def map(
         input: arrays as ``simulate`` takes them, on which the spike rates are measured; None: those of ``rates``,
             or assumed ones.
         axes: of ``input``, as of ``simulate``.
-        changes: fields of ``MapOptions`` that are to be others than in ``options``.
+        changes: fields of ``MapOptions`` that are to be others than in ``options``. ``progress=True``, the default,
+            shows it on a terminal and in notebooks after a second, unless ``NIRBRIDGE_PROGRESS=0`` is set; False: not.
 
     Raises:
         DoesNotFit: every reason, the limit that proves it, and changes that fit.
@@ -122,6 +134,7 @@ def map(
 
 
 @checked
+@shows_progress
 def check_fit(
     model: object,
     chip: ChipLike,
@@ -142,6 +155,7 @@ def check_fit(
 
 
 @checked
+@shows_progress
 def quantize(
     model: object,
     chip: ChipLike,
@@ -158,7 +172,7 @@ def quantize(
     graded: Mapping[str, tuple[float, int]] | None = None,
     scales: Mapping[str, float] | None = None,
     keep_early_spikes: bool = False,
-    progress: Progress = no_progress,
+    progress: Progress | bool = True,
 ) -> QuantizedNetwork:
     """The model in the integers of a chip, with a proof that no sum overflows.
 
@@ -180,7 +194,7 @@ def quantize(
         scales: by population, integers per real potential, as ``quantization.qat.scales_of`` a network that a model
             was fine-tuned for; the others are chosen.
         keep_early_spikes: populations that cannot wait for their first time step start at once.
-        progress: called with a stage and the completed fraction of it.
+        progress: True: shown, as of ``map``; False: not; else called with a stage and the completed fraction of it.
 
     Raises:
         ModelError: what the chip cannot do, population by population.

@@ -284,29 +284,10 @@ def encodable(text: str, encoding: str | None) -> str:
 @contextmanager
 def progress_on_stderr(enabled: bool = True) -> Iterator[Progress]:
     """Gives a callback ``progress(stage, done)``; it shows one line that vanishes, or nothing without a terminal."""
-    if not enabled or is_quiet() or not sys.stderr.isatty():
+    if not enabled or is_quiet():
         yield no_progress
         return
-    from rich import progress as rich_progress
-    from rich.console import Console
+    from nirbridge.report.progress import progress_shown
 
-    class Terminal(Console):
-        """Draws in ASCII where the locale is C."""
-
-        @property
-        def encoding(self) -> str:
-            return "ascii" if is_ascii_locale() else super().encoding
-
-    columns = (
-        rich_progress.SpinnerColumn("line" if is_ascii_locale() else "dots"),
-        rich_progress.TextColumn("{task.description}", markup=False),
-        rich_progress.BarColumn(),
-        rich_progress.TimeElapsedColumn(),
-    )
-    with rich_progress.Progress(*columns, console=Terminal(file=sys.stderr), transient=True) as bar:
-        task = bar.add_task("starting", total=None)
-
-        def show(stage: str, done: float | None) -> None:
-            bar.update(task, description=stage, total=None if done is None else 1.0, completed=done or 0.0)
-
-        yield show
+    with progress_shown(delay_s=0, animated=True, ascii_only=is_ascii_locale()) as progress:
+        yield progress

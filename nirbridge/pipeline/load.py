@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nirbridge import plugins as registry
-from nirbridge._types import IMPORT_PROGRESS, Progress, no_progress
+from nirbridge._types import IMPORT_PROGRESS, Progress
 from nirbridge.chips import Chip, without_cores
 from nirbridge.dialect.model_files import network_loader
 from nirbridge.errors import ExportWarning, ModelError, UsageError
@@ -110,14 +110,14 @@ def import_module(
     sample: Any,
     *,
     check: int | None = None,
-    progress: Progress = no_progress,
+    progress: Progress | None = None,
     **options: Any,
 ) -> Any:
     """The ``nir.NIRGraph`` of a module; ``options`` as of the framework's importer.
 
     ``check``: random inputs to compare the import with the module on (0: none; None: the importer's default); an
     importer without a self-check (a conversion, a plugin's) is not given it. ``progress``: called with a stage and the
-    share that is done (None: unknown).
+    share that is done (None: unknown); None: that of the caller, ``IMPORT_PROGRESS``.
 
     Raises:
         UnequalImport: the import does not compute the same as the module.
@@ -126,6 +126,7 @@ def import_module(
     """
     function = registry.get("importers", framework)
     parameters = inspect.signature(function).parameters
+    progress = progress or IMPORT_PROGRESS.get()
     known = {"check": check, "progress": progress}
     options |= {name: value for name, value in known.items() if name in parameters}
     token = IMPORT_PROGRESS.set(progress)
