@@ -126,12 +126,11 @@ class _Terminal:
                 return "ascii" if ascii_only else super().encoding
 
         moving = (rich_progress.SpinnerColumn("line" if ascii_only else "dots"),) if animated else ()
-        clock = (rich_progress.TimeElapsedColumn(),) if animated else ()  # it would stand still without a thread
+        clock = (rich_progress.BarColumn(), rich_progress.TimeElapsedColumn()) if animated else ()
         self._bar = rich_progress.Progress(
             *moving,
             rich_progress.TextColumn("{task.description}", markup=False),
-            rich_progress.BarColumn(),
-            *clock,
+            *clock,  # they would stand still without a thread
             rich_progress.TextColumn("{task.fields[left]}", markup=False),
             console=Terminal(file=sys.stderr),
             transient=True,
@@ -143,13 +142,19 @@ class _Terminal:
 
     def draw(self, stage: str, done: float | None, left: str) -> None:
         total = None if done is None else 1.0
-        self._bar.update(self._task, description=stage, total=total, completed=done or 0.0, left=left)
+        text = left if self._bar.live.auto_refresh else _share_and_left(done, left)
+        self._bar.update(self._task, description=stage, total=total, completed=done or 0.0, left=text)
         self._bar.start()
         if not self._bar.live.auto_refresh:
             self._bar.refresh()
 
     def end(self) -> None:
         self._bar.stop()
+
+
+def _share_and_left(done: float | None, left: str) -> str:
+    """``40%, about 12 s left``, as far as it is known."""
+    return "" if done is None else f"{done:.0%}" + (f", {left}" if left else "")
 
 
 class _Notebook:
@@ -159,8 +164,7 @@ class _Notebook:
         self._handle: Any = None
 
     def draw(self, stage: str, done: float | None, left: str) -> None:
-        share = [] if done is None else [f"{done:.0%}"]
-        self._put(", ".join([stage, *share, *([left] if left else [])]))
+        self._put(f"{stage} {_share_and_left(done, left)}".rstrip())
 
     def end(self) -> None:
         self._put("")

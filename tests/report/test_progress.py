@@ -64,7 +64,7 @@ def on_a_terminal(options: str = "{}", **environment: str) -> str:
 def test_a_terminal_shows_the_stage_and_the_time_left_and_keeps_nothing() -> None:
     shown = on_a_terminal()
     assert "mapping [b]x" in shown
-    assert "about 1 s left" in shown
+    assert "%, about 1 s left" in shown
     assert shown.rstrip().endswith("\x1b[2K")  # the line is erased
 
 
@@ -122,7 +122,7 @@ def test_a_notebook_shows_a_line_of_its_own(monkeypatch: pytest.MonkeyPatch, cap
     with progress_shown(delay_s=0) as progress:
         progress("bounds", None)
         progress("place", 0.25)
-    assert shown == ["bounds", "place, 25%", ""]
+    assert shown == ["bounds", "place 25%", ""]
     assert capfd.readouterr() == ("", "")
 
 
