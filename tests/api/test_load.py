@@ -254,3 +254,29 @@ def test_chips_by_name_path_and_value(root: Path) -> None:
     assert len(nb.chip(mine, without=[0, 3]).dead_cores) == 2
     with pytest.raises(nb.errors.ChipError, match="loihi2"):
         nb.chip("loihi22")
+
+
+@pytest.mark.parametrize(
+    ("steps", "loops", "said"), [(16, None, "the time steps of its input"), (1, 9, "9 time steps")]
+)
+def test_a_loop_is_told_with_no_number_that_is_not_its_own(steps: int, loops: int | None, said: str) -> None:
+    """The tracer runs a loop over time on as many time steps as it likes."""
+    snn = pytest.importorskip("snntorch")
+
+    class Looped(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc, self.lif = torch.nn.Linear(4, 3), snn.Leaky(0.9)
+
+        def forward(self, x):
+            membrane, spikes = self.lif.init_leaky(), []
+            for step in range(loops or x.shape[0]):
+                fired, membrane = self.lif(self.fc(x if loops else x[step]), membrane)
+                spikes.append(fired)
+            return torch.stack(spikes)
+
+    shape = (2, 4) if loops else (steps, 2, 4)
+    network = nb.load(Looped(), sample=torch.zeros(shape))
+    assert [note for note in network.notes if "loops over" in note] == [
+        f"import: forward loops over {said}: imported as one time step"
+    ]

@@ -40,7 +40,7 @@ def test_a_loop_is_one_step() -> None:
     assert found.calls[1].inputs == (ValueRef("x"), ValueRef("a", 0, True))
     assert found.notes == (
         "output 'last': the module returns its last time step, the import returns every time step",
-        "forward runs 3 time steps in a loop: imported as one time step",
+        "forward loops over the time steps of its input: imported as one time step",
     )
 
 
@@ -48,7 +48,7 @@ def test_the_shortest_loop() -> None:
     found = flow(looped(iterations=2), SEQUENCE)
     assert (texts(found), found.loop.iterations) == ([], 2)
     assert found.notes[0] == "output 'last': the module returns its last time step, the import returns every time step"
-    assert found.notes[1] == "forward runs 2 time steps in a loop: imported as one time step"
+    assert found.notes[1] == "forward loops over the time steps of its input: imported as one time step"
 
 
 def steps(iterations: int = 3, **more: Any) -> tuple[Tape, list[TracedValue]]:
@@ -67,7 +67,7 @@ def test_what_the_steps_of_a_loop_send_put_together() -> None:
         kind = "scale" if axis < 2 else "unknown"
         assert [(c.name, c.kind) for c in found.calls] == [("x", "input"), ("lif", "neuron"), ("mul", kind)]
         assert found.calls[2].inputs == (ValueRef("lif"),)
-        assert found.notes == ("forward runs 3 time steps in a loop: imported as one time step",)
+        assert found.notes == ("forward loops over the time steps of its input: imported as one time step",)
 
 
 def test_what_the_steps_of_a_loop_send_summed() -> None:
