@@ -168,7 +168,7 @@ class Bug(NirbridgeError):
 
 
 class ExportWarning(UserWarning):
-    """An imported graph that other readers of NIR interpret differently; the message names them."""
+    """A graph that is saved as NIR and holds more than plain NIR can express, which other tools drop; it says what."""
 
 
 class ExporterFaultWarning(UserWarning):

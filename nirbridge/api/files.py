@@ -116,7 +116,7 @@ def save(value: object, path: FilePath) -> None:
     ``.json``, ``.csv`` or ``.parquet`` file, a ``Bench`` a ``.json`` file, and an ``Artifact`` a folder. The map of
     a network that was not read from a file names the file that saving the network writes: a ``.net.npz`` file where
     NIR cannot express it, or where a sparse matrix would have more than 10,000,000 weights as a dense one, else a
-    ``.nir`` file. A ``.nir`` file that other tools would run differently gives an ``ExportWarning``.
+    ``.nir`` file. An ``ExportWarning`` says what of a ``.nir`` file other tools drop.
 
     Raises:
         UsageError: a value without a file format, or a file name with another suffix than that of its format.

@@ -155,7 +155,7 @@ def framework_of(module: Any) -> str | None:
 def save_graph(graph: Any, path: str | Path, *, warn: bool = True) -> None:
     """Writes a graph as a ``.nir`` file, whole or not at all. Raises FileError or ModelError.
 
-    ``warn``: whether an ``ExportWarning`` names the tools that would run an imported graph differently.
+    ``warn``: whether an ``ExportWarning`` says what of an imported graph other tools drop.
     """
     with warnings.catch_warnings():
         if not warn:

@@ -379,10 +379,12 @@ def test_a_file_is_named_as_its_kind_is(
     assert [path.name for path in tmp_path.iterdir()] == [meant]
 
 
-def test_saving_a_network_names_the_tools_that_would_run_it_differently(tmp_path: Path) -> None:
-    """As ``nirbridge import`` does; a map that needs the digest of that file writes it for itself, and says nothing."""
+def test_saving_a_network_says_what_other_tools_drop(tmp_path: Path) -> None:
+    """A map that needs the digest of that file writes it for itself, and says nothing."""
     network = network_of_shapes("4 dense3 lif dense2 lif")
-    with pytest.warns(nb.errors.ExportWarning, match="other tools would run this graph differently") as caught:
+    first, *others = network.populations
+    network = replace(network, populations=(replace(first, neuron=replace(first.neuron, reset="none")), *others))
+    with pytest.warns(nb.errors.ExportWarning, match="plain NIR cannot express population '2_lif': no reset") as caught:
         nb.save(network, tmp_path / "n.nir")
     assert (len(caught), Path(caught[0].filename).name) == (1, "test_values.py")
     nb.map(network, "loihi2").save(tmp_path / "n.map.json")

@@ -295,7 +295,7 @@ def save_nir(graph: Any, path: Path) -> None:
     stored as inferred. A node called ``a/b`` is stored in groups, as HDF5 does; names that HDF5 would change (``/a``,
     ``a//b``, ``a/./b``) or cannot store (empty, with NUL, over 1,000 bytes) are refused.
 
-    An imported graph that other tools would run differently gives an ``ExportWarning``.
+    An ``ExportWarning`` says what of an imported graph other tools drop.
 
     Raises:
         ModelError: if the graph has no meaning (see ``infer_shapes``), with every problem.

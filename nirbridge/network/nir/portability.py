@@ -20,7 +20,8 @@ from nirbridge.network.nir.raise_linear import plain_bias
 
 _SHOWN = 5
 
-_RULES: tuple[tuple[Callable[[Neuron], bool], str], ...] = (
+Rule = tuple[Callable[[Neuron], bool], str]
+_CONVENTIONS: tuple[Rule, ...] = (
     (
         lambda n: n.fires and n.compare == ">",
         "a spike needs v > threshold: spikingjelly, Sinabs and Rockpool fire at v >= threshold",
@@ -37,6 +38,10 @@ _RULES: tuple[tuple[Callable[[Neuron], bool], str], ...] = (
         lambda n: _is_stateful(n) and n.reset == "subtract",
         "reset by subtraction: the NIR text, Norse and Nengo reset to a value",
     ),
+)
+"""Points that plain NIR leaves open, which each tool settles in its own way for every file."""
+_RULES: tuple[Rule, ...] = (
+    *_CONVENTIONS,
     (lambda n: _is_stateful(n) and n.reset == "none", "no reset: every tool that reads plain NIR resets"),
     (
         lambda n: n.fires and n.max_spikes > 1,
@@ -50,6 +55,9 @@ _RULES: tuple[tuple[Callable[[Neuron], bool], str], ...] = (
     ),
     (lambda n: bool(np.any(n.a_mem < 0)) or bool(np.any(n.a_syn < 0)), "a negative decay: only Euler tools have it"),
 )
+
+
+_LOOP = "a loop is closed one time step later; Lava adds a time step on every edge"
 
 
 def _is_stateful(n: Neuron) -> bool:
@@ -70,7 +78,7 @@ def _warnings(network: Network) -> Iterator[str]:
     yield from _integrators(network)
     backs = [p.target for p in network.projections if p.is_back]
     if backs:
-        yield f"{_listed(backs)}: a loop is closed one time step later; Lava adds a time step on every edge"
+        yield f"{_listed(backs)}: {_LOOP}"
     delayed = [p.target for p in network.projections if p.max_delay_steps > int(p.is_back)]
     if delayed:
         yield f"{_listed(delayed)}: a Delay node on the way in: tools without delays refuse or drop it"
@@ -103,20 +111,21 @@ def _listed(names: list[str]) -> str:
     return f"population{'s' if len(distinct) > 1 else ''} {shown}{more}"
 
 
-TOOLS = ("Lava", "Nengo", "Norse", "Rockpool", "Sinabs", "snnTorch", "spikingjelly")
-
-
 def warn_of_tools(texts: Sequence[str]) -> None:
-    """One ``ExportWarning`` at the line of the user's code that saves the graph; none where there are no texts."""
-    if texts:
-        warnings.warn(portability_message(texts), ExportWarning, stacklevel=_levels())
+    """One ``ExportWarning`` at the line of the user's code that saves the graph, of texts of ``export_warnings``.
+
+    None where all of them are conventions that tools differ in for every file: no user can act on these.
+    """
+    beyond = [text for text in texts if not _is_convention(text)]
+    if beyond:
+        more = f", and {len(beyond) - 1} more in its metadata ('nirbridge:warnings')" if len(beyond) > 1 else ""
+        warnings.warn(f"plain NIR cannot express {beyond[0]}{more}", ExportWarning, stacklevel=_levels())
 
 
-def portability_message(texts: Sequence[str]) -> str:
-    """One line: the tools that texts of ``export_warnings`` name, and where the texts are."""
-    tools = ", ".join(tool for tool in TOOLS if any(tool in text for text in texts)) or "tools with a dt of their own"
-    points = f"{len(texts)} points" if len(texts) > 1 else "one point"
-    return f"other tools would run this graph differently ({tools}): {points} in its metadata, 'nirbridge:warnings'"
+def _is_convention(text: str) -> bool:
+    """True for dt, the integrator, the comparison, the way of a reset, and the delay of a loop."""
+    ends = (*(rule for _, rule in _CONVENTIONS), _LOOP)
+    return text.startswith("dt = ") or ": integrator " in text or text.endswith(ends)
 
 
 def warn_of_faults(sentences: Sequence[str]) -> None:

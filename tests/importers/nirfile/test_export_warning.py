@@ -1,16 +1,19 @@
-"""The warning that names the tools that would run an imported graph differently."""
+"""The warning that says what of a saved graph other tools drop; none of what they only do in their own way."""
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from nirbridge.errors import ExportWarning
 from nirbridge.importers import from_snntorch, from_torch, save_nir
-from nirbridge.network.nir.portability import portability_message, warn_of_tools
+from nirbridge.network.nir.portability import _is_convention, export_warnings, warn_of_tools
+from nirbridge.pipeline import network_of_shapes
 from tests.packages import package
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -25,30 +28,46 @@ def imported(framework: str) -> Any:
     return from_snntorch(model, torch.zeros(4))
 
 
-@pytest.mark.parametrize("framework", ["snntorch", "torch"])
-def test_who_saves_an_import_is_warned_once_at_their_line(framework: str, tmp_path: Path) -> None:
+def test_an_ordinary_import_is_saved_without_a_warning(tmp_path: Path) -> None:
+    """Its differences are conventions of tools, and stand in its metadata."""
+    graph = imported("snntorch")
     with warnings.catch_warnings():
         warnings.simplefilter("error", ExportWarning)
-        graph = imported(framework)  # nobody reads it yet
+        save_nir(graph, tmp_path / "m.nir")
+    text = graph.metadata["nirbridge:warnings"]
+    assert all(word in text for word in ("dt = ", "integrator euler", "v > threshold", "reset by subtraction"))
+
+
+def test_who_saves_what_other_tools_drop_is_warned_once_at_their_line(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ExportWarning)
+        graph = imported("torch")  # nobody reads it yet
     with pytest.warns(ExportWarning) as caught:
         save_nir(graph, tmp_path / "m.nir")
     assert [w.category for w in caught] == [ExportWarning]
     assert caught[0].filename == __file__
     text = str(caught[0].message)
     assert "\n" not in text
-    differences = graph.metadata["nirbridge:warnings"].split("\n")
-    assert f"{len(differences)} points" in text
-    named = {t for t in ("Lava", "Nengo", "Norse", "Rockpool", "Sinabs", "snnTorch", "spikingjelly") if t in text}
-    assert named == {"Nengo", "Norse", "Rockpool", "Sinabs", "spikingjelly"}
-    for tool in named:
-        assert any(tool in line for line in differences)
+    first = text.removeprefix("plain NIR cannot express ").partition(", and ")[0]
+    assert first in graph.metadata["nirbridge:warnings"].split("\n")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"max_spikes": 3}, {"refractory_steps": np.array(2)}, {"v_init": np.array(0.5, np.float32)}, {"reset": "none"}],
+)
+def test_content_beyond_plain_nir_is_warned_of(changes: dict[str, Any]) -> None:
+    network = network_of_shapes("4 dense3 lif dense2 lif")
+    first, *others = network.populations
+    assert all(map(_is_convention, export_warnings(network)))
+    populations = (replace(first, neuron=replace(first.neuron, **changes)), *others)
+    texts = export_warnings(replace(network, populations=populations))
+    assert sum(not _is_convention(text) for text in texts) == 1
+    with pytest.warns(ExportWarning, match=f"^plain NIR cannot express population '{first.name}': "):
+        warn_of_tools(texts)
 
 
 def test_without_differences_there_is_no_warning() -> None:
-    warn_of_tools(())
-
-
-def test_a_step_alone_concerns_tools_with_one_of_their_own() -> None:
-    assert "(tools with a dt of their own): one point in" in portability_message(
-        ["dt = 0.1 s is kept in metadata only"]
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_tools(())
