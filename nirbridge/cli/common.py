@@ -14,7 +14,7 @@ import click
 from nirbridge import pipeline
 from nirbridge.cli.help import READING, HelpContext, help_all_option, in_section, write_examples, write_options
 from nirbridge.cli.memory import check_address_space
-from nirbridge.cli.output import is_quiet, noted, quiet_option
+from nirbridge.cli.output import is_quiet, is_verbose, noted, quiet_option
 from nirbridge.cli.streams import write_to_stderr
 from nirbridge.errors import Diagnostic, UsageError, counted, did_you_mean, quoted
 from nirbridge.files.gate import CommandInput, CommandOutput, check_outputs
@@ -342,8 +342,8 @@ def summary(recording: Recording) -> dict[str, Any]:
     return {"meta": dict(recording.meta), "recorded": recorded}
 
 
-def summary_lines(recording: Recording) -> list[str]:
-    """The lines of the text output."""
+def summary_lines(recording: Recording, hint: str) -> list[str]:
+    """The lines of the text output. ``hint``: where the assumptions are, which are counted without ``--verbose``."""
     from nirbridge.report.map_facts import one_line
 
     meta = recording.meta
@@ -353,7 +353,9 @@ def summary_lines(recording: Recording) -> list[str]:
     parts = [f"{length} of {'unknown length' if dt is None else f'{dt:g} s'}"]
     parts += [] if batch is None else [f"batch {batch}"]
     parts += [one_line(meta.get("dtype") or "integers"), f"backend {one_line(meta.get('backend') or 'unknown')}{best}"]
-    lines = [", ".join(parts), *noted("assumed", map(one_line, meta.get("assumed") or ()))]
+    assumed = [one_line(text) for text in meta.get("assumed") or ()]
+    few = [f"{counted(len(assumed), 'assumption')} on the model: {hint}"] if assumed and not is_quiet() else []
+    lines = [", ".join(parts), *(noted("assumed", assumed) if is_verbose() else few)]
     for entry in summary(recording)["recorded"]:
         spikes = f", {counted(entry['spikes'], 'spike')}" if "spikes" in entry else ""
         lines.append(f"{quoted(entry['node'])} {entry['variable']}: {entry['shape']} {entry['type']}{spikes}")

@@ -68,17 +68,17 @@ def text_of(saved: SavedFile, path: str = "") -> Any:
     if saved.kind == "quantized":
         from nirbridge.report.quantize import quantize_text
 
-        return quantize_text(value, notes=not is_quiet())
+        return quantize_text(value, notes=not is_quiet(), every=is_verbose())
     if saved.kind == "verification":
         from nirbridge.report.compare import verify_text
 
-        return verify_text(value, notes=not is_quiet())
+        return verify_text(value, notes=not is_quiet(), every=is_verbose())
     if saved.kind == "chip":
         from nirbridge.report.chips import chip_table
 
         return chip_table(value)
     lines = {"program": _program_lines, "module": _module_lines, "page": _page_lines}.get(saved.kind)
-    return summary_lines(value) if lines is None else lines(value, path)
+    return summary_lines(value, "see --verbose") if lines is None else lines(value, path)
 
 
 # -- programs, modules, pages --------------------------------------------------------------------------------------

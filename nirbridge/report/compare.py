@@ -14,6 +14,7 @@ from nirbridge.comparison.distances import KERNEL, Decisions
 from nirbridge.comparison.types import SPIKES, Comparison, ComparisonRow, SpikeDistances
 from nirbridge.errors import counted, quoted
 from nirbridge.report.inspect import name_text
+from nirbridge.report.lines import short_notes
 from nirbridge.report.map_facts import one_line
 from nirbridge.report.tables import Names, items, share_text, table
 from nirbridge.simulators.types import Key
@@ -193,8 +194,11 @@ _LEAST_OF_PAIRS = ("count error", "latency", "accuracy", "same decision", "first
 _LEAST_OF_LAYERS = ("Jaccard", "spikes", "saturated", "changed by rounding")
 
 
-def verify_text(verification: Verification, *, notes: bool = True) -> RenderableType:
-    """The table of pairs, the layers that differ, latency, input, notes (where ``notes`` is true), and the verdict."""
+def verify_text(verification: Verification, *, notes: bool = True, every: bool = True) -> RenderableType:
+    """The table of pairs, the layers that differ, latency, input, notes (where ``notes`` is true), and the verdict.
+
+    Without ``every`` the notes of the import are only counted.
+    """
     length = f"{counted(verification.steps, 'time step')} on {name_text(verification.chip)}"
     lines = [f"{length}; input: {one_line(verification.input_said)}"]
     lines += [
@@ -211,7 +215,7 @@ def verify_text(verification: Verification, *, notes: bool = True) -> Renderable
         Text(),
         *(Text(line) for line in (*lines, *_early(verification))),
         *items(_layers(verification)),
-        *items(verification.notes if notes else ()),
+        *items((verification.notes if every else short_notes(verification.notes)) if notes else ()),
         Text(verification_verdict(verification), style="bold"),
     )
 

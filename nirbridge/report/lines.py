@@ -11,7 +11,7 @@ from nirbridge.errors import counted, quoted
 from nirbridge.files.attributes import load_attribute
 from nirbridge.network.compose import parts_of
 from nirbridge.network.neurons import extra_arrays, extra_label
-from nirbridge.network.nir.import_notes import partial_checks
+from nirbridge.network.nir.import_notes import IMPORT, partial_checks
 from nirbridge.report.map_facts import cores_available, figure_with_prefix, one_line
 
 if TYPE_CHECKING:
@@ -34,6 +34,13 @@ def repr_line(value: object) -> str:
     line = next(_LINES[base.__name__] for base in cls.__mro__ if base.__name__ in _LINES)
     line = load_attribute(line) if isinstance(line, str) else line
     return f"{cls.__name__}: {line(value)}"
+
+
+def short_notes(notes: Sequence[str]) -> list[str]:
+    """The notes of other stages and of self-checks; those of the import, which are the same everywhere, are counted."""
+    own = [note for note in notes if not note.startswith(IMPORT) or partial_checks([note])]
+    count = len(notes) - len(own)
+    return [*own, f"how the model was read: see nirbridge inspect ({counted(count, 'note')})"] if count else own
 
 
 def shape_line(shape: Sequence[int]) -> str:

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from nirbridge.errors import counted, quoted
 from nirbridge.profiling.model import EventProfile, Figure, LayerProfile, Profile, ProfilePoint, Witness
+from nirbridge.report.lines import short_notes
 from nirbridge.report.map_facts import figure_with_prefix, one_line
 from nirbridge.report.tables import Names, facts_table, heading, listed, table
 
@@ -96,7 +97,12 @@ def _point(point: ProfilePoint, *, notes: bool, every: bool) -> Iterator[Rendera
     yield from _beside(point)
     if notes:
         yield from listed("sources", source_lines([point]) if every else ())
-        yield from listed("notes", [*map(one_line, point.notes), *([] if every else [_MORE_OF_ONE])])
+        yield from listed("notes", _notes(point.notes, [_MORE_OF_ONE], every=every))
+
+
+def _notes(notes: Sequence[str], more: Sequence[str], *, every: bool) -> list[str]:
+    """All notes; without ``every`` those of the import are counted, and ``more`` comes last."""
+    return [*map(one_line, notes if every else short_notes(notes)), *([] if every else more)]
 
 
 def _figures(point: ProfilePoint) -> Iterator[tuple[str, ...]]:
@@ -297,7 +303,7 @@ def _shared_notes(points: Sequence[ProfilePoint], *, every: bool) -> Iterator[Re
     notes: dict[str, None] = {}
     yield from listed("sources", source_lines(points) if every else ())
     for point in points:
-        notes |= {one_line(note): None for note in point.notes}
+        notes |= dict.fromkeys(_notes(point.notes, [], every=every))
     if any(figure.basis == "assumed" for point in points for figure in point.figures.values()):
         notes["~: rests on a figure that is not public; nirbridge chips NAME lists them"] = None
     notes |= {_MORE_OF_MANY: None} if points and not every else {}

@@ -12,6 +12,7 @@ from rich.text import Text
 from nirbridge.errors import counted
 from nirbridge.quantization.model import LayerReport, QuantizedNetwork
 from nirbridge.report.inspect import name_text
+from nirbridge.report.lines import short_notes
 from nirbridge.report.tables import Names, items, table
 
 HEADINGS = (
@@ -61,9 +62,10 @@ def _layer(layer: LayerReport) -> dict[str, Any]:
     }
 
 
-def quantize_text(quantized: QuantizedNetwork, *, notes: bool = True) -> RenderableType:
+def quantize_text(quantized: QuantizedNetwork, *, notes: bool = True, every: bool = True) -> RenderableType:
     """The table and the sentences below it, without notes where ``notes`` is false.
 
+    Without ``every`` the notes of the import are only counted.
     Names from files are escaped and never read as markup.
     """
     measured = any("spikes_changed" in layer.measured for layer in quantized.report)
@@ -77,6 +79,7 @@ def quantize_text(quantized: QuantizedNetwork, *, notes: bool = True) -> Rendera
         table(headings, ALIGNMENT, rows, drop=_LEAST),
         Text(),
         *items(_remarks(quantized, notes=notes)),
+        *items((quantized.notes if every else short_notes(quantized.notes)) if notes else ()),
     )
 
 
@@ -115,4 +118,3 @@ def _remarks(quantized: QuantizedNetwork, *, notes: bool) -> Iterator[str]:
     memory = sum(w["synapse_bits"] for layer in quantized.report for w in layer.weights)
     latency = counted(max(quantized.latency.values(), default=0), "time step")
     yield f"synaptic memory at least {counted(memory, 'bit')}; latency {latency}"
-    yield from quantized.notes if notes else ()

@@ -264,10 +264,33 @@ def test_what_was_found_in_a_checkpoint_is_said(capsys: pytest.CaptureFixture[st
     assert "note:" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["check", "--chip", "loihi1"],
+        ["map", "--chip", "loihi1"],
+        ["quantize", "--chip", "loihi1", "-o", "n.q.npz"],
+        ["verify", "--chip", "loihi1", "--steps", "3"],
+        ["profile", "--chip", "loihi1", "--input", "in.npy"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_how_a_model_was_read_is_told_by_inspect_alone(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["inspect", "my_user_net.py:net", *SHAPE]) == 0
+    assert "was read as" in " ".join(capsys.readouterr().out.split())
+    assert run([command[0], "my_user_net.py:net", *SHAPE, *command[1:]]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "was read as" not in said
+    assert ("see --verbose" if command[0] == "map" else "how the model was read: see nirbridge inspect (") in said
+
+
 # -- other tools -------------------------------------------------------------------------------------------------
 
 
-def test_other_tools_are_spoken_of_when_asked_and_when_saving_for_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_tools_are_spoken_of_when_asked_and_when_saving_for_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
     with warnings.catch_warnings():
         warnings.simplefilter("error", ExportWarning)
         assert run(["map", "my_user_net.py:net", *SHAPE, "--chip", "loihi1"]) == 0

@@ -113,7 +113,7 @@ def test_a_recording_in_numbers_and_words() -> None:
         **{"node": "a", "variable": "s", "shape": [700, 2], "type": "uint8"},
         "spikes": 1400,
     }
-    assert common.summary_lines(recording) == [
+    assert common.summary_lines(recording, "here") == [
         "1,234 time steps of 0.001 s, integers, backend dense",
         "'a' s: [700, 2] uint8, 1,400 spikes",
         "'a' v: [700, 2] float64",
@@ -122,7 +122,10 @@ def test_a_recording_in_numbers_and_words() -> None:
         "'c' u: [2] int32",
     ]
     more = Recording({}, meta | {"batch": 3, "dtype": "float32", "assumed": ["dt"]})
-    assert common.summary_lines(more) == ["1,234 time steps of 0.001 s, batch 3, float32, backend dense", "assumed: dt"]
+    assert common.summary_lines(more, "here") == [
+        "1,234 time steps of 0.001 s, batch 3, float32, backend dense",
+        "1 assumption on the model: here",
+    ]
 
 
 @pytest.mark.parametrize(

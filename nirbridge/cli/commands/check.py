@@ -130,5 +130,7 @@ def _check_fit(network: Network, chip: str, limits: dict[str, Any], *, as_json: 
         f"{fits}: {report.cores:,} of {available:,} cores of {chips} x {target.name} "
         f"({report.status}; at least {report.cores_lower_bound:,} in any map)"
     )
+    from nirbridge.report.lines import short_notes
+
     document = {"fits": True, **marks, **about, **numbers}
-    print_result(document if as_json else [line, *noted("note", prepared.notes)])
+    print_result(document if as_json else [line, *noted("note", short_notes(prepared.notes))])

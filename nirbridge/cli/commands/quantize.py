@@ -18,7 +18,7 @@ from nirbridge.cli.common import (
     widths,
 )
 from nirbridge.cli.options import clipping_options, early_option, model_options
-from nirbridge.cli.output import is_quiet, print_result, progress_on_stderr, reported_faults, verbose_option
+from nirbridge.cli.output import is_quiet, is_verbose, print_result, progress_on_stderr, reported_faults, verbose_option
 
 if TYPE_CHECKING:
     from nirbridge.network.model import Timing
@@ -92,7 +92,7 @@ def command(model: str, chip_name: str, output: str, as_json: bool, **options: A
     quantized = run(model, chip_name, **options)
     digest = pipeline.write_quantized(quantized, output)
     document = {"output": output, "faults": reported_faults(), **quantize_document(quantized, digest)}
-    print_result(document if as_json else quantize_text(quantized, notes=not is_quiet()))
+    print_result(document if as_json else quantize_text(quantized, notes=not is_quiet(), every=is_verbose()))
 
 
 def run(

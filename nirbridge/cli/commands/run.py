@@ -51,4 +51,4 @@ def command(
     state_reading(source, recording.meta["reading"])
     pipeline.write_recording(recording, output)
     document = {"output": output, **summary(recording)}
-    print_result(document if as_json else summary_lines(recording))
+    print_result(document if as_json else summary_lines(recording, "see nirbridge show --verbose"))

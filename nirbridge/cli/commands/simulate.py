@@ -108,7 +108,7 @@ def command(
         draw(recording, plot, node)
     pipeline.write_recording(recording, output)
     document = {"output": output, "faults": reported_faults(), **summary(recording)}
-    print_result(document if as_json else summary_lines(recording))
+    print_result(document if as_json else summary_lines(recording, "see nirbridge inspect"))
 
 
 def draw(recording: Recording, plot: str, node: str | None) -> None:

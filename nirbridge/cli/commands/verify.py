@@ -23,6 +23,7 @@ from nirbridge.cli.common import (
 from nirbridge.cli.options import clipping_options, early_option, model_options
 from nirbridge.cli.output import (
     is_quiet,
+    is_verbose,
     print_error,
     print_result,
     progress_on_stderr,
@@ -131,7 +132,7 @@ def command(model: str, output: str | None, plot: str | None, node: str | None, 
     print_result(
         verify_document(verification) | {"faults": reported_faults()}
         if as_json
-        else verify_text(verification, notes=not is_quiet())
+        else verify_text(verification, notes=not is_quiet(), every=is_verbose())
     )
     if verification.holds:
         return 0
