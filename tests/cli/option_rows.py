@@ -412,6 +412,10 @@ ROWS: dict[str, dict[str, Row]] = {
     "inspect": model_rows("inspect {}")
     | {"--print-after": Row(SHOWN, f"{SHOWN} --print-after all", says="network after eliminate-dead")}
     | added("inspect @tiny.nir", {"--portability": "--portability", "--plot": "--plot p.svg", "--json": "--json"}),
+    | added(
+        "inspect @tiny.nir",
+        {"--portability": "--portability", "--plot": "--plot p.svg", "--verbose": "--verbose", "--json": "--json"},
+    ),
     "compare": added(
         COMPARE,
         {

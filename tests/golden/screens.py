@@ -16,8 +16,15 @@ from io import StringIO
 from pathlib import Path
 from unittest.mock import patch
 
+import nir
+import numpy as np
+
 from nirbridge.cli.main import run
+from nirbridge.importers import save_nir
+from nirbridge.network import to_nir
 from tests.cli.option_files import write_files
+from tests.golden.models import network_of
+from tests.network.graphs import graph_of, lif, out, port
 
 SCREENS: dict[str, str] = {
     "map": "map digits_cnn.nir --chip loihi2",
@@ -28,6 +35,9 @@ SCREENS: dict[str, str] = {
     "map-summary": "map digits_cnn.nir --chip loihi2 --summary",
     "check": "check digits_cnn.nir --chip loihi2",
     "inspect": "inspect digits_cnn.nir",
+    "inspect-faults": "inspect snntorch.nir",
+    "inspect-recurrent": "inspect recurrent.nir",
+    "inspect-verbose": "inspect digits_cnn.nir --verbose",
     "quantize": "quantize digits_cnn.nir --chip loihi2 -o digits.q.npz",
     "verify": "verify tiny.nir --chip loihi1 --input in.npy",
     "emit-c": "emit digits_cnn.nir --to c --chip loihi2 -o firmware",
@@ -71,7 +81,17 @@ def folder_of_files() -> Iterator[None]:
         write_files(Path(name))
         for path in MODELS.glob("*.nir"):
             shutil.copy(path, name)
+        save_nir(to_nir(network_of("recurrent")), "recurrent.nir")
+        save_nir(_as_snntorch_writes(), "snntorch.nir")
         yield
+
+
+def _as_snntorch_writes() -> nir.NIRGraph:
+    """Neurons without a reset, and a layer that lost its way out."""
+    cells = [lif(5, tau=1e-3, r=10.0) for _ in range(3)]
+    nodes = {"in": port(5), "lif1": cells[0], "lif2": cells[1], "lif3": cells[2], "skip": nir.Linear(np.eye(5))}
+    edges = [("in", "lif1"), ("lif1", "lif2"), ("lif2", "lif3"), ("lif3", "out"), ("in", "skip")]
+    return graph_of({**nodes, "out": out(5)}, edges)
 
 
 def screen(line: str, width: int) -> str:

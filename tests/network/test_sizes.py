@@ -95,11 +95,15 @@ def test_tables_for_a_terminal_show_the_first_rows() -> None:
     from rich.console import Console
 
     console = Console(width=200, record=True, file=StringIO())
-    console.print(inspect_text(inspect_graph(deep(ROWS_SHOWN + 50), Timing())))
+    document = inspect_graph(deep(ROWS_SHOWN + 50), Timing())
+    console.print(inspect_text(document))
     text = console.export_text()
-    assert "… and 52 more nodes" in text
-    assert "… and 50 more populations" in text
-    assert "… and 51 more projections" in text
+    assert "… and 222 more nodes (--verbose shows more)" in text
+    assert "… and 238 more populations (--verbose shows more)" in text
+    console.print(inspect_text(document, verbose=True))
+    text = console.export_text()
+    assert "… and 52 more nodes (all in --json)" in text
+    assert "… and 51 more projections (all in --json)" in text
 
 
 def delayed(seconds: Any, dt: float = 1e-3) -> Network:

@@ -16,10 +16,9 @@ from nirbridge.chips.model import Chip, CoreId, Mesh
 from nirbridge.mapping.cost import costs
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.partitioner.model import Block, BlockId, Slice
-from nirbridge.report import tables
 from nirbridge.report.chips import _figure, chip_table, chips_table
 from nirbridge.report.compare import compare_document, compare_text, verify_document, verify_text
-from nirbridge.report.inspect import _cut, inspect_text, name_text
+from nirbridge.report.inspect import ROWS_SHOWN, _more, inspect_text, name_text
 from nirbridge.report.map_brief import brief_text, share_style
 from nirbridge.report.map_facts import ResourceRow, figure_with_prefix, rate_text
 from nirbridge.report.map_text import map_text, mesh_text, shade
@@ -69,12 +68,14 @@ def uneven(**changes: Any) -> MappedNetwork:
 
 
 def node(name: str) -> dict[str, Any]:
-    return {"name": name, "type": "LIF", "input_shape": [1200], "output_shape": []}
+    values = {"window": None, "weights": None, "parameters": {"tau": [1e-3, 2e-3], "v_leak": [0.0, 0.0]}}
+    return {"name": name, "type": "LIF", "input_shape": [1200], "output_shape": [], "feeds": ["b"] * 5, **values}
 
 
 def population(name: str, **changes: Any) -> dict[str, Any]:
     own = {"name": name, "kind": "LIF", "shape": [2, 34], "neurons": 1068, "threshold": [0.5, 1.0]}
     own |= {"membrane_decay": [0.9, 0.9], "synaptic_decay": None, "compare": ">", "reset": "to-value"}
+    own |= {"max_spikes": 1, "refractory_steps": [0, 0]}
     return own | changes
 
 
@@ -91,13 +92,17 @@ def inspected() -> dict[str, Any]:
     timing = {"dt": 1e-3, "integrator": "euler", "reset": "to-value", "compare": ">", "if_gain": "per-second"}
     return {
         "nodes": [node("a"), node("x" * 61)],
-        "populations": [population(" b"), population("c", **silent)],
+        "outputs": [],
+        "populations": [population(" b"), population("b", compare=">=", max_spikes=3), population("c", **silent)],
         "projections": [projection(), projection(synapses=None, bias=False, delay_steps=[1, 1], operator=[one])],
         "totals": {"neurons": 2136, "synapses": None, "weights": 1500, "parameters": 2500},
         "timing": timing,
+        "dt_from": "stored",
+        "nir_version": "1.0.8",
+        "exporter": ("Sinabs", "likely"),
         "assumed": ["one"],
         "notes": [],
-        "faults": ["two"],
+        "faults": ["two", "node 'a' (LIF): three", "node 'b': three"],
     }
 
 
@@ -218,8 +223,8 @@ def test_names_that_are_not_plain_are_quoted(name: str) -> None:
 
 @pytest.mark.parametrize(("count", "more"), [(200, None), (201, "1 more"), (1300, "1,100 more")])
 def test_rows_from_the_201st_on_are_counted(count: int, more: str | None) -> None:
-    text = printed(_cut(tables.table(("a",), "l"), count, "nodes"))
-    assert text.strip("\n").split("\n")[1:] == ([] if more is None else [f"… and {more} nodes (all in --json)"])
+    found = [str(part) for part in _more(count, ROWS_SHOWN, "nodes")]
+    assert found == ([] if more is None else [f"… and {more} nodes (all in --json)"])
 
 
 @pytest.mark.parametrize(("chips", "more"), [(4, ""), (5, "… and 1 more chips in use"), (17, "… and 13")])

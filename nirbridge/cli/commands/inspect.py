@@ -9,7 +9,7 @@ import click
 from nirbridge import pipeline
 from nirbridge.cli.common import Command, ModelFile, OutputFile, check_plot, refuse_given
 from nirbridge.cli.options import model_options, print_after_option
-from nirbridge.cli.output import is_quiet, print_result
+from nirbridge.cli.output import is_quiet, is_verbose, print_result, verbose_option
 from nirbridge.cli.shown import show_file
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ Example:
 @click.option(
     "--plot", metavar="FILE.svg|pdf|png", type=OutputFile(), help="Draw the graph of the network (matplotlib)."
 )
+@verbose_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def command(
     model: str,
@@ -70,4 +71,4 @@ def command(
 
         drawn = pipeline.load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
         save_picture(plot_network(drawn), plot)
-    print_result(document if as_json else inspect_text(document, notes=not is_quiet()))
+    print_result(document if as_json else inspect_text(document, notes=not is_quiet(), verbose=is_verbose()))

@@ -18,6 +18,7 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.errors import Diagnostic, ModelError, quoted
 from nirbridge.importers.neuron_specs import as_float64
+from nirbridge.network.naming import folded
 from nirbridge.network.nir.fields import NEURONS, WEIGHTED, kind_of, label
 from nirbridge.network.nir.flatten import flatten_graph
 from nirbridge.network.nir.timing import PREFIX
@@ -46,6 +47,16 @@ ADVICE: Mapping[str, str] = MappingProxyType(
     }
 )
 """Advice for each finding, by its name."""
+_TOOLS: Mapping[str, str] = MappingProxyType(
+    {
+        "norse": "Norse",
+        "rockpool": "Rockpool",
+        "sinabs": "Sinabs",
+        "snntorch": "snnTorch or spikingjelly",
+        "spikingjelly": "spikingjelly",
+    }
+)
+"""Findings that tell which tool wrote the file."""
 SHAPES_ONLY = ("batch-axis", "zero-dimensional")
 """Findings about shapes: each is settled by the repair of its own name, all others but a lost edge by a framework's."""
 
@@ -69,16 +80,25 @@ class ExporterFinding:
 
 
 def fault_sentences(findings: Iterable[ExporterFinding]) -> tuple[str, ...]:
-    """One line for each kind of finding: its first node in full, the number of the others, and a hint."""
+    """One line for each kind of finding: the nodes that it was found in, what it is, and a hint."""
     kinds: dict[tuple[str, str], list[ExporterFinding]] = {}
     for finding in findings:
         kinds.setdefault((finding.name, finding.sure), []).append(finding)
-    texts = []
-    for (name, sure), alike in kinds.items():
-        others = len(alike) - 1
-        more = f", and {others:,} more node{'s' if others > 1 else ''} alike" if others else ""
-        texts.append(f"{alike[0].what}{more} ({sure}); {ADVICE[name]}")
-    return tuple(texts)
+    return tuple(
+        f"{'; '.join(folded(f.what for f in alike))} ({sure}); {ADVICE[name]}" for (name, sure), alike in kinds.items()
+    )
+
+
+def exporter_of(metadata: Mapping[str, Any], findings: Iterable[ExporterFinding]) -> tuple[str, Sure] | None:
+    """The tool that wrote a graph, from its metadata and its findings; None where neither tells."""
+    if PREFIX + "dt" in metadata:
+        source = metadata.get(PREFIX + "source")
+        return "nirbridge" + (f", from {source}" if isinstance(source, str) else ""), "certain"
+    first = next((f for f in findings if f.name in _TOOLS), None)
+    if first is None:
+        return None
+    either = " or Norse" if first.name == "sinabs" and first.sure == "possible" else ""
+    return _TOOLS[first.name] + either, first.sure
 
 
 def unsettled_findings(findings: Iterable[ExporterFinding], repairs: Collection[str]) -> tuple[ExporterFinding, ...]:
@@ -180,8 +200,8 @@ def _own_axes(node: Any) -> int:
 
 def _batch_axes(graph: Any) -> Iterator[ExporterFinding]:
     for name, count in leading_ones(graph).items():
-        shape = port_shape(graph.nodes[name])
-        text = f"{label(name, graph.nodes[name])}: shape {shape} counts {count} axes of a batch or of time"
+        axes = "1 axis" if count == 1 else f"{count} axes"
+        text = f"{label(name, graph.nodes[name])}: its shape counts {axes} of a batch or of time"
         yield ExporterFinding("batch-axis", name, text, "certain", "batch-axis")
 
 
@@ -216,9 +236,9 @@ def _norse(neurons: Mapping[str, Any]) -> Iterator[ExporterFinding]:
     short = bool(timed) and all(bool(np.all(tau < NORSE_BELOW)) for node in timed.values() for tau in taus(node))
     if not short or not all(_equals(node, "r", 1.0) and _equals(node, "w_in", 1.0) for node in timed.values()):
         return
+    longest = max(float(tau.max()) for node in timed.values() for tau in taus(node))
     for name, node in timed.items():
-        longest = max(float(tau.max()) for tau in taus(node))
-        text = f"{label(name, node)}: tau = {longest:g} s with r = 1: Norse writes tau multiplied by its dt"
+        text = f"{label(name, node)}: tau up to {longest:g} s with r = 1: Norse writes tau multiplied by its dt"
         lost = ", and loses that an input spike adds 1 to the current" if hasattr(node, "w_in") else ""
         yield ExporterFinding("norse", name, text + lost, "likely", "norse")
 
@@ -229,10 +249,10 @@ def _sinabs(neurons: Mapping[str, Any]) -> Iterator[ExporterFinding]:
     gains = all(_equals(node, "r", 1.0) for node in neurons.values() if hasattr(node, "r"))
     if not neurons or not steps or not gains:
         return
-    who = "Sinabs counts tau in steps" if timed else "Sinabs (soft reset) and Norse (reset to 0) both add the input so"
-    lost = "its soft reset, several spikes per time step, norm_input, tau_syn and min_v_mem are not in the file"
+    who = ": Sinabs counts tau in steps" if timed else ", as Sinabs (soft reset) and Norse (reset to 0) write it"
+    lost = "Sinabs' soft reset, several spikes per time step, norm_input, tau_syn and min_v_mem are not in the file"
     for name, node in neurons.items():
-        text = f"{label(name, node)}: r = 1: {who}; {lost}"
+        text = f"{label(name, node)}: r = 1{who}; {lost}"
         yield ExporterFinding("sinabs", name, text, "likely" if timed else "possible", "sinabs")
 
 

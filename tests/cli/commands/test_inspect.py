@@ -11,6 +11,7 @@ from rich.console import Console
 from nirbridge.cli.main import run
 from nirbridge.importers import save_nir
 from nirbridge.network import Timing
+from nirbridge.network.naming import folded
 from nirbridge.report.inspect import inspect_graph, inspect_text, name_text
 from nirbridge.report.lines import shape_line
 from tests.network.graphs import chain, graph_of, lif, out, port
@@ -42,8 +43,17 @@ def test_totals_and_nodes(model: str, capsys: pytest.CaptureFixture[str]) -> Non
     }
     nodes = found["nodes"]
     assert isinstance(nodes, list)
-    assert [node["name"] for node in nodes] == ["0", "1", "2", "3", "4", "5", "in", "out"]
-    assert nodes[0] == {"name": "0", "type": "Conv2d", "input_shape": [2, 4, 4], "output_shape": [3, 4, 4]}
+    assert [node["name"] for node in nodes] == ["in", "0", "1", "2", "3", "4", "5", "out"]
+    assert nodes[1] == {
+        "name": "0",
+        "type": "Conv2d",
+        "input_shape": [2, 4, 4],
+        "output_shape": [3, 4, 4],
+        "feeds": ["1"],
+        "window": {"kernel": [3, 3], "stride": [1, 1], "groups": 1},
+        "weights": {"range": [1.0, 1.0], "zeros": 0.0},
+        "parameters": {"bias": [1.0, 1.0]},
+    }
     assert found["dead"] == {"no_input": [], "no_output": []}
 
 
@@ -64,10 +74,12 @@ def test_tables(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["inspect", model]) == 0
     text = capsys.readouterr().out
     rows = [" ".join(line.split()) for line in text.splitlines()]
-    assert "1 LIF 3 x 4 x 4 48 1 0.9 v > threshold to-value" in rows
-    assert "in 1 Conv 3x3 / 1x1 600 0 bias" in rows
-    assert "1 5 SumPool 2x2 / 2x2, Reshape, Dense 5 from 12 240 0" in rows
-    assert "53 neurons, 840 synapses, 117 weights and biases stored, 382 parameters in all" in rows
+    assert "0 Conv2d 2x4x4 to 3x4x4 3x3, all 1, bias 1 1" in rows
+    assert "1 48 0.9 600 from in (bias)" in rows
+    assert "5 5 0.9 240 from 1" in rows
+    assert "network 53 neurons, 840 synapses" in rows
+    assert "stored 382 parameters, 117 of them weights and biases" in rows
+    assert "timing dt 100 us (assumed), euler, reset to-value, spike if v > threshold" in rows
     assert "- dt = 0.0001 s: the file stores none" in rows
 
 
@@ -117,6 +129,49 @@ def test_names_and_shapes() -> None:
     assert shape_line(()) == "1"
 
 
+def test_nodes_follow_the_edges_and_loops_begin_at_their_entry() -> None:
+    step = nir.Linear(np.array([[0.0, 0.5], [-1.5, 0.0]]))
+    nodes = {"out": out(2), "b": step, "a": lif(2), "loop": step, "2": lif(2), "10": lif(2), "in": port(2)}
+    edges = [
+        ("in", "a"),
+        ("a", "loop"),
+        ("loop", "a"),
+        ("a", "b"),
+        ("b", "10"),
+        ("b", "2"),
+        ("2", "out"),
+        ("10", "out"),
+    ]
+    found = inspect_graph(graph_of(nodes, edges), Timing())["nodes"]
+    assert [node["name"] for node in found] == ["in", "a", "b", "2", "10", "loop", "out"]
+    assert {node["name"]: node["feeds"] for node in found} == {
+        "in": ["a"], "a": ["loop", "b"], "b": ["10", "2"], "2": ["out"], "10": ["out"], "loop": ["a"], "out": [],
+    }  # fmt: skip
+    assert found[2]["weights"] == {"range": [-1.5, 0.5], "zeros": 0.5}
+    assert found[1]["parameters"]["v_threshold"] == [1.0, 1.0]
+
+
+def told(path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[object, object, object]:
+    found = document(str(path), capsys, *options)
+    return found["exporter"], found["nir_version"], found["dt_from"]
+
+
+def test_the_tool_that_wrote_a_file_and_where_dt_comes_from(
+    tmp_path: Path, from_norse: str, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert told(Path(from_norse), capsys, "--drop-batch") == (["Norse", "likely"], nir.version, "assumed")
+    assert told(Path(model), capsys, "--dt", "1e-3") == (None, nir.version, "given")
+    graph = chain(port(1), lif(1), out(1), dt=1e-3)
+    save_nir(graph, tmp_path / "ours.nir")
+    assert told(tmp_path / "ours.nir", capsys) == (["nirbridge", "certain"], nir.version, "stored")
+    graph.metadata["nirbridge:source"] = "snntorch 1.0.0"
+    save_nir(graph, tmp_path / "ours.nir")
+    assert told(tmp_path / "ours.nir", capsys)[0] == ["nirbridge, from snntorch 1.0.0", "certain"]
+    counter = nir.IF(r=np.ones(1), v_threshold=np.ones(1))
+    save_nir(chain(port(1), counter, out(1)), tmp_path / "either.nir")
+    assert told(tmp_path / "either.nir", capsys)[0] == ["Sinabs or Norse", "possible"]
+
+
 # -- known faults of exporters ------------------------------------------------------------------------------------
 
 
@@ -164,8 +219,8 @@ def test_faults_are_shown_once_with_the_option_that_mends_them(
 ) -> None:
     assert run(["inspect", from_norse, "--repair", "batch-axis"]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    said = "tau = 1e-05 s with r = 1: Norse writes tau multiplied by its dt, and 1 more node alike (likely); repair it "
-    assert text.count(f"known faults of exporters - node 'lif' (LIF): {said}with --repair norse") == 1
+    said = "tau up to 1e-05 s with r = 1: Norse writes tau multiplied by its dt (likely); repair it with --repair norse"
+    assert text.count(f"known faults of exporters - in 2 nodes ('lif', 'lif2'): {said}") == 1
     assert text.endswith("repaired on request - batch-axis")
 
 
@@ -180,6 +235,21 @@ def test_a_floor_of_the_membrane_is_shown(tmp_path: Path, capsys: pytest.Capture
     nodes = {"in": port(3), "cell": node, "out": out(3)}
     save_nir(graph_of(nodes, [("in", "cell"), ("cell", "out")], dt=1e-4), tmp_path / "floor.nir")
     assert run(["inspect", str(tmp_path / "floor.nir")]) == 0
-    assert "subtract, floor -1 to -0.5" in " ".join(capsys.readouterr().out.split())
+    assert "1, reset subtract, floor -1 to -0.5" in " ".join(capsys.readouterr().out.split())
     assert run(["inspect", "--json", str(tmp_path / "floor.nir")]) == 0
     assert json.loads(capsys.readouterr().out)["populations"][0]["v_min"] == [-1.0, -0.5]
+
+
+# -- sentences of several nodes -------------------------------------------------------------------------------------
+
+
+def test_sentences_of_several_nodes_are_said_once() -> None:
+    said = [f"node '{name}' (LIF): late" for name in ("n10", "n2", "n1", "n3", "n4")]
+    assert folded([*said, "population 'n1': late", "node 'n1': late, too", "late"]) == [
+        "in 5 nodes ('n1', 'n2', 'n3', 'n4' and 1 more): late",
+        "population 'n1': late",
+        "node 'n1': late, too",
+        "late",
+    ]
+    assert folded(["node 'a\\'): b' (IF): c", "node 'a' (LIF): c"]) == ["in 2 nodes ('a', 'a\\'): b'): c"]
+    assert folded(["late", "late"]) == ["late"]

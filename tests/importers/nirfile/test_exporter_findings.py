@@ -41,12 +41,12 @@ def test_a_line_for_each_kind_of_finding() -> None:
     many = [finding(node=n) for n in "abc"]
     other = [finding("sinabs", "x", "possible"), finding(sure="certain", node="d"), finding("sinabs", "y", "possible")]
     assert fault_sentences([*many[:1], *other, *many[1:]]) == (
-        f"node 'a': wrong, and 2 more nodes alike (likely); {ADVICE['norse']}",
-        f"node 'x': wrong, and 1 more node alike (possible); {ADVICE['sinabs']}",
+        f"in 3 nodes ('a', 'b', 'c'): wrong (likely); {ADVICE['norse']}",
+        f"in 2 nodes ('x', 'y'): wrong (possible); {ADVICE['sinabs']}",
         f"node 'd': wrong (certain); {ADVICE['norse']}",
     )
-    thousand = fault_sentences([finding()] * 1235)
-    assert thousand == (f"node 'a': wrong, and 1,234 more nodes alike (likely); {ADVICE['norse']}",)
+    thousand = fault_sentences([finding(node=f"n{k}") for k in range(1235)])
+    assert thousand == (f"in 1,235 nodes ('n0', 'n1', 'n2', 'n3' and 1,231 more): wrong (likely); {ADVICE['norse']}",)
     assert fault_sentences([]) == ()
     assert str(many[0]) == f"node 'a': wrong (likely); {ADVICE['norse']}"
 
@@ -162,7 +162,7 @@ def test_ports_are_found_in_the_order_of_the_nodes() -> None:
     assert list(leading_ones(graph)) == ["out", "in"]
     found = [f for f in diagnose_exporter(graph) if f.name == "batch-axis"]
     assert [(f.node, f.sure, f.repair) for f in found] == [(n, "certain", "batch-axis") for n in ("out", "in")]
-    assert found[0].what == "node 'out' (Output): shape (1, 2) counts 1 axes of a batch or of time"
+    assert found[0].what == "node 'out' (Output): its shape counts 1 axis of a batch or of time"
 
 
 def test_parameters_without_an_axis_are_named() -> None:
@@ -235,15 +235,14 @@ def test_findings_of_exporters_in_words() -> None:
         return [f.what for f in diagnose_exporter(row(*cells))]
 
     norse = "Norse writes tau multiplied by its dt"
-    assert what(lif([2e-5, 1e-5], 1)) == [f"node '0' (LIF): tau = 2e-05 s with r = 1: {norse}"]
+    assert what(lif([2e-5, 1e-5], 1)) == [f"node '0' (LIF): tau up to 2e-05 s with r = 1: {norse}"]
     assert what(cuba(1e-5, 5e-5, 1, 1)) == [
-        f"node '0' (CubaLIF): tau = 5e-05 s with r = 1: {norse}, and loses that an input spike adds 1 to the current"
+        f"node '0' (CubaLIF): tau up to 5e-05 s with r = 1: {norse}, "
+        "and loses that an input spike adds 1 to the current"
     ]
-    lost = "its soft reset, several spikes per time step, norm_input, tau_syn and min_v_mem are not in the file"
+    lost = "Sinabs' soft reset, several spikes per time step, norm_input, tau_syn and min_v_mem are not in the file"
     assert what(lif(5, 1)) == [f"node '0' (LIF): r = 1: Sinabs counts tau in steps; {lost}"]
-    assert what(counter(1)) == [
-        f"node '0' (IF): r = 1: Sinabs (soft reset) and Norse (reset to 0) both add the input so; {lost}"
-    ]
+    assert what(counter(1)) == [f"node '0' (IF): r = 1, as Sinabs (soft reset) and Norse (reset to 0) write it; {lost}"]
     jelly = "spikingjelly, which fires at v >= threshold and starts at v_reset"
     assert what(counter(1e4), lif(1e-3, 10)) == [
         f"node '0' (IF): r = 1e4: {jelly}",
