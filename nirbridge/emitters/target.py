@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -31,6 +31,7 @@ class Target:
     ``name``: as registered. ``hint``: the way to a model that it takes. ``make``: the program of a model, for options.
     ``start``: the function of ``run``; see ``later``. ``carries``: the optional fields of neurons (``EXTRAS``) that its
     programs follow, or that it refuses in words of its own. ``synthesize``, ``prove``: see ``Emitter``.
+    ``facts``: labels and texts of a manifest that ``nirbridge emit`` prints.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Target:
     carries: tuple[str, ...] = USUAL
     synthesize: Callable[..., Any] | None = None
     prove: Callable[[Artifact, Progress], Mapping[str, str]] | None = None
+    facts: Callable[[Mapping[str, Any]], Iterable[tuple[str, str]]] = lambda manifest: ()
 
     def emit(self, model: Model, options: Any = None) -> Artifact:
         """See ``Emitter``."""

@@ -28,6 +28,7 @@ from nirbridge.pipeline.emit import default_chip as default_chip
 from nirbridge.pipeline.emit import emit_quantized as emit_quantized
 from nirbridge.pipeline.emit import emit_with as emit_with
 from nirbridge.pipeline.emit import emitter_options as emitter_options
+from nirbridge.pipeline.emit import program_facts as program_facts
 from nirbridge.pipeline.emit import program_files as program_files
 from nirbridge.pipeline.emit import run_emitted as run_emitted
 from nirbridge.pipeline.emit import synthesizer as synthesizer

@@ -127,6 +127,12 @@ def can_run(target: str) -> bool:
     return bool(registry.get("emitters", target).records)
 
 
+def program_facts(target: str, manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Labels and texts of what an emitter says of a program: its costs, its latency, its inputs."""
+    facts = getattr(registry.get("emitters", target), "facts", None)
+    return [] if facts is None else list(facts(manifest))
+
+
 def synthesizer(target: str) -> Callable[..., tuple[Artifact, Synthesis]]:
     """The function of an emitter that adds figures on a device to its programs. Raises UsageError: it has none."""
     found = getattr(registry.get("emitters", target), "synthesize", None)

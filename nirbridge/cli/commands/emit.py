@@ -15,7 +15,7 @@ from nirbridge.cli.options import early_option, model_options
 from nirbridge.cli.output import is_quiet, print_result, progress_on_stderr, reported_faults
 from nirbridge.cli.target_options import EmitCommand
 from nirbridge.errors import UsageError, counted, quoted
-from nirbridge.report.tables import table
+from nirbridge.report.tables import facts_table, table
 
 if TYPE_CHECKING:
     from nirbridge.emitters.artifact import Artifact
@@ -96,14 +96,17 @@ def command(model: str, target: str, output: str, as_json: bool, synthesize: boo
     lines = [f"{output}: {counted(len(program.files), 'file')}{of_lava}", f"digest {program.digest}"]
     if assumed is not None:
         lines.append(f"integers of the chip {assumed}, the default of --to {target}; --chip names another")
-    if pipeline.can_run(target):
-        lines.append(f"run with: nirbridge run {output} --input IN.npy -o OUT.npz")
-    lines += [] if is_quiet() else manifest.get("notes", [])
+    ends = [f"run with: nirbridge run {output} --input IN.npy -o OUT.npz"] if pipeline.can_run(target) else []
+    ends += [] if is_quiet() else manifest.get("notes", [])
     if as_json:
         made = {} if figures is None else {"synthesis": {k: v for k, v in figures.record.items() if k != "floor_plan"}}
         print_result({**about, "manifest": manifest, **made})
         return
     print_result(lines)
+    if facts := pipeline.program_facts(target, manifest):
+        print_result(facts_table(facts))
+    if ends:
+        print_result(ends)
     if figures is not None:
         print_result(_figures_table(figures, manifest.get("cycles_per_step")))
 

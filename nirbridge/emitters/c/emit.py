@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact, make_artifact
+from nirbridge.emitters.c.costs import cost_facts, costs, ports, program_facts, takes_text
 from nirbridge.emitters.c.plan import CPlan, Source, c_plan
-from nirbridge.emitters.c.render import header, input_type, source_text, state_sizes, weights_header
-from nirbridge.emitters.c.synapses import BYTES, Table, tables
+from nirbridge.emitters.c.render import header, input_type, source_text, weights_header
+from nirbridge.emitters.c.synapses import tables
 from nirbridge.emitters.readme import shape_text, table_name
 from nirbridge.emitters.target import Target, later
 from nirbridge.errors import quoted
 from nirbridge.files.regular import template_text
 from nirbridge.network.neurons import ALL
-from nirbridge.network.operators import Conv, Dense
-from nirbridge.quantization.model import IntegerOperator, QuantizedNetwork
+from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.quantization.storage.file import quantized_bytes
 
 NETWORK = "network.q.npz"
@@ -35,18 +35,18 @@ def emit(quantized: QuantizedNetwork) -> Artifact:
     """
     plan = c_plan(quantized)
     found = list(tables(plan))
+    about = {"costs": costs(plan, found), **ports(plan), "tables_bytes": sum(t.bytes for t in found)}
     texts = {
         "model.h": header(plan, template("model.h")),
         "model.c": source_text(plan, HELPERS),
         "weights.h": weights_header(found),
         "main.c": main_text(plan),
         "Makefile": template("Makefile"),
-        "README.md": readme_text(plan, found),
+        "README.md": readme_text(plan, about),
     }
     files = {path: text.encode("utf-8") for path, text in texts.items()}
     files[NETWORK] = quantized_bytes(quantized)
-    facts = {"kind": "c", "schema": 1, "builds": list(BUILDS), "tables_bytes": sum(t.bytes for t in found)}
-    return make_artifact(files, facts)
+    return make_artifact(files, {"kind": "c", "schema": 1, "builds": list(BUILDS), **about})
 
 
 C = Target(
@@ -58,6 +58,7 @@ C = Target(
     start=later("nirbridge.emitters.c.run:run_program"),
     one_sample_at_a_time=True,
     carries=ALL,
+    facts=program_facts,
 )
 
 
@@ -210,18 +211,11 @@ def _show_text(plan: CPlan) -> str:
     return "\n".join([*lines, "    putchar('\\n');", "}", ""]) + "\n"
 
 
-def readme_text(plan: CPlan, found: Sequence[Table]) -> str:
-    """The file ``README.md``."""
-    synaptic = sum(synaptic_operations(s.operator) for s in plan.synapses)
-    neurons = sum(n.source.size for n in plan.neurons)
+def readme_text(plan: CPlan, about: Mapping[str, Any]) -> str:
+    """The file ``README.md``; ``about``: the facts of the manifest."""
     values = {
         "CHIP": quoted(plan.quantized.chip)[1:-1],
-        "FLASH": f"{sum(t.bytes for t in found):,}",
-        "RAM": f"{sum(state_sizes(plan)):,}",
-        "INPUT": f"{sum(BYTES[input_type(s)] * s.size for s in plan.inputs):,}",
-        "OPERATIONS": f"{synaptic + neurons:,}",
-        "SYNAPTIC": f"{synaptic:,}",
-        "NEURONS": f"{neurons:,}",
+        "COSTS": _table(("", ""), cost_facts(about)),
         "INPUTS": _inputs_table(plan),
         "OUTPUTS": _outputs_table(plan),
         "POPULATIONS": _populations_table(plan),
@@ -232,29 +226,11 @@ def readme_text(plan: CPlan, found: Sequence[Table]) -> str:
     return text
 
 
-def synaptic_operations(operator: IntegerOperator) -> int:
-    """Additions of weights where every source sends once."""
-    if isinstance(operator, Dense):
-        return operator.weight.size
-    if not isinstance(operator, Conv):
-        return operator.data.size
-    taps = [
-        sum(0 <= y * s - p + a * d < n for y in range(m) for a in range(k))
-        for n, m, k, s, (p, _), d in zip(
-            operator.input_shape[1:], operator.output_shape[1:], operator.kernel, operator.stride, operator.padding,
-            operator.dilation, strict=True,
-        )
-    ]  # fmt: skip
-    return operator.weight.shape[0] * operator.weight.shape[1] * math.prod(taps)
-
-
 def _inputs_table(plan: CPlan) -> str:
     rows, first = [], 0
     for port, source in zip(plan.quantized.inputs, plan.inputs, strict=True):
-        kind = f"whole numbers of {port.scale:g} up to {port.value_max}" if port.graded else "spikes"
-        rows.append(
-            (f"`in.{source.id}`", table_name(port.name), shape_text(port.shape), kind, _indices(first, source.size))
-        )
+        field, shape = f"`{input_type(source)} in.{source.id}[{source.size}]`", shape_text(port.shape)
+        rows.append((field, table_name(port.name), shape, takes_text(port), _indices(first, source.size)))
         first += source.size
     return _table(("field", "input", "shape", "takes", "indices in main.c"), rows)
 

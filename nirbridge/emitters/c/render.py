@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -76,23 +75,20 @@ def _output_fields(plan: CPlan) -> list[str]:
 
 def state_fields(plan: CPlan) -> list[str]:
     """The fields of the state, the widest types first, so that no byte between them is lost."""
-    arrays = sorted(_arrays(plan), key=lambda field: -BYTES[field[0]])
-    return ["uint32_t step;", "nb_outputs out;", *(f"{kind} {name}{_sizes(sizes)};" for kind, name, sizes in arrays)]
+    arrays = (f"{kind} {name}{_sizes(sizes)};" for kind, name, sizes in state_arrays(plan))
+    return ["uint32_t step;", "nb_outputs out;", *arrays]
 
 
 def _sizes(sizes: tuple[int, ...]) -> str:
     return "".join(f"[{size}]" for size in sizes)
 
 
-def state_sizes(plan: CPlan) -> Iterator[int]:
-    """Bytes of every field of the state."""
-    yield 4
-    yield from (BYTES[n.out_type] * n.source.size for n in plan.shown)
-    yield from (BYTES[kind] * math.prod(sizes) for kind, _, sizes in _arrays(plan))
+def state_arrays(plan: CPlan) -> list[tuple[str, str, tuple[int, ...]]]:
+    """(type, name, sizes) of every array of the state, in order."""
+    return sorted(_arrays(plan), key=lambda field: -BYTES[field[0]])
 
 
 def _arrays(plan: CPlan) -> Iterator[tuple[str, str, tuple[int, ...]]]:
-    """(type, name, sizes) of every array of the state."""
     for n in plan.neurons:
         yield from ((kind, f"{n.id}_{name}", (n.source.size,)) for name, kind in n.kept.items())
     for source in (*plan.inputs, *(n.source for n in plan.neurons)):

@@ -16,7 +16,7 @@ import numpy as np
 from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact, write_artifact
-from nirbridge.emitters.c.emit import synaptic_operations
+from nirbridge.emitters.c.costs import synaptic_operations
 from nirbridge.emitters.c.plan import CPlan, Neurons, c_plan
 from nirbridge.emitters.c.render import input_type
 from nirbridge.emitters.ended_process import run_to_end

@@ -27,7 +27,7 @@ def synapse_functions(n: Neurons, s: Synapses) -> Iterator[str]:
     yield f"/* {_title(s)} */"
     yield from _event(s, scale)
     yield ""
-    if _is_grouped(s):
+    if is_grouped(s):
         yield from _events(s, scale)
         yield ""
     yield from _add(s)
@@ -70,7 +70,7 @@ def _dense(s: Synapses, scale: int, targets: int) -> Iterator[str]:
     yield f"        sums[i] += {_term(s, scale, f'{s.id}_weight[first + i]')};"
 
 
-def _is_grouped(s: Synapses) -> bool:
+def is_grouped(s: Synapses) -> bool:
     """True for a matrix of many targets whose source sends spikes that arrive together."""
     operator = s.operator
     is_wide = isinstance(operator, Dense) and operator.weight.shape[0] >= GROUPED_TARGETS
@@ -158,7 +158,7 @@ def _add(s: Synapses) -> Iterator[str]:
     source, mask = s.source, s.source.slots - 1
     if s.delay is None:
         yield from _add_by_delays(s, mask)
-    elif _is_grouped(s):
+    elif is_grouped(s):
         yield from _add_in_groups(s, mask)
     elif source.is_binary:
         yield f"    const uint32_t *const spikes = m->{source.id}_sent[(m->step - {s.delay}u) & {mask}u];"

@@ -1,0 +1,180 @@
+"""Costs of a C program from its plan: bytes and operations exactly, bytes of code and a Cortex-M4's work estimated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nirbridge.emitters.c.plan import CPlan, Neurons, Synapses
+from nirbridge.emitters.c.render import input_type, state_arrays
+from nirbridge.emitters.c.synapses import BYTES, Table, is_grouped
+from nirbridge.emitters.readme import shape_text, table_name
+from nirbridge.errors import counted
+from nirbridge.network.operators import Conv, Dense
+from nirbridge.program.terms import in_order
+from nirbridge.quantization.model import FixedInput, IntegerOperator
+
+
+@dataclass(frozen=True, slots=True)
+class CortexM4:
+    """Instructions and bytes of what ``arm-none-eabi-gcc -Os`` makes of a program, on average.
+
+    Fitted to ten networks of sums in 32 bits, counted in QEMU; ``tests/emitters/c/test_costs.py`` counts again.
+    """
+
+    dense: float = 6.2
+    """For each weight that is added; the loop is two loads, an addition, a store, a comparison and a branch."""
+    grouped: float = 3.6
+    """The same where the rows of several spikes are added at once."""
+    conv: float = 7.8
+    tap: float = 28.6
+    """For each place of a kernel that a spike meets."""
+    neuron: float = 35.0
+    decay: float = 13.0
+    """For each state of a neuron that decays by another factor than 0 or 1."""
+    code: float = 330.0
+    """Bytes of code for each population."""
+
+
+M4 = CortexM4()
+CYCLES = "1.3 to 1.8"
+"""Cycles of an instruction in the loops of weights: the six above take 8 to 11 (Arm DDI 0439, table 3-1)."""
+
+_SHOWN = 4
+"""Inputs and outputs that are shown by name."""
+
+
+def costs(plan: CPlan, found: Iterable[Table]) -> dict[str, Any]:
+    """Bytes, operations of a time step, and estimates, as plain JSON."""
+    synaptic = sum(synaptic_operations(s.operator) for s in plan.synapses)
+    neurons = sum(n.source.size for n in plan.neurons)
+    idle = sum(n.source.size * (M4.neuron + M4.decay * _decays(n)) for n in plan.neurons)
+    busy = idle + sum(map(_instructions, plan.synapses))
+    return {
+        "flash_bytes": {"tables": sum(t.bytes for t in found), "code_estimated": _rounded(M4.code * len(plan.neurons))},
+        "ram_bytes": {"nb_model": _struct_bytes(_state(plan))[1], "nb_inputs": _struct_bytes(_inputs(plan))[1]},
+        "operations_per_step": {"synaptic_most": synaptic, "neuron_updates": neurons},
+        "cortex_m4_instructions_per_step_estimated": {"without_spikes": _rounded(idle), "most": _rounded(busy)},
+    }
+
+
+def ports(plan: CPlan) -> dict[str, Any]:
+    """The inputs of a program, in the order of the indices of ``main.c``, and the latency of its outputs."""
+    inputs, first = [], 0
+    for port, source in zip(plan.quantized.inputs, plan.inputs, strict=True):
+        about = {"name": port.name, "field": f"in.{source.id}", "type": input_type(source), "shape": list(port.shape)}
+        values = {"values": "whole numbers" if port.graded else "spikes", "scale": port.scale, "max": port.value_max}
+        inputs.append({**about, **values, "first_index": first, "size": source.size})
+        first += source.size
+    latency = {read.target: int(plan.quantized.latency.get(read.target, 0)) for read in plan.quantized.reads}
+    return {"inputs": inputs, "latency_steps": latency}
+
+
+def cost_facts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Label and text of each cost of a program, from its manifest."""
+    found = manifest["costs"]
+    flash, ram, operations = found["flash_bytes"], found["ram_bytes"], found["operations_per_step"]
+    instructions = found["cortex_m4_instructions_per_step_estimated"]
+    yield "flash", f"{flash['tables']:,} bytes of tables, and about {flash['code_estimated']:,} of code"
+    yield "RAM", f"{ram['nb_model']:,} bytes of state, and {ram['nb_inputs']:,} of inputs"
+    updates = counted(operations["neuron_updates"], "neuron update")
+    yield "time step", f"{counted(operations['synaptic_most'], 'synaptic operation')} at most, and {updates}"
+    most, idle = instructions["most"], instructions["without_spikes"]
+    yield "Cortex-M4", f"about {most:,} instructions a time step at most, {idle:,} without spikes; {CYCLES} cycles each"
+
+
+def program_facts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """``cost_facts``, the latency of the outputs, and how a host fills the inputs."""
+    yield from cost_facts(manifest)
+    latency = manifest["latency_steps"]
+    texts = [f"{table_name(name)} {counted(latency[name], 'time step')}" for name in list(latency)[:_SHOWN]]
+    yield "latency", ", ".join(texts) + (f" and {len(latency) - _SHOWN:,} more" if len(latency) > _SHOWN else "")
+    for port in manifest["inputs"][:_SHOWN]:
+        order = ", last axis fastest" if len(port["shape"]) > 1 else ""
+        takes = "1 for a spike"
+        if port["values"] != "spikes":
+            takes = f"round(x / {port['scale']:g}), {-port['max']:,} to {port['max']:,}"
+        shape = f"{table_name(port['name'])} {shape_text(port['shape'])}{order}"
+        yield "input", f"{shape}, as {port['type']} {port['field']}[{port['size']}]: {takes}"
+    if len(manifest["inputs"]) > _SHOWN:
+        yield "", f"and {len(manifest['inputs']) - _SHOWN:,} more inputs"
+    yield "use", "fill in, nb_step(&model, &in), read model.out: one time step; README.md shows it"
+
+
+def takes_text(port: FixedInput) -> str:
+    """What an input takes, in words."""
+    if not port.graded:
+        return "spikes: 1 or 0"
+    return f"whole numbers from {-port.value_max} to {port.value_max}, each standing for {port.scale:g}"
+
+
+def synaptic_operations(operator: IntegerOperator) -> int:
+    """Additions of weights where every source sends once."""
+    if isinstance(operator, Dense):
+        return operator.weight.size
+    if not isinstance(operator, Conv):
+        return operator.data.size
+    return operator.weight.shape[0] * operator.weight.shape[1] * math.prod(_taps(operator))
+
+
+def _taps(conv: Conv) -> list[int]:
+    """By axis, the pairs of a target and a place of its kernel that lies inside the image."""
+    return [
+        sum(0 <= y * s - p + a * d < n for y in range(m) for a in range(k))
+        for n, m, k, s, (p, _), d in zip(
+            conv.input_shape[1:], conv.output_shape[1:], conv.kernel, conv.stride, conv.padding, conv.dilation,
+            strict=True,
+        )
+    ]  # fmt: skip
+
+
+def _instructions(s: Synapses) -> float:
+    """Of a projection where every source sends."""
+    operations = synaptic_operations(s.operator)
+    if isinstance(s.operator, Conv):
+        return operations * M4.conv + s.operator.input_shape[0] * math.prod(_taps(s.operator)) * M4.tap
+    return operations * (M4.grouped if is_grouped(s) else M4.dense)
+
+
+def _decays(n: Neurons) -> int:
+    """Products with a decay: the functions that a time step calls."""
+    return sum(term.op == "call" for term in in_order(n.step.ends))
+
+
+def _rounded(value: float) -> int:
+    """Two digits, as many as an estimate has."""
+    return int(float(f"{value:.1e}"))
+
+
+# -- structs -------------------------------------------------------------------------------------------------------
+
+Field = tuple[int, int]
+"""Alignment and size in bytes."""
+
+
+def _struct_bytes(fields: Sequence[Field]) -> Field:
+    """A struct whose fields are aligned to the size of their type, as on ARM, RISC-V and 64-bit x86."""
+    place, most = 0, 1
+    for alignment, size in fields or [(1, 1)]:
+        place = _aligned(place, alignment) + size
+        most = max(most, alignment)
+    return most, _aligned(place, most)
+
+
+def _aligned(place: int, alignment: int) -> int:
+    return -(-place // alignment) * alignment
+
+
+def _array(kind: str, count: int) -> Field:
+    return BYTES[kind], BYTES[kind] * count
+
+
+def _inputs(plan: CPlan) -> list[Field]:
+    return [_array(input_type(s), s.size) for s in plan.inputs]
+
+
+def _state(plan: CPlan) -> list[Field]:
+    outputs = _struct_bytes([_array(n.out_type, n.source.size) for n in plan.shown])
+    return [(4, 4), outputs, *(_array(kind, math.prod(sizes)) for kind, _, sizes in state_arrays(plan))]
