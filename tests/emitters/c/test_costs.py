@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import nirbridge as nb
+from nirbridge.cli import main as cli
 from nirbridge.emitters.c.costs import cost_facts, program_facts
 from nirbridge.emitters.c.plan import CPlan, c_plan
 from nirbridge.quantization.model import FixedInput, QuantizedNetwork
@@ -155,3 +156,16 @@ def test_what_is_said_of_a_program() -> None:
     assert lines[4] == "latency: 'a' 1 time step, 'b' 3 time steps"
     assert lines[5] == "input: 'x' 2 x 3, last axis fastest, as int8_t in.in0[6]: round(x / 0.25), -9 to 9"
     assert lines[9] == ": and 1 more inputs"
+
+
+def test_the_page_shows_what_is_printed(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (root / "docs/c.md").read_text()
+    block = page[page.index("$ nirbridge emit examples/models/digits_mlp.nir") + 2 :].partition("```")[0]
+    line, _, expected = block.partition("\n")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(root / "examples")
+    assert cli.run(line.split()[1:]) == 0
+    found = capsys.readouterr().out.splitlines()
+    assert [*found[:1], "…", *found[2:]] == expected.splitlines()

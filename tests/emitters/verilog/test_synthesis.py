@@ -97,7 +97,7 @@ def test_the_command_shows_figures(
 ) -> None:
     monkeypatch.setattr(emit_command, "emitted", lambda *_, **__: program(BOARD))
     monkeypatch.setattr(pipeline, "synthesizer", lambda _: synthesize_program)
-    arguments = ["emit", "m.nir", "--to", "c", "--synthesize", "-o", str(tmp_path / "made")]
+    arguments = ["emit", "m.nir", "--to", "verilog", "--synthesize", "-o", str(tmp_path / "made")]
     assert cli.run(arguments) == 0
     lines = capsys.readouterr().out.splitlines()
     figures = json.loads((tmp_path / "made" / "synthesis.json").read_bytes())
