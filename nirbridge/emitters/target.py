@@ -31,7 +31,7 @@ class Target:
     ``name``: as registered. ``hint``: the way to a model that it takes. ``make``: the program of a model, for options.
     ``start``: the function of ``run``; see ``later``. ``carries``: the optional fields of neurons (``EXTRAS``) that its
     programs follow, or that it refuses in words of its own. ``synthesize``, ``prove``: see ``Emitter``.
-    ``facts``: labels and texts of a manifest that ``nirbridge emit`` prints.
+    ``facts``: labels and texts that ``nirbridge emit`` prints, from the manifest; default: those of ``program.json``.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Target:
     carries: tuple[str, ...] = USUAL
     synthesize: Callable[..., Any] | None = None
     prove: Callable[[Artifact, Progress], Mapping[str, str]] | None = None
-    facts: Callable[[Mapping[str, Any]], Iterable[tuple[str, str]]] = lambda manifest: ()
+    facts: Callable[[Mapping[str, Any]], Iterable[tuple[str, str]]] | None = None
 
     def emit(self, model: Model, options: Any = None) -> Artifact:
         """See ``Emitter``."""

@@ -21,7 +21,10 @@ from nirbridge.emitters.artifact import (
     write_artifact,
 )
 from nirbridge.emitters.lava.runtime.run import run_program
+from nirbridge.emitters.ports import PROGRAM
 from nirbridge.emitters.program_data import drained_run, read_for
+from nirbridge.emitters.readme import port_facts
+from nirbridge.emitters.target import Target
 from nirbridge.errors import IllegalMapping, UsageError, quoted
 from nirbridge.files.npy import MAX_BYTES
 from nirbridge.mapping.model import MappedNetwork, Model
@@ -127,10 +130,14 @@ def can_run(target: str) -> bool:
     return bool(registry.get("emitters", target).records)
 
 
-def program_facts(target: str, manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
+def program_facts(target: str, program: Artifact) -> list[tuple[str, str]]:
     """Labels and texts of what an emitter says of a program: its costs, its latency, its inputs."""
-    facts = getattr(registry.get("emitters", target), "facts", None)
-    return [] if facts is None else list(facts(manifest))
+    emitter = registry.get("emitters", target)
+    if not isinstance(emitter, Target):  # a plugin's files are its own
+        return []
+    if emitter.facts is not None:
+        return list(emitter.facts(read_document(program, MANIFEST, {})))
+    return list(port_facts(read_document(program, PROGRAM, {}))) if PROGRAM in program.files else []
 
 
 def synthesizer(target: str) -> Callable[..., tuple[Artifact, Synthesis]]:

@@ -103,7 +103,7 @@ def command(model: str, target: str, output: str, as_json: bool, synthesize: boo
         print_result({**about, "manifest": manifest, **made})
         return
     print_result(lines)
-    if facts := pipeline.program_facts(target, manifest):
+    if facts := pipeline.program_facts(target, program):
         print_result(facts_table(facts))
     if ends:
         print_result(ends)

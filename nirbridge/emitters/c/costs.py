@@ -10,7 +10,7 @@ from typing import Any
 from nirbridge.emitters.c.plan import CPlan, Neurons, Synapses
 from nirbridge.emitters.c.render import input_type, state_arrays
 from nirbridge.emitters.c.synapses import BYTES, Table, is_grouped
-from nirbridge.emitters.readme import shape_text, table_name
+from nirbridge.emitters.readme import PORTS_SHOWN, latency_facts, shape_text, table_name
 from nirbridge.errors import counted
 from nirbridge.network.operators import Conv, Dense
 from nirbridge.program.terms import in_order
@@ -41,9 +41,6 @@ class CortexM4:
 M4 = CortexM4()
 CYCLES = "1.3 to 1.8"
 """Cycles of an instruction in the loops of weights: the six above take 8 to 11 (Arm DDI 0439, table 3-1)."""
-
-_SHOWN = 4
-"""Inputs and outputs that are shown by name."""
 
 
 def costs(plan: CPlan, found: Iterable[Table]) -> dict[str, Any]:
@@ -88,18 +85,16 @@ def cost_facts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def program_facts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """``cost_facts``, the latency of the outputs, and how a host fills the inputs."""
     yield from cost_facts(manifest)
-    latency = manifest["latency_steps"]
-    texts = [f"{table_name(name)} {counted(latency[name], 'time step')}" for name in list(latency)[:_SHOWN]]
-    yield "latency", ", ".join(texts) + (f" and {len(latency) - _SHOWN:,} more" if len(latency) > _SHOWN else "")
-    for port in manifest["inputs"][:_SHOWN]:
+    yield from latency_facts(manifest["latency_steps"])
+    for port in manifest["inputs"][:PORTS_SHOWN]:
         order = ", last axis fastest" if len(port["shape"]) > 1 else ""
         takes = "1 for a spike"
         if port["values"] != "spikes":
             takes = f"round(x / {port['scale']:g}), {-port['max']:,} to {port['max']:,}"
         shape = f"{table_name(port['name'])} {shape_text(port['shape'])}{order}"
         yield "input", f"{shape}, as {port['type']} {port['field']}[{port['size']}]: {takes}"
-    if len(manifest["inputs"]) > _SHOWN:
-        yield "", f"and {len(manifest['inputs']) - _SHOWN:,} more inputs"
+    if len(manifest["inputs"]) > PORTS_SHOWN:
+        yield "", f"and {len(manifest['inputs']) - PORTS_SHOWN:,} more inputs"
     yield "use", "fill in, nb_step(&model, &in), read model.out: one time step; README.md shows it"
 
 
