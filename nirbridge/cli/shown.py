@@ -64,7 +64,7 @@ def text_of(saved: SavedFile, path: str = "") -> Any:
     if saved.kind in ("model", "network"):
         from nirbridge.report.inspect import inspect_network, inspect_text
 
-        return inspect_text(inspect_network(value), notes=not is_quiet())
+        return inspect_text(inspect_network(value), notes=not is_quiet(), verbose=is_verbose())
     if saved.kind == "quantized":
         from nirbridge.report.quantize import quantize_text
 

@@ -16,6 +16,7 @@ from nirbridge.chips.model import Chip, CoreId, Mesh
 from nirbridge.mapping.cost import costs
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.partitioner.model import Block, BlockId, Slice
+from nirbridge.report import tables
 from nirbridge.report.chips import _figure, chip_table, chips_table
 from nirbridge.report.compare import compare_document, compare_text, verify_document, verify_text
 from nirbridge.report.inspect import ROWS_SHOWN, _more, inspect_text, name_text

@@ -10,7 +10,7 @@ import click
 
 from nirbridge import pipeline
 from nirbridge.cli.common import Command
-from nirbridge.cli.output import faults_on_stderr, is_quiet, print_result, verbose_option
+from nirbridge.cli.output import faults_on_stderr, is_quiet, is_verbose, print_result, verbose_option
 from nirbridge.cli.shown import show_file
 from nirbridge.errors import counted, quoted
 
@@ -48,7 +48,7 @@ def command(file: str, as_json: bool) -> None:
     with faults_on_stderr(silent=as_json):
         facts = inspect_file(file, pipeline.Timing())
     about = {"file": Path(file).name, "kind": kind}
-    print_result(about | facts if as_json else inspect_text(facts, notes=not is_quiet()))
+    print_result(about | facts if as_json else inspect_text(facts, notes=not is_quiet(), verbose=is_verbose()))
 
 
 # -- diff ----------------------------------------------------------------------------------------------------------
