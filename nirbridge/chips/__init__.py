@@ -5,7 +5,7 @@ import types
 
 from nirbridge.chips.check import check_chip, diagnose_chip, is_valid_chip
 from nirbridge.chips.cores import Cores, core_at, cores_of, flat_index, without_cores
-from nirbridge.chips.load import builtin_chips, chip_from_dict, read_chip
+from nirbridge.chips.load import builtin_chips, chip_from_dict, described_chip, read_chip, with_values
 from nirbridge.chips.model import (
     Board,
     Chip,
@@ -37,10 +37,12 @@ __all__ = [
     "chip_from_dict",
     "core_at",
     "cores_of",
+    "described_chip",
     "diagnose_chip",
     "flat_index",
     "is_valid_chip",
     "read_chip",
+    "with_values",
     "without_cores",
 ]
 

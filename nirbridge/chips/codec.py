@@ -25,7 +25,9 @@ from nirbridge.chips.schema import CORES_MAX, COUNT_MAX, FIELDS, FIGURE_MAX, TAB
 from nirbridge.errors import Diagnostic, did_you_mean, quoted
 
 SCHEMA = 1
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+WITH = " with "
+"""Between the name of a chip and the values that were changed, as in ``loihi2 with core.neurons=512``."""
+NAME = re.compile(rf"[A-Za-z][A-Za-z0-9_.-]{{0,63}}({WITH}[a-z][a-z0-9_.=+, \[\]…-]{{1,199}})?")
 _TOP = ("schema", "name", "description", "approximate", "dead_cores", *TABLES, "range", "source")
 _OPTIONAL_TOP = ("approximate", "dead_cores", "numbers", "board", "energy", "time", "range")
 _LINE = "one line of printable text, not empty, of at most 1,000 characters"

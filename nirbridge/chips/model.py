@@ -229,3 +229,12 @@ class Chip(ReportedValue):
     def record(self) -> Mapping[str, object]:
         """The chip as a plain dict of JSON values: made from the fields, so it never contradicts them."""
         return load_attribute("nirbridge.chips.codec:chip_to_dict")(self)
+
+    def with_values(self, values: Mapping[str, object]) -> Chip:
+        """The chip with other values by dotted key, in the form of its file, and checked like one. Raises ChipError.
+
+        Example:
+            >>> nb.chip("loihi2").with_values({"core.neurons": 512}).name
+            'loihi2 with core.neurons=512'
+        """
+        return load_attribute("nirbridge.chips.load:with_values")(self, values)

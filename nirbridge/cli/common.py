@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nirbridge import pipeline
+from nirbridge.cli.chip_values import change_chips, values_option
 from nirbridge.cli.help import READING, HelpContext, help_all_option, in_section, write_examples, write_options
 from nirbridge.cli.memory import check_address_space
 from nirbridge.cli.output import is_quiet, is_verbose, noted, quiet_option
@@ -81,8 +82,15 @@ class Command(click.Command):
     context_class = HelpContext
 
     def __init__(self, *args: Any, usual: tuple[str, ...] = (), **options: Any) -> None:
-        """Arguments as of click; ``usual``: the options in ``--help``. ``--quiet`` and ``--help-all`` are added."""
+        """Arguments as of click; ``usual``: the options in ``--help``. ``--quiet`` and ``--help-all`` are added.
+
+        ``--set`` is added after a chip.
+        """
         super().__init__(*args, **options)
+        self._chips = [each.name or "" for each in self.params if isinstance(each.type, ChipFile)]
+        if self._chips:
+            place = max(k for k, each in enumerate(self.params) if isinstance(each.type, ChipFile))
+            self.params.insert(place + 1, values_option())
         self.params += [quiet_option(), help_all_option()]
         self.usual = usual
 
@@ -103,9 +111,9 @@ class Command(click.Command):
         """
         check_address_space()
         outputs = list(_outputs(ctx))
-        if not outputs:
-            return super().invoke(ctx)
-        places = check_outputs(outputs, list(_inputs(ctx)))
+        places = check_outputs(outputs, list(_inputs(ctx))) if outputs else ()
+        if self._chips:
+            change_chips(ctx, self._chips)
         if not any(place.descriptor == STDOUT for place in places):
             return super().invoke(ctx)
         return self._with_result_on_stdout(ctx)

@@ -1,5 +1,7 @@
 """All names of ``nirbridge.pipeline``; ``__init__.py`` imports each from its module when it is first used."""
 
+from nirbridge.chips.load import key_meanings as key_meanings
+from nirbridge.chips.load import value_of_text as value_of_text
 from nirbridge.comparison.compare import compare as compare
 from nirbridge.dialect.lower import lower_model as lower_model
 from nirbridge.dialect.lower import model_on_cores as model_on_cores

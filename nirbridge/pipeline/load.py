@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from nirbridge import plugins as registry
 from nirbridge._types import IMPORT_PROGRESS, Progress
-from nirbridge.chips import Chip, without_cores
+from nirbridge.chips import Chip, with_values, without_cores
 from nirbridge.dialect.model_files import network_loader
 from nirbridge.errors import ExportWarning, ModelError, UsageError
 from nirbridge.importers import save_nir
@@ -98,10 +99,15 @@ def network_of_shapes(text: str, timing: Timing | None = None) -> Network:
     return from_nir(graph_of_shapes(text), timing)
 
 
-def load_chip(name_or_path: str | Path, without: tuple[int, ...] = ()) -> Chip:
-    """A chip by name or from a TOML file, with cores masked out (flat indices on chip 0). Raises ChipError."""
-    chip = registry.find_chip(name_or_path)
-    return without_cores(chip, without) if without else chip
+def load_chip(
+    chip: Chip | str | Path, without: tuple[int, ...] = (), values: Mapping[str, Any] = MappingProxyType({})
+) -> Chip:
+    """A chip by name, from a TOML file or as it is, with other values by dotted key.
+
+    ``without``: cores to mask out (flat indices on chip 0). Raises ChipError.
+    """
+    found = with_values(chip if isinstance(chip, Chip) else registry.find_chip(chip), values)
+    return without_cores(found, without) if without else found
 
 
 def import_module(

@@ -24,7 +24,11 @@ def chips_table(chips: Sequence[Chip]) -> RenderableType:
     """One row per chip with its main limits; ``~`` before a number that is not public."""
     headings = ("chip", "cores", "neurons", "axons in", "axons out", "words", "weights", "delay")
     least = ("delay", "axons out", "axons in", "weights")  # a narrow terminal does without them
-    return Group(table(headings, "LR", map(_limits, chips), drop=least), Text(), Text(_legend(chips)))
+    return Group(
+        table(headings, "LR", map(_limits, chips), drop=least),
+        Text(),
+        Text(f"{_legend(chips)} words: of synaptic memory."),
+    )
 
 
 def _limits(chip: Chip) -> tuple[str, ...]:

@@ -154,6 +154,7 @@ def mapping_rows(line: str) -> dict[str, Row]:
     return added(line, rows) | patched(added(line, searched), no_search)
 
 
+SET = "--set core.neurons=7"
 MAP, PROFILE = "map @tiny.nir --chip loihi1 --effort fast --json", "profile @tiny.nir --chip loihi1 --input @in.npy"
 SHOWN = "inspect @dead.nir --passes eliminate-dead"
 POOLED = "import @nets.py:pooled --sample-shape 1,1,8,8 -o o.nir"
@@ -191,6 +192,7 @@ ROWS: dict[str, dict[str, Row]] = {
         MAP,
         {
             "--chip": (MAP, MAP.replace("loihi1", "loihi2")),
+            "--set": SET,
             "--output": "-o o.map.json",
             "--objective": "--objective latency",
             "--bits": "--bits 4",
@@ -218,6 +220,7 @@ ROWS: dict[str, dict[str, Row]] = {
         {
             "--shapes": ("check --chip loihi1", "check --chip loihi1 --shapes '4 dense5 lif'"),
             "--chip": "--chip loihi2",
+            "--set": SET,
             "--map": "--map @m.map.json",
             "--chips": "--chips 2",
             "--bits": (
@@ -245,6 +248,10 @@ ROWS: dict[str, dict[str, Row]] = {
             "--dtype": "--dtype float64",
             "--backend": "--backend reference",
             "--chip": Row(f"{SIMULATE} --backend fixed", f"{SIMULATE} --backend fixed --chip loihi1"),
+            "--set": (
+                f"{SIMULATE} --backend fixed --chip loihi1",
+                f"{SIMULATE} --backend fixed --chip loihi1 --set synapses.weight_bits_default=2",
+            ),
             "--map": (
                 f"{SIMULATE} --backend mapped --chip loihi1",
                 f"{SIMULATE} --backend mapped --chip loihi1 --map @n.map.json",
@@ -266,6 +273,7 @@ ROWS: dict[str, dict[str, Row]] = {
         QUANTIZE,
         {
             "--chip": (QUANTIZE, QUANTIZE.replace("loihi1", "loihi2")),
+            "--set": "--set synapses.weight_bits_default=2",
             "--output": (QUANTIZE, QUANTIZE.replace("o.q.npz", "p.q.npz")),
             "--verbose": "--verbose",
             "--bits": "--bits lif=4",
@@ -297,6 +305,7 @@ ROWS: dict[str, dict[str, Row]] = {
         {
             "--verbose": "--verbose",
             "--chip": "--chip loihi2",
+            "--set": SET,
             "--input": (PROFILE, PROFILE.replace("in.npy", "other.npy")),
             "--labels": "--labels @labels.npy",
             "--axes": "--axes sample,time",
@@ -339,6 +348,7 @@ ROWS: dict[str, dict[str, Row]] = {
             "bench @tiny.nir",
             {
                 "--chip": "--chip loihi1",
+                "--set": ("bench @tiny.nir --chip loihi1", f"bench @tiny.nir --chip loihi1 {SET}"),
                 "--backend": "--backend fast",
                 "--input": "--input @in.npy",
                 "--axes": ("bench @tiny.nir --input @in.npy", "bench @tiny.nir --input @in.npy --axes sample,time"),
@@ -359,6 +369,7 @@ ROWS: dict[str, dict[str, Row]] = {
         {
             "--chip": (VERIFY, VERIFY.replace("loihi1", "loihi2")),
             "--verbose": "--verbose",
+            "--set": "--set synapses.weight_bits_default=2",
             "--to": "--to onnx",
             "--input": "--input @in.npy",
             "--axes": (f"{VERIFY} --input @in.npy", f"{VERIFY} --input @in.npy --axes sample,time"),
@@ -432,6 +443,8 @@ ROWS: dict[str, dict[str, Row]] = {
     ),
     "emit": model_rows("emit {} --to torch -o o --json")
     | added(IN_C, {"--chip": "--chip loihi1", "--bits": "--bits 4", "--graded": "--graded in=1.0:8"})
+    | added(IN_C, {"--chip": "--chip loihi1", "--weight-bits": "--weight-bits 4", "--graded": "--graded in=1.0:8"})
+    | added(f"{IN_C} --chip loihi1", {"--set": "--set synapses.weight_bits_default=2"})
     | added(IN_LAVA, {"--map": "--map @n.map.json", "--per-core": "--per-core", "--floating": "--floating"})
     | added(IN_SANAFE, {"--floating-currents": "--floating-currents"})
     | added(IN_JAX, {option: f"{option} {value}" for option, value in OF_JAX.items()})
@@ -483,6 +496,7 @@ ROWS: dict[str, dict[str, Row]] = {
         {
             "--until": (LOWER, LOWER.replace("dialect", "linalg")),
             "--chip": "--chip loihi1",
+            "--set": (f"{LOWER} --chip loihi1", f"{LOWER} --chip loihi1 --set synapses.weight_bits_default=2"),
             "--dtype": "--dtype float64",
             "--batch": (LINALG, f"{LINALG} --batch 2"),
             "--steps": (LINALG, f"{LINALG} --steps 3"),
@@ -542,6 +556,7 @@ ROWS: dict[str, dict[str, Row]] = {
         },
     ),
     "chips": silent("chips") | {"--verbose": Row("chips loihi1", "chips loihi1 --verbose")},
+    "chips": silent("chips") | added("chips loihi1", {"--set": SET}),
     "doctor": silent("doctor"),
     "completion": silent("completion bash"),
 }

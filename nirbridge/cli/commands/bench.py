@@ -35,6 +35,7 @@ from nirbridge.files.places import file_name
 
 if TYPE_CHECKING:
     from nirbridge.benchmarking.model import Bench
+    from nirbridge.chips.model import Chip
 
 EXAMPLE = """\b
 Example:
@@ -145,7 +146,7 @@ def command(model: str, output: str | None, plot: str | None, as_json: bool, **o
 
 def run(
     model: str,
-    chip_name: str | None,
+    chip_name: str | Chip | None,
     source: str | None,
     axes: str | None,
     timing: Any,

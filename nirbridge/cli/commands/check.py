@@ -15,6 +15,7 @@ from nirbridge.errors import IllegalMapping, UsageError, quoted
 from nirbridge.files.places import file_name
 
 if TYPE_CHECKING:
+    from nirbridge.chips.model import Chip
     from nirbridge.network.model import Network, Timing
 
 EXAMPLE = """\b
@@ -52,7 +53,7 @@ Example:
 def command(
     model: str | None,
     shapes: str | None,
-    chip: str | None,
+    chip: str | Chip | None,
     saved: str | None,
     chips: int,
     weight_bits: int | None,
@@ -99,7 +100,7 @@ def _as_mapped(model: str, saved: str, network: Network, timing: Timing, **readi
 
 
 def _check_map(
-    model: str, saved: str, chip: str | None, network: Network, *, placement_only: bool, as_json: bool
+    model: str, saved: str, chip: str | Chip | None, network: Network, *, placement_only: bool, as_json: bool
 ) -> None:
     target = None if chip is None else pipeline.load_chip(chip)
     problems = pipeline.check_map(saved, network, pipeline.file_sha256(model), target, placement_only=placement_only)
@@ -113,7 +114,7 @@ def _check_map(
     print_result(document if as_json else [text])
 
 
-def _check_fit(network: Network, chip: str, limits: dict[str, Any], *, as_json: bool) -> None:
+def _check_fit(network: Network, chip: str | Chip, limits: dict[str, Any], *, as_json: bool) -> None:
     target = pipeline.load_chip(chip)
     with progress_on_stderr() as progress:
         options = pipeline.MapOptions(**limits, effort="fast", progress=progress)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from nirbridge.cli.common import ChipFile, Command
 from nirbridge.cli.output import print_json, print_rich, verbose_option
+
+if TYPE_CHECKING:
+    from nirbridge.chips.model import Chip
 
 EXAMPLE = """\b
 Example:
@@ -18,7 +23,7 @@ Example:
 @click.argument("name", required=False, metavar="[NAME|FILE.toml]", type=ChipFile())
 @verbose_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
-def command(name: str | None, as_json: bool) -> None:
+def command(name: str | Chip | None, as_json: bool) -> None:
     """Show the chips, or every number of one chip with its unit and source.
 
     Sources are shown where there is room, or with --verbose. A chip of your own is a TOML file; naming it here checks
@@ -27,7 +32,7 @@ def command(name: str | None, as_json: bool) -> None:
     from nirbridge import plugins
     from nirbridge.report.chips import chip_table, chips_table
 
-    chips = [plugins.find_chip(each) for each in ([name] if name else plugins.chip_names())]
+    chips = [pipeline.load_chip(each) for each in ([name] if name else plugins.chip_names())]
     if as_json:
         print_json(chips[0].record if name else {"chips": [chip.record for chip in chips]})
     else:

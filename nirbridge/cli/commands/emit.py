@@ -18,6 +18,7 @@ from nirbridge.errors import UsageError, counted, quoted
 from nirbridge.report.tables import facts_table, table
 
 if TYPE_CHECKING:
+    from nirbridge.chips.model import Chip
     from nirbridge.emitters.artifact import Artifact
     from nirbridge.emitters.verilog.synthesis import Synthesis
     from nirbridge.network.model import Timing
@@ -126,12 +127,12 @@ def _figures_table(figures: Synthesis, cycles: float | None) -> Group:
     return Group(table((title, "used", "of", ""), "LR", rows, padding=(0, 2, 0, 0)), *map(Text, lines))
 
 
-def assumed_chip(model: str, target: str, *, chip: str | None, own: Mapping[str, Any], **_: Any) -> str | None:
+def assumed_chip(model: str, target: str, *, chip: str | Chip | None, own: Mapping[str, Any], **_: Any) -> str | None:
     """The chip whose integers the program computes where none was named; None: named, in the model, or no integers."""
     return None if chip or own.get("floating") or model.endswith(".q.npz") else pipeline.default_chip(target)
 
 
-def emitted(model: str, target: str, chip: str | None, own: Mapping[str, Any], **options: Any) -> Artifact:
+def emitted(model: str, target: str, chip: str | Chip | None, own: Mapping[str, Any], **options: Any) -> Artifact:
     """The program that the command writes; ``own``: the options of the target."""
     if own.get("floating") and (options["per_core"] or options["map_file"] is not None):
         limit = "cores hold the chip's integers"
@@ -159,7 +160,7 @@ def _of_integers(model: str, target: str, has_options: bool, max_bytes: int, own
 def _of_network(
     model: str,
     target: str,
-    chip: str | None,
+    chip: str | Chip | None,
     own: Mapping[str, Any],
     map_file: str | None,
     weight_bits: int | None,

@@ -13,6 +13,7 @@ from nirbridge.cli.output import print_result, print_text, reported_faults
 from nirbridge.errors import UsageError, counted, quoted
 
 if TYPE_CHECKING:
+    from nirbridge.chips.model import Chip
     from nirbridge.dialect.lower import Lowering
 
 EXAMPLE = """\b
@@ -101,7 +102,7 @@ def command(
 def run(
     model: str,
     until: str,
-    chip_name: str | None,
+    chip_name: str | Chip | None,
     map_file: str | None,
     timing: Any,
     max_bytes: int,

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes  # pyright: ignore[reportMissingImports]
 
+    from nirbridge.chips.model import Chip
     from nirbridge.mapping.model import MappedNetwork
     from nirbridge.network.model import Network, Timing
     from nirbridge.pipeline import MapOptions
@@ -110,7 +111,7 @@ Example:
 @model_options
 def command(
     model: str,
-    chip: str,
+    chip: str | Chip,
     output: str | None,
     rates: str | None,
     source: str | None,

@@ -38,6 +38,7 @@ from nirbridge.errors import quoted
 from nirbridge.files.places import file_name
 
 if TYPE_CHECKING:
+    from nirbridge.chips.model import Chip
     from nirbridge.profiling.model import Profile
 
 EXAMPLE = """\b
@@ -143,7 +144,7 @@ def command(model: str, output: str | None, plot: str | None, as_json: bool, **o
 
 def run(
     model: str,
-    chips_named: tuple[str, ...],
+    chips_named: tuple[str | Chip, ...],
     source: str,
     axes: str | None,
     labels: str | None,
@@ -160,7 +161,7 @@ def run(
 ) -> Profile:
     """The profile that the command shows."""
     without = core_numbers("--without-cores", settings["without_cores"])
-    chips = [pipeline.load_chip(name, without) for name in dict.fromkeys(chips_named)]
+    chips = [pipeline.load_chip(each, without) for k, each in enumerate(chips_named) if each not in chips_named[:k]]
     classes = None if labels is None else pipeline.load_npy(labels)
     with progress_on_stderr() as progress:
         progress("reading", None)

@@ -21,6 +21,7 @@ from nirbridge.cli.options import clipping_options, early_option, model_options
 from nirbridge.cli.output import is_quiet, is_verbose, print_result, progress_on_stderr, reported_faults, verbose_option
 
 if TYPE_CHECKING:
+    from nirbridge.chips.model import Chip
     from nirbridge.network.model import Timing
     from nirbridge.quantization import QuantizedNetwork
 
@@ -81,7 +82,7 @@ Example:
 @model_options
 @verbose_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
-def command(model: str, chip_name: str, output: str, as_json: bool, **options: Any) -> None:
+def command(model: str, chip_name: str | Chip, output: str, as_json: bool, **options: Any) -> None:
     """Quantize a model to a chip's integers.
 
     Weights, decays, thresholds and biases become integers. The report gives the error of each layer and the bounds that
@@ -97,7 +98,7 @@ def command(model: str, chip_name: str, output: str, as_json: bool, **options: A
 
 def run(
     model: str,
-    chip_name: str,
+    chip_name: str | Chip,
     timing: Timing,
     max_bytes: int,
     repairs: tuple[str, ...],

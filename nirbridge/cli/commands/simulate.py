@@ -26,6 +26,7 @@ from nirbridge.cli.output import print_result, progress_on_stderr, reported_faul
 from nirbridge.errors import UsageError, quoted
 
 if TYPE_CHECKING:
+    from nirbridge.chips.model import Chip
     from nirbridge.network.model import Network, Timing
     from nirbridge.simulators.simulate import Probe, Recording
 
@@ -140,7 +141,7 @@ def run(
     backend: str,
     library: str | None,
     device: str,
-    chip: str | None = None,
+    chip: str | Chip | None = None,
     map_file: str | None = None,
     keep_early_spikes: bool = False,
     threads: int = 1,

@@ -35,6 +35,7 @@ from nirbridge.errors import NirbridgeError, UsageError, quoted
 from nirbridge.files.places import file_name
 
 if TYPE_CHECKING:
+    from nirbridge.chips.model import Chip
     from nirbridge.network.model import Network
     from nirbridge.verification.verify import Verification
 
@@ -143,7 +144,7 @@ def command(model: str, output: str | None, plot: str | None, node: str | None, 
 
 def run(
     model: str,
-    chip_name: str,
+    chip_name: str | Chip,
     source: str | None,
     labels: str | None,
     timing: Any,
