@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Unpack
 
 from nirbridge import pipeline
@@ -211,6 +212,7 @@ def sweep(
     spec: str | os.PathLike[str] | Mapping[str, Any],
     output: str | os.PathLike[str] | None = None,
     *,
+    values: Mapping[str, Any] = MappingProxyType({}),
     jobs: Count = 1,
     scheduler: str | None = None,
     progress: Progress | bool = True,
@@ -221,11 +223,12 @@ def sweep(
     any order, and after a worker was lost; only the columns ``measured_wall_s`` and ``measured_cpu_s`` differ.
 
     Args:
-        spec: the path of a TOML file, or a mapping with its keys (``models``, ``chips``, ``bits``, ``objectives``,
-            ``seeds``, ``effort``, ``input``, ``labels``, ``steps``, ``samples``, ``encoder``). Paths are relative to
-            the folder of the file, or to the working folder.
+        spec: the path of a TOML file, or a mapping with its keys (``models``, ``chips``, ``chip``, ``set``, ``bits``,
+            ``objectives``, ``seeds``, ``effort``, ``input``, ``labels``, ``steps``, ``samples``, ``encoder``). Paths
+            are relative to the folder of the file, or to the working folder; ``chips`` of a mapping may be values, too.
         output: a ``.parquet``, ``.csv`` or ``.json`` file; each row is kept beside it (``output.parts``) as soon as it
             is computed, and is not computed again by the next run. None: nothing is written.
+        values: keys of every chip with another value, as in ``{"core.neurons": 512}``; several are given in ``set``.
         jobs: processes of this machine (extra ``sweep``).
         scheduler: address of a Dask scheduler, whose workers do it instead (extra ``dask``); they see the same files,
             and it is trusted with code.
@@ -245,14 +248,15 @@ def sweep(
         [1, 1, 1, 1]
     """
     from nirbridge.files.gate import CommandInput, CommandOutput, check_outputs
+    from nirbridge.sweeps.plan import make_plan
     from nirbridge.sweeps.run import run_sweep
-    from nirbridge.sweeps.spec import load_spec, make_plan
+    from nirbridge.sweeps.spec import load_spec
     from nirbridge.sweeps.table import check_table_path
 
     assert callable(progress)
     if output is not None:
         check_table_path(output)
-    plan = make_plan(load_spec(spec))
+    plan = make_plan(load_spec(spec, values))
     if output is not None:
         files = {file.path: file.role for point in plan.points for file in point.files if file.path}
         read = [CommandInput(f"the {role}", path) for path, role in files.items()]

@@ -171,10 +171,11 @@ def _table(table: str, values: Any) -> Iterator[Diagnostic]:
     yield from _keys(table, values, tuple(f.key for f in fields), optional)
     for f in fields:
         if f.key in values:
-            yield from _value(f, values[f.key])
+            yield from value_problems(f, values[f.key])
 
 
-def _value(f: Field, value: Any) -> Iterator[Diagnostic]:
+def value_problems(f: Field, value: Any) -> Iterator[Diagnostic]:
+    """Problems of one value: its type and its bounds."""
     if f.absent and value == f.absent:
         return
     if f.kind == "flag" and not isinstance(value, bool):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from nirbridge.errors import UsageError, counted
 from nirbridge.files.attributes import load_attribute
 from nirbridge.profiling.model import COLUMNS as PROFILE_COLUMNS
-from nirbridge.sweeps.spec import SweepPlan
+from nirbridge.sweeps.plan import SweepPlan
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes  # pyright: ignore[reportMissingImports]
@@ -60,6 +60,22 @@ class Sweep:
         """Draw the points and their Pareto front, as ``nirbridge.plot_pareto``. Raises UsageError."""
         return load_attribute("nirbridge.api.pictures:plot_pareto")(self, x, y, ax=ax)
 
+    def plot_heatmap(
+        self,
+        x: str | None = None,
+        y: str | None = None,
+        value: Literal["cores", "energy", "time", "hops", "accuracy"] = "cores",
+        *,
+        ax: Axes | None = None,
+    ) -> Axes:
+        """Draw a quantity over two columns that vary, such as ``core.neurons`` and ``chip``; None: the first two.
+
+        A cell has the number, the best one where several points differ in other columns; hatched cells have none.
+        Raises UsageError.
+        """
+        names = varying(self.table)
+        return load_attribute("nirbridge.report.plots.heatmap:plot_heatmap")(self.table, names, x, y, value, ax=ax)
+
     def unmeasured(self) -> list[dict[str, Any]]:
         """The rows without measured times: the same for every run of the plan."""
         return [{name: value for name, value in row.items() if name not in MEASURED} for row in self.table]
@@ -84,6 +100,14 @@ MEASURED = ("measured_wall_s", "measured_cpu_s")
 FROM_PROFILE = tuple(name for name in PROFILE_COLUMNS if name not in PLAN)
 COLUMNS: tuple[str, ...] = (*PLAN, "error", *FROM_PROFILE, *MAP, *MEASURED)
 """Names of all columns, in order; None where a point has no such value. ``error``: why a point has no figures."""
+
+
+def columns_with(keys: Sequence[str]) -> tuple[str, ...]:
+    """All columns of a sweep with values of these keys of its chips, which come after the chip."""
+    place = COLUMNS.index("chip") + 1
+    return (*COLUMNS[:place], *keys, *COLUMNS[place:])
+
+
 TEXTS = frozenset((*PLAN_TEXTS, "error", "method", "status", "rates", "witness", "energy_basis", "time_basis"))
 WHOLE = frozenset(
     (
@@ -105,6 +129,19 @@ FLAGS = frozenset(("witness_spikes_equal",))
 """Columns of truth values; those that are neither texts nor whole numbers nor these are numbers."""
 
 
+def varying(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The columns of the plan in which points differ, keys of the chips first."""
+    keys = [name for name in (rows[0] if rows else ()) if name not in COLUMNS]
+    chosen = (*keys, "chip", "bits", "model", "objective", "seed")
+    return tuple(name for name in chosen if len({row[name] for row in rows}) > 1)
+
+
+def type_of_values(values: Sequence[Any]) -> type:
+    """The type of the column of a chip's key: texts where a value is one, as "unlimited" and lists are."""
+    types = {type(value) for value in values}
+    return next(iter(types)) if len(types) == 1 else float if types <= {int, float} else str
+
+
 def type_of(name: str) -> type:
-    """The type of the values of a column, beside None."""
+    """The type of the values of a column that every sweep has, beside None."""
     return str if name in TEXTS else bool if name in FLAGS else int if name in WHOLE else float

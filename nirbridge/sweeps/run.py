@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from nirbridge import pipeline
 from nirbridge._types import Progress, no_progress
+from nirbridge.chips import chip_from_dict
 from nirbridge.errors import Diagnostic, FileError, NirbridgeError, UsageError, counted, quoted, without_option
 from nirbridge.files.atomic import atomic_write_bytes
 from nirbridge.files.json_text import parse_json
@@ -20,8 +21,8 @@ from nirbridge.files.regular import open_file
 from nirbridge.network.model import Network
 from nirbridge.network.storage.codec import fits
 from nirbridge.pipeline.options import MapOptions
-from nirbridge.sweeps.model import COLUMNS, FROM_PROFILE, PLAN, Sweep, type_of
-from nirbridge.sweeps.spec import SweepPlan, SweepPoint, chip_digest, file_digest
+from nirbridge.sweeps.model import COLUMNS, FROM_PROFILE, PLAN, Sweep, columns_with, type_of
+from nirbridge.sweeps.plan import SweepPlan, SweepPoint, chip_digest, column_value, file_digest
 from nirbridge.sweeps.tasks import check_jobs, run_tasks
 
 if TYPE_CHECKING:
@@ -111,8 +112,8 @@ def compute_point(point: SweepPoint) -> dict[str, Any]:
     """
     _check_files(point)
     wall, cpu = time.perf_counter(), time.process_time()
-    row: dict[str, Any] = dict.fromkeys(COLUMNS)
-    row |= {name: getattr(point, name) for name in PLAN}
+    row: dict[str, Any] = dict.fromkeys(columns_with([key for key, _ in point.values]))
+    row |= {name: getattr(point, name) for name in PLAN} | _value_columns(point)
     row["encoder"] = None if point.encoder is None else f"{point.encoder[0]}, {point.encoder[1]} time steps"
     try:
         row |= _figures(point)
@@ -149,7 +150,7 @@ def _check_files(point: SweepPoint) -> None:
     for file in point.files:
         subject = f"{file.role} {quoted(getattr(point, file.role))}"
         if file.role == "chip":
-            found = chip_digest(pipeline.load_chip(file.path or point.chip))
+            found = file.sha256 if point.record else chip_digest(pipeline.load_chip(file.path or point.chip))
         else:
             found = file_digest(file.path, subject)
         if found != file.sha256:
@@ -157,7 +158,9 @@ def _check_files(point: SweepPoint) -> None:
 
 
 def _figures(point: SweepPoint) -> dict[str, Any]:
-    chip = pipeline.load_chip(point.path("chip") or point.chip)
+    named = point.path("chip") or point.chip if point.record is None else chip_from_dict(json.loads(point.record))
+    own = pipeline.load_chip(named)
+    chip = replace(pipeline.load_chip(own, values=dict(point.values)), name=own.name)  # the columns have the values
     network = pipeline.load_network(_path(point, "model"))
     mapping = MapOptions(objective=point.objective, effort=point.effort, seed=point.seed, weight_bits=point.bits)
     if point.input is None:
@@ -169,6 +172,10 @@ def _figures(point: SweepPoint) -> dict[str, Any]:
     assert profiled.mapped is not None, "a profile made here has its map"
     row = profiled.row()
     return {name: _plain(row[name]) for name in FROM_PROFILE} | _map_columns(profiled.mapped)
+
+
+def _value_columns(point: SweepPoint) -> dict[str, Any]:
+    return {key: column_value(value) for key, value in point.values}
 
 
 def _data(point: SweepPoint, network: Network) -> ProfileData:
@@ -312,7 +319,10 @@ def _read(path: str, point: SweepPoint) -> Row | None:
 
 def _is_row(row: Any, point: SweepPoint) -> bool:
     """True for a row of this point whose values have the types of their columns."""
-    if not isinstance(row, dict) or tuple(row) != COLUMNS:
+    own = _value_columns(point)
+    if not isinstance(row, dict) or tuple(row) != columns_with(list(own)):
+        return False
+    if any(type(row[key]) is not type(value) or row[key] != value for key, value in own.items()):
         return False
     same = all(row[name] == getattr(point, name) for name in ("key", "model", "chip", "bits", "objective", "seed"))
-    return same and all(value is None or fits(value, type_of(name)) for name, value in row.items())
+    return same and all(row[name] is None or fits(row[name], type_of(name)) for name in COLUMNS)

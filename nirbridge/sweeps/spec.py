@@ -1,24 +1,32 @@
-"""The description of a sweep, a TOML file or a mapping with the same keys, checked as a whole; and its plan."""
+"""The description of a sweep, a TOML file or a mapping with the same keys, checked as a whole."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
-from itertools import product
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from nirbridge import plugins
-from nirbridge._version import __version__
-from nirbridge.chips.model import Chip
-from nirbridge.errors import Diagnostic, FileError, NirbridgeError, UsageError, did_you_mean, quoted, type_text
+from nirbridge.chips import Chip, described_chip
+from nirbridge.chips.codec import flat_sources, value_problems
+from nirbridge.chips.load import unknown_key
+from nirbridge.chips.schema import FIELDS, TABLES, Field
+from nirbridge.errors import (
+    ChipError,
+    Diagnostic,
+    FileError,
+    NirbridgeError,
+    UsageError,
+    did_you_mean,
+    quoted,
+    type_text,
+)
 from nirbridge.files.json_text import read_toml
-from nirbridge.files.regular import open_regular, template_bytes
 from nirbridge.pipeline.options import OBJECTIVES
 
 EFFORTS = ("fast", "default", "max")
@@ -37,6 +45,14 @@ class ModelEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class ChipEntry:
+    """A chip as the sweep names it: a name or a path, or with ``record`` (JSON) a chip that it describes itself."""
+
+    name: str
+    record: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Encoder:
     """How numbers from 0 to 1 become spikes of ``steps`` time steps (``simulators.encoders``)."""
 
@@ -46,10 +62,14 @@ class Encoder:
 
 @dataclass(frozen=True, slots=True)
 class SweepSpec:
-    """What a sweep's file says; paths are as written, ``folder`` is what they are relative to."""
+    """What a sweep's file says; paths are as written, ``folder`` is what they are relative to.
+
+    ``values``: keys of the chips, each with all its values.
+    """
 
     models: tuple[ModelEntry, ...]
-    chips: tuple[str, ...]
+    chips: tuple[ChipEntry, ...]
+    values: tuple[tuple[str, tuple[Any, ...]], ...]
     bits: tuple[int | None, ...]
     objectives: tuple[str, ...]
     seeds: tuple[int, ...]
@@ -64,6 +84,8 @@ class SweepSpec:
 _KEYS = (
     "models",
     "chips",
+    "chip",
+    "set",
     "bits",
     "objectives",
     "seeds",
@@ -79,32 +101,45 @@ _MODEL_KEYS = ("file", "input", "labels")
 _ENCODER_KEYS = ("kind", "steps")
 
 
-def load_spec(source: str | os.PathLike[str] | Mapping[str, Any]) -> SweepSpec:
+def load_spec(
+    source: str | os.PathLike[str] | Mapping[str, Any], values: Mapping[str, Any] = MappingProxyType({})
+) -> SweepSpec:
     """The sweep that a TOML file or a mapping describes; paths of a file are relative to its folder.
+
+    ``values``: keys of the chips with one value each, in the place of those under ``set``.
 
     Raises:
         FileError: a file that cannot be read, or is wrong; every problem.
         UsageError: a mapping that is wrong; every problem.
     """
     if isinstance(source, Mapping):
-        return spec_from_dict(source, os.getcwd(), "sweep", UsageError)
+        return spec_from_dict(_with(source, values), os.getcwd(), "sweep", UsageError)
     path = os.fspath(source)
     subject = f"sweep file {quoted(os.path.basename(path))}"
-    return spec_from_dict(read_toml(path, subject), os.path.dirname(os.path.abspath(path)), subject, FileError)
+    record = _with(read_toml(path, subject), values)
+    return spec_from_dict(record, os.path.dirname(os.path.abspath(path)), subject, FileError)
+
+
+def _with(record: Mapping[str, Any], values: Mapping[str, Any]) -> Mapping[str, Any]:
+    axes = record.get("set", {})
+    if not values or not isinstance(axes, Mapping):
+        return record
+    return {**record, "set": {**flat_sources(axes), **{key: [value] for key, value in values.items()}}}
 
 
 def spec_from_dict(record: Mapping[str, Any], folder: str, subject: str, kind: type[NirbridgeError]) -> SweepSpec:
     """The sweep of a record of plain values. Raises ``kind`` with every problem."""
     problems = [
         Diagnostic(f"{subject}, {problem.subject}", problem.found, problem.limit, problem.hint)
-        for problem in _problems(record)
+        for problem in _problems(record, folder)
     ]
     kind.raise_all(problems)
     shared = record.get("input"), record.get("labels")
     encoder = record.get("encoder")
     return SweepSpec(
         models=tuple(_model(entry, *shared) for entry in record["models"]),
-        chips=tuple(record["chips"]),
+        chips=_chips(record, folder),
+        values=tuple((key, tuple(values)) for key, values in _axes(record).items()),
         bits=tuple(record.get("bits", (None,))),
         objectives=tuple(record.get("objectives", ("cores",))),
         seeds=tuple(record.get("seeds", (0,))),
@@ -117,6 +152,25 @@ def spec_from_dict(record: Mapping[str, Any], folder: str, subject: str, kind: t
     )
 
 
+def _chips(record: Mapping[str, Any], folder: str) -> tuple[ChipEntry, ...]:
+    """The chips of a record whose keys are right. Raises ChipError for one that is described wrongly."""
+    own = [described_chip(table, f"chip {k}", Path(folder)) for k, table in enumerate(record.get("chip", ()), 1)]
+    entries = [
+        ChipEntry(each.name, json.dumps(each.record)) if isinstance(each, Chip) else ChipEntry(each)
+        for each in (*record.get("chips", ()), *own)
+    ]
+    names = [entry.name for entry in entries]
+    twice = [name for k, name in enumerate(names) if name in names[:k]]
+    ChipError.raise_all(Diagnostic(f"chip {quoted(name)}", "is there twice", "each name once") for name in twice)
+    return tuple(entries)
+
+
+def _axes(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Key of a chip -> its values; arrays of NumPy as lists."""
+    flat = flat_sources(record.get("set", {}))
+    return {key: values.tolist() if hasattr(values, "tolist") else values for key, values in flat.items()}
+
+
 def _model(entry: Any, shared_input: str | None, shared_labels: str | None) -> ModelEntry:
     table = {"file": entry} if isinstance(entry, str) else entry
     # labels belong to their input: a model with an input of its own does not take the labels of another
@@ -127,15 +181,46 @@ def _model(entry: Any, shared_input: str | None, shared_labels: str | None) -> M
 # -- problems ----------------------------------------------------------------------------------------------------------
 
 
-def _problems(record: Mapping[str, Any]) -> Iterator[Diagnostic]:
+def _problems(record: Mapping[str, Any], folder: str) -> Iterator[Diagnostic]:
     yield from _unknown(record, _KEYS, "")
-    missing = [key for key in ("models", "chips") if key not in record]
+    missing = [key for key in ("models", "chips") if key not in record and not (key == "chips" and "chip" in record)]
     yield from (Diagnostic(f"key '{key}'", "missing", "a sweep has one or more", "add it") for key in missing)
     for key, check in _LISTS.items():
         if key in record:
             yield from _list(key, record[key], check)
+    yield from _chip_problems(record, folder)
+    yield from _axis_problems(record)
     yield from _values(record)
     yield from _data(record)
+
+
+def _chip_problems(record: Mapping[str, Any], folder: str) -> Iterator[Diagnostic]:
+    """Chips that the sweep describes itself, as ``[[chip]]``: those of a chip file, and names that occur twice."""
+    tables = record.get("chip", [{}])
+    if not isinstance(tables, list | tuple) or not tables:
+        yield _wrong("chip", tables, "tables", 'as in [[chip]], extends = "loihi2", name = "mine"')
+    elif isinstance(record.get("chips", []), list | tuple):
+        names = [each for each in record.get("chips", ()) if isinstance(each, str | Chip)]
+        try:
+            _chips({**record, "chips": names}, folder)
+        except ChipError as error:
+            yield from error.problems
+
+
+def _axis_problems(record: Mapping[str, Any]) -> Iterator[Diagnostic]:
+    if not isinstance(record.get("set", {}), Mapping):
+        yield _wrong("set", record["set"], "a table of lists", 'as in [set], "core.neurons" = [256, 512]')
+        return
+    fields = {f.name: f for f in FIELDS}
+    for key, values in _axes(record).items():
+        if key in fields:
+            yield from _list(f"set.{key}", values, partial(_check_value, fields[key]))
+        else:
+            yield unknown_key(key)
+
+
+def _check_value(field: Field, key: str, value: Any) -> Diagnostic | None:
+    return next(value_problems(field, value), None)
 
 
 def _values(record: Mapping[str, Any]) -> Iterator[Diagnostic]:
@@ -158,7 +243,8 @@ def _values(record: Mapping[str, Any]) -> Iterator[Diagnostic]:
 def _unknown(table: Mapping[str, Any], known: tuple[str, ...], where: str) -> Iterator[Diagnostic]:
     for key in table:
         if key not in known:
-            hint = did_you_mean(key, known) or f"known keys: {', '.join(known)}"
+            of_chip = f"of a [[chip]] it is [chip.{key}]" if key in TABLES else ""
+            hint = of_chip or did_you_mean(key, known) or f"known keys: {', '.join(known)}"
             yield Diagnostic(f"{where}key {quoted(key)}", "unknown", "", hint)
 
 
@@ -173,10 +259,16 @@ def _list(key: str, values: Any, check: Any) -> Iterator[Diagnostic]:
         problem = check(key, value)
         if problem is not None:
             yield problem
-        elif (name := tuple(sorted(value.items())) if isinstance(value, Mapping) else value) in seen:
+        elif (name := _identity(value)) in seen:
             yield Diagnostic(f"key '{key}'", f"{_show(value)} is there twice", "each value once", "remove one")
         else:
             seen.add(name)
+
+
+def _identity(value: Any) -> Any:
+    if isinstance(value, Chip):
+        return value.name
+    return json.dumps(value, sort_keys=True) if isinstance(value, Mapping | list | tuple) else value
 
 
 def _check_model(key: str, value: Any) -> Diagnostic | None:
@@ -192,7 +284,8 @@ def _check_model(key: str, value: Any) -> Diagnostic | None:
 
 
 def _check_text(key: str, value: Any) -> Diagnostic | None:
-    return None if _is_path(value) else _wrong(key, value, "names of chips, or paths of their files")
+    is_chip = _is_path(value) or isinstance(value, Chip)
+    return None if is_chip else _wrong(key, value, "names of chips, or paths of their files")
 
 
 def _check_bits(key: str, value: Any) -> Diagnostic | None:
@@ -270,164 +363,3 @@ def _is_path(value: Any) -> bool:
 
 def _is_whole(value: Any, least: int, most: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
-
-
-# -- plan ----------------------------------------------------------------------------------------------------------
-# The plan of a sweep: every point in order, each with a key that depends on all that its result depends on.
-
-
-POINTS_MAX = 100_000
-SCHEMA = 1
-"""Part of every key: it changes with the meaning of a point."""
-
-
-@dataclass(frozen=True, slots=True)
-class PointFile:
-    """A file that a point reads: its role, its absolute path, and the SHA-256 of its content."""
-
-    role: str
-    path: str
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class SweepPoint:
-    """One point: plain values alone, so that it can be sent to another process or machine.
-
-    ``key``: SHA-256 of the definition of the point, of the contents of its files, and of the code of nirbridge.
-    """
-
-    key: str
-    model: str
-    chip: str
-    bits: int | None
-    objective: str
-    effort: str
-    seed: int
-    input: str | None
-    labels: str | None
-    steps: int | None
-    samples: int | None
-    encoder: tuple[str, int] | None
-    to: str | None
-    files: tuple[PointFile, ...]
-
-    def path(self, role: str) -> str | None:
-        """The absolute path of the file of a role, None where there is none."""
-        return next((file.path for file in self.files if file.role == role), None)
-
-    @property
-    def label(self) -> str:
-        """The point in words."""
-        bits = "" if self.bits is None else f", {self.bits} bits"
-        return f"{quoted(self.model)} on {quoted(self.chip)}{bits}, {self.objective}, seed {self.seed}"
-
-
-@dataclass(frozen=True, slots=True)
-class SweepPlan:
-    """All points, in the order of models, chips, bits, objectives and seeds."""
-
-    points: tuple[SweepPoint, ...]
-
-
-def make_plan(spec: SweepSpec) -> SweepPlan:
-    """The plan of a sweep; every file is read once, for its digest.
-
-    Raises:
-        FileError, ChipError: files that cannot be read, unknown chips; every problem of the first of these kinds.
-        UsageError: too many points.
-    """
-    count = math.prod(len(axis) for axis in (spec.models, spec.chips, spec.bits, spec.objectives, spec.seeds))
-    if count > POINTS_MAX:
-        raise UsageError.of("sweep", f"{count:,} points", f"at most {POINTS_MAX:,}", "cut it into several sweeps")
-    digests = _digests(spec)
-    points = []
-    for model, chip, bits, objective, seed in product(spec.models, spec.chips, spec.bits, spec.objectives, spec.seeds):
-        points.append(_point(spec, (model, chip, bits, objective, seed), digests))
-    return SweepPlan(tuple(points))
-
-
-def _digests(spec: SweepSpec) -> Mapping[tuple[str, str], PointFile]:
-    """Every file by role and path as written; of a chip without a file, its record."""
-    found: dict[tuple[str, str], PointFile] = {}
-    problems: list[Diagnostic] = []
-    kind: type[NirbridgeError] = FileError
-    for role, name in dict.fromkeys(_named(spec)):
-        try:
-            found[role, name] = _chip_file(spec, name) if role == "chip" else _file(spec, role, name)
-        except NirbridgeError as error:
-            kind = type(error) if not problems else kind
-            problems += error.problems
-    kind.raise_all(problems)
-    return found
-
-
-def _named(spec: SweepSpec) -> Iterator[tuple[str, str]]:
-    for model in spec.models:
-        yield "model", model.file
-        yield from ((role, name) for role, name in (("input", model.input), ("labels", model.labels)) if name)
-    yield from (("chip", name) for name in spec.chips)
-
-
-def _file(spec: SweepSpec, role: str, name: str) -> PointFile:
-    path = os.path.abspath(os.path.join(spec.folder, name))
-    return PointFile(role, path, file_digest(path, f"{role} {quoted(name)}"))
-
-
-def _chip_file(spec: SweepSpec, name: str) -> PointFile:
-    """A chip by name is one of nirbridge or of a plugin: its whole record counts, and it has no path."""
-    is_path = name.endswith(".toml") or "/" in name or "\\" in name
-    path = os.path.abspath(os.path.join(spec.folder, name)) if is_path else ""
-    return PointFile("chip", path, chip_digest(plugins.find_chip(path or name)))
-
-
-def chip_digest(chip: Chip) -> str:
-    """The SHA-256 of the record of a chip."""
-    return hashlib.sha256(json.dumps(chip.record, sort_keys=True).encode()).hexdigest()
-
-
-@cache
-def code_digest() -> str:
-    """The SHA-256 of the sources of nirbridge: names and contents."""
-    package = Path(__file__).parents[1]
-    digest = hashlib.sha256()
-    for path in sorted(package.rglob("*.py")):
-        digest.update(f"{path.relative_to(package)} {hashlib.sha256(template_bytes(path)).hexdigest()}\n".encode())
-    return digest.hexdigest()
-
-
-def file_digest(path: str, subject: str) -> str:
-    """The SHA-256 of a file. Raises FileError."""
-    digest = hashlib.sha256()
-    with open_regular(path, subject, "a file") as handle:
-        for piece in iter(partial(handle.read, 2**20), b""):
-            digest.update(piece)
-    return digest.hexdigest()
-
-
-def _point(
-    spec: SweepSpec,
-    chosen: tuple[ModelEntry, str, int | None, str, int],
-    digests: Mapping[tuple[str, str], PointFile],
-) -> SweepPoint:
-    model, chip, bits, objective, seed = chosen
-    named = (("model", model.file), ("chip", chip), ("input", model.input), ("labels", model.labels))
-    files = tuple(digests[role, name] for role, name in named if name)
-    values = {
-        "model": model.file,
-        "chip": chip,
-        "bits": bits,
-        "objective": objective,
-        "effort": spec.effort,
-        "seed": seed,
-        "input": model.input,
-        "labels": model.labels,
-        "steps": spec.steps if model.input else None,
-        "samples": spec.samples if model.input else None,
-        "encoder": (spec.encoder.kind, spec.encoder.steps) if spec.encoder and model.input else None,
-        "to": spec.to if model.input else None,
-    }
-    contents = {file.role: file.sha256 for file in files}
-    about = {"contents": contents, "schema": SCHEMA, "nirbridge": __version__, "code": code_digest()}
-    text = json.dumps({**values, **about}, sort_keys=True)
-    return SweepPoint(hashlib.sha256(text.encode()).hexdigest(), **values, files=files)

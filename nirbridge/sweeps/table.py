@@ -11,14 +11,19 @@ from importlib.util import find_spec
 from itertools import islice
 from typing import Any
 
+from rich.console import Group
+from rich.text import Text
+
 from nirbridge._version import __version__
+from nirbridge.chips.schema import FIELDS
 from nirbridge.errors import Diagnostic, FileError, UsageError, counted, quoted
 from nirbridge.files.atomic import atomic_write_bytes
 from nirbridge.files.regular import open_regular
 from nirbridge.network.storage.codec import fits
 from nirbridge.report.map_facts import figure_with_prefix, one_line
-from nirbridge.sweeps.model import COLUMNS, MEASURED, type_of
-from nirbridge.sweeps.spec import SweepPlan
+from nirbridge.report.tables import captured, table
+from nirbridge.sweeps.model import COLUMNS, MEASURED, columns_with, type_of, type_of_values
+from nirbridge.sweeps.plan import SweepPlan
 
 ENDINGS = (".parquet", ".csv", ".json")
 TABLE_BYTES_MAX = 2**30
@@ -69,16 +74,15 @@ def read_table(path: str | os.PathLike[str], *, of_sweep: bool = True) -> list[d
         if os.fstat(file.fileno()).st_size > TABLE_BYTES_MAX:
             raise FileError.of(subject, "too large", f"at most {TABLE_BYTES_MAX:,} bytes are read")
         try:
-            table = parquet.ParquetFile(file)
-            _check_rows(table.metadata.num_rows, subject)
-            if of_sweep:
-                _check_schema(table.schema_arrow, subject)
-            rows = _decoded(table, subject)
+            stored = parquet.ParquetFile(file)
+            _check_rows(stored.metadata.num_rows, subject)
+            kinds = _kinds(stored.schema_arrow, subject) if of_sweep else {}
+            rows = _decoded(stored, subject)
         except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
             found = f"cannot be read ({quoted(str(error).partition(chr(10))[0])})"
             raise FileError.of(subject, found, "a parquet file is expected", "write it again") from None
     if of_sweep:
-        FileError.raise_all(islice(_row_problems(rows, subject), _PROBLEMS_MAX))
+        FileError.raise_all(islice(_row_problems(rows, kinds, subject), _PROBLEMS_MAX))
     return rows
 
 
@@ -101,22 +105,26 @@ def _check_rows(rows: int, subject: str) -> None:
         raise FileError.of(subject, f"{rows:,} rows", f"at most {ROWS_MAX:,} are read", _ORIGIN)
 
 
-def _check_schema(schema: Any, subject: str) -> None:
+def _kinds(schema: Any, subject: str) -> dict[str, type]:
     """The columns and their types, before a value is read. Raises FileError."""
-    if _KEY not in (schema.metadata or {}) or tuple(schema.names) != COLUMNS:
+    keys = [name for name in schema.names if name not in COLUMNS]
+    is_sweep = set(keys) <= {f.name for f in FIELDS} and tuple(schema.names) == columns_with(keys)
+    if _KEY not in (schema.metadata or {}) or not is_sweep:
         raise FileError.of(subject, "is not the table of a sweep of this version", "", _ORIGIN)
+    found = {each.name: next((kind for kind in _KINDS if _arrow(kind) == each.type), object) for each in schema}
     FileError.raise_all(
-        Diagnostic(f"{subject}, column {quoted(field.name)}", f"of type {quoted(field.type, 40)[1:-1]}",
-                   f"expected {_type(field.name)}", _ORIGIN)
-        for field in schema if field.type != _type(field.name)
+        Diagnostic(f"{subject}, column {quoted(name)}", f"of type {quoted(schema.field(name).type, 40)[1:-1]}",
+                   f"expected {'a number or a text' if name in keys else _arrow(type_of(name))}", _ORIGIN)
+        for name, kind in found.items() if kind is object or (name not in keys and kind is not type_of(name))
     )  # fmt: skip
+    return found
 
 
-def _row_problems(rows: list[dict[str, Any]], subject: str) -> Iterator[Diagnostic]:
+def _row_problems(rows: list[dict[str, Any]], kinds: Mapping[str, type], subject: str) -> Iterator[Diagnostic]:
     """Values that no sweep writes: numbers that are not finite or too large, no key."""
     for k, row in enumerate(rows):
         for name, value in row.items():
-            if not fits(value, type_of(name)) if value is not None else name == "key":
+            if not fits(value, kinds[name]) if value is not None else name == "key":
                 found = f"is {quoted(value, 40)[1:-1]}"
                 yield Diagnostic(f"{subject}, row {k}, column {quoted(name)}", found, "beyond its type", _ORIGIN)
 
@@ -125,28 +133,40 @@ def _parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
     import pyarrow
     from pyarrow import parquet
 
+    columns = {name: [row[name] for row in rows] for name in _columns(rows)}
+    kinds = {name: type_of(name) if name in COLUMNS else type_of_values(values) for name, values in columns.items()}
     fields = [
-        pyarrow.field(name, _type(name), metadata={"measured": "true"} if name in MEASURED else None)
-        for name in COLUMNS
+        pyarrow.field(name, _arrow(kind), metadata={"measured": "true"} if name in MEASURED else None)
+        for name, kind in kinds.items()
     ]
     about = json.dumps({"nirbridge": __version__, "measured": MEASURED})
     schema = pyarrow.schema(fields, metadata={_KEY: about})
-    table = pyarrow.table([[row[f.name] for row in rows] for f in fields], schema=schema)
+    texts = {
+        name: [str(value) for value in columns[name]] for name in columns.keys() - set(COLUMNS) if kinds[name] is str
+    }
+    written = pyarrow.table([(columns | texts)[f.name] for f in fields], schema=schema)
     buffer = io.BytesIO()
-    parquet.write_table(table, buffer, compression="zstd")
+    parquet.write_table(written, buffer, compression="zstd")
     return buffer.getvalue()
 
 
-def _type(name: str) -> Any:
+_KINDS = (str, bool, int, float)
+
+
+def _arrow(kind: type) -> Any:
     import pyarrow
 
     types = {str: pyarrow.string(), bool: pyarrow.bool_(), int: pyarrow.int64(), float: pyarrow.float64()}
-    return types[type_of(name)]
+    return types[kind]
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    return tuple(rows[0]) if rows else COLUMNS
 
 
 def _csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
     text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=COLUMNS, lineterminator="\n")
+    writer = csv.DictWriter(text, fieldnames=_columns(rows), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue().encode()
@@ -169,10 +189,9 @@ def _require_pyarrow(otherwise: str) -> None:
 
 ROWS_SHOWN = 30
 ERRORS_SHOWN = 5
-_NAME, _ERROR = 24, 56
-_ABOUT = 5
-"""Columns before the result, or before the error in its place."""
-_HEAD = ("model", "chip", "bits", "objective", "seed", "cores", "bound", "energy", "time", "accuracy")
+_NAME = 24
+_ABOUT = ("model", "chip", "bits", "objective", "seed")
+"""What a point is, beside the values of its chip's keys: columns where it differs from point to point."""
 
 
 def plan_text(plan: SweepPlan) -> str:
@@ -182,48 +201,86 @@ def plan_text(plan: SweepPlan) -> str:
 
 
 def sweep_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The count, the first points, and the first errors in full.
+    """The parts of ``sweep_parts`` in plain text."""
+    return captured([sweep_parts(rows)], 120, fit=True).rstrip("\n")
 
-    Energy and time are those of an inference, or of a time step without data.
-    """
+
+def sweep_parts(rows: Sequence[Mapping[str, Any]]) -> Group:
+    """The count and what all points have in common, a table of the first points, and the first errors in full."""
+    errors = list(dict.fromkeys(row["error"] for row in rows if row["error"] is not None))
+    about = {name: [_about(row, name) for row in rows] for name in _about_columns(rows)}
+    kinds = {name: set(cells) - {"-"} or {"-"} for name, cells in about.items()}  # a point that failed has no bits
+    same = {name: kind.pop() for name, kind in kinds.items() if len(rows) > 1 and len(kind) == 1}
+    columns = {name: cells for name, cells in about.items() if name not in same} | _figures(rows, errors)
+    shown = list(zip(*columns.values(), strict=True))[:ROWS_SHOWN]
     failed = sum(row["error"] is not None for row in rows)
-    lines = [counted(len(rows), "point") + (f", {failed:,} failed" if failed else "")]
-    table = [_HEAD, *(_cells(row) for row in rows[:ROWS_SHOWN])]
-    whole = [line for line in table if len(line) == len(_HEAD)]
-    widths = [max(len(line[k]) for line in (table if k < _ABOUT else whole)) for k in range(len(_HEAD))]
-    for line in table:
-        cells = [text.ljust(width) for text, width in zip(line, widths, strict=False)]
-        lines.append("  ".join([*cells[:_ABOUT], *line[_ABOUT:]] if len(line) < len(_HEAD) else cells).rstrip())
-    if len(rows) > ROWS_SHOWN:
-        lines.append(f"… and {counted(len(rows) - ROWS_SHOWN, 'more point')}")
-    errors = dict.fromkeys(row["error"] for row in rows if row["error"] is not None)
-    lines += [f"error: {one_line(error)}" for error in list(errors)[:ERRORS_SHOWN]]
+    count = counted(len(rows), "point") + (f", {failed:,} failed" if failed else "")
+    shared = ", ".join(f"{name} {text}" for name, text in same.items())
+    letters = "".join("R" if name not in ("model", "chip", "objective") else "L" for name in columns)
+    lines = [f"… and {counted(len(rows) - ROWS_SHOWN, 'more point')}"] if len(rows) > ROWS_SHOWN else []
+    lines += [f"error{_number(errors, error)}: {one_line(error)}" for error in errors[:ERRORS_SHOWN]]
     if len(errors) > ERRORS_SHOWN:
         lines.append(f"… and {counted(len(errors) - ERRORS_SHOWN, 'more error')}")
-    if any(row["error"] is None for row in rows):
-        lines.append("energy and time are those of an inference (/step: of a time step, without data)")
+    lines += _legend(rows, columns)
+    head = Text(f"{count}; all: {shared}" if shared else count)
+    return Group(head, table(tuple(columns), letters, shown), *(Text(line) for line in lines))
+
+
+def _about_columns(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    keys = [name for name in _columns(rows) if name not in COLUMNS]
+    return (*_ABOUT[:2], *keys, *_ABOUT[2:])
+
+
+def _about(row: Mapping[str, Any], name: str) -> str:
+    if name in ("model", "chip"):
+        return _name(row[name])
+    if name == "bits":
+        return _text(row["weight_bits"] or row["bits"])
+    return one_line(row[name]) if isinstance(row[name], str) else _text(row[name])
+
+
+def _figures(rows: Sequence[Mapping[str, Any]], errors: Sequence[str]) -> dict[str, list[str]]:
+    """Heading -> cells; a column in which nothing stands is left out, and bounds that the cores of all points reach."""
+    columns = {
+        "cores": ["failed" + _number(errors, row["error"]) if row["error"] else _text(row["cores"]) for row in rows],
+        "bound": [_text(row["cores_lower_bound"]) for row in rows],
+    }
+    if not any(row["cores_gap"] for row in rows):
+        del columns["bound"]
+    for name, inference, step, unit in _COSTS:
+        whole = all(row[inference] is not None or row[step] is None for row in rows)
+        column = inference if whole else step
+        cells = ["" if row[column] is None else _figure(row, column, unit) for row in rows]
+        columns[f"{name}" if whole else f"{name}/step"] = cells
+    columns["accuracy"] = ["" if row["accuracy"] is None else f"{row['accuracy']:.1%}" for row in rows]
+    return {name: cells for name, cells in columns.items() if any(cells) or name == "cores"}
+
+
+_COSTS = (
+    ("energy", "energy_per_inference_j", "energy_per_step_j", "J"),
+    ("time", "time_per_inference_s", "time_per_step_s", "s"),
+)
+
+
+def _figure(row: Mapping[str, Any], column: str, unit: str) -> str:
+    assumed = row["energy_basis" if unit == "J" else "time_basis"] == "assumed"
+    return figure_with_prefix(row[column], unit, approximate=assumed)
+
+
+def _number(errors: Sequence[str], error: str) -> str:
+    """Which of several errors it is."""
+    return f" {errors.index(error) + 1}" if len(errors) > 1 else ""
+
+
+def _legend(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> list[str]:
+    lines = []
+    if "bound" not in columns and any(row["cores_gap"] == 0 for row in rows):
+        lines.append("cores: no mapping of the stored synapses needs fewer (proved)")
+    if "energy" in columns or "time" in columns:
+        lines.append("energy and time are those of an inference")
     if any("assumed" in (row["energy_basis"], row["time_basis"]) for row in rows):
         lines.append("~: rests on assumed spike rates, or on a figure that is not public")
-    return "\n".join(lines)
-
-
-def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    bits = row["weight_bits"] or row["bits"]
-    about = (_name(row["model"]), _name(row["chip"]), _text(bits), one_line(row["objective"]), str(row["seed"]))
-    if row["error"] is not None:
-        error = one_line(row["error"])
-        return (*about, error if len(error) <= _ERROR else error[: _ERROR - 1] + "…")
-    energy = _figure(row, "energy_per_inference_j", "energy_per_step_j", "J")
-    time = _figure(row, "time_per_inference_s", "time_per_step_s", "s")
-    accuracy = "-" if row["accuracy"] is None else f"{row['accuracy']:.1%}"
-    return (*about, _text(row["cores"]), _text(row["cores_lower_bound"]), energy, time, accuracy)
-
-
-def _figure(row: Mapping[str, Any], inference: str, step: str, unit: str) -> str:
-    assumed = row["energy_basis" if unit == "J" else "time_basis"] == "assumed"
-    if row[inference] is not None:
-        return figure_with_prefix(row[inference], unit, approximate=assumed)
-    return "-" if row[step] is None else f"{figure_with_prefix(row[step], unit, approximate=assumed)}/step"
+    return lines
 
 
 def _name(name: str) -> str:

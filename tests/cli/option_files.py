@@ -35,6 +35,14 @@ chips = ["chip.toml"]
 effort = "fast"
 input = "in.npy"
 """
+AXES = """
+models = ["tiny.nir"]
+chips = ["chip.toml"]
+effort = "fast"
+[set]
+"core.neurons" = [4, 8]
+"synapses.words" = [2, 64]
+"""
 MADE = """
 map {tiny} --chip loihi1 --effort fast -o m.map.json
 map {tiny} --chip loihi1 --effort fast --pin lif=5 --weight-bits 3 -o n.map.json
@@ -69,6 +77,7 @@ def write_files(folder: Path) -> None:
     shutil.copy(ROOT / "examples" / "chips" / "my_chip.toml", folder / "chip.toml")
     (folder / "nets.py").write_text(MODULES)
     (folder / "sweep.toml").write_text(SWEEP)
+    (folder / "axes.toml").write_text(AXES)
     make(folder)
 
 

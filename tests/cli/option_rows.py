@@ -330,6 +330,11 @@ ROWS: dict[str, dict[str, Row]] = {
             "--output": "-o o.csv",
             "--dry-run": "--dry-run",
             "--plot": "--plot p.svg",
+            "--set": SET,
+            "--picture": (
+                "sweep @axes.toml --plot p.svg",
+                "sweep @axes.toml --plot p.svg --picture cores",
+            ),
             "--json": "--json",
             "--quiet": Row("sweep @sweep.toml", "sweep @sweep.toml --quiet", no_effect=QUIET),
         },

@@ -203,8 +203,9 @@ def saved_state(state: Any, *, archive: bool = True) -> bytes:
 def sweep() -> Any:
     """A sweep of two points, the second of which has an error in place of figures; both keys are ``part``."""
     from nirbridge.sweeps.model import COLUMNS, Sweep
+    from nirbridge.sweeps.plan import SweepPlan, make_plan
     from nirbridge.sweeps.run import compute_point
-    from nirbridge.sweeps.spec import SweepPlan, make_plan, spec_from_dict
+    from nirbridge.sweeps.spec import spec_from_dict
 
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "a.nir").write_bytes(nir_images()[0])

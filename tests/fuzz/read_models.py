@@ -291,7 +291,8 @@ def make_sweep(c: Choices) -> bytes:
 
 def read_sweep(path: Path) -> object:
     """As ``sweep --dry-run`` does: every file that is named is read for its digest."""
-    from nirbridge.sweeps.spec import load_spec, make_plan
+    from nirbridge.sweeps.plan import make_plan
+    from nirbridge.sweeps.spec import load_spec
     from nirbridge.sweeps.table import plan_text
 
     plan = make_plan(load_spec(path))

@@ -112,7 +112,7 @@ def _table() -> tuple[Target, ...]:
             models.make_sweep,
             models.read_sweep,
             ("nirbridge.sweeps.spec:spec_from_dict",),
-            ("files/json_text.py", "sweeps/spec.py", "sweeps/spec.py"),
+            ("files/json_text.py", "sweeps/spec.py", "sweeps/plan.py"),
             10,
             "s.toml",
             writes=True,

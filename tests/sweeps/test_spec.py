@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from nirbridge.errors import ChipError, FileError, UsageError
-from nirbridge.sweeps import spec as plans
-from nirbridge.sweeps.spec import Encoder, ModelEntry, load_spec, make_plan
+from nirbridge.sweeps import plan as plans
+from nirbridge.sweeps.plan import make_plan
+from nirbridge.sweeps.spec import Encoder, ModelEntry, load_spec
 from tests.sweeps.small import write_files
 
 GOOD: dict[str, Any] = {"models": ["a.nir"], "chips": ["loihi1"], "input": "x.npy"}

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from nirbridge.cli.common import Command, OutputFile, check_plot, refuse_given
+from nirbridge.cli.chip_values import ChipValue
+from nirbridge.cli.common import Choice, Command, OutputFile, check_plot, refuse_given
 from nirbridge.cli.interrupts import EXIT_CODE, MESSAGE
 from nirbridge.cli.output import print_json, print_result, print_text, progress_on_stderr
 from nirbridge.cli.streams import write_to_stderr
 from nirbridge.errors import UsageError, counted, quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from nirbridge.sweeps.model import Sweep
 
 EXAMPLE = """\b
 Example:
   nirbridge sweep sweep.toml --dry-run
   nirbridge sweep sweep.toml -o table.parquet --jobs 8 --plot pareto.svg
+  nirbridge sweep sweep.toml --set core.neurons=512 --plot hops.svg --picture hops
   nirbridge sweep sweep.toml -o table.parquet --scheduler tcp://head:8786"""
 
 
@@ -37,58 +41,82 @@ Example:
 )
 @click.option("--dry-run", is_flag=True, help="List the points, and compute none.")
 @click.option(
-    "--plot", metavar="FILE.svg|pdf|png", type=OutputFile(), help="Draw energy, time and the Pareto front (matplotlib)."
+    "--plot", metavar="FILE.svg|pdf|png", type=OutputFile(), help="Draw the points (matplotlib); see --picture."
+)
+@click.option(
+    "--picture",
+    type=Choice(["pareto", "cores", "energy", "time", "hops", "accuracy"]),
+    help="Picture that --plot draws: energy, time and their Pareto front (default), or a heat map of a quantity over "
+    "the first two keys that vary.",
+)
+@click.option(
+    "--set",
+    "chip_values",
+    metavar="KEY=VALUE",
+    multiple=True,
+    type=ChipValue(),
+    help="Change a number of every chip, as in core.neurons=512. Repeatable.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
 def command(
-    source: str, output: str | None, jobs: int, scheduler: str | None, dry_run: bool, plot: str | None, as_json: bool
+    source: str,
+    output: str | None,
+    jobs: int,
+    scheduler: str | None,
+    dry_run: bool,
+    plot: str | None,
+    picture: str | None,
+    chip_values: tuple[tuple[str, Any], ...],
+    as_json: bool,
 ) -> int:
-    """Map models onto chips with every width, objective and seed, in one table.
+    """Map models onto chips with every value of their keys, width, objective and seed, in one table.
 
-    FILE.toml lists models, chips, bits, objectives and seeds, and the data to measure on. Rows are kept beside the
-    table (FILE.parquet.parts) as they are computed: after Ctrl-C, or a lost worker, the same command goes on. A point
-    that does not fit is a row with its error; the exit code is 1 where no point has a map.
+    FILE.toml lists models, chips, values of keys of the chips, bits, objectives and seeds, and the data to measure on.
+    Rows are kept beside the table (FILE.parquet.parts) as they are computed: after Ctrl-C, or a lost worker, the same
+    command goes on. A point that does not fit is a row with its error; the exit code is 1 where no point has a map.
     """
     from nirbridge.api.measures import sweep
 
-    check_plot(plot)
+    check_plot(plot, picture, "--picture", "names the picture to draw")
+    values = dict(chip_values)
     if dry_run:
         if output is not None or plot is not None:
             raise UsageError.of(
                 "--dry-run", "computes nothing", "so there is nothing to write", "leave -o and --plot out"
             )
         refuse_given({"--jobs": jobs != 1, "--scheduler": scheduler}, "--dry-run computes nothing")
-        _show_plan(source, as_json)
+        _show_plan(source, values, as_json)
         return 0
     try:
         with progress_on_stderr() as progress:
-            result = sweep(source, output, jobs=jobs, scheduler=scheduler, progress=progress)
+            result = sweep(source, output, values=values, jobs=jobs, scheduler=scheduler, progress=progress)
     except KeyboardInterrupt:
         kept = f"; rows are kept in {quoted(f'{output}.parts')}, the same command goes on" if output else ""
         write_to_stderr(f"{MESSAGE}{kept}")
         return EXIT_CODE
     if plot is not None:
-        _draw(result, plot)
+        _draw(result, plot, picture)
     _show(result, output, as_json)
     return 1 if len(result.failed) == len(result.table) else 0
 
 
-def _show_plan(source: str, as_json: bool) -> None:
-    from nirbridge.sweeps.spec import load_spec, make_plan
+def _show_plan(source: str, values: Mapping[str, Any], as_json: bool) -> None:
+    from nirbridge.sweeps.plan import make_plan
+    from nirbridge.sweeps.spec import load_spec
     from nirbridge.sweeps.table import plan_text
 
-    plan = make_plan(load_spec(source))
+    plan = make_plan(load_spec(source, values))
     if as_json:
         print_json({"points": [{"key": point.key, "point": point.label} for point in plan.points]})
         return
     print_result(plan_text(plan).splitlines())
 
 
-def _draw(result: Sweep, plot: str) -> None:
-    from nirbridge.api.pictures import plot_pareto
+def _draw(result: Sweep, plot: str, picture: str | None) -> None:
     from nirbridge.report.plots.style import save_picture
 
-    save_picture(plot_pareto(result), plot)
+    heat: Any = picture
+    save_picture(result.plot() if picture in (None, "pareto") else result.plot_heatmap(value=heat), plot)
 
 
 def _show(result: Sweep, output: str | None, as_json: bool) -> None:
@@ -97,7 +125,9 @@ def _show(result: Sweep, output: str | None, as_json: bool) -> None:
     if as_json:
         print_json({"output": output, "measured": list(MEASURED), "rows": result.rows()})
         return
-    print_result(result.summary().splitlines())
+    from nirbridge.sweeps.table import sweep_parts
+
+    print_result(sweep_parts(result.table))
     if result.failed:
         where = "the table above" if output is None else f"the column 'error' of {quoted(output)}"
         write_to_stderr(f"{counted(len(result.failed), 'point')} failed; {where} says why")

@@ -72,7 +72,7 @@ def plot_pareto(rows: Sequence[Mapping[str, Any]], x: str, y: str, *, ax: Axes |
     shown = groups[:GROUPS_MAX]
     axes = axes_for(ax, 2.3 + 0.13 * math.ceil((len(shown) + 1) / 2))
     scales = [
-        _scale(values, QUANTITIES[name]) for values, name in (([p.x for p in points], x), ([p.y for p in points], y))
+        scale_of(values, QUANTITIES[name]) for values, name in (([p.x for p in points], x), ([p.y for p in points], y))
     ]
     handles = _draw(axes, points, shown, scales)
     titles = [_title(label, scale, QUANTITIES[name]) for label, scale, name in zip(labels, scales, (x, y), strict=True)]
@@ -94,7 +94,7 @@ def plot_pareto(rows: Sequence[Mapping[str, Any]], x: str, y: str, *, ax: Axes |
 
 def pareto_points(rows: Sequence[Mapping[str, Any]], x: str, y: str) -> tuple[tuple[str, str], list[ParetoPoint]]:
     """The words of both axes, and the points that have both quantities; a column is one for all rows."""
-    (x_column, x_label), (y_column, y_label) = (_column(rows, QUANTITIES[name]) for name in (x, y))
+    (x_column, x_label), (y_column, y_label) = (column_of(rows, QUANTITIES[name]) for name in (x, y))
     full = [row for row in rows if row.get(x_column) is not None and row.get(y_column) is not None]
     values = [(float(row[x_column]), float(row[y_column])) for row in full]
     goods = [(-a if QUANTITIES[x].more else a, -b if QUANTITIES[y].more else b) for a, b in values]
@@ -117,13 +117,13 @@ def front(values: Sequence[tuple[float, float]]) -> set[tuple[float, float]]:
     return best
 
 
-def _column(rows: Sequence[Mapping[str, Any]], quantity: Quantity) -> tuple[str, str]:
+def column_of(rows: Sequence[Mapping[str, Any]], quantity: Quantity) -> tuple[str, str]:
     """The first column that some row has a value in."""
     have = (column for column in quantity.columns if any(row.get(column[0]) is not None for row in rows))
     return next(have, quantity.columns[-1])
 
 
-def _scale(values: Sequence[float], quantity: Quantity) -> tuple[str, float]:
+def scale_of(values: Sequence[float], quantity: Quantity) -> tuple[str, float]:
     """A prefix and its factor; accuracy is drawn in per cent."""
     if not quantity.unit:
         return "", 0.01 if quantity.more else 1.0

@@ -1,0 +1,210 @@
+"""Points of a sweep as a heat map: one quantity over two keys that vary, a number in each cell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from nirbridge.errors import UsageError, counted, did_you_mean, quoted
+from nirbridge.report.pictures.labels import text_width
+from nirbridge.report.plots.pareto import QUANTITIES, Quantity, column_of, scale_of
+from nirbridge.report.plots.style import (
+    GREY,
+    INK,
+    LINE,
+    PALE,
+    POINTS,
+    SMALL,
+    TEXT,
+    WIDTH,
+    axes_for,
+    drawn_name,
+    plain,
+    put_legend,
+    put_text,
+    ramp_colour,
+    style_axes,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes  # pyright: ignore[reportMissingImports]
+
+VALUES: Mapping[str, Quantity] = {
+    **QUANTITIES,
+    "hops": Quantity((("multicast_hops", "multicast hops of a time step"),), ""),
+}
+"""Quantities of a cell."""
+SIDE_MAX = 40
+"""Most values of an axis."""
+_NAME = 70.0
+_ROW, _AROUND = 0.3, 1.05
+"""Inches of a row, and of labels and legend."""
+_MARGIN = 70.0
+"""Points beside the cells."""
+
+
+def plot_heatmap(
+    rows: Sequence[Mapping[str, Any]],
+    names: Sequence[str],
+    x: str | None = None,
+    y: str | None = None,
+    value: str = "cores",
+    *,
+    ax: Axes | None = None,
+) -> Axes:
+    """``value`` over the columns ``x`` and ``y``; None: the first two of ``names``, which are those that vary.
+
+    A cell of several points has the best of them.
+
+    Raises UsageError: no two columns vary, models are mixed, no point has the quantity, or no matplotlib.
+    """
+    x, y = _axes_of(rows, names, x, y)
+    quantity = VALUES[value]
+    column, label = column_of(rows, quantity)
+    best = max if quantity.more else min
+    cells = {place: [row[column] for row in own] for place, own in _cells(rows, x, y).items()}
+    found = {place: best(have) for place, own in cells.items() if (have := [v for v in own if v is not None])}
+    if not found:
+        raise UsageError.of(
+            "picture", f"no point has {value}", "", "see the column 'error', or choose another quantity"
+        )
+    prefix, factor = scale_of(list(found.values()), quantity)
+    shown = {place: number / factor for place, number in found.items()}
+    sides = [list(dict.fromkeys(place[k] for place in cells)) for k in (0, 1)]
+    axes = axes_for(ax, _AROUND + _ROW * len(sides[1]))
+    _draw(axes, cells, shown, sides, best)
+    _label(axes, sides, x, y)
+    unit = f" ({prefix}{quantity.unit})" if quantity.unit else ""
+    several = max(map(len, cells.values()))
+    word = "most" if quantity.more else "least"
+    title = f"{label}{unit}{f', {word} of {several} points each' if several > 1 else ''}"
+    _above(axes, title, _about(rows, names, value))
+    return axes
+
+
+def _about(rows: Sequence[Mapping[str, Any]], names: Sequence[str], value: str) -> str:
+    """What all points have in common, and whether their figures rest on assumptions."""
+    same = [str(rows[0][name]).rpartition("/")[2] for name in ("model", "chip") if name not in names]
+    said = [drawn_name(name, _NAME, SMALL) for name in same]
+    of_rates = value == "hops" and any(str(row["rates"]).startswith("assumed") for row in rows)
+    if of_rates or any(row.get(f"{value}_basis") == "assumed" for row in rows):
+        said.append("~ assumed spike rates or figures")
+    return ", ".join(said)
+
+
+def _above(axes: Axes, title: str, about: str) -> None:
+    """The title, and a line in grey below it."""
+    from matplotlib.transforms import offset_copy  # pyright: ignore[reportMissingImports]
+
+    figure: Any = axes.figure
+    for text, points, look in ((title, 12.0, {}), (about, 3.5, {"size": SMALL, "color": GREY})):
+        place = offset_copy(axes.transAxes, fig=figure, y=points, units="points")
+        put_text(axes, 0.0, 1.0, text, transform=place, ha="left", va="bottom", **look)
+
+
+def _axes_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str], x: str | None, y: str | None) -> tuple[str, str]:
+    for name in (x, y):
+        if name is not None and name not in names:
+            hint = did_you_mean(name, names)
+            raise UsageError.of("heat map", f"{quoted(name)} does not vary", f"these do: {', '.join(names)}", hint)
+    rest = [name for name in names if name not in (x, y)]
+    across = x or (rest.pop(0) if rest else "")
+    up = y or (rest.pop(0) if rest else "")
+    if not across or not up or across == up:
+        found = f"{counted(len(names), 'column')} with several values ({', '.join(names) or 'none'})"
+        raise UsageError.of("heat map", found, "it needs two", "add values of another key under [set]")
+    if "model" in rest:
+        raise UsageError.of("heat map", "points of several models", "a cell has one", "sweep one, or draw 'model'")
+    large = next((name for name in (across, up) if len({row[name] for row in rows}) > SIDE_MAX), None)
+    if large is not None:
+        raise UsageError.of("heat map", f"{quoted(large)} has more than {SIDE_MAX} values", "", "sweep fewer of them")
+    return across, up
+
+
+def _cells(rows: Sequence[Mapping[str, Any]], x: str, y: str) -> dict[tuple[Any, Any], list[Mapping[str, Any]]]:
+    cells: dict[tuple[Any, Any], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        cells.setdefault((row[x], row[y]), []).append(row)
+    return cells
+
+
+def _draw(
+    axes: Axes, cells: Mapping[Any, Any], shown: Mapping[Any, float], sides: Sequence[list[Any]], best: Any
+) -> None:
+    """Every cell, dark where the number is large; one without a number is hatched, and the best are framed."""
+    from matplotlib.patches import Rectangle  # pyright: ignore[reportMissingImports]
+
+    low, high = min(shown.values()), max(shown.values())
+    top = _number(best(shown.values()))
+    room = (WIDTH * POINTS - _MARGIN) / len(sides[0])
+    texts = {place: _number(number) for place, number in shown.items()}
+    size = TEXT if max(text_width(text, TEXT) for text in texts.values()) < room - 4 else SMALL
+    fits = max(text_width(text, size) for text in texts.values()) < room - 2
+    framed = [place for place, text in texts.items() if text == top]
+    frames = [] if 4 * len(framed) > len(cells) else framed
+    for place in cells:
+        corner = (sides[0].index(place[0]), sides[1].index(place[1]))
+        share = (shown[place] - low) / (high - low) if place in shown and high > low else 0.25
+        colour = ramp_colour(0.04 + 0.8 * share)
+        if place not in shown:
+            axes.add_patch(Rectangle(corner, 1, 1, facecolor=PALE, edgecolor=LINE, linewidth=0.0, hatch="//////"))
+        fill = colour if place in shown else "none"
+        axes.add_patch(Rectangle(corner, 1, 1, facecolor=fill, edgecolor="white", linewidth=1.0))
+        if place in frames:
+            axes.add_patch(
+                Rectangle((corner[0] + 0.03, corner[1] + 0.05), 0.94, 0.9, fill=False, edgecolor=INK, linewidth=1.2)
+            )
+        if place in shown and fits:
+            look = {"size": size, "color": _ink(colour), "ha": "center", "va": "center"}
+            put_text(axes, corner[0] + 0.5, corner[1] + 0.5, texts[place], **look)
+    _explain(axes, len(cells) - len(shown), bool(frames), "most" if best is max else "least", fits, (low, high))
+
+
+def _ink(colour: tuple[float, float, float]) -> str:
+    """White or black, the one with more contrast: at least 4.5 (WCAG 2, relative luminance)."""
+    linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in colour]
+    light = sum(part * x for part, x in zip((0.2126, 0.7152, 0.0722), linear, strict=True)) + 0.05
+    return "white" if 1.05 / light > light / 0.05 else "black"
+
+
+def _explain(axes: Axes, empty: int, framed: bool, word: str, fits: bool, ends: tuple[float, float]) -> None:
+    from matplotlib.patches import Patch  # pyright: ignore[reportMissingImports]
+
+    handles, names = [], []
+    if framed:
+        handles.append(Patch(facecolor="none", edgecolor=INK, linewidth=1.2))
+        names.append(word)
+    if empty:
+        handles.append(Patch(facecolor=PALE, edgecolor=LINE, linewidth=0.5, hatch="//////"))
+        names.append(f"{counted(empty, 'cell')} without a map or figure: column 'error'")
+    if not fits:
+        for share, end in zip((0.04, 0.84), ends, strict=True):
+            handles.append(Patch(facecolor=ramp_colour(share)))
+            names.append(_number(end))
+    if handles:
+        put_legend(axes, handles, names)
+
+
+def _label(axes: Axes, sides: Sequence[list[Any]], x: str, y: str) -> None:
+    style_axes(axes, x, y)
+    axes.set(xlim=(0, len(sides[0])), ylim=(0, len(sides[1])))
+    for axis, values in zip((axes.xaxis, axes.yaxis), sides, strict=True):
+        axis.set_ticks([k + 0.5 for k in range(len(values))], [_tick(value) for value in values])
+        plain(axis.get_ticklabels(), SMALL if len(values) > 6 else TEXT - 1)
+    axes.tick_params(length=0, color=GREY)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+
+def _tick(value: Any) -> str:
+    if value is None:
+        return "default"
+    if isinstance(value, bool | str):
+        return drawn_name(str(value), _NAME, SMALL)
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
+def _number(value: float) -> str:
+    if value >= 1000 or float(value).is_integer():
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
