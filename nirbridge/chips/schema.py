@@ -152,6 +152,22 @@ FIELDS: tuple[Field, ...] = (
 )
 
 TABLES: tuple[str, ...] = tuple(dict.fromkeys(f.table for f in FIELDS))
+TABLE_MEANINGS = {
+    "mesh": "The arrangement of the cores. Routes go along x first, then along y.",
+    "core": 'The capacity of one core. Each is a whole number or "unlimited".',
+    "synapses": "How a core stores synapses.",
+    "neuron": "Capabilities of the neurons beyond leaky integrate-and-fire with a hard reset.",
+    "numbers": "Widths of the integers in a core, for quantization. The whole table may be omitted: networks can then "
+    "be mapped, but not quantized.",
+    "board": "The chips of a board as a graph in the plane. The whole table may be omitted: the chips are then a chain "
+    "along x, and a link between two chips costs as much as a hop within one.",
+    "energy": "Joules per event. Omit figures that are not known.",
+    "time": "Seconds per event. Omit figures that are not known.",
+    "range": "Figures on which sources disagree, each [lowest, highest] in the form of the figure.",
+    "source": "For every key in the file, a text that states the source of its value. The name of a table stands for "
+    "all its keys that have no entry of their own.",
+}
+"""What the tables of a chip file hold."""
 
 
 def table_fields(table: str) -> tuple[Field, ...]:

@@ -2,6 +2,7 @@
 
 from nirbridge.chips.load import key_meanings as key_meanings
 from nirbridge.chips.load import value_of_text as value_of_text
+from nirbridge.chips.write import write_chip as write_chip
 from nirbridge.comparison.compare import compare as compare
 from nirbridge.dialect.lower import lower_model as lower_model
 from nirbridge.dialect.lower import model_on_cores as model_on_cores

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 import nirbridge as nb
 from nirbridge import pipeline
-from nirbridge.chips import Chip, builtin_chips, chip_from_dict, read_chip, with_values
+from nirbridge.chips import Chip, builtin_chips, chip_from_dict, read_chip, with_values, without_cores
 from nirbridge.chips.load import EXTENDS_MAX, value_of_text
 from nirbridge.chips.schema import CORES_MAX, FIELDS, Field
+from nirbridge.chips.write import write_chip
 from nirbridge.cli.main import run
 from nirbridge.errors import ChipError
 
@@ -252,3 +253,46 @@ def test_a_map_holds_its_changed_chip(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_set_is_refused_without_a_chip(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["chips", "--set", "core.neurons=3"]) == 2
     assert "--set: given without a chip" in capsys.readouterr().err
+
+
+# -- new files -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", builtin_chips())
+def test_a_new_file_reads_back_as_the_chip_under_its_own_name(name: str, tmp_path: Path) -> None:
+    chip = without_cores(read_chip(name), [0, 3])
+    made = write_chip(chip, tmp_path / "my_chip.toml")
+    assert read_chip(tmp_path / "my_chip.toml") == made == dataclasses.replace(chip, name="my_chip")
+    lines = (tmp_path / "my_chip.toml").read_text(encoding="utf-8").splitlines()
+    assert max(len(line) for line in lines if "=" not in line or '"' not in line) <= 120  # a text is one line
+    text = " ".join(line.removeprefix("# ") for line in lines)
+    for field in FIELDS:
+        if field.table != "numbers" or chip.numbers is not None:
+            assert field.meaning in text, field.name
+            assert any(line.removeprefix("# ").startswith(f"{field.key} = ") for line in lines), field.name
+
+
+@pytest.mark.parametrize(
+    ("file", "name"), [("my chip.toml", "my_chip"), ("3d.toml", "chip_3d"), ("é.toml", "chip__"), ("a" * 99, "a" * 64)]
+)
+def test_the_name_of_a_new_file_becomes_one_of_a_chip(file: str, name: str, tmp_path: Path) -> None:
+    assert write_chip(read_chip("loihi1"), tmp_path / file).name == name
+
+
+def test_the_command_writes_a_changed_chip_and_no_file_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    line = ["chips", "--new", "my.toml", "--like", "loihi2", "--set", "core.neurons=512"]
+    assert run(line) == 0
+    said = "saved 'my.toml': chip 'my', like loihi2 with core.neurons=512; edit it, then: nirbridge chips my.toml\n"
+    assert capsys.readouterr().out == said
+    expected = nb.chip("loihi2").with_values({"core.neurons": 512})
+    assert read_chip(Path("my.toml")) == dataclasses.replace(expected, name="my")
+    before = Path("my.toml").read_bytes()
+    assert run(line) == 2
+    assert "chip file 'my.toml': is there already" in capsys.readouterr().err
+    assert Path("my.toml").read_bytes() == before
+    assert run(["chips", "loihi1", "--new", "other.toml", "--like", "loihi2"]) == 2
+    assert run(["chips", "--like", "loihi2"]) == 2
+    assert not Path("other.toml").exists()

@@ -562,6 +562,15 @@ ROWS: dict[str, dict[str, Row]] = {
     ),
     "chips": silent("chips") | {"--verbose": Row("chips loihi1", "chips loihi1 --verbose")},
     "chips": silent("chips") | added("chips loihi1", {"--set": SET}),
+    "chips": silent("chips")
+    | added("chips loihi1", {"--set": SET})
+    | added(
+        "chips",
+        {
+            "--new": refused("chips", "--new my.toml", "--new: given without --like"),
+            "--like": ("chips --new my.toml", "chips --new my.toml --like loihi1"),
+        },
+    ),
     "doctor": silent("doctor"),
     "completion": silent("completion bash"),
 }

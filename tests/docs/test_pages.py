@@ -19,7 +19,7 @@ from typing import NamedTuple
 import click
 import pytest
 
-from nirbridge.chips.schema import FIELDS
+from nirbridge.chips.schema import FIELDS, TABLE_MEANINGS
 from nirbridge.cli import main as cli
 from nirbridge.cli.target_options import target_rows
 from nirbridge.plugins import BUILTIN
@@ -163,9 +163,18 @@ def test_the_reference_has_every_target() -> None:
     assert len(own) == len(BUILTIN.emitters)
 
 
-def test_the_chips_page_has_every_key() -> None:
+def test_the_chips_page_has_every_key_with_its_meaning() -> None:
+    """The schema states them; the files of ``chips --new`` have the same words."""
     page = (ROOT / "docs" / "chips.md").read_text(encoding="utf-8")
-    assert [f.name for f in FIELDS if f"| `{f.key}` |" not in page or f"### [{f.table}]" not in page] == []
+    wrong = []
+    for table in TABLE_MEANINGS:
+        section = page.partition(f"### [{table}]\n")[2].partition("\n##")[0]
+        rows = dict(re.findall(r"^\| `(\w+)` \| .* \| (.+) \|$", section, re.MULTILINE))
+        stated = {f.key: f.meaning for f in FIELDS if f.table == table}
+        wrong += [key for key in stated.keys() | rows.keys() if not rows.get(key, "").startswith(stated.get(key, "-"))]
+        words = re.sub(r"\[([^]]+)\]\([^)]*\)", r"\1", section).replace("`", "").lower().split()
+        wrong += [] if TABLE_MEANINGS[table].lower().rstrip(".") in " ".join(words) else [table]
+    assert wrong == []
 
 
 def test_the_matcher_can_fail() -> None:
