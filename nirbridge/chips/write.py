@@ -19,8 +19,9 @@ from nirbridge.files.atomic import atomic_write_bytes
 
 _WIDTH, _COMMENT_AT = 118, 36
 _HEAD = (
-    "A chip of your own, written from {like} by 'nirbridge chips --new'. Put in your numbers, and give the path of this "
-    "file wherever a chip is named: nirbridge map MODEL.nir --chip FILE.toml. 'nirbridge chips FILE.toml' checks it.",
+    "A chip of your own, written from {like} by 'nirbridge chips --new'. Put in your numbers, and give the path of "
+    "this file wherever a chip is named: nirbridge map MODEL.nir --chip FILE.toml. 'nirbridge chips FILE.toml' checks "
+    "it.",
     'Keys end in their unit (_j: joules, _s: seconds); "~" marks those listed as approximate; docs/chips.md explains '
     "them at length. Every number has a source, at the end.",
     'A file that differs from a chip in a few numbers may give those alone, after its name and extends = "{like}".',

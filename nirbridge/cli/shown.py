@@ -93,7 +93,7 @@ _TITLE = re.compile(r"<title>([^<]{1,200})</title>")
 def _program(program: Any) -> dict[str, Any]:
     """The facts of the manifest; the files with their bytes instead of their digests."""
     files = {name: len(data) for name, data in program.files.items()}
-    return pipeline.program_facts(program) | {"digest": program.digest, "files": files}
+    return pipeline.program_manifest(program) | {"digest": program.digest, "files": files}
 
 
 def _program_lines(program: Any, path: str) -> list[str]:

@@ -26,6 +26,7 @@ from nirbridge.pipeline.bench import bench_network as bench_network
 from nirbridge.pipeline.bench import best_backend as best_backend
 from nirbridge.pipeline.doctor import host_facts as host_facts
 from nirbridge.pipeline.doctor import tool_states as tool_states
+from nirbridge.pipeline.doctor import write_examples as write_examples
 from nirbridge.pipeline.emit import can_run as can_run
 from nirbridge.pipeline.emit import default_chip as default_chip
 from nirbridge.pipeline.emit import emit_quantized as emit_quantized
@@ -82,7 +83,7 @@ from nirbridge.pipeline.saved_files import load_map as load_map
 from nirbridge.pipeline.saved_files import load_mapped as load_mapped
 from nirbridge.pipeline.saved_files import load_saved as load_saved
 from nirbridge.pipeline.saved_files import map_document as map_document
-from nirbridge.pipeline.saved_files import program_facts as program_facts
+from nirbridge.pipeline.saved_files import program_manifest as program_manifest
 from nirbridge.pipeline.saved_files import report_sources as report_sources
 from nirbridge.pipeline.saved_files import save_map as save_map
 from nirbridge.pipeline.saved_files import timing_of_map as timing_of_map

@@ -11,12 +11,14 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import resources
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
 
-from nirbridge.errors import NirbridgeError
-from nirbridge.files.regular import read_regular
+from nirbridge.errors import FileError, NirbridgeError, quoted
+from nirbridge.files.atomic import atomic_folder
+from nirbridge.files.regular import read_regular, template_bytes
 
 PROGRAM_S = 20.0
 """Longest time that a program may take to say its version."""
@@ -192,3 +194,22 @@ def _lava() -> ToolState:
     found = status.versions.get("lava-nc", UNKNOWN) if status.ready else None
     path = None if status.python is None else str(status.python)
     return ToolState("lava", "environment", found, path, "runs of Lava programs", "nirbridge doctor lava --install")
+    return ToolState("lava", "environment", found, path, "runs of Lava programs", "nirbridge lava install")
+
+
+# -- examples ------------------------------------------------------------------------------------------------------
+
+
+def write_examples(folder: str | os.PathLike[str]) -> tuple[str, ...]:
+    """Write the models, chips and sweeps of the documentation to a new folder; the paths of the files within it.
+
+    Raises:
+        FileError: there is something at the path already, or it cannot be written.
+    """
+    subject = f"folder {quoted(Path(folder).name)}"
+    if os.path.lexists(folder):
+        raise FileError.of(subject, "is there already", "examples are written to a new folder", "name another one")
+    kinds = (kind for kind in (resources.files("nirbridge") / "examples").iterdir() if kind.is_dir())
+    files = {f"{kind.name}/{file.name}": template_bytes(file) for kind in kinds for file in kind.iterdir()}
+    atomic_folder(folder, files, subject=subject)
+    return tuple(sorted(files))

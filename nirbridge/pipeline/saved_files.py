@@ -95,7 +95,7 @@ def load_saved(path: str | Path) -> SavedFile:
     return SavedFile(kind, READERS[kind](path))
 
 
-def program_facts(program: Artifact) -> dict[str, Any]:
+def program_manifest(program: Artifact) -> dict[str, Any]:
     """The manifest of an emitted program. Raises FileError."""
     return read_document(program, MANIFEST, {"kind": str, "files": dict})
 

@@ -571,7 +571,7 @@ ROWS: dict[str, dict[str, Row]] = {
             "--like": ("chips --new my.toml", "chips --new my.toml --like loihi1"),
         },
     ),
-    "doctor": silent("doctor"),
+    "doctor": silent("doctor") | added("doctor", {"--examples": "--examples o"}),
     "completion": silent("completion bash"),
 }
 

@@ -15,6 +15,11 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from nirbridge._version import __version__
+from nirbridge.chips import read_chip
+from nirbridge.errors import FileError
+from nirbridge.pipeline import write_examples
+from nirbridge.sweeps.plan import make_plan
+from nirbridge.sweeps.spec import load_spec
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -165,6 +170,22 @@ def test_every_file_of_the_package_is_in_the_wheel_by_some_pattern() -> None:
     assert [pattern for pattern in patterns if not any(fnmatch(name, pattern) for name in data)] == []
     folders = {p.parent for p in files if p.suffix == ".py"}
     assert [str(f) for f in folders if not (f / "__init__.py").is_file()] == []
+
+
+def test_the_package_carries_the_examples_of_the_checkout(tmp_path: Path) -> None:
+    """They are links to ``examples/``, so that nothing is stored twice; commands of the pages find all they name."""
+    links = [path for path in (ROOT / "nirbridge" / "examples").rglob("*") if not path.is_dir()]
+    names = {path.relative_to(ROOT / "nirbridge" / "examples") for path in links}
+    assert {path.resolve() for path in links} == {ROOT / "examples" / name for name in names}
+    assert write_examples(tmp_path / "examples") == tuple(sorted(name.as_posix() for name in names))
+    for name in names:
+        assert (tmp_path / "examples" / name).read_bytes() == (ROOT / "examples" / name).read_bytes()
+    for sweep in (tmp_path / "examples" / "sweeps").iterdir():
+        assert make_plan(load_spec(sweep)).points
+    assert read_chip(tmp_path / "examples" / "chips" / "my_chip.toml").name == "my_chip"
+    with pytest.raises(FileError, match="folder 'examples': is there already"):
+        write_examples(tmp_path / "examples")
+    assert sum(path.stat().st_size for path in links) < 300_000
 
 
 def citation() -> dict[str, Any]:

@@ -94,11 +94,12 @@ def install(python: Path, wheel: Path, folder: Path) -> Path:
 def use(commands: Path, empty: Path) -> list[str]:
     """Imports the package and runs the command from an empty folder; returns the outputs in the order of the calls.
 
-    The example model is the only file of the checkout that is read.
+    No file of the checkout is read: the wheel carries the example model.
     """
     empty.mkdir()
     command, model = commands / "nirbridge", empty / "model.nir"
-    shutil.copy(ROOT / "examples/models/digits_cnn.nir", model)
+    run(command, "doctor", "--examples", "examples", cwd=empty)
+    shutil.copy(empty / "examples/models/digits_cnn.nir", model)
     calls = (
         (commands / "python", "-c", LOCATION),
         (command, "--help"),

@@ -6,15 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-<<<<<<< HEAD
-from nirbridge.cli.common import ChipFile, Command
-from nirbridge.cli.output import print_json, print_rich, verbose_option
-=======
 from nirbridge import pipeline
 from nirbridge.cli.common import ChipFile, Command, OutputFile
-from nirbridge.cli.output import print_json, print_result, print_rich, print_text
+from nirbridge.cli.output import is_verbose, print_json, print_result, print_rich, print_text, verbose_option
 from nirbridge.errors import UsageError, quoted
->>>>>>> 061c1d89 (chips: write a commented file to edit from any chip)
 
 if TYPE_CHECKING:
     from nirbridge.chips.model import Chip
@@ -30,20 +25,18 @@ Example:
 
 @click.command(name="chips", cls=Command, epilog=EXAMPLE)
 @click.argument("name", required=False, metavar="[NAME|FILE.toml]", type=ChipFile())
-<<<<<<< HEAD
 @verbose_option
-=======
 @click.option(
     "--new", "output", metavar="FILE.toml", type=OutputFile(), help="Write a chip of your own, with comments, to edit."
 )
 @click.option("--like", metavar="NAME|FILE.toml", type=ChipFile(), help="The chip that --new begins with.")
->>>>>>> 061c1d89 (chips: write a commented file to edit from any chip)
+@verbose_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def command(name: str | Chip | None, output: str | None, like: str | Chip | None, as_json: bool) -> None:
     """Show the chips, or every number of one chip with its unit and source.
 
-    Sources are shown where there is room, or with --verbose. A chip of your own is a TOML file; naming it here checks
-    it. A "~" marks numbers that are not public.
+    A chip of your own is a TOML file; naming it here checks it. A "~" marks numbers that are not public. --verbose has
+    what each key means.
     """
     from nirbridge import plugins
     from nirbridge.report.chips import chip_table, chips_table
@@ -55,44 +48,21 @@ def command(name: str | Chip | None, output: str | None, like: str | Chip | None
     if as_json:
         print_json(chips[0].record if name else {"chips": [chip.record for chip in chips]})
     else:
-        print_rich(chip_table(chips[0]) if name else chips_table(chips))
-<<<<<<< HEAD
-=======
+        print_rich(chip_table(chips[0], meanings=is_verbose()) if name else chips_table(chips))
 
 
 def _write(name: str | Chip | None, output: str | None, like: str | Chip | None, as_json: bool) -> None:
     if output is None:
         raise UsageError.of("--like", "given without --new", "it is what a new file begins with", "add --new FILE.toml")
-    if name is not None or like is None:
-        found = "given without --like" if like is None else "given with another chip"
-        raise UsageError.of("--new", found, "a new file begins with one chip", "as in --new my.toml --like loihi1")
-    base = pipeline.load_chip(like)
+    given = [each for each in (name, like) if each is not None]
+    if len(given) != 1:
+        named = " and ".join(quoted(each if isinstance(each, str) else each.name) for each in given)
+        hint = "as in --new my.toml --like loihi1"
+        raise UsageError.of("--new", f"given with {named or 'no chip'}", "a new file begins with one chip", hint)
+    base = pipeline.load_chip(given[0])
     made = pipeline.write_chip(base, output)
     if as_json:
         print_json({"output": output, "chip": made.record})
     else:
         about = f"chip {quoted(made.name)}, like {base.name}"
         print_text(f"saved {quoted(output)}: {about}; edit it, then: nirbridge chips {output}")
-
-
-# -- doctor --------------------------------------------------------------------------------------------------------
-
-DOCTOR_EXAMPLE = """\b
-Example:
-  nirbridge doctor
-  nirbridge doctor --json"""
-
-
-@click.command(name="doctor", cls=Command, epilog=DOCTOR_EXAMPLE)
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
-def doctor(as_json: bool) -> None:
-    """Show which optional tools are there, in which version, and how to get the others.
-
-    Frameworks, compilers, runtimes and simulators that single commands use. Nothing is imported; programs are asked
-    for their version.
-    """
-    from nirbridge.report.chips import doctor_document, doctor_table
-
-    facts, states = pipeline.host_facts(), pipeline.tool_states()
-    print_result(doctor_document(facts, states) if as_json else doctor_table(facts, states))
->>>>>>> 061c1d89 (chips: write a commented file to edit from any chip)

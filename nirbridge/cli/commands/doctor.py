@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nirbridge import pipeline
-from nirbridge.cli.common import Command, refuse_given
+from nirbridge.cli.common import Command, OutputFolder, refuse_given
 from nirbridge.cli.output import print_result, progress_on_stderr
 from nirbridge.errors import UsageError, did_you_mean, quoted
 
@@ -19,17 +19,23 @@ EXAMPLE = """\b
 Example:
   nirbridge doctor
   nirbridge doctor yosys --json
+  nirbridge doctor --examples examples
   nirbridge doctor lava --install"""
 LAVA = "lava"
 
 
 @click.command(name="doctor", cls=Command, epilog=EXAMPLE)
 @click.argument("tool", required=False, metavar="[TOOL]")
+@click.option(
+    "--examples", "folder", metavar="DIR", type=OutputFolder(), help="Write example models, chips and sweeps to DIR."
+)
 @click.option("--install", is_flag=True, help="Set up the isolated environment of lava.")
 @click.option("--python", metavar="PATH", type=click.Path(), help="With --install: the Python (3.10 to 3.13) to use.")
 @click.option("--again", is_flag=True, help="With --install: replace an existing environment.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
-def command(tool: str | None, install: bool, python: str | None, again: bool, as_json: bool) -> int:
+def command(
+    tool: str | None, folder: str | None, install: bool, python: str | None, again: bool, as_json: bool
+) -> int:
     """Show which optional tools are there, in which version, and how to get the others.
 
     Frameworks, compilers, runtimes and simulators that single commands use. Nothing is imported; programs are asked
@@ -39,6 +45,9 @@ def command(tool: str | None, install: bool, python: str | None, again: bool, as
     else in the user's cache folder, with Python 3.10 if installed; doctor lava imports Lava as a test.
     NIRBRIDGE_LAVA_PYTHON names another interpreter that has Lava.
     """
+    if folder is not None:
+        refuse_given({"TOOL": tool, "--install": install or None}, "examples are written alone")
+        return write_examples(folder, as_json)
     if not install:
         refuse_given({"--python": python, "--again": again}, "it belongs to doctor lava --install")
     if tool == LAVA:
@@ -46,6 +55,15 @@ def command(tool: str | None, install: bool, python: str | None, again: bool, as
         print_result(status_document(environment) if as_json else summary_lines(environment))
         return 0 if environment.ready else 1
     return show(tool, as_json=as_json, install=install)
+
+
+def write_examples(folder: str, as_json: bool) -> int:
+    """Writes the examples of the package, and says what to try."""
+    files = pipeline.write_examples(folder)
+    first = f"nirbridge map {folder}/models/digits_mlp.nir --chip {folder}/chips/my_chip.toml"
+    said = [f"saved {quoted(folder)}: {', '.join(files)}", f"try: {first}"]
+    print_result({"output": folder, "files": list(files)} if as_json else said)
+    return 0
 
 
 def show(tool: str | None, *, as_json: bool, install: bool) -> int:
