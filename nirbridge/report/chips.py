@@ -37,10 +37,12 @@ def _limits(chip: Chip) -> tuple[str, ...]:
     return (chip.name, f"{chip.mesh.cores:,}", *limits, _weights(chip), figure_text(chip, "core.delay_steps"))
 
 
-def chip_table(chip: Chip) -> RenderableType:
-    """Every number of one chip: key, value, unit, meaning and source, table by table."""
+def chip_table(chip: Chip, *, meanings: bool = True) -> RenderableType:
+    """Every number of one chip: key, value, unit, meaning (on request) and source, table by table."""
     head = [Text(chip.name, style="bold"), Text(chip.description), Text(_cores(chip))]
-    return Group(*head, *(_part(chip, part) for part in TABLES), *_ranges(chip), Text(), Text(_legend([chip])))
+    return Group(
+        *head, *(_part(chip, part, meanings) for part in TABLES), *_ranges(chip), Text(), Text(_legend([chip]))
+    )
 
 
 def figure_text(chip: Chip, name: str) -> str:
@@ -61,12 +63,25 @@ def _text(value: object, field: Field) -> str:
         return "yes" if value else "no"
     if field.kind == "steps":
         return _steps(value, field.unit)
+    if field.kind == "count list" and isinstance(value, tuple):
+        return _spans(value)
     if isinstance(value, tuple):
         texts = [str(list(entry)) if field.kind == "pairs" else str(entry) for entry in value]
         if len(texts) > LISTED_MAX:
             texts = [*texts[:3], "...", f"{texts[-1]} ({len(texts):,} entries)"]
         return ", ".join(texts)
     return str(value) if isinstance(value, float) else f"{value:,}"
+
+
+def _spans(numbers: Sequence[int]) -> str:
+    """Ascending numbers with those that follow on each other as one: ``1-6, 8``."""
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][-1] + 1:
+            spans[-1].append(number)
+        else:
+            spans.append([number])
+    return ", ".join(str(span[0]) if len(span) == 1 else f"{span[0]}-{span[-1]}" for span in spans)
 
 
 def _figure(value: float, unit: str) -> tuple[str, str]:
@@ -97,18 +112,15 @@ def _cores(chip: Chip) -> str:
     return f"{counted(mesh.cores, 'core')} per chip ({tiles}){dead}"
 
 
-def _part(chip: Chip, part: str) -> RenderableType:
+def _part(chip: Chip, part: str, meanings: bool) -> RenderableType:
     present = [f for f in FIELDS if f.table == part and f.name in chip.sources]
     if not present:
         return Text(f"\n{part}: not known")
     title = {"title": f"\n{part}", "title_justify": "left", "title_style": "bold"}
-    return table(
-        ("key", "value", "unit", "meaning", "source"),
-        "LrLl",
-        (_row(chip, f) for f in present),
-        drop=("source",),
-        **title,
-    )
+    rows = [_row(chip, f) for f in present]
+    if meanings:
+        return table(("key", "value", "unit", "meaning", "source"), "Lrl", rows, **title)
+    return table(("key", "value", "unit", "source"), "LrLl", ([*row[:3], row[4]] for row in rows), **title)
 
 
 def _ranges(chip: Chip) -> list[RenderableType]:

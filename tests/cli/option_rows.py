@@ -563,7 +563,7 @@ ROWS: dict[str, dict[str, Row]] = {
     "chips": silent("chips") | {"--verbose": Row("chips loihi1", "chips loihi1 --verbose")},
     "chips": silent("chips") | added("chips loihi1", {"--set": SET}),
     "chips": silent("chips")
-    | added("chips loihi1", {"--set": SET})
+    | added("chips loihi1", {"--set": SET, "--verbose": "--verbose"})
     | added(
         "chips",
         {

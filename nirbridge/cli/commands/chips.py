@@ -8,7 +8,7 @@ import click
 
 from nirbridge import pipeline
 from nirbridge.cli.common import ChipFile, Command, OutputFile
-from nirbridge.cli.output import is_verbose, print_json, print_result, print_rich, print_text, verbose_option
+from nirbridge.cli.output import is_verbose, print_json, print_rich, print_text, verbose_option
 from nirbridge.errors import UsageError, quoted
 
 if TYPE_CHECKING:
