@@ -567,7 +567,7 @@ ROWS: dict[str, dict[str, Row]] = {
     | added(
         "chips",
         {
-            "--new": refused("chips", "--new my.toml", "--new: given without --like"),
+            "--new": refused("chips", "--new my.toml", "--new: given with no chip"),
             "--like": ("chips --new my.toml", "chips --new my.toml --like loihi1"),
         },
     ),

@@ -47,6 +47,7 @@ MORE = {
     ("simulate", "--chip"): "--backend fixed",
     ("simulate", "--map"): "--backend mapped --chip loihi1",
     ("import", "--measure"): "--from snntorch",
+    ("chips", "--like"): "--new out.toml",
 }
 """What a parameter needs besides."""
 KINDS = ("fifo", "folder", "socket")

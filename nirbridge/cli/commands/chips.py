@@ -25,7 +25,6 @@ Example:
 
 @click.command(name="chips", cls=Command, epilog=EXAMPLE)
 @click.argument("name", required=False, metavar="[NAME|FILE.toml]", type=ChipFile())
-@verbose_option
 @click.option(
     "--new", "output", metavar="FILE.toml", type=OutputFile(), help="Write a chip of your own, with comments, to edit."
 )
