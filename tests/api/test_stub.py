@@ -32,7 +32,7 @@ FUNCTIONS = [name for name in NAMES if inspect.isfunction(getattr(nb, name))]
 
 def test_the_same_names() -> None:
     assert {*IMPORTED, *DEFINED} == set(NAMES)
-    assert set(NAMES) <= set(dir(nb))
+    assert dir(nb) == sorted(NAMES)
 
 
 @pytest.mark.parametrize("name", IMPORTED)
