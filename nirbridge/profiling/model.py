@@ -22,6 +22,7 @@ class Figure:
     """One figure: its value, its basis, and the least and greatest value where the sources give a range.
 
     ``source``: the figures of the chip file that it rests on, with their sources; in words for counted figures.
+    ``missing``: kinds of event that it leaves out, since the chip file has no data for them.
     """
 
     value: float
@@ -29,6 +30,7 @@ class Figure:
     source: str = ""
     low: float | None = None
     high: float | None = None
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,7 @@ class ProfilePoint(Value):
         for name in ("energy", "time"):
             figure = self.figures.get(f"{name}_per_inference_j" if name == "energy" else f"{name}_per_inference_s")
             row[f"{name}_basis"] = figure and figure.basis
+            row[f"{name}_missing"] = ", ".join(figure.missing) or None if figure else None
         metrics = self.neurobench.get("integers") or self.neurobench.get("reference") or {}
         row |= {column.name: metrics.get(column.name) for column in NEUROBENCH}
         return row | _witness_cells(self.witness)
@@ -269,6 +272,8 @@ WITNESS = (
 BASES = (
     Column("energy_basis", "", "basis of the energy: published or assumed"),
     Column("time_basis", "", "basis of the time: published or assumed"),
+    Column("energy_missing", "", "kinds of event that the energy leaves out: the chip file has no data for them"),
+    Column("time_missing", "", "kinds of event that the time leaves out"),
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -29,6 +29,8 @@ from nirbridge.profiling.neurobench import accuracy_of, integer_metrics, referen
 from nirbridge.quantization.model import QuantizedNetwork
 
 _COUNTED = "counted in a simulation of the data"
+_OF_BOTH = ("power_w", "energy_delay_js")
+"""Figures of energy and time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,8 +103,11 @@ def _figures(
     for name, count in totals.items():
         yield f"{name}_per_inference", _measured(count / samples)
         yield f"{name}_per_step", _measured(count / costs.steps)
-    yield from _energy_figures(runs, costs, totals["synaptic_ops"])
-    yield from _time_figures(runs, costs)
+    missing = missing_figures(chip)
+    both = tuple(dict.fromkeys((*missing["energy"], *missing["time"])))
+    for name, figure_of in (*_energy_figures(runs, costs, totals["synaptic_ops"]), *_time_figures(runs, costs)):
+        left_out = both if name in _OF_BOTH else missing["energy" if name.startswith("energy") else "time"]
+        yield name, replace(figure_of, missing=left_out)
     yield from _accuracies(runs)
     sparsity = (metrics.get("integers") or metrics["reference"]).get("ActivationSparsity")
     if sparsity is not None:

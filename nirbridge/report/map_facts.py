@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from nirbridge.chips.model import CoreId, Mesh
+from nirbridge.chips.model import Chip, CoreId, Mesh
 from nirbridge.errors import counted, quoted
+from nirbridge.mapping.cost import missing_figures
 from nirbridge.mapping.model import MapCosts, MappedNetwork
 from nirbridge.mapping.rates import ASSUMED_MISSED, ASSUMED_RATE
 from nirbridge.mapping.storage.record import SliceRecord
@@ -76,13 +77,18 @@ def one_line(text: object) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in str(text))
 
 
-def figure_with_prefix(value: float, unit: str, *, approximate: bool = False) -> str:
-    """A number with the prefix of its size, three digits: ``1.51 uJ``; ``~`` before it where approximate."""
-    mark = "~" if approximate else ""
+def figure_with_prefix(
+    value: float, unit: str, *, approximate: bool = False, partial: Collection[str] | bool = False
+) -> str:
+    """A number with the prefix of its size, three digits: ``1.51 uJ``; ``~`` before it where approximate.
+
+    ``partial``: the kinds of event that a total leaves out, or whether there are any: ``1.51 uJ (partial)``.
+    """
+    mark, after = "~" if approximate else "", " (partial)" if partial else ""
     for prefix, scale in _PREFIXES:
         if abs(value) >= scale:
-            return f"{mark}{value / scale:.3g} {prefix}{unit}"
-    return f"{mark}{value:.3g} {unit}"
+            return f"{mark}{value / scale:.3g} {prefix}{unit}{after}"
+    return f"{mark}{value:.3g} {unit}{after}"
 
 
 def rate_text(value: float) -> str:
@@ -178,16 +184,19 @@ def summary_line(mapped: MappedNetwork) -> str:
         f" ({report.status}, at least {report.cores_lower_bound:,})",
         f"{counted(mapped.network.neurons, 'neuron')} in {counted(len(mapped.network.populations), 'population')}",
         f"{rate_text(costs.multicast_hops_per_step)} multicast hops",
-        *_known_totals(costs, mapped.chip.approximate),
+        *_known_totals(costs, mapped.chip),
     ]
     marks = ["placement only"] if mapped.placement_only else []
     return ", ".join([*marks, *parts]) + " per time step"
 
 
-def _known_totals(costs: MapCosts, approximate: Collection[str]) -> list[str]:
+def _known_totals(costs: MapCosts, chip: Chip) -> list[str]:
+    missing = missing_figures(chip)
     totals = ((costs.energy_per_step_j, "J", "energy"), (costs.time_per_step_s, "s", "time"))
     return [
-        figure_with_prefix(value, unit, approximate=is_approximate_table(approximate, table))
+        figure_with_prefix(
+            value, unit, approximate=is_approximate_table(chip.approximate, table), partial=missing[table]
+        )
         for value, unit, table in totals
         if value is not None
     ]
@@ -275,8 +284,6 @@ def traffic_lines(mapped: MappedNetwork) -> list[str]:
 
 
 def _total(value: float | None, unit: str, mapped: MappedNetwork, table: str) -> str:
-    from nirbridge.mapping.cost import missing_figures
-
     missing = missing_figures(mapped.chip)[table]
     if value is None:
         return f"unknown: the chip file has no data for {table}"

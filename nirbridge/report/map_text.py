@@ -14,6 +14,7 @@ from rich.text import Text
 
 from nirbridge.chips.model import CoreId
 from nirbridge.errors import counted, quoted
+from nirbridge.mapping.cost import missing_figures
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.mapping.storage.record import MapRecord
 from nirbridge.partitioner.model import RESOURCES
@@ -67,12 +68,13 @@ def map_renderable(mapped: MappedNetwork, width: int = 100, *, title: str = "", 
         fullest = sorted(rows, key=lambda row: -row.share)[:3]  # the first of equals
         parts += [heading("populations"), _populations(mapped), heading("fullest cores"), _cores(fullest)]
     parts += [heading("mesh"), Text(mesh_text(mapped, width))]
-    parts += _breakdown(
-        "energy per time step", mapped.costs.energy_breakdown_j, "J", rough=is_approximate_table(keys, "energy")
-    )
-    parts += _breakdown(
-        "duration of a time step", mapped.costs.time_breakdown_s, "s", rough=is_approximate_table(keys, "time")
-    )
+    costs, missing = mapped.costs, missing_figures(mapped.chip)
+    for title, values, unit, of in (
+        ("energy per time step", costs.energy_breakdown_j, "J", "energy"),
+        ("duration of a time step", costs.time_breakdown_s, "s", "time"),
+    ):
+        partial = " (partial)" * bool(missing[of])
+        parts += _breakdown(title + partial, values, unit, rough=is_approximate_table(keys, of))
     for title, lines in remarks(mapped) if notes else []:
         parts += listed(title, lines)
     return Group(*parts)

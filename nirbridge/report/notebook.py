@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from nirbridge.chips import chip_from_dict
 from nirbridge.comparison.distances import has_batch
 from nirbridge.errors import NirbridgeError, counted
-from nirbridge.report.html.events import events_of, raster, remarks_of
+from nirbridge.report.html.events import events_of, raster, remarks_of, rows_max
 from nirbridge.report.html.page import (
     Child,
     Markup,
@@ -37,7 +37,6 @@ from nirbridge.report.html.sections.network import network_drawing
 from nirbridge.report.html.sections.overview import proof_drawing
 from nirbridge.report.html.sections.quantization import HISTOGRAM_NOTE, histogram, weight_errors
 from nirbridge.report.html.sections.verification import first_difference
-from nirbridge.report.map_facts import figure_with_prefix
 from nirbridge.report.pictures.bar_pictures import proof_picture
 from nirbridge.report.pictures.labels import fitted_label, printable_name
 from nirbridge.report.pictures.map_pictures import (
@@ -260,7 +259,7 @@ def profile_svg(profile: Profile) -> str:
     """Bars of the energy of an inference; nothing where no chip has figures of energy."""
     bars = energy_bars(profile)
     largest = max((bar.total for bar in bars), default=0.0)
-    shown = [Bar(bar.label, bar.total / largest, figure_with_prefix(bar.total, "J")) for bar in bars]
+    shown = [Bar(bar.label, bar.total / largest, bar.said) for bar in bars]
     return bars_svg(shown, f"energy of {profile!r}", "Energy of an inference") if bars else ""
 
 
@@ -284,7 +283,7 @@ def quantized_svg(quantized: QuantizedNetwork) -> str:
 # -- recordings ----------------------------------------------------------------------------------------------------
 
 
-NODES_MAX, ROWS_MAX, POINTS_MAX = 12, 48, 2_000
+NODES_MAX, POINTS_MAX = 12, 2_000
 DIFFERENCES_MAX = 700, 600
 """Marks of events that are equal, and of those that are not."""
 
@@ -295,12 +294,11 @@ def recording_svg(recording: Recording) -> str:
     nodes = [each for name in names if (each := events_of(recording, name)) is not None]
     if not nodes:
         return ""
-    drawn = raster_picture(nodes[:NODES_MAX], rows_max=ROWS_MAX, points_max=POINTS_MAX)
+    drawn = raster_picture(nodes[:NODES_MAX], rows_max=rows_max(min(len(nodes), NODES_MAX)), points_max=POINTS_MAX)
     label = f"raster of {recording!r}"
     shown = [f"the first {NODES_MAX} of {len(nodes):,} nodes"] if len(nodes) > NODES_MAX else []
     shown += ["sample 0 of the batch"] if has_batch(recording) else []
-    remarks = [f"shown of {remark}" for remark in remarks_of(drawn)]
-    return card(label, (raster(drawn, label), *(f"shown: {said}" for said in shown), *remarks))
+    return card(label, (raster(drawn, label), *(f"shown: {said}" for said in shown), *remarks_of(drawn)))
 
 
 def comparison_svg(comparison: Comparison) -> str:

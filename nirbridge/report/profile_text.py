@@ -83,9 +83,10 @@ def _point(point: ProfilePoint, *, notes: bool, every: bool) -> Iterator[Rendera
     yield facts_table([*facts, ("rates", one_line(about["rates"]))])
     yield heading("figures")
     yield table(
-        ("", "per inference", "per time step", "range", "basis"), "lRRRL", _figures(point), drop=("range", "basis")
+        ("", "per inference", "per time step", "range", "basis"), "LRRRL", _figures(point), drop=("range", "basis")
     )
-    yield heading("layers, per inference")
+    energy = point.figures.get("energy_per_inference_j")
+    yield heading("layers, per inference" + " (energy is partial)" * bool(energy and energy.missing))
     yield _layers(point.layers)
     yield heading("events, per inference")
     yield _events(point.events)
@@ -131,7 +132,7 @@ def _figures(point: ProfilePoint) -> Iterator[tuple[str, ...]]:
         known = next((figure for figure in figures if figure is not None), None)
         if known is not None:
             cells = ("" if figure is None else text(figure.value) for figure in figures)
-            yield (label, *cells, _range(known, text), known.basis)
+            yield (label + " (partial)" * bool(known.missing), *cells, _range(known, text), known.basis)
 
 
 def _range(figure: Figure, text: Format) -> str:
@@ -281,13 +282,14 @@ def _row(point: ProfilePoint) -> tuple[str, ...]:
 
 
 def _known(point: ProfilePoint, name: str, unit: str) -> str:
-    """A figure, ``~`` before an assumed one; no data where the chip file has none."""
+    """A figure, ``~`` before an assumed one and ``(partial)`` after a partial one; no data where the file has none."""
     figure = point.figures.get(name)
     if figure is None:
         return "no data"
     if unit == "/s":
-        return f"{'~' if figure.basis == 'assumed' else ''}{_per_second(figure.value)}"
-    return figure_with_prefix(figure.value, unit, approximate=figure.basis == "assumed")
+        partial = " (partial)" * bool(figure.missing)
+        return f"{'~' if figure.basis == 'assumed' else ''}{_per_second(figure.value)}{partial}"
+    return figure_with_prefix(figure.value, unit, approximate=figure.basis == "assumed", partial=figure.missing)
 
 
 def _failed(profile: Profile) -> Iterator[RenderableType]:
@@ -313,7 +315,7 @@ def _shared_notes(points: Sequence[ProfilePoint], *, every: bool) -> Iterator[Re
 # -- sources of figures -----------------------------------------------------------------------------------------------
 
 
-WORST = "time step where everything fires"
+WORST = "time step where all neurons and inputs fire"
 
 
 def source_lines(points: Sequence[ProfilePoint]) -> list[str]:

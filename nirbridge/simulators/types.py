@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nirbridge._values import ReportedValue, SavedValue
 from nirbridge.arrays import Array
 from nirbridge.errors import UsageError, did_you_mean, quoted
+from nirbridge.files.attributes import load_attribute
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes  # pyright: ignore[reportMissingImports]
 
 Key = tuple[str, str]
 """(population, input or output name, variable): a variable is ``s`` (spikes), ``v``, ``i``, or ``count``."""
@@ -64,6 +68,13 @@ class Recording(SavedValue, ReportedValue):
         return _is_key(node) and (node in self.arrays or any(name == node for name, _ in self.arrays))
 
     __iter__ = None
+
+    def plot(self, nodes: str | Sequence[str] | None = None, *, sample: int = 0, ax: Axes | None = None) -> Axes:
+        """Draw the spikes of ``nodes`` over time, of all where None; the potentials of a node that has no spikes.
+
+        ``sample``: number of the sample of a batch. Raises UsageError: neither was recorded, or no such sample.
+        """
+        return load_attribute("nirbridge.report.plots.recordings:plot_recording")(self, nodes, sample=sample, ax=ax)
 
 
 def _is_key(key: object) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from nirbridge.errors import UsageError, counted
 from nirbridge.files.attributes import load_attribute
+from nirbridge.profiling.model import BASES
 from nirbridge.profiling.model import COLUMNS as PROFILE_COLUMNS
 from nirbridge.sweeps.plan import SweepPlan
 
@@ -108,7 +109,7 @@ def columns_with(keys: Sequence[str]) -> tuple[str, ...]:
     return (*COLUMNS[:place], *keys, *COLUMNS[place:])
 
 
-TEXTS = frozenset((*PLAN_TEXTS, "error", "method", "status", "rates", "witness", "energy_basis", "time_basis"))
+TEXTS = frozenset((*PLAN_TEXTS, "error", "method", "status", "rates", "witness", *(column.name for column in BASES)))
 WHOLE = frozenset(
     (
         *PLAN_NUMBERS,

@@ -18,6 +18,7 @@ from nirbridge.errors import Diagnostic, FileError, NirbridgeError, UsageError, 
 from nirbridge.files.atomic import atomic_write_bytes
 from nirbridge.files.json_text import parse_json
 from nirbridge.files.regular import open_file
+from nirbridge.mapping.cost import missing_figures
 from nirbridge.network.model import Network
 from nirbridge.network.storage.codec import fits
 from nirbridge.pipeline.options import MapOptions
@@ -235,6 +236,7 @@ def _assumed_columns(mapped: MappedNetwork, mapping: MapOptions) -> dict[str, An
     """The columns of a profile that a map without data has; its rates, and so its figures, are assumed."""
     costs, report = mapped.costs, mapped.partition.report
     energy, step = costs.energy_per_step_j, costs.time_per_step_s
+    missing = missing_figures(mapped.chip)
     return {
         "chips": mapped.chips,
         "weight_bits": mapped.partition.weight_bits,
@@ -249,6 +251,8 @@ def _assumed_columns(mapped: MappedNetwork, mapping: MapOptions) -> dict[str, An
         "energy_basis": None if energy is None else "assumed",
         "time_per_step_s": step,
         "time_basis": None if step is None else "assumed",
+        "energy_missing": None if energy is None else ", ".join(missing["energy"]) or None,
+        "time_missing": None if step is None else ", ".join(missing["time"]) or None,
         "power_w": energy / step if energy is not None and step else None,
     }
 

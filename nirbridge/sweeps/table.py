@@ -263,8 +263,9 @@ _COSTS = (
 
 
 def _figure(row: Mapping[str, Any], column: str, unit: str) -> str:
-    assumed = row["energy_basis" if unit == "J" else "time_basis"] == "assumed"
-    return figure_with_prefix(row[column], unit, approximate=assumed)
+    of = "energy" if unit == "J" else "time"
+    assumed, partial = row[f"{of}_basis"] == "assumed", bool(row[f"{of}_missing"])
+    return figure_with_prefix(row[column], unit, approximate=assumed, partial=partial)
 
 
 def _number(errors: Sequence[str], error: str) -> str:
@@ -280,6 +281,8 @@ def _legend(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> li
         lines.append("energy and time are those of an inference")
     if any("assumed" in (row["energy_basis"], row["time_basis"]) for row in rows):
         lines.append("~: rests on assumed spike rates, or on a figure that is not public")
+    if any(row["energy_missing"] or row["time_missing"] for row in rows):
+        lines.append("(partial): without the events in the columns energy_missing and time_missing: no figures")
     return lines
 
 

@@ -159,12 +159,26 @@ def test_a_raster_has_a_mark_for_each_spike() -> None:
     assert {"a", "b", *said, "time step"} <= set(texts(svg))
 
 
-def test_a_large_raster_is_thinned_and_says_so() -> None:
+def test_a_large_raster_is_binned_and_says_so() -> None:
     run = recording({f"n{k}": np.ones((200, 3, 1000), np.uint8) for k in range(20)}, batch=3)
     svg = picture_of(run)
     assert 0 < subpaths(svg, class_="mark") <= notebook.POINTS_MAX
     assert {"shown: the first 12 of 20 nodes", "shown: sample 0 of the batch"} <= set(texts(svg))
-    assert "shown of n11: every 1,000th of 1,000 neurons, a mark for 2 time steps" in texts(svg)
+    (said,) = (line for line in texts(svg) if line.startswith("n11, "))
+    cell = re.fullmatch("n11, a cell: ([0-9]+) neurons × ([0-9]+) time steps, darkest: ([0-9,]+) events", said)
+    assert cell
+    neurons, steps, most = (int(n.replace(",", "")) for n in cell.groups())
+    assert most == neurons * steps  # every neuron fires in every time step
+    last = [e.get("d", "") for e in svg.iter(SVG + "path") if e.get("class") == "mark"][-1]
+    assert sum(map(float, re.findall("h([0-9.]+)", last))) == pytest.approx(780 * (1000 // neurons), rel=0.1)
+
+
+def test_a_single_spike_of_a_long_run_is_large_enough_to_see() -> None:
+    spikes = np.zeros((100_000, 20), np.uint8)
+    spikes[4321, 7] = 1
+    (mark,) = (e for e in picture_of(recording({"a": spikes})).iter(SVG + "path") if e.get("class") == "mark")
+    tall = float(re.fullmatch(r"M[0-9.]+ [0-9.]+v([0-9.]+)", mark.get("d", ""))[1])  # pyright: ignore[reportOptionalSubscript]
+    assert (float(mark.get("stroke-width", 0)) >= 3, tall >= 8) == (True, True)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from nirbridge.errors import UsageError
 from nirbridge.report.pictures.raster_picture import differing_events
 from nirbridge.report.plots import recordings as pictures
 from nirbridge.report.plots import style
-from nirbridge.report.plots.style import BLUE, INK, LINE, RED, drawn_name
+from nirbridge.report.plots.style import BLUE, GREY, INK, RED, drawn_name
 from nirbridge.simulators.types import Recording
 from tests.report.test_pictures import S, V, legend, made, points
 
@@ -35,11 +35,11 @@ def drawn(axes: Any) -> dict[str, Any]:
     }
 
 
-def mark(color: str, sign: str = "|", size: float = 3.0) -> tuple[Any, ...]:
+def mark(color: str, sign: str = "|", size: float = 6.0) -> tuple[Any, ...]:
     return (color, "None", 1.5, sign, size)
 
 
-DOTTED = (RED, ":", 1.0, "None", 6.0)
+DOTTED = (GREY, ":", 1.0, "None", 6.0)
 DASHED = (RED, "--", 1.0, "None", 6.0)
 
 
@@ -53,7 +53,7 @@ def test_a_raster() -> None:
         "legend": None,
     }
     line = pictures.plot_raster(made(), "fc").lines[0]
-    assert (line.get_markeredgewidth(), line.get_label()) == (0.7, "_child0")
+    assert (line.get_markeredgewidth(), line.get_label()) == (1.0, "_child0")
 
 
 @pytest.mark.parametrize(
@@ -67,12 +67,12 @@ def test_an_empty_raster_still_has_a_step_and_a_neuron(shape: tuple[int, int], l
 
 def test_a_trace() -> None:
     shown = drawn(pictures.plot_traces(made(), "fc", 1, threshold=0.35))
-    high = 0.97  # of the height of the axes
+    high = pytest.approx(1 - 0.03 / 1.06)  # in the middle of a row above the lines, 0.06 of their height
     assert shown | {"limits": None} == {
         "title": "fc, neuron 1",
         "labels": ("time step (1 ms each)", "potential"),
         "limits": None,
-        "lines": [(INK, "-", 0.9, "None", 6.0), DOTTED, (BLUE, "None", 1.5, "|", 6.0)],
+        "lines": [(INK, "-", 0.9, "None", 6.0), DOTTED, mark(INK, size=5.0)],
         "points": [[(0, 0), (1, 0.5), (2, 0), (3, 0)], [(0, 0.35), (1, 0.35)], [(1, high), (2, high)]],
         "legend": ["after the reset", "threshold 0.35", "spike"],
     }
@@ -149,7 +149,7 @@ def test_a_difference() -> None:
         "title": "fc",
         "labels": ("time step (1 ms each)", "neuron"),
         "limits": ((-0.5, 3.5), (-0.5, 2.5)),
-        "lines": [mark(LINE), mark(RED, "x", 3.4), mark(BLUE, "+", 3.4)],
+        "lines": [mark(GREY), mark(RED, "x", 4.5), mark(BLUE, "+", 4.5)],
         "points": [[(1, 1), (2, 0)], [(0, 0)], [(2, 1), (3, 2)]],
         "legend": ["both: 2", "only x, or more: 1", "only y, or more: 2"],
     }
@@ -253,6 +253,58 @@ def test_several_nodes_are_bands_from_the_top_down() -> None:
     assert points(pictures.plot_raster(both, ["b"])) == [(0, 0), (1, 1), (2, 0), (2, 1)]
     with pytest.raises(UsageError, match="no node has spikes"):
         pictures.plot_raster(Recording({("c", "v"): V}, {}))
+
+
+def test_many_neurons_are_shaded_cells_with_all_events() -> None:
+    spikes = np.random.default_rng(0).random((50, 960)) < 0.05
+    axes = pictures.plot_raster(made(spikes), "fc")
+    title = axes.get_title().split("\n")
+    (shaded,) = (np.ma.filled(c.get_array(), 0).reshape(96, 50) for c in axes.collections)
+    counts = spikes.reshape(50, 96, 10).sum(axis=2).T
+    assert shaded == pytest.approx(counts / counts.max())
+    assert title == [
+        f"fc; {spikes.sum():,} events of 960 neurons",
+        f"a cell: 10 neurons × 1 time step, darkest: {counts.max()} events",
+    ]
+    bands = pictures.plot_raster(Recording({("a", "s"): spikes, ("b", "s"): S}, {"dt": 1e-3}))
+    cells = spikes.reshape(50, 40, 24).sum(axis=2)
+    text = f"a\n960 neurons\ncell: 24 × 1 step,\n≤ {cells.max()} events"
+    assert [label.get_text() for label in bands.get_yticklabels()] == [text, "b\n3 neurons"]
+    assert np.ma.filled(bands.collections[0].get_array(), 0).reshape(40, 50) == pytest.approx(cells.T / cells.max())
+
+
+def test_one_difference_among_many_events_is_marked() -> None:
+    a = np.ones((400, 300), np.uint8)
+    b = a.copy()
+    b[123, 217] = 0
+    axes = pictures.plot_difference(made(a), made(b), "fc")
+    assert legend(axes) == ["both: 119,999", "only A, or more: 1", "only B, or more: 0"]
+    assert [points(axes, line) for line in (1, 2)] == [[(123, 217)], []]
+    assert axes.get_title() == "fc\na cell: 4 neurons × 3 time steps, darkest: 12 events"
+
+
+def test_spikes_of_a_neuron_have_the_colour_of_its_line() -> None:
+    axes = pictures.plot_traces(made(), "fc", [0, 2, 1])
+    assert axes.get_title() == "fc, 3 of 3 neurons"
+    first, _, third, *rows = axes.lines
+    assert [row.get_color() for row in rows] == [first.get_color(), third.get_color()]  # neuron 2 never fires
+    assert [sorted(x for x, _ in points(axes, k)) for k in (3, 4)] == [[0, 2], [1, 2]]
+    assert len({line.get_color() for line in axes.lines}) == 3
+
+
+def test_a_recording_draws_its_spikes_else_its_potentials() -> None:
+    both = Recording({("a", "s"): S, ("b", "v"): V, ("c", "s"): S}, {"dt": 1e-3})
+    assert [t.get_text() for t in both.plot().get_yticklabels()] == ["a\n3 neurons", "c\n3 neurons"]
+    assert drawn(both.plot("c")) == drawn(pictures.plot_raster(both, "c"))
+    assert drawn(both.plot("b")) == drawn(pictures.plot_traces(both, "b", [0, 1, 2]))
+    alone = Recording({("b", "v"): np.stack([V, 2 * V], axis=1)}, {"dt": 1e-3, "batch": 2})
+    assert points(alone.plot(sample=1)) == [(0, 0.2), (1, 0.4), (2, 0.6), (3, 0.8)]
+    axes = both.plot("a")
+    assert both.plot(["c"], ax=axes) is axes
+    with pytest.raises(UsageError, match="^recording: no node has spikes or potentials to draw; add record='"):
+        Recording({("c", "count"): S}, {}).plot()
+    with pytest.raises(UsageError, match="^population 'x': 's' was not recorded; recorded for 'a', 'c'$"):
+        both.plot("x")
 
 
 def test_integers_are_drawn_in_real_units_at_the_time_of_the_reference() -> None:

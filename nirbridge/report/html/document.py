@@ -43,6 +43,7 @@ from nirbridge.report.html.sections.recordings import recordings_section
 from nirbridge.report.html.sections.traffic import map_matrix, matrix_data, traffic_section
 from nirbridge.report.html.sections.verification import compared_parts, verification_section
 from nirbridge.report.map_facts import figure_with_prefix
+from nirbridge.report.pictures.bar_pictures import KINDS
 from nirbridge.report.summaries import summary
 
 
@@ -54,7 +55,7 @@ def report_html(sources: ReportSources) -> str:
     if drawn:
         first = drawn[0]
         drawn[0] = Section(
-            first.anchor, first.heading, first.lead, (pattern_definitions(paints(max(layers, 8))), first.body)
+            first.anchor, first.heading, first.lead, (pattern_definitions(paints(max(layers, len(KINDS)))), first.body)
         )
     return page(sources.title or "nirbridge report", _under(sources), drawn, data)
 

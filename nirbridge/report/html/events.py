@@ -13,11 +13,17 @@ from nirbridge.report.html.page import Child, Markup, Picture, joined, number, p
 from nirbridge.report.pictures.raster_picture import NodeEvents, RasterBand, RasterPicture
 from nirbridge.simulators.types import Recording
 
-ROWS_MAX, POINTS_MAX, NODES_MAX = 56, 6000, 24
-"""Neurons, points and nodes of a picture; beyond them rasters are thinned, and say so."""
+POINTS_MAX, NODES_MAX = 6000, 24
+"""Cells and nodes of a picture; beyond them rasters are binned, and say so, and nodes are left out."""
 STEPS_MAX = 10**12
 """Time steps of a picture: a file may state a later start, or a longer distance, than numbers on an axis can tell."""
 LEFT, WIDTH, _RIGHT, _APART = 190.0, 780.0, 14.0, 14.0
+_ROW, _ROWS, _ROWS_LEAST = 4.0, 240, 24
+"""Height of a row, rows of all bands together, rows that each band may have however many there are."""
+_MARK, _FEW_MARK, _FEW = (2.0, 3.6), (3.5, 9.0), 100
+"""Least size of a mark; that of at most so many of a node, so that one spike in a long run is seen."""
+SHADES = (0.4, 0.6, 0.8, 1.0)
+"""Opacity of a cell with up to a quarter, a half, three quarters, all of the events of the fullest one."""
 
 
 def steps_by_neurons(recording: Recording, node: str, variable: str, sample: int) -> Array | None:
@@ -32,33 +38,58 @@ def steps_by_neurons(recording: Recording, node: str, variable: str, sample: int
     return array.reshape(len(array), math.prod(array.shape[1:]))
 
 
+def rows_max(bands: int) -> int:
+    """Rows of each of so many bands."""
+    return max(_ROWS_LEAST, _ROWS // max(1, bands))
+
+
 def raster(drawn: RasterPicture, label: str) -> Picture:
-    """Bands of marks from the top down, with a common axis of time steps."""
+    """Bands of marks, or of shaded cells, from the top down, with a common axis of time steps."""
     inner: list[Child] = []
     top = 6.0
     for band in drawn.bands:
-        height = _height(band)
-        inner.append(_marks(band, top, height, drawn))
+        height = max(36.0, _ROW * band.rows)
+        said = f"{counted(band.neurons, 'neuron')}, {counted(band.events, 'event')}"
+        inner.append(track(LEFT, top, (WIDTH, height), band.node, said))
+        inner.append(_cells(band, top, height, drawn, "mark") if band.is_binned else _marks(band, top, height, drawn))
         top += height + _APART
     inner.append(time_axis(drawn.first, drawn.stop, top - 4))
     return picture(LEFT + WIDTH + _RIGHT, top + 34, inner, label=label, class_="raster")
 
 
-def _height(band: RasterBand) -> float:
-    return max(36.0, 2.6 * math.ceil(band.neurons / max(1, band.stride)))
-
-
-def _marks(band: RasterBand, top: float, height: float, drawn: RasterPicture) -> Markup:
-    rows = max(1, math.ceil(band.neurons / max(1, band.stride)))
-    tall = max(2.4, min(6.0, height / rows * 0.9))
-    wide = min(max(WIDTH / max(1, drawn.stop - drawn.first) * 0.5, 1.2), 3.0)
+def _marks(band: RasterBand, top: float, height: float, drawn: RasterPicture) -> Markup | None:
+    """A mark for each event."""
+    least = _FEW_MARK if band.events <= _FEW else _MARK
+    tall = max(least[1], min(6.0, height / band.rows * 0.9))
+    wide = max(least[0], min(WIDTH / max(1, drawn.stop - drawn.first) * 0.5, 3.0))
     lines = []
     for step, neuron in zip(band.steps.tolist(), band.neuron.tolist(), strict=True):
-        x, y = place_of(step, drawn.first, drawn.stop), top + (neuron / band.stride + 0.5) / rows * height
+        x, y = place_of(step, drawn.first, drawn.stop), top + (neuron + 0.5) / band.rows * height
         lines.append(f"M{number(x)} {number(y - tall / 2)}v{number(tall)}")
-    marks = tag("path", d="".join(lines), class_="mark", stroke_width=wide) if lines else None
-    said = f"{counted(band.neurons, 'neuron')}, {counted(band.events, 'event')}"
-    return joined((track(LEFT, top, (WIDTH, height), band.node, said), marks))
+    return tag("path", d="".join(lines), class_="mark", stroke_width=wide) if lines else None
+
+
+def _cells(band: RasterBand, top: float, height: float, drawn: RasterPicture, kind: str) -> Markup:
+    """Cells as lines as thick as a row, neighbours of one shade as one line, a path for each shade."""
+    row, pitch = band.neuron // band.stride, height / band.rows
+    column = (band.steps - band.first) // (band.joined * band.every)
+    shade = -(-band.counts * len(SHADES) // band.most) - 1
+    scale = WIDTH / max(1, drawn.stop - drawn.first)
+    left, right, wide = (band.first - drawn.first) * scale, (band.stop - drawn.first) * scale, band.joined * band.every
+    paths = []
+    for k, opacity in enumerate(SHADES):
+        order = np.lexsort((column, row))
+        at = order[shade[order] == k]
+        begins = np.flatnonzero((np.diff(row[at], prepend=-1) != 0) | (np.diff(column[at], prepend=-2) != 1))
+        counts = np.diff(begins, append=len(at))
+        lines = []
+        for r, c, n in zip(row[at[begins]].tolist(), column[at[begins]].tolist(), counts.tolist(), strict=True):
+            x = left + c * wide * scale
+            length = max(_MARK[0], min(n * wide * scale, right - x))
+            lines.append(f"M{number(LEFT + x)} {number(top + (r + 0.5) * pitch)}h{number(length)}")
+        if lines:
+            paths.append(tag("path", d="".join(lines), class_=kind, stroke_width=pitch, stroke_opacity=opacity))
+    return joined(paths)
 
 
 def place_of(step: float, first: int, stop: int) -> float:
@@ -88,20 +119,24 @@ def round_steps(first: int, stop: int) -> list[int]:
 
 
 def remarks_of(drawn: RasterPicture) -> list[str]:
-    """What is left out of a raster, in words."""
-    return [f"{short(band.node, 30)}: {band.remark}" for band in drawn.bands if band.remark]
+    """What a cell of each binned band is, in words."""
+    return [f"{short(band.node, 30)}, {band.remark}" for band in drawn.bands if band.remark]
 
 
 def difference(drawn: RasterPicture, names: tuple[str, str], label: str) -> Picture:
     """Three bands over each other, told apart by shape: equal in both, more in the first, more in the second."""
-    neurons = drawn.bands[0].neurons
-    height = max(120.0, min(420.0, 4.0 * neurons))
+    both = drawn.bands[0]
+    neurons, height = both.neurons, max(120.0, min(420.0, _ROW * both.neurons))
     said = ("in both", f"only in {names[0]}, or more", f"only in {names[1]}, or more")
     inner: list[Child] = [tag("rect", x=LEFT, y="6", width=WIDTH, height=height, class_="track")]
     for line, (kind, words, band) in enumerate(zip(("both", "only-a", "only-b"), said, drawn.bands, strict=True)):
+        shaded = band is both and band.is_binned
+        inner.append(_cells(band, 6, height, drawn, "both") if shaded else None)
+        later, lower = (band.joined - 1) * band.every / 2, band.stride / 2  # the middle of a cell
         places = [
-            (place_of(s, drawn.first, drawn.stop), 6 + (n + 0.5) / neurons * height)
+            (place_of(s + later, drawn.first, drawn.stop), 6 + min(n + lower, neurons) / neurons * height)
             for s, n in zip(band.steps.tolist(), band.neuron.tolist(), strict=True)
+            if not shaded
         ]
         y = height + 64 + 17 * line
         inner.append(

@@ -16,12 +16,22 @@ from nirbridge.mapping.model import MappedNetwork
 from nirbridge.partitioner.model import Partition
 from nirbridge.report.map_facts import one_line
 
+KINDS = (
+    *("synaptic operations", "neuron accesses", "neuron updates", "spikes", "axons out", "barrier", "hops x", "hops y"),
+    *("sparse synaptic operations", "busiest link", "chip crossings", "convolution synaptic operations", "axons in"),
+)
+"""All kinds of event: the place of a kind is its colour in every picture; the first eight differ in it."""
+
 
 @dataclass(frozen=True, slots=True)
 class CostPart:
-    """A kind of event: joules or seconds per time step, where the part begins and ends as a share of the bar."""
+    """A kind of event: joules or seconds per time step, where the part begins and ends as a share of the bar.
+
+    ``number``: its place in ``KINDS``.
+    """
 
     kind: str
+    number: int
     value: float
     start: float
     stop: float
@@ -72,7 +82,9 @@ def _parts(chip: Chip, values: Mapping[str, float], figures: Mapping[str, str]) 
             continue
         key = figures.get(kind, "")
         stop = start + value / total
-        parts.append(CostPart(kind, value, start, stop, key in chip.approximate, chip.sources.get(key, "")))
+        parts.append(
+            CostPart(kind, KINDS.index(kind), value, start, stop, key in chip.approximate, chip.sources.get(key, ""))
+        )
         start = stop
     return tuple(parts)
 

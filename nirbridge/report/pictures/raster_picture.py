@@ -1,12 +1,13 @@
-"""Events of recordings as points: rasters of several nodes on one time axis, and of the difference of two recordings.
+"""Events of recordings as cells: rasters of several nodes on one time axis, and of the difference of two recordings.
 
-Thinning: a node with more neurons than ``rows_max`` shows every k-th of them, k the least that fits; while a picture
-still has more than ``POINTS_MAX`` points, k doubles, and then the time steps are joined in pairs, fours …, a point for
-every group with an event. Each band says in ``remark`` what is shown of it.
+Binning: a node with more neurons than ``rows_max`` has cells of several neurons; while a picture still has more than
+``points_max`` cells with an event, those of the node with the most of them become larger along neurons and time.
+No event is left out: a cell has the number of its events, and ``remark`` says what a cell of a band is.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,17 +17,20 @@ from nirbridge.arrays import Array
 from nirbridge.comparison.distances import is_counts
 from nirbridge.errors import counted
 
-ROWS_MAX = 128
+ROWS_MAX, COLUMNS_MAX = 96, 192
+"""Cells of a binned node along neurons and along time: each is large enough to be seen."""
 POINTS_MAX = 20_000
+_LONG = 3
+"""Columns per row of a node whose cells were joined, where it has as many."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RasterBand:
-    """The events of one node: time step and neuron of each point (int64, numbered as in the simulation).
+    """The events of one node: first time step, first neuron and events of each cell that has an event (int64).
 
-    ``neurons``: of the node; every ``stride``-th of them is shown. ``joined``: time steps for which one point stands.
-    ``events``: all of the node, shown or not. ``first`` and ``stop``: the recorded time steps; ``every``: the distance
-    from one recorded step to the next.
+    A cell is ``stride`` neurons by ``joined`` recorded time steps; 1 by 1: a mark for each event. ``neurons`` and
+    ``events``: of the node. ``first`` and ``stop``: the recorded time steps; ``every``: the distance from one recorded
+    step to the next.
     """
 
     node: str
@@ -39,13 +43,30 @@ class RasterBand:
     every: int
     steps: Array
     neuron: Array
+    counts: Array
+
+    @property
+    def is_binned(self) -> bool:
+        """True if a cell can hold several events."""
+        return self.stride > 1 or self.joined > 1
+
+    @property
+    def rows(self) -> int:
+        """Cells from the first neuron to the last one."""
+        return max(1, -(-self.neurons // self.stride))
+
+    @property
+    def most(self) -> int:
+        """Events of the fullest cell."""
+        return int(self.counts.max(initial=1))
 
     @property
     def remark(self) -> str:
-        """What is left out, in words; empty where everything is shown."""
-        parts = [f"every {_nth(self.stride)} of {self.neurons:,} neurons"] if self.stride > 1 else []
-        parts += [f"a mark for {counted(self.joined, 'time step')}"] if self.joined > 1 else []
-        return ", ".join(parts)
+        """What a cell is, in words; empty where it is one neuron in one time step."""
+        if not self.is_binned:
+            return ""
+        steps = counted(self.joined, "time step" if self.every == 1 else "recorded time step")
+        return f"a cell: {counted(self.stride, 'neuron')} × {steps}, darkest: {counted(self.most, 'event')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +92,14 @@ def raster_picture(
     nodes: Sequence[NodeEvents], *, rows_max: int = ROWS_MAX, points_max: int = POINTS_MAX
 ) -> RasterPicture:
     """The events of the nodes; the first one is at the top."""
-    strides = [max(1, -(-node.values.shape[1] // rows_max)) for node in nodes]
-    joined = 1
-    bands = [_band(*each, joined) for each in zip(nodes, strides, strict=True)]
-    while sum(len(band.steps) for band in bands) > points_max:
-        if any(stride < node.values.shape[1] for node, stride in zip(nodes, strides, strict=True)) and joined == 1:
-            strides = [min(2 * s, max(1, n.values.shape[1])) for n, s in zip(nodes, strides, strict=True)]
-        else:
-            joined *= 2
-        bands = [_band(*each, joined) for each in zip(nodes, strides, strict=True)]
+    bands = [_band(node, max(1, -(-node.values.shape[1] // rows_max)), 1) for node in nodes]
+    while (cells := sum(len(band.steps) for band in bands)) > points_max:
+        k = max(range(len(bands)), key=lambda k: len(bands[k].steps))
+        here = len(bands[k].steps)
+        if here == 1:  # no band has more
+            break
+        room = max(points_max - cells + here, points_max // len(bands), 1)
+        bands[k] = _coarser(nodes[k], bands[k], min(room / here, 0.9))
     first = min((band.first for band in bands), default=0)
     return RasterPicture(tuple(bands), first, max((band.stop for band in bands), default=1))
 
@@ -96,12 +116,22 @@ def _has_more(x: Array, y: Array) -> Array:
     return x > y if is_counts(x) and is_counts(y) else (x != 0) & (x != y)
 
 
+def _coarser(node: NodeEvents, band: RasterBand, share: float) -> RasterBand:
+    """The band with about this share of its cells, ``_LONG`` times as many along time as along neurons."""
+    columns = -(-max(1, len(node.values)) // band.joined)
+    area = band.rows * columns * share
+    rows = min(band.rows, max(1.0, math.sqrt(area / _LONG), area / columns))
+    stride, joined = -(-band.neurons // max(1, int(rows))), -(-len(node.values) // max(1, int(area / rows)))
+    return _band(node, max(stride, band.stride), max(joined, band.joined))
+
+
 def _band(node: NodeEvents, stride: int, joined: int) -> RasterBand:
     steps, neurons = node.values.shape
-    row, column = np.nonzero(node.values[:, ::stride])
-    if joined > 1:
-        pairs = np.unique(np.stack((row // joined * joined, column)), axis=1)
-        row, column = pairs[0], pairs[1]
+    if stride * joined > 1:
+        joined = max(joined, -(-steps // COLUMNS_MAX))
+    row, column = np.nonzero(node.values)
+    rows = max(1, -(-neurons // stride))
+    cells, counts = np.unique((row // joined) * rows + column // stride, return_counts=True)
     # of each stretch of ``every`` steps the last one is recorded
     begin = node.first - node.every + 1
     return RasterBand(
@@ -109,15 +139,11 @@ def _band(node: NodeEvents, stride: int, joined: int) -> RasterBand:
         neurons,
         stride,
         joined,
-        int(np.count_nonzero(node.values)),
+        len(row),
         begin,
         begin + max(1, steps * node.every),
         node.every,
-        (node.first + row * node.every).astype(np.int64),
-        (column * stride).astype(np.int64),
+        (node.first + cells // rows * joined * node.every).astype(np.int64),
+        (cells % rows * stride).astype(np.int64),
+        counts.astype(np.int64),
     )
-
-
-def _nth(number: int) -> str:
-    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th") if number % 100 not in (11, 12, 13) else "th"
-    return f"{number:,}{ending}"

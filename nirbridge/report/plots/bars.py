@@ -10,10 +10,11 @@ from nirbridge.benchmarking.model import Bench, BenchRow
 from nirbridge.errors import UsageError
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.partitioner.model import Partition
-from nirbridge.profiling.model import Profile, ProfilePoint
+from nirbridge.profiling.model import Figure, Profile, ProfilePoint
 from nirbridge.report.bench import microseconds
 from nirbridge.report.map_facts import figure_with_prefix
 from nirbridge.report.pictures.bar_pictures import (
+    KINDS,
     CostBar,
     CostPart,
     ProofBar,
@@ -23,13 +24,11 @@ from nirbridge.report.pictures.bar_pictures import (
 )
 from nirbridge.report.plots.style import (
     BLUE,
+    FULL,
     HATCHES,
     INK,
     LINE,
-    ORANGE,
     PALETTE,
-    RED,
-    SKY,
     SMALL,
     TEXT,
     axes_for,
@@ -79,16 +78,16 @@ def plot_energy(mapped: MappedNetwork, *, ax: Axes | None = None) -> Axes:
     drawn = dict.fromkeys(kinds)
     for row, bar in enumerate(bars):
         for part in bar.parts:
-            drawn[part.kind] = _draw_part(axes, row, part, kinds.index(part.kind))
+            drawn[part.kind] = _draw_part(axes, row, part)
     axes.set(xlim=(0, 100), ylim=(len(bars) - 0.5, -0.5))
     _name_rows(axes, "share of a time step's total (%)", [_total(bar) for bar in bars])
     put_legend(axes, list(drawn.values()), [_kind_text(kind, bars) for kind in kinds], columns=1)
     return axes
 
 
-def _draw_part(axes: Axes, row: int, part: CostPart, number: int) -> Any:
+def _draw_part(axes: Axes, row: int, part: CostPart) -> Any:
     width = 100 * (part.stop - part.start)
-    drawn = axes.barh(row, width, left=100 * part.start, height=0.6, **_look(number))
+    drawn = axes.barh(row, width, left=100 * part.start, height=0.6, **_look(part.number))
     if part.stop - part.start >= _LABELLED:
         ground = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
         place = 50 * (part.start + part.stop), row
@@ -98,8 +97,8 @@ def _draw_part(axes: Axes, row: int, part: CostPart, number: int) -> Any:
 
 def _total(bar: CostBar) -> str:
     rough = any(part.is_approximate for part in bar.parts)
-    partial = "\n(partial)" if bar.missing else ""
-    return f"{bar.quantity}\n{figure_with_prefix(bar.total or 0.0, bar.unit, approximate=rough)}{partial}"
+    figure = figure_with_prefix(bar.total or 0.0, bar.unit, approximate=rough, partial=bar.missing)
+    return f"{bar.quantity}\n" + figure.replace(" (", "\n(")
 
 
 def _kind_text(kind: str, bars: list[CostBar]) -> str:
@@ -119,16 +118,22 @@ _PREFIXES = (("J", 1.0), ("mJ", 1e-3), ("uJ", 1e-6), ("nJ", 1e-9), ("pJ", 1e-12)
 
 
 class EnergyBar(NamedTuple):
-    """A label, joules by kind of event, and whether they rest on a figure that is assumed."""
+    """A label, joules by kind of event, and the figure of the point: its basis, and the kinds that it leaves out."""
 
     label: str
     parts: Mapping[str, float]
-    is_assumed: bool = False
+    figure: Figure | None = None
 
     @property
     def total(self) -> float:
         """Joules of the whole bar."""
         return sum(self.parts.values())
+
+    @property
+    def said(self) -> str:
+        """The total in words."""
+        rough, missing = (False, ()) if self.figure is None else (self.figure.basis == "assumed", self.figure.missing)
+        return figure_with_prefix(self.total, "J", approximate=rough, partial=missing)
 
 
 def plot_profile(profile: Profile, *, ax: Axes | None = None) -> Axes:
@@ -146,10 +151,9 @@ def plot_profile(profile: Profile, *, ax: Axes | None = None) -> Axes:
     unit, scale = _unit(max(bar.total for bar in shown))
     handles = _draw_bars(axes, shown, kinds, scale)
     for row, bar in enumerate(shown):
-        text = figure_with_prefix(bar.total, "J", approximate=bar.is_assumed)
-        put_text(axes, bar.total / scale, row, f" {text}", size=SMALL, va="center")
-    largest = max(bar.total for bar in shown) / scale
-    axes.set(xlim=(0, 1.22 * largest), ylim=(len(shown) - 0.5, -0.5))
+        put_text(axes, bar.total / scale, row, f" {bar.said}", size=SMALL, va="center")
+    largest, partial = max(bar.total for bar in shown) / scale, any("(" in bar.said for bar in shown)
+    axes.set(xlim=(0, (1.5 if partial else 1.22) * largest), ylim=(len(shown) - 0.5, -0.5))
     _name_rows(axes, f"energy of an inference ({unit})", [drawn_name(bar.label, 90) for bar in shown])
     put_legend(axes, handles, kinds, columns=2)
     return axes
@@ -159,11 +163,9 @@ def energy_bars(profile: Profile) -> list[EnergyBar]:
     """The bars of the figure; layers and points without energy are left out."""
     if len(profile.points) == 1:
         (point,) = profile.points
-        bars = [EnergyBar(layer.name, _positive(layer.energy_j), _is_assumed(point)) for layer in point.layers]
+        bars = [EnergyBar(layer.name, _positive(layer.energy_j), _energy(point)) for layer in point.layers]
     else:
-        bars = [
-            EnergyBar(_point_text(p, profile.points), _positive(_by_kind(p)), _is_assumed(p)) for p in profile.points
-        ]
+        bars = [EnergyBar(_point_text(p, profile.points), _positive(_by_kind(p)), _energy(p)) for p in profile.points]
     return [bar for bar in bars if bar.parts]
 
 
@@ -174,9 +176,8 @@ def _point_text(point: ProfilePoint, points: Sequence[ProfilePoint]) -> str:
     return ", ".join(told) or str(point.about["chip"])
 
 
-def _is_assumed(point: ProfilePoint) -> bool:
-    figure = point.figures.get("energy_per_inference_j")
-    return figure is not None and figure.basis == "assumed"
+def _energy(point: ProfilePoint) -> Figure | None:
+    return point.figures.get("energy_per_inference_j")
 
 
 def _by_kind(point: ProfilePoint) -> dict[str, float]:
@@ -197,7 +198,7 @@ def _draw_bars(axes: Axes, bars: Sequence[EnergyBar], kinds: Sequence[str], scal
     for row, bar in enumerate(bars):
         left = 0.0
         for kind, joules in bar.parts.items():
-            drawn = axes.barh(row, joules / scale, left=left, height=0.66, **_look(kinds.index(kind)))
+            drawn = axes.barh(row, joules / scale, left=left, height=0.66, **_look(KINDS.index(kind)))
             first.setdefault(kind, drawn[0])
             left += joules / scale
     return [first[kind] for kind in kinds]
@@ -234,10 +235,10 @@ def _gap(axes: Axes, picture: ProofPicture) -> None:
         return
     found, row = picture.bars[0].cores, len(picture.bars) - 0.2
     for place in (found, found - picture.gap):
-        axes.plot((place, place), (0, row + 0.2), color=RED, linewidth=0.6, linestyle=":", zorder=0.5)
-    arrow = {"arrowstyle": "<->", "color": RED, "linewidth": 0.8, "shrinkA": 0, "shrinkB": 0, "mutation_scale": 5}
+        axes.plot((place, place), (0, row + 0.2), color=FULL, linewidth=0.6, linestyle=":", zorder=0.5)
+    arrow = {"arrowstyle": "<->", "color": FULL, "linewidth": 0.8, "shrinkA": 0, "shrinkB": 0, "mutation_scale": 5}
     axes.annotate("", (found - picture.gap, row), (found, row), arrowprops=arrow)
-    options = {"textcoords": "offset points", "va": "center", "fontsize": SMALL, "color": RED}
+    options = {"textcoords": "offset points", "va": "center", "fontsize": SMALL, "color": FULL}
     axes.annotate(f"gap {picture.gap:,}", (found, row), (3, 0), **options)
 
 
@@ -246,8 +247,12 @@ def _proof_look(bar: ProofBar) -> dict[str, Any]:
     if bar.kind == "found":
         return {"facecolor": BLUE, **edge}
     if bar.decides:
-        return {"facecolor": ORANGE, "hatch": "////", **edge}
-    return {"facecolor": SKY if bar.kind == "sliced" else LINE, "hatch": "...." if bar.kind == "sliced" else "", **edge}
+        return {"facecolor": FULL, **edge}
+    return {
+        "facecolor": PALETTE[0] if bar.kind == "sliced" else LINE,
+        "hatch": "...." if bar.kind == "sliced" else "",
+        **edge,
+    }
 
 
 # -- times of back ends -----------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from nirbridge.report.pictures.map_pictures import (
 from nirbridge.report.pictures.network_picture import LINE_HEIGHT, NetworkArrow, NetworkBox, network_picture
 from nirbridge.report.plots.style import (
     BLUE,
+    FULL,
     GREY,
     HATCHES,
     INK,
@@ -39,7 +40,6 @@ from nirbridge.report.plots.style import (
     PALE,
     PALETTE,
     POINTS,
-    RED,
     SMALL,
     TEXT,
     WIDTH,
@@ -309,7 +309,7 @@ def _tiles(page: Page, picture: TrafficPicture) -> None:
 
 
 def _look(share: float, *, busiest: bool) -> dict[str, Any]:
-    colour = RED if busiest else ramp_colour(0.25 + 0.75 * share)
+    colour = FULL if busiest else ramp_colour(0.25 + 0.75 * share)
     return {"color": colour, "linewidth": 0.5 + 2.0 * share}
 
 

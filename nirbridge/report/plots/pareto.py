@@ -10,8 +10,8 @@ from nirbridge.errors import UsageError, counted
 from nirbridge.report.plots.style import (
     GREY,
     INK,
-    PALETTE,
     SMALL,
+    STRONG,
     axes_for,
     drawn_name,
     put_legend,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 GROUPS_MAX = 14
-_NAME = 105.0
+_NAME, _NOTE = 105.0, 190.0
 _PREFIXES = (("", 1.0), ("m", 1e-3), ("u", 1e-6), ("n", 1e-9), ("p", 1e-12))
 
 
@@ -49,12 +49,16 @@ QUANTITIES: Mapping[str, Quantity] = {
 
 
 class ParetoPoint(NamedTuple):
-    """A point of the figure: its values, what it is, and whether no other point is at least as good in both."""
+    """A point of the figure: its values, what it is, and whether no other point is at least as good in both.
+
+    ``is_partial``: one of its values leaves out events that the chip file has no data for.
+    """
 
     x: float
     y: float
     group: tuple[str, str]
     is_best: bool
+    is_partial: bool
 
 
 def plot_pareto(rows: Sequence[Mapping[str, Any]], x: str, y: str, *, ax: Axes | None = None) -> Axes:
@@ -82,10 +86,11 @@ def plot_pareto(rows: Sequence[Mapping[str, Any]], x: str, y: str, *, ax: Axes |
         if name == "cores":
             locator: Any = axis.get_major_locator()
             locator.set_params(integer=True, min_n_ticks=1)  # of one count alone, too
-    left = len(rows) - len(points)
-    if left:
-        place = {"size": SMALL, "color": GREY, "transform": axes.transAxes, "ha": "right", "va": "bottom"}
-        put_text(axes, 1.0, 1.01, f"{counted(left, 'point')} without these figures", **place)
+    left, partial = len(rows) - len(points), dict.fromkeys(point.group[1] for point in points if point.is_partial)
+    notes = [f"{counted(left, 'point')} without these figures"] if left else []
+    notes += [f"partial (no data in the chip file): {', '.join(partial)}"] if partial else []
+    place = {"size": SMALL, "color": GREY, "transform": axes.transAxes, "ha": "right", "va": "bottom"}
+    put_text(axes, 1.0, 1.01, "\n".join(drawn_name(note, _NOTE, SMALL) for note in notes), **place)
     models, chips = ({group[k] for group in groups} for k in (0, 1))
     names = [_group_name(group, len(models) > 1, len(chips) > 1) for group in shown]
     put_legend(axes, handles, [drawn_name(name, _NAME, SMALL) for name in (*names, "Pareto front")], columns=2)
@@ -100,7 +105,10 @@ def pareto_points(rows: Sequence[Mapping[str, Any]], x: str, y: str) -> tuple[tu
     goods = [(-a if QUANTITIES[x].more else a, -b if QUANTITIES[y].more else b) for a, b in values]
     best = front(goods)
     points = [
-        ParetoPoint(a, b, (str(row.get("model")), str(row.get("chip"))), good in best)
+        ParetoPoint(
+            *(a, b, (str(row.get("model")), str(row.get("chip"))), good in best),
+            is_partial=any(row.get(f"{name}_missing") for name in (x, y)),
+        )
         for (a, b), good, row in zip(values, goods, full, strict=True)
     ]
     return (x_label, y_label), points
@@ -145,7 +153,7 @@ def _draw(
     (line,) = axes.plot(*zip(*edge, strict=True), color=INK, linewidth=0.8, linestyle="--", zorder=1)
     handles = []
     for group in dict.fromkeys(p.group for p in points):
-        color = PALETTE[models.index(group[0]) % len(PALETTE)]
+        color = STRONG[models.index(group[0]) % len(STRONG)]
         look = {"s": 16, "marker": MARKS[chips.index(group[1]) % len(MARKS)], "linewidths": 0.8, "zorder": 2}
         for is_best in (False, True):
             own = [(p.x / fx, p.y / fy) for p in points if p.group == group and p.is_best is is_best]

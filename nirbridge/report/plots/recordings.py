@@ -15,19 +15,25 @@ from nirbridge.comparison.distances import align_steps, has_batch, is_counts, re
 from nirbridge.errors import UsageError, counted, did_you_mean, quoted
 from nirbridge.network.naming import natural_key
 from nirbridge.report.map_facts import figure_with_prefix
-from nirbridge.report.pictures.labels import printable_name
+from nirbridge.report.pictures.labels import printable_name, text_width
 from nirbridge.report.pictures.raster_picture import NodeEvents, RasterBand, differing_events, raster_picture
 from nirbridge.report.plots.style import (
-    BLUE,
+    FIRST,
+    GREY,
     INK,
     LINE,
-    ORANGE,
+    POINTS,
     RED,
+    SECOND,
     SMALL,
+    STRONG,
+    TEXT,
     axes_for,
     drawn_name,
     plain,
     put_legend,
+    put_title,
+    shade_map,
     style_axes,
 )
 from nirbridge.simulators.types import Recording
@@ -41,7 +47,33 @@ BINS_MAX = 50
 NODES_MAX = 12
 _BAND = 0.86
 """Part of a band's height that its neurons take; the rest keeps it apart from the next one."""
-_NAME = 62.0
+_NAME, _TITLE = 74.0, 195.0
+_HEIGHT, _BAND_HEIGHT = 1.9, 0.55
+"""Inches of a raster of one node, and of each band."""
+_BAND_ROWS = 40
+_SPIKES = 0.06
+"""Height of a row of spikes above traces, of the height of the lines."""
+TRACES = (INK, *(colour for colour in STRONG[:-1] if colour not in (FIRST, SECOND)))
+"""Colours of neurons: none of them is that of a recording, or of the threshold."""
+
+
+def plot_recording(
+    recording: Recording, nodes: str | Sequence[str] | None = None, *, sample: int = 0, ax: Axes | None = None
+) -> Axes:
+    """The raster of ``nodes``, or of all; the traces of the first neurons of one node that has no spikes.
+
+    Raises UsageError: neither spikes nor potentials of the node were recorded.
+    """
+    spiking = {node for node, variable in recording.arrays if variable == "s"}
+    drawn = [node for node, variable in recording.arrays if variable in ("s", "u", "v")]
+    if nodes is None and not drawn:
+        raise UsageError.of("recording", "no node has spikes or potentials to draw", "", "add record='*:s,v'")
+    one = nodes if isinstance(nodes, str) else drawn[0] if nodes is None and not spiking else None
+    if one is None or one in spiking or one not in drawn:
+        # a node that was not recorded is refused by the raster, which names those that were
+        return plot_raster(recording, nodes, sample=sample, ax=ax)
+    count = potential_of(recording, one, sample)[0].shape[1]
+    return plot_traces(recording, one, range(min(count, len(TRACES))), sample=sample, ax=ax)
 
 
 def plot_raster(
@@ -50,22 +82,23 @@ def plot_raster(
     """Events as marks over time: of one node, or of several in bands on one time axis, the first one at the top.
 
     ``nodes`` None: all with recorded spikes, at most ``NODES_MAX``. A graded value is an event where it is not 0. Of
-    many neurons every k-th is shown, and the label of the band says so. Raises UsageError: spikes not recorded.
+    many neurons or events the cells are shaded, and the label of the band says what a cell is. Raises UsageError:
+    spikes not recorded.
     """
     names = _spiking(recording) if nodes is None else [nodes] if isinstance(nodes, str) else list(nodes)
-    picture = raster_picture([events_of(recording, name, sample) for name in names])
-    single = len(picture.bands) == 1
-    axes = axes_for(ax, 1.9 if single else 0.6 + 0.55 * len(picture.bands))
+    single = len(names) == 1
+    rows = {} if single else {"rows_max": _BAND_ROWS}
+    picture = raster_picture([events_of(recording, name, sample) for name in names], **rows)
+    axes = axes_for(ax, _HEIGHT if single else 0.6 + _BAND_HEIGHT * len(picture.bands))
     for number, band in enumerate(picture.bands):
-        rows = band.neuron if single else number + _BAND * (band.neuron + 0.5) / max(1, band.neurons)
-        _marks(axes, band.steps, rows, INK, "|")
+        _band(axes, band, (0, max(1, band.neurons)) if single else (number, _BAND))
     style_axes(axes, time_label(recording), "neuron" if single else "")
     axes.set_xlim(picture.first - 0.5, picture.stop - 0.5)
     if single:
-        axes.set_ylim(-0.5, max(1, picture.bands[0].neurons) - 0.5)
-        remark = picture.bands[0].remark
-        axes.set_title(drawn_name(_band_label(picture.bands[0], "; ") + (f"; {remark}" if remark else ""), 230, SMALL))
-        axes.title.set(parse_math=False, usetex=False, fontsize=SMALL)
+        (band,) = picture.bands
+        axes.set_ylim(-0.5, max(1, band.neurons) - 0.5)
+        axes.locator_params(axis="y", integer=True)
+        put_title(axes, _band_label(band), SMALL)
         return axes
     axes.set_ylim(len(picture.bands) - 1 + _BAND, -(1 - _BAND))
     axes.set_yticks([k + _BAND / 2 for k in range(len(names))], [_band_text(band) for band in picture.bands])
@@ -75,6 +108,28 @@ def plot_raster(
     return axes
 
 
+def _band(axes: Axes, band: RasterBand, place: tuple[float, float], color: str = INK) -> object:
+    """The events of a node where its neurons begin, in an extent for all of them: marks, or shaded cells.
+
+    Returns the handle for a legend.
+    """
+    start, extent = place
+    neurons = max(1, band.neurons)
+    shift = 0.5 if extent == neurons else 0.0  # on the axis of a single node whole numbers are neurons
+    if not band.is_binned:
+        height = _HEIGHT if extent == neurons else _BAND_HEIGHT
+        size = min(6.0, max(3.0, 0.5 * POINTS * height / band.rows))
+        return _marks(axes, band.steps, start + extent * (band.neuron + 0.5) / neurons - shift, color, "|", size)
+    row, column = band.neuron // band.stride, (band.steps - band.first) // (band.joined * band.every)
+    last = -(-(band.stop - band.first) // (band.joined * band.every))
+    shades = np.full((band.rows, last), np.nan)
+    shades[row, column] = band.counts / band.most
+    x = np.minimum(band.first + np.arange(last + 1) * band.joined * band.every, band.stop) - 0.5
+    y = start + extent * np.minimum(np.arange(band.rows + 1) * band.stride, neurons) / neurons - shift
+    axes.pcolormesh(x, y, shades, cmap=shade_map(color), vmin=0, vmax=1, rasterized=True)
+    return _marks(axes, band.steps[:0], band.neuron[:0], color, "s", 3.0)
+
+
 def _spiking(recording: Recording) -> list[str]:
     names = [node for node, variable in recording.arrays if variable == "s"]
     if not names:
@@ -82,14 +137,18 @@ def _spiking(recording: Recording) -> list[str]:
     return names[:NODES_MAX]
 
 
-def _band_label(band: RasterBand, between: str) -> str:
-    return f"{printable_name(band.node)}{between}{counted(band.events, 'event')} of {counted(band.neurons, 'neuron')}"
+def _band_label(band: RasterBand) -> str:
+    """Name and counts; below them what a cell is. A long name is cut, what is said of it is not."""
+    said = f"; {counted(band.events, 'event')} of {counted(band.neurons, 'neuron')}"
+    name = drawn_name(printable_name(band.node), _TITLE - text_width(said, SMALL), SMALL)
+    return "\n".join(filter(None, (name + said, band.remark)))
 
 
 def _band_text(band: RasterBand) -> str:
     lines = [drawn_name(printable_name(band.node), _NAME, SMALL), counted(band.neurons, "neuron")]
-    lines += [f"1 in {band.stride:,} shown"] if band.stride > 1 else []
-    return "\n".join([*lines, *([f"{band.joined:,} steps a mark"] if band.joined > 1 else [])])
+    steps = counted(band.joined, "step" if band.every == 1 else "recorded step")
+    lines += [f"cell: {band.stride:,} × {steps},", f"≤ {counted(band.most, 'event')}"] if band.is_binned else []
+    return "\n".join(lines)
 
 
 def plot_traces(
@@ -112,26 +171,29 @@ def plot_traces(
     """
     chosen = [neurons] if isinstance(neurons, int) else list(neurons)
     axes = axes_for(ax, 2.0)
-    handles, labels = [], []
+    handles, labels, count = [], [], 0
     for way, (run, style) in enumerate(((recording, "-"), (other, "--"))):
         if run is None:
             continue
         values, steps, kind = potential_of(run, node, sample)
+        count = values.shape[1]
         for number, neuron in enumerate(chosen):
             _check_neuron(node, neuron, values.shape[1])
-            colour = (INK, ORANGE, BLUE, RED)[number % 4] if other is None else (INK, ORANGE)[way]
-            (line,) = axes.plot(steps, values[:, neuron], color=colour, linewidth=0.9, linestyle=style)
+            colour = TRACES[number % len(TRACES)] if other is None else (FIRST, SECOND)[way]
+            (line,) = axes.plot(
+                steps, values[:, neuron], color=colour, linewidth=0.9, linestyle=style if number < len(TRACES) else "-."
+            )
             which = f"neuron {neuron}, " if len(chosen) > 1 else ""
             handles.append(line)
             labels.append(f"{names[way]}: {which}{kind}" if other is not None else f"{which}{kind}")
     if threshold is not None:
-        handles.append(axes.axhline(threshold, color=RED, linestyle=":", linewidth=1))
+        handles.append(axes.axhline(threshold, color=GREY, linestyle=":", linewidth=1))
         labels.append(f"threshold {threshold:g}")
     spikes = _spike_marks(axes, recording, node, chosen, sample)
     style_axes(axes, time_label(recording), "potential")
     put_legend(axes, [*handles, *spikes], [*labels, *["spike"] * len(spikes)], columns=2)
-    name = drawn_name(printable_name(node), 160)
-    axes.set_title(name + (f", neuron {chosen[0]}" if len(chosen) == 1 else ""), fontsize=SMALL, parse_math=False)
+    which = f", neuron {chosen[0]:,}" if len(chosen) == 1 else f", {len(chosen):,} of {counted(count, 'neuron')}"
+    put_title(axes, drawn_name(printable_name(node), _TITLE - text_width(which, SMALL), SMALL) + which, SMALL)
     return axes
 
 
@@ -142,7 +204,7 @@ def _check_neuron(node: str, neuron: int, count: int) -> None:
 
 
 def _spike_marks(axes: Axes, recording: Recording, node: str, chosen: Sequence[int], sample: int) -> list[object]:
-    """Marks at the top of the axes, where the spikes of these very neurons were recorded."""
+    """The spikes of these very neurons, where they were recorded: a row for each above the lines, in its colour."""
     if (node, "s") not in recording.arrays:
         return []
     events = events_of(recording, node, sample)
@@ -150,12 +212,21 @@ def _spike_marks(axes: Axes, recording: Recording, node: str, chosen: Sequence[i
         return []
     if (node, "v") in recording.arrays and values_of(recording, node, "v", sample).shape[1] != events.values.shape[1]:
         return []
-    steps = np.unique(np.nonzero(events.values[:, list(chosen)])[0])
-    place = axes.get_xaxis_transform()
-    marks = axes.plot(
-        events.first + steps * events.every, np.full(len(steps), 0.97), "|", color=BLUE, markersize=6, transform=place
-    )
-    return list(marks)
+    lines = zip(chosen, axes.lines, strict=False)
+    fired = [(steps, line) for neuron, line in lines if len(steps := np.flatnonzero(events.values[:, neuron]))]
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high + _SPIKES * len(fired) * (high - low))
+    marks: list[object] = []
+    for row, (steps, line) in enumerate(fired):
+        heights = np.full(len(steps), 1 - _SPIKES * (row + 0.5) / (1 + _SPIKES * len(fired)))
+        look = {
+            "color": line.get_color(),
+            "markersize": 5,
+            "markeredgewidth": 1.0,
+            "transform": axes.get_xaxis_transform(),
+        }
+        marks += axes.plot(events.first + steps * events.every, heights, "|", **look)
+    return marks[:1]
 
 
 def plot_rates(recording: Recording, node: str, *, sample: int = 0, ax: Axes | None = None) -> Axes:
@@ -172,7 +243,7 @@ def plot_rates(recording: Recording, node: str, *, sample: int = 0, ax: Axes | N
     bins = list(rate_bins(per_neuron, len(spikes)))
     axes.hist(per_neuron, bins=bins, color=LINE, edgecolor=INK, linewidth=0.4)
     line = axes.axvline(mean, color=RED, linestyle="--", linewidth=1)
-    style_axes(axes, "spikes per time step", "neurons", drawn_name(printable_name(node), 220))
+    style_axes(axes, "spikes per time step", "neurons", drawn_name(printable_name(node), _TITLE))
     put_legend(axes, [line], [f"mean {mean:.4g}"], columns=1)
     return axes
 
@@ -196,7 +267,7 @@ def plot_difference(
     """Events of two recordings in one raster: of both, of A alone, of B alone; steps are numbered as in A.
 
     ``latency``: time steps by which B lags A. Where both have events at a place but not as many, the one with more has
-    the mark; where graded values differ, the place has both marks. Of many events every k-th neuron is shown.
+    the mark; where graded values differ, the place has both marks. Many events of both are shaded cells.
     Raises UsageError where the spikes were not recorded in both, or their shapes cannot be laid over each other.
     """
     x, y = values_of(a, node, "s", sample), values_of(b, node, "s", sample)
@@ -209,23 +280,27 @@ def plot_difference(
     said = ("both", f"only {names[0]}, or more", f"only {names[1]}, or more")
     kinds = zip(said, differing_events(x, y), strict=True)
     first = clock.first + pairing.in_a.start * clock.every
-    picture = raster_picture([NodeEvents(text, events, first, clock.every) for text, events in kinds], rows_max=10**9)
+    both, *others = (NodeEvents(text, events, first, clock.every) for text, events in kinds)
+    bands = (*raster_picture([both]).bands, *raster_picture(others, rows_max=10**9).bands)
     axes = axes_for(ax, 2.2)
-    looks = ((LINE, "|"), (RED, "x"), (BLUE, "+"))
-    handles = [_marks(axes, e.steps, e.neuron, *look) for e, look in zip(picture.bands, looks, strict=True)]
-    remark = f"; {picture.bands[0].remark}" if picture.bands[0].remark else ""
-    title = f"{printable_name(node)}, sample {sample}" if has_batch(a) else printable_name(node)
-    style_axes(axes, time_label(a), "neuron", drawn_name(title + remark, 220))
+    handles = [_band(axes, bands[0], (0, max(1, bands[0].neurons)), GREY)]
+    for band, (colour, sign) in zip(bands[1:], ((FIRST, "x"), (SECOND, "+")), strict=True):
+        steps = band.steps + (band.joined - 1) * band.every / 2  # in the middle of a cell
+        handles.append(_marks(axes, steps, band.neuron + (band.stride - 1) / 2, colour, sign, 4.5))
+    title = f", sample {sample}" if has_batch(a) else ""
+    style_axes(axes, time_label(a), "neuron")
+    name = drawn_name(printable_name(node), _TITLE - text_width(title)) + title
+    put_title(axes, "\n".join(filter(None, (name, bands[0].remark))), SMALL if bands[0].remark else TEXT)
     begin = clock.first - clock.every + 1
     axes.set_xlim(begin - 0.5, begin + max(1, pairing.in_a.stop * clock.every) - 0.5)
     axes.set_ylim(-0.5, max(1, x.shape[1]) - 0.5)
-    put_legend(axes, handles, [f"{band.node}: {band.events:,}" for band in picture.bands], columns=2)
+    axes.locator_params(axis="y", integer=True)
+    put_legend(axes, handles, [f"{band.node}: {band.events:,}" for band in bands], columns=2)
     return axes
 
 
-def _marks(axes: Axes, steps: Array, rows: Array, color: str, marker: str) -> object:
-    size = 3.0 if marker == "|" else 3.4
-    (line,) = axes.plot(steps, rows, marker, color=color, markersize=size, markeredgewidth=0.7)
+def _marks(axes: Axes, steps: Array, rows: Array, color: str, marker: str, size: float) -> object:
+    (line,) = axes.plot(steps, rows, marker, color=color, markersize=size, markeredgewidth=1.0)
     return line
 
 

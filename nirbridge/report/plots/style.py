@@ -1,6 +1,7 @@
 """One style of all figures (sizes for a printed column, a palette for colour-blind readers), and figures as files.
 
-Colours are those of M. Okabe and K. Ito, "Color universal design", 2008; hatches and marks repeat what they say.
+Colours of lines are those of M. Okabe and K. Ito, "Color universal design", 2008, those of areas the page's; hatches
+and marks repeat what they say.
 """
 
 from __future__ import annotations
@@ -23,11 +24,15 @@ POINTS = 72.0
 WIDTH = COLUMN_POINTS / POINTS
 """Width of a figure in inches: a printed column."""
 TEXT, SMALL = FONT_POINTS, 6.0
-INK, GREY, PALE, LINE = "#1a1a1a", "#6b6b6b", "#f2f2f2", "#a6a6a6"
-BLUE, ORANGE, GREEN, SKY, RED, PINK, YELLOW = (
-    *("#0072b2", "#e69f00", "#009e73", "#56b4e9", "#d55e00", "#cc79a7", "#f0e442"),
-)
-PALETTE = (SKY, ORANGE, GREEN, PINK, YELLOW, BLUE, RED)
+INK, GREY, PALE, LINE = "#111111", "#525a63", "#f2f2f2", "#a6a6a6"
+STRONG = (*("#56b4e9", "#e69f00", "#009e73", "#c9b800", "#0072b2", "#d55e00", "#cc79a7", "#6b6b6b"),)
+"""Colours of lines and marks; those of areas, in the same order, are ``PALETTE``, which the page has too."""
+BLUE, RED = STRONG[4:6]
+FIRST, SECOND = RED, BLUE
+"""What the first of two recordings has alone, and the second one."""
+FULL = "#a83c00"
+"""What limits: the bound that decides, the busiest link."""
+PALETTE = (*("#a9d5f5", "#f9c56d", "#8edbb6", "#f4ec85", "#a9bcf7", "#f7a98b", "#e8b6da", "#cdd3d9"),)
 HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx")
 _LAST_CHARACTER = 0x24F
 """Up to here (Latin) every usual font has the letters; others in names are escaped, as a missing letter is a box."""
@@ -81,12 +86,17 @@ def plain(texts: Sequence[Any], size: float = TEXT) -> None:
         text.set(parse_math=False, usetex=False, fontsize=size)
 
 
+def put_title(axes: Axes, text: str, size: float = TEXT) -> None:
+    """A title in which nothing is markup."""
+    axes.set_title(text, fontsize=size, parse_math=False, usetex=False)
+
+
 def style_axes(axes: Axes, x: str, y: str, title: str = "") -> None:
     """Labels and thin lines; no title without a text."""
     axes.set_xlabel(x, fontsize=TEXT, parse_math=False, usetex=False)
     axes.set_ylabel(y, fontsize=TEXT, parse_math=False, usetex=False)
     if title:
-        axes.set_title(title, fontsize=TEXT, parse_math=False, usetex=False)
+        put_title(axes, title)
     axes.tick_params(labelsize=SMALL, width=0.5, length=2.5, color=GREY)
     for side, spine in axes.spines.items():
         spine.set(linewidth=0.5, color=GREY, visible=side in ("left", "bottom"))
@@ -133,6 +143,14 @@ def ramp_colour(share: float) -> tuple[float, float, float]:
     first, second = _RAMP[low], _RAMP[low + 1]
     r, g, b = ((1 - part) * x + part * y for x, y in zip(first, second, strict=True))
     return r, g, b
+
+
+def shade_map(color: str) -> Any:
+    """Shades of a colour for shares of the most: even the least is told from the white ground."""
+    from matplotlib.colors import LinearSegmentedColormap, to_rgb  # pyright: ignore[reportMissingImports]
+
+    least = tuple(1 - 0.4 * (1 - part) for part in to_rgb(color))
+    return LinearSegmentedColormap.from_list("shades", (least, color))
 
 
 # -- files ---------------------------------------------------------------------------------------------------------

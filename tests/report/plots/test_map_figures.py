@@ -15,7 +15,11 @@ import pytest
 
 import nirbridge as nb
 from nirbridge.chips.model import CoreId
+from nirbridge.mapping.cost import ENERGY_FIGURES, TIME_FIGURES
 from nirbridge.pipeline import network_of_shapes
+from nirbridge.report.html.document import map_html
+from nirbridge.report.html.page import COLOURS, asset
+from nirbridge.report.pictures.bar_pictures import KINDS
 from nirbridge.report.pictures.network_picture import network_picture
 from nirbridge.report.plots import style
 from nirbridge.report.plots.style import save_picture
@@ -240,3 +244,37 @@ def test_a_picture_of_what_is_no_value_is_refused(mapped: nb.MappedNetwork) -> N
         nb.plot_network(3)
     quantized = nb.quantize(mapped.network, "loihi1")
     assert len(nb.plot_network(quantized).patches) == len(nb.plot_network(mapped).patches)
+
+
+# -- colours -------------------------------------------------------------------------------------------------------
+
+
+def page_colour(name: str) -> str:
+    """The light colour of a variable or class of the page's style."""
+    found = re.search(rf"[-.]{name}(?:: | {{ [a-z]+: )light-dark\((#[0-9a-f]{{6}}),", asset("page.css"))
+    assert found, name
+    return found[1]
+
+
+def test_areas_and_events_have_the_colours_of_the_page() -> None:
+    assert list(style.PALETTE) == [page_colour(f"c{k}") for k in range(COLOURS)]
+    pairs = {"ink": style.INK, "muted": style.GREY, "fill": style.BLUE, "full": style.FULL}
+    pairs |= {"only-a": style.FIRST, "only-b": style.SECOND, "trace0": style.FIRST, "trace1": style.SECOND}
+    assert {name: page_colour(name) for name in pairs} == pairs
+
+
+def test_a_kind_of_event_has_one_colour_in_every_picture(mapped: nb.MappedNetwork) -> None:
+    assert set(KINDS) == {*ENERGY_FIGURES, *TIME_FIGURES}
+    profile = nb.profile(network_of_shapes("6 dense6 if dense3 if"), "loihi1", np.ones((9, 6)))
+    colours: dict[str, set[Any]] = {}
+    for axes in (nb.plot_energy(mapped), nb.plot_profile(profile)):
+        legend: Any = axes.get_legend()
+        for patch, text in zip(legend.get_patches(), legend.get_texts(), strict=True):
+            look = patch.get_facecolor(), patch.get_hatch()
+            colours.setdefault(text.get_text().partition(":")[0], set()).add(look)
+    assert set(colours) > {"neuron updates", "barrier"}
+    assert all(len(looks) == 1 for looks in colours.values())
+    assert len(set.union(*colours.values())) == len(colours)
+    page = map_html(mapped, title="m")
+    fills = re.findall(r'fill="(url\(#p\d\d\))" class="edge"/></svg> ([a-z ]+)</th>', page)
+    assert len({kind for _, kind in fills}) == len(set(fills)) < len(fills)  # energy and time share kinds

@@ -135,10 +135,10 @@ def _of_map(mapped: MappedNetwork, plan: Plan) -> Iterator[Markup]:
         energy_picture(mapped).bars, ("Energy of a time step", "Duration of a time step"), strict=True
     ):
         if cost.total is not None:
-            rough = is_approximate_table(mapped.chip.approximate, cost.quantity)
             most = max(cost.parts, key=lambda part: part.value, default=None)
             said = "" if most is None else f"{most.stop - most.start:.0%} {most.kind}"
-            yield _tile(name, figure_with_prefix(cost.total, cost.unit, approximate=rough), said)
+            missing = f"no data for {', '.join(cost.missing)}" if cost.missing else ""
+            yield _tile(name, _total(cost, mapped), said + " of what is known" * bool(said and missing), missing)
 
 
 def _chips(mapped: MappedNetwork, plan: Plan) -> str:
@@ -193,7 +193,7 @@ def _lead(mapped: MappedNetwork, bars: tuple[CostBar, CostBar]) -> str:
 
 def _total(cost: CostBar, mapped: MappedNetwork) -> str:
     rough = is_approximate_table(mapped.chip.approximate, cost.quantity)
-    return figure_with_prefix(cost.total or 0.0, cost.unit, approximate=rough)
+    return figure_with_prefix(cost.total or 0.0, cost.unit, approximate=rough, partial=cost.missing)
 
 
 def _heading(cost: CostBar, mapped: MappedNetwork) -> str:
@@ -206,9 +206,9 @@ def _bar(cost: CostBar) -> list[Child]:
         return [tag("p", f"Unknown: the chip file has no data for {cost.quantity}.")]
     label = "; ".join(f"{part.kind} {part.stop - part.start:.0%}" for part in cost.parts)
     inner: list[Child] = []
-    for number, part in enumerate(cost.parts):
+    for part in cost.parts:
         x, width = _WIDTH * part.start, _WIDTH * (part.stop - part.start)
-        inner.append(tag("rect", x=x, y="0", width=width, height="34", fill=paint(number), class_="edge"))
+        inner.append(tag("rect", x=x, y="0", width=width, height="34", fill=paint(part.number), class_="edge"))
         share = f"{part.stop - part.start:.0%}"
         if width > 60:
             inner.append(_plate(x + width / 2, share))
@@ -216,12 +216,12 @@ def _bar(cost: CostBar) -> list[Child]:
     drawn = scrolled(picture(_WIDTH, 34, inner, label=label or "nothing", class_="stack"), f"{name}, drawn")
     rows = [
         [
-            (swatch(number), " ", part.kind),
+            (swatch(part.number), " ", part.kind),
             figure_with_prefix(part.value, cost.unit, approximate=part.is_approximate),
             f"{part.stop - part.start:.1%}",
             part.source or "the chip file names none",
         ]
-        for number, part in enumerate(cost.parts)
+        for part in cost.parts
     ]
     result: list[Child] = [drawn, table(name, ["part", cost.unit, "share", "source of the figure"], rows, "lrrl")]
     if cost.missing:

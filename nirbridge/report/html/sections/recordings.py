@@ -16,12 +16,12 @@ from nirbridge.report.html.events import (
     LEFT,
     NODES_MAX,
     POINTS_MAX,
-    ROWS_MAX,
     WIDTH,
     events_of,
     place_of,
     raster,
     remarks_of,
+    rows_max,
     steps_by_neurons,
     time_axis,
 )
@@ -89,7 +89,8 @@ def _rasters(sources: ReportSources, name: str, recording: Recording) -> Iterato
         return
     sample = ", sample 0" if has_batch(recording) else ""
     yield tag("h3", f"Spikes of {short(name, 40)}{sample}")
-    drawn = raster_picture(events[:NODES_MAX], rows_max=ROWS_MAX, points_max=POINTS_MAX)
+    rows = rows_max(min(len(events), NODES_MAX))
+    drawn = raster_picture(events[:NODES_MAX], rows_max=rows, points_max=POINTS_MAX)
     label = f"Raster of {short(name, 40)}: {counted(len(drawn.bands), 'node')}"
     yield scrolled(raster(drawn, label), label)
     shown = remarks_of(drawn)
@@ -97,13 +98,13 @@ def _rasters(sources: ReportSources, name: str, recording: Recording) -> Iterato
         shown.append(f"the first {NODES_MAX} of {len(events):,} nodes")
     if shown:
         yield remark(f"Shown: {'; '.join(shown)}.")
-    rows = [[short(e.node), f"{e.values.shape[1]:,}", f"{np.count_nonzero(e.values):,}", _rate(e)] for e in events]
+    cells = [[short(e.node), f"{e.values.shape[1]:,}", f"{np.count_nonzero(e.values):,}", _rate(e)] for e in events]
     yield folded(
         "Spikes as a table",
         table(
             f"Events of {short(name, 30)} by node",
             ["node", "neurons", "events", "per neuron and time step"],
-            rows,
+            cells,
             "lr",
         ),
     )

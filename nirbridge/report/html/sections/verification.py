@@ -11,7 +11,16 @@ from nirbridge.comparison.distances import RecordedSteps, align_steps, recorded_
 from nirbridge.comparison.types import Comparison, ComparisonRow
 from nirbridge.errors import NirbridgeError, counted, quoted
 from nirbridge.report.compare import place_text
-from nirbridge.report.html.events import LEFT, WIDTH, difference, is_drawable, place_of, steps_by_neurons, time_axis
+from nirbridge.report.html.events import (
+    LEFT,
+    WIDTH,
+    difference,
+    is_drawable,
+    place_of,
+    rows_max,
+    steps_by_neurons,
+    time_axis,
+)
 from nirbridge.report.html.page import (
     Child,
     Markup,
@@ -175,7 +184,7 @@ def first_difference(
         return None
     x, y, clock = arrays
     both, *others = (NodeEvents("", events, clock.first, clock.every) for events in differing_events(x, y))
-    common = raster_picture([both], rows_max=4 * ROWS_MAX, points_max=points[0])
+    common = raster_picture([both], rows_max=rows_max(1), points_max=points[0])
     bands = (*common.bands, *raster_picture(others, rows_max=10**9, points_max=points[1]).bands)
     sample = "" if row.first_sample is None else f", sample {row.first_sample:,}"
     at = "no spike differs" if row.first_step is None else f"spikes first differ at {place_text(row)}"
