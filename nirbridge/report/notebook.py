@@ -1,7 +1,7 @@
-"""Values in a notebook: their picture above the summary, as an image without script, so also where it is not trusted.
+"""Cards of values in a notebook: their picture, as an image without script, and sections that fold.
 
 JupyterLab keeps images in notebooks that it does not trust and removes ``svg``, so the SVG is the image's data: the
-picture of the page with its light colours inside of it, on white.
+picture of the page with its light and dark colours inside of it, on a ground of its own.
 """
 
 from __future__ import annotations
@@ -14,20 +14,24 @@ from dataclasses import dataclass, replace
 from functools import cache
 from html import escape
 from itertools import islice
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from nirbridge.chips import chip_from_dict
 from nirbridge.comparison.distances import has_batch
 from nirbridge.errors import NirbridgeError, counted
+from nirbridge.report.cards import CLASS, sections, style
 from nirbridge.report.html.events import events_of, raster, remarks_of, rows_max
 from nirbridge.report.html.page import (
     Child,
     Markup,
     Picture,
     asset,
+    joined,
     number,
     pattern_definitions,
     picture,
+    short,
     svg,
     tag,
     text,
@@ -49,7 +53,6 @@ from nirbridge.report.pictures.map_pictures import (
 from nirbridge.report.pictures.network_picture import network_picture
 from nirbridge.report.pictures.raster_picture import raster_picture
 from nirbridge.report.plots.bars import energy_bars
-from nirbridge.report.summaries import summary_html
 
 if TYPE_CHECKING:
     from nirbridge.chips.model import Chip, Mesh
@@ -64,25 +67,36 @@ if TYPE_CHECKING:
     from nirbridge.verification.verify import Verification
 
 BYTES_MAX = 60_000
-"""Of a picture as it stands in the notebook; a larger one is left out."""
+"""Of a card; what would make it larger, a picture or the last sections, is left out, and it says so."""
 
 
 def value_html(value: object) -> str:
-    """The picture of the value, where it has one, and its summary."""
-    return _picture(value) + summary_html(value)
+    """The card of a value: its line, its picture where it has one, and tables that fold."""
+    kind, _, said = repr(value).partition(": ")
+    parts: list[Child] = [style(), tag("div", tag("strong", kind), f": {short(said, 200)}" if said else "")]
+    room = BYTES_MAX - len(joined(parts).encode()) - 200
+    left_out = 0
+    for part in (_picture(value), *sections(value)):
+        size = len(part.encode())
+        if size <= room:
+            parts.append(part)
+        left_out += size > room
+        room -= size if size <= room else 0
+    if left_out:
+        parts.append(tag("p", f"{counted(left_out, 'section')} too large for a card: print(value.summary())"))
+    return tag("div", parts, class_=CLASS)
 
 
-def _picture(value: object) -> str:
+def _picture(value: object) -> Markup:
     name = next((base.__name__ for base in type(value).__mro__ if base.__name__ in _PICTURES), None)
     if name is None:
-        return ""
+        return Markup("")
     try:
         drawn = _PICTURES[name](value)
     except NirbridgeError:  # a value of a file that was not checked: the summary says it all
-        return ""
+        return Markup("")
     data = b64encode(drawn.encode()).decode("ascii")
-    shown = f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(repr(value))}"/>'
-    return shown if drawn and len(shown) <= BYTES_MAX else ""
+    return Markup(f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(repr(value))}"/>' if drawn else "")
 
 
 # -- cards ---------------------------------------------------------------------------------------------------------
@@ -90,10 +104,12 @@ def _picture(value: object) -> str:
 
 WIDTH, MARGIN, APART, LINE, TEXT = 480.0, 6.0, 8.0, 17.0, 12.0
 """Least width, margin, space between pictures, height of a line of text, and its size in pixels."""
+_LETTER, _LINES_MAX = 6.8, 3
+"""Width of a letter on average, and lines of a sentence."""
 
 
 def card(label: str, parts: Iterable[Picture | str]) -> str:
-    """Pictures and lines of text, one below the other; the ground is white, so that dark themes leave it legible."""
+    """Pictures and lines of text, one below the other; with a ground of their own, legible on any theme."""
     given = list(parts)
     width = max((part.width for part in given if isinstance(part, Picture)), default=WIDTH)
     width, top = max(WIDTH, width), 0.0
@@ -102,8 +118,9 @@ def card(label: str, parts: Iterable[Picture | str]) -> str:
         if isinstance(part, Picture):
             inner.append(tag("g", part, transform=f"translate(0 {number(top)})"))
             top += part.height + APART
-        else:
-            inner.append(text(0, top + TEXT, fitted_label(part, width, TEXT)))
+            continue
+        for line in wrap(printable_name(part), int(width / _LETTER))[:_LINES_MAX]:
+            inner.append(text(0, top + TEXT, fitted_label(line, width, TEXT)))
             top += LINE
     wide, tall = width + 2 * MARGIN, top + 2 * MARGIN
     place = {"x": -MARGIN, "y": -MARGIN, "width": wide, "height": tall}
@@ -133,15 +150,17 @@ def _patterns(drawn: str) -> Markup | None:
 
 
 def _style(drawn: str) -> Markup:
-    """The rules of the page for what is drawn."""
+    """The rules of the page for what is drawn; those whose colour is another on a dark ground once more for that."""
     used = {word for words in re.findall(r'class="([^"]*)"', drawn) for word in words.split()}
-    return tag("style", Markup("".join(rule for rule, names in _rules() if not names or names & used)))
+    light, dark = ([rule for rule, names in _rules(k) if not names or names & used] for k in (1, 2))
+    other = "".join(b for a, b in zip(light, dark, strict=True) if a != b)
+    return tag("style", Markup("".join(light) + f"@media (prefers-color-scheme: dark) {{{other}}}"))
 
 
 @cache
-def _rules() -> list[tuple[str, set[str]]]:
-    """The page's rules for pictures with the light one of two colours, and the classes that each of them names."""
-    style = re.sub(r"light-dark\(([^,()]+), [^()]+\)", r"\1", asset("page.css"))
+def _rules(colour: int) -> list[tuple[str, set[str]]]:
+    """The page's rules for pictures with the first or second of two colours, and the classes that each names."""
+    style = re.sub(r"light-dark\(([^,()]+), ([^()]+)\)", rf"\{colour}", asset("page.css"))
     values = dict(re.findall(r"--([a-z]+): ([^;]+);", style))
     style = style[style.index("\nsvg {") : style.index("\n@media")]
     style = re.sub(r"var\(--([a-z]+)\)", lambda found: values[found[1]], style)

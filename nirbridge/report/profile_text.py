@@ -83,7 +83,7 @@ def _point(point: ProfilePoint, *, notes: bool, every: bool) -> Iterator[Rendera
     yield facts_table([*facts, ("rates", one_line(about["rates"]))])
     yield heading("figures")
     yield table(
-        ("", "per inference", "per time step", "range", "basis"), "LRRRL", _figures(point), drop=("range", "basis")
+        ("", "per inference", "per time step", "range", "basis"), "LRRRL", figure_rows(point), drop=("range", "basis")
     )
     energy = point.figures.get("energy_per_inference_j")
     yield heading("layers, per inference" + " (energy is partial)" * bool(energy and energy.missing))
@@ -106,7 +106,7 @@ def _notes(notes: Sequence[str], more: Sequence[str], *, every: bool) -> list[st
     return [*map(one_line, notes if every else short_notes(notes)), *([] if every else more)]
 
 
-def _figures(point: ProfilePoint) -> Iterator[tuple[str, ...]]:
+def figure_rows(point: ProfilePoint) -> Iterator[tuple[str, ...]]:
     """Rows of the table of figures; those without a value are left out."""
     pairs: tuple[tuple[str, str, str, Format], ...] = (
         ("spikes", "spikes_per_inference", "spikes_per_step", _count),

@@ -6,7 +6,6 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
@@ -237,11 +236,6 @@ def summary(value: object) -> str:
     return f"{value!r}\n\n{plain_text(*shown)}"
 
 
-def summary_html(value: object) -> str:
-    """The summary as HTML for a notebook: preformatted text, in which nothing is markup."""
-    return f"<pre>{escape(summary(value))}</pre>"
-
-
 def plain_text(*parts: RenderableType, width: int = WIDTH) -> str:
     """Tables and texts of rich as plain text; nothing in it is read as markup."""
     return captured(parts, width).rstrip() + "\n"
@@ -300,10 +294,11 @@ def _cells(rows: list[dict[str, Any]]) -> Iterator[RenderableType]:
     """Rows of a frame as a table."""
     if rows:
         alignment = "".join("r" if isinstance(value, int | float) else "l" for value in rows[0].values())
-        yield from _rows(list(rows[0]), alignment, [tuple(map(_cell, row.values())) for row in rows])
+        yield from _rows(list(rows[0]), alignment, [tuple(map(cell_text, row.values())) for row in rows])
 
 
-def _cell(value: object) -> str:
+def cell_text(value: object) -> str:
+    """A value of a row in a cell: thousands separated, six digits of reals, names on one line."""
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, int) and not isinstance(value, bool):

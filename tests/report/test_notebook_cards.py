@@ -36,15 +36,15 @@ TAGS = ("svg", "g", "defs", "marker", "pattern", "style", "rect", "circle", "tex
 
 
 def image_of(value: Any) -> str | None:
-    """The SVG of the card, of an ``img`` with two attributes and nothing else; None where there is no picture."""
+    """The SVG of the card, of an ``img`` with two attributes; None where there is no picture."""
     shown = value._repr_html_()
-    before, _, _ = shown.partition("<pre>")
-    if not before:
+    assert len(shown.encode()) <= notebook.BYTES_MAX
+    assert shown.count("<img") <= 1
+    if "<img" not in shown:
         return None
-    found = re.fullmatch(r'<img src="data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)" alt="([^"<>]*)"/>', before)
-    assert found, before[:200]
+    found = re.search(r'</div><img src="data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)" alt="([^"<>]*)"/>', shown)
+    assert found
     assert unescape(found[2]) == repr(value)
-    assert len(before) <= notebook.BYTES_MAX
     return b64decode(found[1]).decode()
 
 
@@ -165,7 +165,7 @@ def test_a_large_raster_is_binned_and_says_so() -> None:
     assert 0 < subpaths(svg, class_="mark") <= notebook.POINTS_MAX
     assert {"shown: the first 12 of 20 nodes", "shown: sample 0 of the batch"} <= set(texts(svg))
     (said,) = (line for line in texts(svg) if line.startswith("n11, "))
-    cell = re.fullmatch("n11, a cell: ([0-9]+) neurons × ([0-9]+) time steps, darkest: ([0-9,]+) events", said)
+    cell = re.fullmatch("n11, a cell: ([0-9]+) neurons × ([0-9]+) time steps, fullest: ([0-9,]+) events", said)
     assert cell
     neurons, steps, most = (int(n.replace(",", "")) for n in cell.groups())
     assert most == neurons * steps  # every neuron fires in every time step
@@ -331,17 +331,50 @@ def test_hostile_names_are_text_and_pictures_are_the_same_each_time() -> None:
                 assert key not in ("class", "id") or WORDS.fullmatch(said), kind
                 assert "url(" not in said or key in ("aria-label", "data-node") or said in ids, kind
         style = "".join(e.text or "" for e in root.iter(SVG + "style"))
-        assert all(rule in asset("page.css") for rule in re.findall("[^{}]+{", style)), kind
-        assert not re.search(r"url|@|http|var\(|light-dark", style), kind
+        style, dark = style.split("@media (prefers-color-scheme: dark) {")
+        assert all(rule in asset("page.css") for rule in re.findall("[^{}]+{", style + dark[:-1])), kind
+        assert not re.search(r"url|@|http|var\(|light-dark", style + dark), kind
         assert all(line.isprintable() and len(line) < 130 for line in texts(root)), kind
         assert image_of(value) == drawn, kind
 
 
-def test_a_picture_that_is_too_large_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_too_large_is_left_out_and_the_card_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     chip = nb.chip("loihi1")
     assert image_of(chip) is not None
-    monkeypatch.setattr(notebook, "BYTES_MAX", 1000)
+    assert "too large" not in chip._repr_html_()
+    monkeypatch.setattr(notebook, "BYTES_MAX", 3000)
     assert image_of(chip) is None
+    assert "3 sections too large for a card: print(value.summary())" in chip._repr_html_()
+    wide = recording({HOSTILE + str(k): np.ones((3, 2), np.uint8) for k in range(300)})
+    monkeypatch.setattr(notebook, "BYTES_MAX", 60_000)
+    assert len(wide._repr_html_().encode()) <= 60_000
+    assert "… and 270 more rows" in wide._repr_html_()
+
+
+def test_a_card_has_sections_that_fold_with_a_row_for_each_part() -> None:
+    network = network_of_shapes("16 dense32 lif dense10 lif")
+    card = network._repr_html_()
+    sections = re.findall(r"<details( open)?><summary>([^<]*)</summary>(.*?)</details>", card, re.DOTALL)
+    names = [name for _, name, _ in sections]
+    assert names[:3] == ["populations (2)", "projections (3)", "inputs and outputs (2)"]
+    assert names[-1] == "summary as text"
+    assert [bool(is_open) for is_open, *_ in sections][:3] == [True, True, False]
+    rows = [re.findall("<td[^>]*>([^<]*)</td>", row) for row in re.findall("<tr>(.*?)</tr>", sections[0][2])]
+    assert rows[1:] == [["2_lif", "LIF", "32", "32", "yes", "1"], ["4_lif", "LIF", "10", "10", "yes", "1"]]
+    run = nb.simulate(network, np.ones((9, 16)), record="*:s,v")
+    shown = run._repr_html_()
+    for (node, variable), array in run.arrays.items():
+        spikes = f'<td class="n">{int(array.sum()):,}</td>' if variable == "s" else '<td class="n"></td>'
+        row = rf"<td>{node}</td><td>{variable}</td><td>9x[0-9]+</td><td>{array.dtype}</td>.*?{spikes}</tr>"
+        assert re.search(row, shown), (node, variable)
+
+
+def test_the_rules_of_a_card_are_of_its_class_alone() -> None:
+    (style,) = re.findall("<style>(.*?)</style>", nb.chip("loihi1")._repr_html_())
+    selectors = [each for rule in re.findall("([^{}]+){[^{}]*}", style) for each in rule.split(",")]
+    assert len(selectors) > 5
+    assert all(re.fullmatch(r"\.nirbridge-card( [a-z. ]+)?", each) for each in selectors)
+    assert not re.search(r"url|@|http|position", style)
 
 
 def test_values_without_a_picture_have_their_words() -> None:

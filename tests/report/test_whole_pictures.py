@@ -264,7 +264,7 @@ def test_many_neurons_are_shaded_cells_with_all_events() -> None:
     assert shaded == pytest.approx(counts / counts.max())
     assert title == [
         f"fc; {spikes.sum():,} events of 960 neurons",
-        f"a cell: 10 neurons × 1 time step, darkest: {counts.max()} events",
+        f"a cell: 10 neurons × 1 time step, fullest: {counts.max()} events",
     ]
     bands = pictures.plot_raster(Recording({("a", "s"): spikes, ("b", "s"): S}, {"dt": 1e-3}))
     cells = spikes.reshape(50, 40, 24).sum(axis=2)
@@ -280,7 +280,7 @@ def test_one_difference_among_many_events_is_marked() -> None:
     axes = pictures.plot_difference(made(a), made(b), "fc")
     assert legend(axes) == ["both: 119,999", "only A, or more: 1", "only B, or more: 0"]
     assert [points(axes, line) for line in (1, 2)] == [[(123, 217)], []]
-    assert axes.get_title() == "fc\na cell: 4 neurons × 3 time steps, darkest: 12 events"
+    assert axes.get_title() == "fc\na cell: 4 neurons × 3 time steps, fullest: 12 events"
 
 
 def test_spikes_of_a_neuron_have_the_colour_of_its_line() -> None:

@@ -66,7 +66,7 @@ class RasterBand:
         if not self.is_binned:
             return ""
         steps = counted(self.joined, "time step" if self.every == 1 else "recorded time step")
-        return f"a cell: {counted(self.stride, 'neuron')} × {steps}, darkest: {counted(self.most, 'event')}"
+        return f"a cell: {counted(self.stride, 'neuron')} × {steps}, fullest: {counted(self.most, 'event')}"
 
 
 @dataclass(frozen=True, slots=True)

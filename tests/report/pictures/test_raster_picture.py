@@ -42,7 +42,7 @@ def test_no_event_of_many_neurons_is_left_out() -> None:
     (band,) = raster_picture([NodeEvents("a", spikes)], rows_max=128).bands
     assert (band.stride, band.joined, band.rows) == (8, 1, 125)
     assert dict(zip(points(band), band.counts.tolist(), strict=True)) == cells_by_hand(spikes, 8, 1)
-    assert band.remark == f"a cell: 8 neurons × 1 time step, darkest: {band.counts.max()} events"
+    assert band.remark == f"a cell: 8 neurons × 1 time step, fullest: {band.counts.max()} events"
     (whole,) = raster_picture([NodeEvents("a", spikes)], rows_max=1000).bands
     assert (len(whole.steps), whole.remark) == (np.count_nonzero(spikes), "")
 
@@ -69,6 +69,6 @@ def test_a_node_with_few_events_keeps_its_marks_beside_one_with_many() -> None:
     assert (sparse.steps.tolist(), sparse.remark) == ([3, 9, 10, 63], "")
     assert (dense.joined, dense.counts.sum(), len(dense.steps)) == (8, 64, 8)
     recorded = raster_picture([NodeEvents("b", np.ones((64, 1)), every=5)], points_max=8).bands[0]
-    assert recorded.remark == "a cell: 1 neuron × 8 recorded time steps, darkest: 8 events"
+    assert recorded.remark == "a cell: 1 neuron × 8 recorded time steps, fullest: 8 events"
     single = raster_picture([NodeEvents(name, np.ones((1, 1))) for name in "ab"], points_max=1)
     assert [len(band.steps) for band in single.bands] == [1, 1]
