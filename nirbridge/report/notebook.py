@@ -42,7 +42,7 @@ from nirbridge.report.html.sections.overview import proof_drawing
 from nirbridge.report.html.sections.quantization import HISTOGRAM_NOTE, histogram, weight_errors
 from nirbridge.report.html.sections.verification import first_difference
 from nirbridge.report.pictures.bar_pictures import proof_picture
-from nirbridge.report.pictures.labels import fitted_label, printable_name
+from nirbridge.report.pictures.labels import distinct_labels, fitted_label, printable_name
 from nirbridge.report.pictures.map_pictures import (
     CARD,
     FloorplanPicture,
@@ -256,11 +256,12 @@ def bars_svg(bars: Sequence[Bar], label: str, heading: str, remarks: Sequence[st
 
 def _bars(bars: Sequence[Bar], label: str) -> Picture:
     inner: list[Child] = []
+    labels = distinct_labels([bar.label for bar in bars], lambda name: fitted_label(name, LABEL - 8, 12))
     for row, bar in enumerate(bars):
         y, share = row * BAR_LINE, min(1.0, max(0.0, bar.share)) if math.isfinite(bar.share) else 1.0
         place = {"x": LABEL, "y": y + 2, "height": "14"}
         inner += [
-            text(LABEL - 8, y + 14, fitted_label(bar.label, LABEL - 8, 12), anchor="end"),
+            text(LABEL - 8, y + 14, labels[row], anchor="end"),
             tag("rect", width=BAR, class_="track", **place),
             tag("rect", width=max(1.0, share * BAR), class_="fill full" if bar.full else "fill", **place),
             text(LABEL + BAR + 8, y + 14, fitted_label(bar.said, AFTER - 8, 12)),

@@ -10,6 +10,7 @@ from nirbridge.arrays import Array
 from nirbridge.comparison.distances import RecordedSteps, has_batch, recorded_steps
 from nirbridge.errors import NirbridgeError, counted
 from nirbridge.report.html.page import Child, Markup, Picture, joined, number, picture, short, tag, text, track
+from nirbridge.report.pictures.labels import distinct_labels
 from nirbridge.report.pictures.raster_picture import NodeEvents, RasterBand, RasterPicture
 from nirbridge.simulators.types import Recording
 
@@ -47,10 +48,11 @@ def raster(drawn: RasterPicture, label: str) -> Picture:
     """Bands of marks, or of shaded cells, from the top down, with a common axis of time steps."""
     inner: list[Child] = []
     top = 6.0
-    for band in drawn.bands:
+    names = distinct_labels([band.node for band in drawn.bands], lambda name: short(name, 22))
+    for band, name in zip(drawn.bands, names, strict=True):
         height = max(36.0, _ROW * band.rows)
         said = f"{counted(band.neurons, 'neuron')}, {counted(band.events, 'event')}"
-        inner.append(track(LEFT, top, (WIDTH, height), band.node, said))
+        inner.append(track(LEFT, top, (WIDTH, height), name, said))
         inner.append(_cells(band, top, height, drawn, "mark") if band.is_binned else _marks(band, top, height, drawn))
         top += height + _APART
     inner.append(time_axis(drawn.first, drawn.stop, top - 4))
@@ -120,7 +122,8 @@ def round_steps(first: int, stop: int) -> list[int]:
 
 def remarks_of(drawn: RasterPicture) -> list[str]:
     """What a cell of each binned band is, in words."""
-    return [f"{short(band.node, 30)}, {band.remark}" for band in drawn.bands if band.remark]
+    names = distinct_labels([band.node for band in drawn.bands], lambda name: short(name, 30))
+    return [f"{name}, {band.remark}" for name, band in zip(names, drawn.bands, strict=True) if band.remark]
 
 
 def difference(drawn: RasterPicture, names: tuple[str, str], label: str) -> Picture:

@@ -5,6 +5,7 @@ Widths are those of DejaVu Sans, which is wider than most fonts: a text that fit
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from nirbridge.report.map_facts import one_line
@@ -51,6 +52,20 @@ def fitted_label(name: str, width: float, size: float = FONT_POINTS) -> str:
         if text_width(short, size) <= width:
             return short
     return "…"
+
+
+def distinct_labels(names: Sequence[str], cut: Callable[[str], str]) -> list[str]:
+    """The names as ``cut`` shortens them; those that it makes equal, without what they begin with in common."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(cut(name), []).append(name)
+    labels = {}
+    for label, group in groups.items():
+        first, last = min(group), max(group)  # what these two begin with, all of the group do
+        shared = next((k for k, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), 0)
+        begin = max(first.rfind(separator, 0, shared) for separator in "./_ ") + 1
+        labels |= {name: cut(f"…{name[begin:]}") if begin > 1 else label for name in group}
+    return [labels[name] for name in names]
 
 
 def times_text(sizes: tuple[int, ...]) -> str:

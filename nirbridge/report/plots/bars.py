@@ -22,6 +22,7 @@ from nirbridge.report.pictures.bar_pictures import (
     energy_picture,
     proof_picture,
 )
+from nirbridge.report.pictures.labels import distinct_labels
 from nirbridge.report.plots.style import (
     BLUE,
     FULL,
@@ -154,7 +155,11 @@ def plot_profile(profile: Profile, *, ax: Axes | None = None) -> Axes:
         put_text(axes, bar.total / scale, row, f" {bar.said}", size=SMALL, va="center")
     largest, partial = max(bar.total for bar in shown) / scale, any("(" in bar.said for bar in shown)
     axes.set(xlim=(0, (1.5 if partial else 1.22) * largest), ylim=(len(shown) - 0.5, -0.5))
-    _name_rows(axes, f"energy of an inference ({unit})", [drawn_name(bar.label, 90) for bar in shown])
+    _name_rows(
+        axes,
+        f"energy of an inference ({unit})",
+        distinct_labels([bar.label for bar in shown], lambda name: drawn_name(name, 90)),
+    )
     put_legend(axes, handles, kinds, columns=2)
     return axes
 

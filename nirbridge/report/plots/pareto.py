@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nirbridge.errors import UsageError, counted
+from nirbridge.report.pictures.labels import distinct_labels
 from nirbridge.report.plots.style import (
     GREY,
     INK,
@@ -93,7 +94,8 @@ def plot_pareto(rows: Sequence[Mapping[str, Any]], x: str, y: str, *, ax: Axes |
     put_text(axes, 1.0, 1.01, "\n".join(drawn_name(note, _NOTE, SMALL) for note in notes), **place)
     models, chips = ({group[k] for group in groups} for k in (0, 1))
     names = [_group_name(group, len(models) > 1, len(chips) > 1) for group in shown]
-    put_legend(axes, handles, [drawn_name(name, _NAME, SMALL) for name in (*names, "Pareto front")], columns=2)
+    labels = distinct_labels(names, lambda name: drawn_name(name, _NAME, SMALL))
+    put_legend(axes, handles, [*labels, "Pareto front"], columns=2)
     return axes
 
 

@@ -15,7 +15,7 @@ from nirbridge.comparison.distances import align_steps, has_batch, is_counts, re
 from nirbridge.errors import UsageError, counted, did_you_mean, quoted
 from nirbridge.network.naming import natural_key
 from nirbridge.report.map_facts import figure_with_prefix
-from nirbridge.report.pictures.labels import printable_name, text_width
+from nirbridge.report.pictures.labels import distinct_labels, printable_name, text_width
 from nirbridge.report.pictures.raster_picture import NodeEvents, RasterBand, differing_events, raster_picture
 from nirbridge.report.plots.style import (
     FIRST,
@@ -101,7 +101,9 @@ def plot_raster(
         put_title(axes, _band_label(band), SMALL)
         return axes
     axes.set_ylim(len(picture.bands) - 1 + _BAND, -(1 - _BAND))
-    axes.set_yticks([k + _BAND / 2 for k in range(len(names))], [_band_text(band) for band in picture.bands])
+    labels = distinct_labels(names, lambda name: drawn_name(printable_name(name), _NAME, SMALL))
+    texts = [f"{label}\n{_band_text(band)}" for label, band in zip(labels, picture.bands, strict=True)]
+    axes.set_yticks([k + _BAND / 2 for k in range(len(names))], texts)
     plain(axes.get_yticklabels(), SMALL)
     for number in range(1, len(names)):
         axes.axhline(number - (1 - _BAND) / 2, color=LINE, linewidth=0.5)
@@ -145,7 +147,7 @@ def _band_label(band: RasterBand) -> str:
 
 
 def _band_text(band: RasterBand) -> str:
-    lines = [drawn_name(printable_name(band.node), _NAME, SMALL), counted(band.neurons, "neuron")]
+    lines = [counted(band.neurons, "neuron")]
     steps = counted(band.joined, "step" if band.every == 1 else "recorded step")
     lines += [f"cell: {band.stride:,} × {steps},", f"≤ {counted(band.most, 'event')}"] if band.is_binned else []
     return "\n".join(lines)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from base64 import b64decode
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -244,6 +245,21 @@ def test_a_picture_of_what_is_no_value_is_refused(mapped: nb.MappedNetwork) -> N
         nb.plot_network(3)
     quantized = nb.quantize(mapped.network, "loihi1")
     assert len(nb.plot_network(quantized).patches) == len(nb.plot_network(mapped).patches)
+
+
+def test_long_names_that_differ_have_labels_that_differ() -> None:
+    names = [f"encoder.block_{k}.residual_branch.spiking_neurons_after_batch_norm" for k in (10, 11, 12)]
+    network = network_of_shapes("6 dense6 if dense6 if dense6 if")
+    network = _renamed(network, dict(zip([p.name for p in network.populations], names, strict=True)))
+    run = nb.simulate(network, np.ones((8, 6), np.uint8), record="*:s")
+    for axes in (nb.plot_profile(nb.profile(network, CHIP, np.ones((9, 6)))), nb.plot_raster(run, names)):
+        labels = [label.get_text().split("\n")[0] for label in axes.get_yticklabels()]
+        assert len(set(labels)) == len(names)
+        assert all(label.startswith(f"…1{k}.re") for k, label in enumerate(labels))
+        assert outside(axes) == []
+    shown = run._repr_html_()
+    drawn = b64decode(re.findall(r"base64,([^\"]+)", shown)[0]).decode()
+    assert len(set(re.findall(r">(…1[0-2][^<]*…[^<]*norm)<", drawn))) == len(names)
 
 
 # -- colours -------------------------------------------------------------------------------------------------------
