@@ -39,7 +39,7 @@ from nirbridge.network.nir.windows import window_of
 from nirbridge.report.lines import shape_line
 from nirbridge.report.map_facts import figure_with_prefix, one_line
 from nirbridge.report.network_facts import population_facts, projection_facts
-from nirbridge.report.tables import facts_table, fitted, heading, listed, table
+from nirbridge.report.tables import facts_table, fitted, heading, table
 
 ROWS_SHOWN = 200
 """Rows of each table; laying out thousands takes longer than reading the file."""
@@ -86,8 +86,14 @@ def inspect_text(document: Mapping[str, Any], *, notes: bool = True, verbose: bo
     for key, title in _LISTS.items():
         if notes or key not in ("assumed", "notes"):
             options = _OPTIONS if key == "assumed" and nodes else ""
-            parts += listed(title + options, folded(document.get(key, ())))
+            parts += _bullets(title + options, document.get(key, ()))
     return Group(*parts)
+
+
+def _bullets(title: str, sentences: Iterable[str]) -> list[RenderableType]:
+    """A heading and the sentences, further lines of each below its first word; nothing where there is none."""
+    rows = [("-", one_line(sentence)) for sentence in folded(sentences)]
+    return [heading(title), table(("", ""), "Ll", rows, show_header=False, padding=(0, 1, 0, 0))] if rows else []
 
 
 def name_text(name: str) -> str:
