@@ -98,7 +98,10 @@ def _program(program: Any) -> dict[str, Any]:
 
 def _program_lines(program: Any, path: str) -> list[str]:
     facts = _program(program)
-    lines = [f"program for {facts['kind']}: {counted(len(facts['files']), 'file')}", f"digest {facts['digest']}"]
+    lines = [
+        f"program for {quoted(facts['kind'])[1:-1]}: {counted(len(facts['files']), 'file')}",
+        f"digest {facts['digest']}",
+    ]
     if pipeline.can_run(facts["kind"]):
         lines.append(f"run with: nirbridge run {path} --input IN.npy -o OUT.npz")
     notes = facts.get("notes", [])

@@ -149,7 +149,7 @@ def _foot(saved: SavedTable, texts: list[list[str]], noun: str) -> Iterator[str]
 
 
 def _heading(name: str) -> str:
-    return _COLUMNS.get(name, name)
+    return _COLUMNS.get(name) or one_line(name)
 
 
 def _names(saved: SavedTable) -> list[str]:

@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.shell_completion import ShellComplete
 
-from nirbridge.cli.commands.completion import script_of
+from nirbridge.cli.commands.completion import VARIABLE, script_of
+from nirbridge.cli.main import nirbridge
 from tests.tools import needs
 
 # Each calls the function of the script as its shell does. zsh only completes at a terminal, so its own functions that
@@ -56,6 +58,12 @@ def completed(shell: str, options: list[str], script: str, environment: dict[str
     done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.split()
+
+
+def test_every_option_is_offered_not_only_the_usual_ones() -> None:
+    offered = ShellComplete(nirbridge, {}, "nirbridge", VARIABLE).get_completions(["map", "m.nir"], "--")
+    names = {item.value for item in offered}
+    assert {"--chip", "--integrator", "--passes", "--split", "--help", "--help-all"} <= names
 
 
 def test_bash(environment: dict[str, str], tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -95,6 +96,16 @@ def test_damaged_tables(content: str, found: str, tmp_path: Path) -> None:
 
 
 def test_values_of_any_type_are_shown() -> None:
-    row = {"model": 3, "chip": [1], "cores": True, "energy_per_step_j": "x", "accuracy": "y", "us_per_step": {"1": "z"}}
+    row: dict[str, Any] = {
+        "a.\x1b[2J": "\x1b[31m",
+        "model": 3,
+        "chip": [1],
+        "cores": True,
+        "energy_per_step_j": "x",
+        "accuracy": "y",
+        "us_per_step": {"1": "z"},
+    }
     saved = SavedTable("bench", {"model": {"a": 1}}, (row, json.loads('{"time_per_step_s": 1e308, "seed": null}')))
-    assert len(text_of(saved)) > 3
+    lines = text_of(saved)
+    assert len(lines) > 3
+    assert all(line.isprintable() for line in lines)
