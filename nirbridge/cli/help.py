@@ -97,7 +97,7 @@ def write_options(
     by_heading = sections(params)
     everything = [option for group in by_heading.values() for option in group]
     options = [option for option in everything if not _is_help(option)]
-    is_short = len(options) <= _FEW
+    is_short = len(options) <= _FEW or not usual
     chosen = options if is_short else [_named(option, options) for option in usual]
     if shows_all(context):
         by_heading = {OWN: everything} if is_short else by_heading

@@ -26,7 +26,12 @@ Example:
   nirbridge sweep sweep.toml -o table.parquet --scheduler tcp://head:8786"""
 
 
-@click.command(name="sweep", cls=Command, epilog=EXAMPLE)
+@click.command(
+    name="sweep",
+    cls=Command,
+    epilog=EXAMPLE,
+    usual=("--output", "--jobs", "--dry-run", "--plot", "--scheduler", "--json"),
+)
 @click.argument("source", metavar="FILE.toml", type=click.Path())
 @click.option(
     "-o", "--output", metavar="FILE.json|csv|parquet", type=OutputFile(), help="Write the table, a row per point."
