@@ -19,7 +19,7 @@ from nirbridge.cli.main import run
 from nirbridge.viewer.page import viewer_page, write_viewer
 from tests.importers.nirfile.hostile import damage_heap, put
 from tests.viewer.files import MODELS
-from tests.viewer.reader import Reader
+from tests.viewer.reader import Reader, Refused
 
 HOSTILE = '</script><script>alert(1)</script>"\u202e\n.nir'
 
@@ -59,6 +59,17 @@ def test_a_page_holds_its_file_whatever_its_name(tmp_path: Path, reader: Reader)
     assert held[1] == len(content)
     assert held[0].startswith("</script><script>alert(1)</script>")
     assert said == []
+
+
+def test_a_browser_that_cannot_unpack_says_so(reader: Reader) -> None:
+    page = reader.page.context.new_page()
+    page.goto(reader.page.url)
+    page.evaluate("delete globalThis.DecompressionStream")
+    with pytest.raises(
+        Refused, match="this browser cannot unpack it, browsers of 2023 and later can; open it in a newer"
+    ):
+        Reader(page).file(MODELS / "digits_cnn.nir")
+    page.close()
 
 
 # -- command -----------------------------------------------------------------------------------------------------------

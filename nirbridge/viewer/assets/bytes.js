@@ -132,11 +132,21 @@ class Budget {
   }
 }
 
+/** The browser's own way to unpack; browsers of 2023 and later have it. */
+const decompression = (form, subject) => {
+  try {
+    return new DecompressionStream(form);
+  } catch {
+    const limit = "browsers of 2023 and later can";
+    throw new ViewerError(subject, "it is packed, and this browser cannot unpack it", limit, "open it in a newer browser");
+  }
+};
+
 /** The unpacked bytes of a stream of the browser: `size` of them, or a ViewerError, and never more in memory. */
 const unpacked = async (packed, form, size, subject) => {
   const out = new Uint8Array(size);
   const fault = (found) => new ViewerError(subject, `it is damaged (${found})`, "", "copy it again, or write it again");
-  const stream = new DecompressionStream(form);
+  const stream = decompression(form, subject);
   const writer = stream.writable.getWriter();
   const written = writer.write(packed).then(() => writer.close());
   written.catch(() => undefined); // the reader is told of the same fault
