@@ -13,7 +13,7 @@ from nirbridge.chips import chip_from_dict
 from nirbridge.mapping.cost import missing_figures
 from nirbridge.mapping.storage.file import read_map
 from nirbridge.network.compose import parts_of
-from nirbridge.report.map_facts import figure_with_prefix
+from nirbridge.report.map_facts import figure_with_prefix, is_approximate_table
 from nirbridge.testing.examples import example_networks
 from tests.viewer.reader import Reader
 
@@ -118,7 +118,8 @@ def test_a_map_file(model: str, chip: str, reader: Reader, tmp_path: Path) -> No
     assert [(r["source"], r["input"], r["target"], r["spikes"], r["hops"]) for r in plan["routes"]] == [
         (r.source_block, r.source_input, r.target_block, r.spikes_per_step, r.hops) for r in record.routes
     ]
-    energy = figure_with_prefix(record.raw["totals"]["energy_per_step_j"], "J")
+    is_rough = is_approximate_table(record.raw["approximate"], "energy")
+    energy = figure_with_prefix(record.raw["totals"]["energy_per_step_j"], "J", approximate=is_rough)
     missing = missing_figures(chip_from_dict(record.chip))["energy"]
     partial = f" (partial: no data for {', '.join(missing)})" if missing else ""
     assert dict(document["facts"])["energy"] == f"{energy} per time step{partial}"

@@ -57,6 +57,8 @@ class MapReader {
     const { totals, proof, timing, model } = this.record;
     const neurons = populations.reduce((all, each) => all + each.neurons, 0);
     const energy = totals.energy_per_step_j;
+    const { approximate } = this.record;
+    const rough = listOf(isText)(approximate) && approximate.some((key) => key.startsWith("energy.")) ? "~" : "";
     const missing = Object.keys(ENERGIES).filter((key) => !isAmount(this.record.chip.energy?.[key]));
     const partial = missing.length ? ` (partial: no data for ${missing.map((key) => ENERGIES[key]).join(", ")})` : "";
     const rows = [
@@ -67,7 +69,7 @@ class MapReader {
       ["proof", proofText(proof, cores.length)],
       ["time step", isAmount(timing?.dt) ? figure(timing.dt, "s") : ""],
       ["traffic", isAmount(totals.multicast_hops) ? `${Number(totals.multicast_hops.toPrecision(4))} hops per time step` : ""],
-      ["energy", isAmount(energy) ? `${figure(energy, "J")} per time step${partial}` : "not known"],
+      ["energy", isAmount(energy) ? `${rough}${figure(energy, "J")} per time step${partial}` : "not known"],
       ["nirbridge", isText(this.record.nirbridge) ? this.record.nirbridge : ""],
     ];
     return rows.filter(([, value]) => value);
@@ -158,7 +160,7 @@ class MapReader {
 const proofText = ({ status, cores_lower_bound: bound }, cores) => {
   if (status === "optimal") return `optimal: no map uses fewer than ${counted(cores, "core")}`;
   if (status === "optimal-sliced") return "optimal among partitions into rectangular slices";
-  return isCount(bound) ? `no map uses fewer than ${counted(bound, "core")}` : "";
+  return isCount(bound) ? `feasible; no map uses fewer than ${counted(bound, "core")}` : "";
 };
 
 const projectionText = ({ operator, delay_steps: delay }) => {
