@@ -137,8 +137,8 @@ const decompression = (form, subject) => {
   try {
     return new DecompressionStream(form);
   } catch {
-    const limit = "browsers of 2023 and later can";
-    throw new ViewerError(subject, "it is packed, and this browser cannot unpack it", limit, "open it in a newer browser");
+    const [found, limit] = ["it is packed, and this browser cannot unpack it", "browsers of 2023 and later can"];
+    throw new ViewerError(subject, found, limit, "open it in a newer browser");
   }
 };
 

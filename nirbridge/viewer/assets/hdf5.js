@@ -47,7 +47,8 @@ class Hdf5File {
   }
 
   tooMany(noun, limit) {
-    return new ViewerError(this.bytes.subject, `it has too many ${noun}`, `at most ${grouped(limit)} are shown`, "use nirbridge inspect");
+    const allowed = `at most ${grouped(limit)} are shown`;
+    return new ViewerError(this.bytes.subject, `it has too many ${noun}`, allowed, "use nirbridge inspect");
   }
 
   /** Notes a structure; a second visit is a cycle or a second name. */
@@ -90,7 +91,8 @@ class Hdf5File {
     const links = this.links(this.messages(address), group.path).sort((a, b) => (a.name < b.name ? -1 : 1));
     for (const { name, kind, address: place } of links) {
       const path = group.path ? `${group.path}/${name}` : name;
-      if (kind) throw this.refused(path, `it is ${kind}`, "links are never followed", "store the data itself in the file");
+      const hint = "store the data itself in the file";
+      if (kind) throw this.refused(path, `it is ${kind}`, "links are never followed", hint);
       if (this.items % 1000 === 0) await breath();
       const messages = this.messages(this.visit(place, path));
       const types = new Set(messages.map((each) => each.type));
@@ -146,9 +148,10 @@ class Hdf5File {
 
   /** The links of a group: name, what it is (empty: an object of this file), and the address of the object. */
   links(messages, path) {
-    const found = messages.filter((each) => each.type === MESSAGE.link).map((each) => this.link(each.at, each.size, path));
-    for (const { type, at } of messages) {
-      if (type === MESSAGE.table) this.tableLinks(this.bytes.u64(at), this.bytes.u64(at + 8), path, found);
+    const found = [];
+    for (const { type, at, size } of messages) {
+      if (type === MESSAGE.link) found.push(this.link(at, size, path));
+      else if (type === MESSAGE.table) this.tableLinks(this.bytes.u64(at), this.bytes.u64(at + 8), path, found);
       else if (type === MESSAGE.links) this.denseLinks(at, path, found);
     }
     return found;

@@ -106,7 +106,8 @@ class Hdf5Dataset {
     const bytes = this.bytes;
     const version = bytes.u8(at);
     if (version < 3 || version > 5) {
-      throw this.refused("it is stored in a form of before 2004", "newer ones are read", "write it again with nir.write");
+      const found = "it is stored in a form of before 2004";
+      throw this.refused(found, "newer ones are read", "write it again with nir.write");
     }
     this.layout = ["compact", "contiguous", "chunked"][bytes.u8(at + 1)];
     if (this.layout === "compact") this.stored = [at + 4, bytes.u16(at + 2)];
@@ -169,7 +170,8 @@ class Hdf5Dataset {
   /** The texts of a dataset. */
   async texts() {
     if (this.size > TEXTS_MAX || this.file.budget.refusal(this.size * this.width, this.work() * this.width)) {
-      throw this.refused(`it holds ${grouped(this.size)} texts`, `at most ${grouped(TEXTS_MAX)} are read`, "shorten it");
+      const limit = `at most ${grouped(TEXTS_MAX)} are read`;
+      throw this.refused(`it holds ${grouped(this.size)} texts`, limit, "shorten it");
     }
     const stuff = new Bytes(await this.stuff(), this.bytes.subject);
     return Array.from({ length: this.size }, (_, k) => {
@@ -193,7 +195,9 @@ class Hdf5Dataset {
     const out = new Uint8Array(size);
     if (!this.fill || !size) return out;
     out.set(this.fill);
-    for (let filled = this.width; filled < size; filled *= 2) out.copyWithin(filled, 0, Math.min(filled, size - filled));
+    for (let filled = this.width; filled < size; filled *= 2) {
+      out.copyWithin(filled, 0, Math.min(filled, size - filled));
+    }
     return out;
   }
 
@@ -313,7 +317,8 @@ class Hdf5Dataset {
       b = (b + a) % 65535;
     }
     const stored = new Bytes(data.subarray(size), this.bytes.subject);
-    if (stored.u16(0) % 65535 !== a || stored.u16(2) % 65535 !== b) throw this.bytes.damaged("a checksum does not match");
+    const isRight = stored.u16(0) % 65535 === a && stored.u16(2) % 65535 === b;
+    if (!isRight) throw this.bytes.damaged("a checksum does not match");
     return data.subarray(0, size);
   }
 

@@ -2,8 +2,10 @@
 
 const RESOURCES = ["neurons", "input_axons", "output_axons", "synapse_words", "decay_profiles", "threshold_profiles"];
 const ENERGIES = { synaptic_op_j: "synaptic operations", neuron_access_j: "neuron accesses",
-  neuron_update_j: "neuron updates", spike_j: "spikes", axon_out_j: "axons out", hop_x_j: "hops x", hop_y_j: "hops y" }; // prettier-ignore
+  neuron_update_j: "neuron updates", spike_j: "spikes", axon_out_j: "axons out", hop_x_j: "hops x",
+  hop_y_j: "hops y" }; // prettier-ignore
 const CORES_MAX = 4e6;
+const isFlag = (value) => typeof value === "boolean";
 const isCount = (value) => Number.isSafeInteger(value) && value >= 0;
 const isText = (value) => typeof value === "string";
 const isAmount = (value) => Number.isFinite(value) && value >= 0;
@@ -15,10 +17,13 @@ const PLACE = { chip: isCount, x: isCount, y: isCount, core: isCount };
 const MESH = { width_tiles: isCount, height_tiles: isCount, cores_per_tile: isCount };
 const isBox = (pair) => listOf(isCount)(pair) && pair.length === 2 && pair[0] < pair[1];
 const FORMS = {
-  populations: { name: isText, shape: listOf(isCount), neurons: isCount, kind: isText, relay: (v) => typeof v === "boolean" },
+  populations: { name: isText, shape: listOf(isCount), neurons: isCount, kind: isText, relay: isFlag },
   blocks: { id: isCount, core: isObject, slices: Array.isArray, used: isObject },
   projections: { source: isText, target: isText, operator: isObject, delay_steps: isCount, synapses: isCount },
-  routes: { source_block: orNull(isCount), source_input: orNull(isText), target_block: isCount, spikes_per_step: isAmount, hops: isCount },
+  routes: {
+    source_block: orNull(isCount), source_input: orNull(isText), target_block: isCount, spikes_per_step: isAmount,
+    hops: isCount,
+  }, // prettier-ignore
   inputs: { name: isText, shape: listOf(isCount) },
   outputs: { name: isText, shape: listOf(isCount) },
 };
@@ -56,7 +61,7 @@ class MapReader {
   facts({ chip, chips, cores, populations }) {
     const { totals, proof, timing, model } = this.record;
     const neurons = populations.reduce((all, each) => all + each.neurons, 0);
-    const energy = totals.energy_per_step_j;
+    const { energy_per_step_j: energy, multicast_hops: hops, cores_available: available } = totals;
     const { approximate } = this.record;
     const rough = listOf(isText)(approximate) && approximate.some((key) => key.startsWith("energy.")) ? "~" : "";
     const missing = Object.keys(ENERGIES).filter((key) => !isAmount(this.record.chip.energy?.[key]));
@@ -64,11 +69,11 @@ class MapReader {
     const rows = [
       ["chip", chips > 1 ? `${chips} × ${chip}` : chip],
       ["model", isText(model?.file) ? model.file : ""],
-      ["cores", isCount(totals.cores_available) ? `${grouped(cores.length)} of ${grouped(totals.cores_available)}` : grouped(cores.length)],
+      ["cores", grouped(cores.length) + (isCount(available) ? ` of ${grouped(available)}` : "")],
       ["neurons", grouped(neurons)],
       ["proof", proofText(proof, cores.length)],
       ["time step", isAmount(timing?.dt) ? figure(timing.dt, "s") : ""],
-      ["traffic", isAmount(totals.multicast_hops) ? `${Number(totals.multicast_hops.toPrecision(4))} hops per time step` : ""],
+      ["traffic", isAmount(hops) ? `${Number(hops.toPrecision(4))} hops per time step` : ""],
       ["energy", isAmount(energy) ? `${rough}${figure(energy, "J")} per time step${partial}` : "not known"],
       ["nirbridge", isText(this.record.nirbridge) ? this.record.nirbridge : ""],
     ];
@@ -77,7 +82,9 @@ class MapReader {
 
   graph() {
     const { inputs, outputs, populations, projections } = this.record;
-    const node = (id, type, shape, facts) => ({ id, label: id, type, group: "", shape: times(shape), facts, params: [] });
+    const node = (id, type, shape, facts) => {
+      return { id, label: id, type, group: "", shape: times(shape), facts, params: [] };
+    };
     const nodes = [
       ...inputs.map((port) => node(port.name, "Input", port.shape, [])),
       ...populations.map((p) => node(p.name, p.relay ? "relay" : p.kind, p.shape, [["neurons", grouped(p.neurons)]])),
@@ -106,7 +113,8 @@ class MapReader {
     const blocks = new Map(this.record.blocks.map((block, k) => [block.id, k]));
     const named = populations.map(({ name, shape, neurons }) => ({ name, shape, neurons }));
     const cores = this.record.blocks.map((block, k) => this.core(block, `blocks[${k}]`));
-    const limits = Object.fromEntries(RESOURCES.map((name) => [name, isCount(totals[name]?.limit) ? totals[name].limit : null]));
+    const limitOf = (name) => (isCount(totals[name]?.limit) ? totals[name].limit : null);
+    const limits = Object.fromEntries(RESOURCES.map((name) => [name, limitOf(name)]));
     return {
       chip: isText(chip.name) ? chip.name : "a chip without a name", chips, width, height, coresPerTile,
       places: this.places(), dead: this.dead(), populations: named, cores, limits, routes: this.routes(blocks),
@@ -165,6 +173,7 @@ const proofText = ({ status, cores_lower_bound: bound }, cores) => {
 
 const projectionText = ({ operator, delay_steps: delay }) => {
   const kind = isText(operator.kind) ? operator.kind : "";
-  const parts = kind === "Chain" && Array.isArray(operator.parts) ? operator.parts.map((part) => part?.kind).filter(isText) : [kind];
+  const isChain = kind === "Chain" && Array.isArray(operator.parts);
+  const parts = isChain ? operator.parts.map((part) => part?.kind).filter(isText) : [kind];
   return parts.join(" + ") + (delay ? `, ${counted(delay, "step")} later` : "");
 };

@@ -73,7 +73,8 @@ class NirReader {
     const version = root.dataset("version");
     if (version?.content === "text" && version.size === 1) facts.push(["written with nir", (await version.texts())[0]]);
     facts.push(...(await this.metadata(top)));
-    return { kind: "network", title: name, facts, notes: this.notes.all(), graph: { nodes, edges }, plan: null, recording: null };
+    const [graph, notes] = [{ nodes, edges }, this.notes.all()];
+    return { kind: "network", title: name, facts, notes, graph, plan: null, recording: null };
   }
 
   async kind(group) {
@@ -147,7 +148,8 @@ class NirReader {
       } else params.push(await this.param(field, stored));
     }
     facts.push(...(await this.metadata(group)));
-    this.nodes.push({ id, label: name, type: kind, group: prefix.slice(0, -1), shape: shapeText(kind, params, facts), facts, params });
+    const [inside, shape] = [prefix.slice(0, -1), shapeText(params, facts)];
+    this.nodes.push({ id, label: name, type: kind, group: inside, shape, facts, params });
   }
 
   async values(stored) {
@@ -244,7 +246,7 @@ const nodeGroups = (group, start) => {
 };
 
 /** The shape of a node in a picture: of a port its own, of a matrix "in → out", of neurons that of their parameters. */
-const shapeText = (type, params, facts) => {
+const shapeText = (params, facts) => {
   const fact = new Map(facts);
   if (fact.has("shape")) return fact.get("shape").split(", ").join("×");
   const weight = params.find((param) => param.name === "weight")?.shape;

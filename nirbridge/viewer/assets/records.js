@@ -55,7 +55,8 @@ class RecordReader {
     const assumed = Array.isArray(this.record.assumed) ? this.record.assumed.filter(isText) : [];
     for (const line of [...assumed, ...stored]) this.notes.add(line);
     const notes = this.notes.all();
-    return { kind, title: this.name, facts: facts.filter(([, value]) => value), notes, graph: null, plan: null, recording: null, ...parts };
+    const stated = facts.filter(([, value]) => value);
+    return { kind, title: this.name, facts: stated, notes, graph: null, plan: null, recording: null, ...parts };
   }
 
   // -- networks --------------------------------------------------------------------------------------------------
@@ -64,14 +65,15 @@ class RecordReader {
     const { dt, timing } = this.record;
     const populations = await this.addNodes((p) => p.neuron.kind);
     for (const p of this.projections("projections")) await this.addProjection(p);
-    const settings = isObject(timing) ? Object.entries(timing).filter(([key, value]) => key !== "dt" && isText(value)) : [];
+    const settings = Object.entries(isObject(timing) ? timing : {}).filter(([, value]) => isText(value));
     const facts = [...this.sizes(populations), ["time step", isAmount(dt) ? figure(dt, "s") : ""], ...settings];
     return this.document("network", facts, { graph: { nodes: this.nodes, edges: this.edges } });
   }
 
   async quantizedDocument() {
     const { chip, dt, report } = this.record;
-    const populations = await this.addNodes((p) => (!p.neuron.fires_above ? "readout" : p.process === "lif" ? "LIF" : "LIF, custom"));
+    const typeOf = (p) => (p.process === "lif" ? "LIF" : "LIF, custom");
+    const populations = await this.addNodes((p) => (p.neuron.fires_above ? typeOf(p) : "readout"));
     const projections = this.projections("projections");
     for (const p of projections) await this.addProjection(p);
     for (const p of this.projections("reads")) await this.addProjection(p);
@@ -126,7 +128,8 @@ class RecordReader {
     const delays = own.filter(({ name }) => SPLIT_ARRAYS.includes(name));
     const late = delays.reduce((most, { values }) => most + (values ?? []).reduce((a, b) => Math.max(a, b), 0), 0);
     const delay = late ? `${counted(late, "step")} later` : "";
-    const params = own.filter(({ name, values }) => !SPLIT_ARRAYS.includes(name) || values?.some((value) => value !== values[0]));
+    const differs = (values) => values?.some((value) => value !== values[0]);
+    const params = own.filter(({ name, values }) => !SPLIT_ARRAYS.includes(name) || differs(values));
     for (const [k, part] of parts.entries()) params.push(...(await this.params(part, parts.length > 1 ? `${k}.` : "")));
     if (!params.length && parts.every(({ kind }) => kind === "Identity")) {
       this.edges.push({ source, target, label: delay });
@@ -161,28 +164,25 @@ class RecordReader {
     const stored = await this.archive.array(array);
     if (stored.text !== undefined) throw this.refused(`array ${quoted(array)}`, "is no array of numbers");
     const whole = shape === undefined ? stored.shape : shape;
-    if (!listOf(isCount)(whole) || whole.length > 64) throw this.refused(`array ${quoted(array)}`, "is repeated to no shape");
+    const fault = this.refused(`array ${quoted(array)}`, "is repeated to no shape");
+    if (!listOf(isCount)(whole) || whole.length > 64) throw fault;
     const note = this.budget.refusal(product(whole));
-    const values = note ? null : realsOf(repeated(stored, whole, this.refused(`array ${quoted(array)}`, "is repeated to no shape")));
+    const values = note ? null : realsOf(repeated(stored, whole, fault));
     return { name, shape: whole, dtype: stored.type, values, note };
   }
 
+  /** The proved ranges of a population and the errors of its weights, as facts of their nodes. */
   addReport(layer) {
     const node = this.ids.get(layer?.population);
     if (!node || !isObject(layer.bounds)) return;
-    for (const key of ["a_in", "u", "v"]) {
-      const range = layer.bounds[key];
-      if (listOf(Number.isFinite)(range) && range.length === 2) {
-        node.facts.push([`${key}, ${layer.bounds.proved ? "proved" : "on calibration data"}`, range.map(grouped).join(" to ")]);
-      }
-    }
+    const origin = layer.bounds.proved ? "proved" : "on calibration data";
+    for (const key of ["a_in", "u", "v"]) addRange(node, `${key}, ${origin}`, layer.bounds[key], grouped);
     for (const weights of Array.isArray(layer.weights) ? layer.weights.filter(isObject) : []) {
       const projection = this.ids.get(`${weights.source} → ${layer.population}`);
       if (!projection) continue;
-      const [range, integers] = [weights.range, weights.integers];
-      if (listOf(Number.isFinite)(range)) projection.facts.push(["weights, real", range.map(numberText).join(" to ")]);
-      if (listOf(Number.isFinite)(integers)) projection.facts.push(["weights, integer", integers.map(grouped).join(" to ")]);
-      if (Number.isFinite(weights.error)) projection.facts.push(["relative error of the weights", numberText(weights.error)]);
+      addRange(projection, "weights, real", weights.range, numberText);
+      addRange(projection, "weights, integer", weights.integers, grouped);
+      if (Number.isFinite(weights.error)) projection.facts.push(["relative weight error", numberText(weights.error)]);
     }
   }
 
@@ -208,7 +208,8 @@ class RecordReader {
       }
     }
     const meta = ways[0]?.meta ?? {};
-    const facts = [["chip", isText(this.record.chip) ? this.record.chip : ""], ["ways", ways.map(({ way }) => way).join(", ")]];
+    const chip = isText(this.record.chip) ? this.record.chip : "";
+    const facts = [["chip", chip], ["ways", ways.map(({ way }) => way).join(", ")]];
     return this.traces(nodes, meta, [...facts, ...recordingFacts(meta)]);
   }
 
@@ -227,7 +228,8 @@ class RecordReader {
     const dt = isAmount(meta.dt) ? meta.dt : null;
     const steps = isCount(meta.steps) ? meta.steps : nodes.reduce((most, node) => Math.max(most, node.steps), 0);
     const samples = nodes.reduce((most, node) => Math.max(most, node.samples), 0);
-    const rows = [["time steps", grouped(steps)], ["samples", grouped(samples)], ["time step", dt ? figure(dt, "s") : ""], ...facts];
+    const sizes = [["time steps", grouped(steps)], ["samples", grouped(samples)]];
+    const rows = [...sizes, ["time step", dt ? figure(dt, "s") : ""], ...facts];
     return this.document("recording", rows, { recording: { dt, steps, nodes } });
   }
 }
@@ -236,6 +238,10 @@ const recordingFacts = ({ backend, device, reading, every }) => {
   const rows = [["back end", backend], ["device", device], ["input", reading]].filter(([, value]) => isText(value));
   const kept = isObject(every) ? Object.entries(every).filter(([, n]) => isCount(n) && n > 1) : [];
   return [...rows, ...kept.map(([node, n]) => [`kept of ${node}`, `the last of every ${counted(n, "step")}`])];
+};
+
+const addRange = (node, label, range, text) => {
+  if (listOf(Number.isFinite)(range) && range.length === 2) node.facts.push([label, range.map(text).join(" to ")]);
 };
 
 /** The plain values of an object as facts. */

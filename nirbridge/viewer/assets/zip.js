@@ -2,7 +2,11 @@
 
 const MEMBERS_MAX = 100000;
 const UNPACKED_MAX = 512 * 2 ** 20;
-const NPY_NUMBERS = /^\{'descr': '(\|b1|\|[iu]1|[<>][iu][248]|[<>]f[248])', 'fortran_order': (True|False), 'shape': \(((?:\d{1,15}(?:, \d{1,15})*,?)?)\),? *\}\s*$/;
+const NPY_TYPE = "(\\|b1|\\|[iu]1|[<>][iu][248]|[<>]f[248])";
+const NPY_SHAPE = "\\(((?:\\d{1,15}(?:, \\d{1,15})*,?)?)\\)";
+const NPY_NUMBERS = new RegExp(
+  `^\\{'descr': '${NPY_TYPE}', 'fortran_order': (True|False), 'shape': ${NPY_SHAPE},? *\\}\\s*$`,
+);
 const NPY_TEXT = /^\{'descr': '<U(\d{1,8})', 'fortran_order': False, 'shape': \(\),? *\} *\s*$/;
 const NPY_KINDS = { b: "bool", i: "int", u: "uint", f: "float" };
 
@@ -35,7 +39,9 @@ class Archive {
     const least = Math.max(0, bytes.length - 65557);
     let end = bytes.length - 22;
     while (end >= least && bytes.u32(end) !== 0x06054b50) end--;
-    if (end < least) throw new ViewerError(this.subject, "it is damaged or cut off", "its directory is missing", "copy it again");
+    if (end < least) {
+      throw new ViewerError(this.subject, "it is damaged or cut off", "its directory is missing", "copy it again");
+    }
     const [count, start] = [bytes.u16(end + 10), bytes.u32(end + 16)];
     if (count === 0xffff || start === 0xffffffff) {
       const limit = `at most ${grouped(0xffff)} are shown`;
@@ -65,7 +71,8 @@ class Archive {
     this.left -= size;
     if (this.left < 0) {
       const limit = `at most ${grouped(UNPACKED_MAX)} bytes are shown`;
-      throw new ViewerError(subject, `it unpacks to more than ${grouped(UNPACKED_MAX - this.left - 1)} bytes`, limit, "record fewer nodes");
+      const found = `it unpacks to more than ${grouped(UNPACKED_MAX - this.left - 1)} bytes`;
+      throw new ViewerError(subject, found, limit, "record fewer nodes");
     }
     if (bytes.u32(at) !== 0x04034b50) throw bytes.damaged("an array is missing");
     const data = bytes.part(at + 30 + bytes.u16(at + 26) + bytes.u16(at + 28), member.packed);
@@ -103,7 +110,8 @@ const npyArray = (array, subject) => {
   const [, kind, size] = numbers[1];
   const type = kind === "b" ? "bool" : `${NPY_KINDS[kind]}${8 * Number(size)}`;
   const count = product(shape);
-  if (count > ARRAY_VALUES_MAX * 8 || count * NUMBERS[type][0] > data.length) throw bytes.damaged("an array ends early");
+  const isWhole = count <= 8 * ARRAY_VALUES_MAX && count * NUMBERS[type][0] <= data.length;
+  if (!isWhole) throw bytes.damaged("an array ends early");
   const values = numbersOf(data, type, count, numbers[1][0] !== ">");
   return { shape, type, values: numbers[2] === "True" ? rowMajor(values, shape) : values };
 };
