@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeGuard
 
 from nirbridge.chips.check import check_chip
 from nirbridge.chips.codec import (
@@ -172,8 +172,7 @@ def _extended(value: Any, subject: str, folder: Path | None, above: tuple[str, .
     names = builtin_chips()
     if isinstance(value, str) and value in names:
         return read_chip(value)
-    is_file = isinstance(value, str) and value.endswith(".toml") and not set(value) & set("/\\\0")
-    if folder is None or not is_file:
+    if folder is None or not _is_beside(value):
         limit = f"expected a built-in chip ({', '.join(names)}){'' if folder is None else ' or a .toml file beside it'}"
         raise ChipError.of(subject, f"found {shown(value)}", limit, did_you_mean(value, names))
     if value in above:
@@ -181,6 +180,28 @@ def _extended(value: Any, subject: str, folder: Path | None, above: tuple[str, .
     if len(above) >= EXTENDS_MAX:
         raise ChipError.of(subject, f"more than {EXTENDS_MAX} files", "each extends the next one", "join some of them")
     return _from_file(folder / value, quoted(value), above)
+
+
+def extended_files(path: str | Path) -> tuple[Path, ...]:
+    """The files that a chip file extends, as far as they can be read: what is wrong is said where the chip is read."""
+    found: list[Path] = []
+    place = Path(path)
+    while len(found) <= EXTENDS_MAX:
+        try:
+            with open_file(place, follow=not found) as file:
+                value = tomllib.loads(file.read(FILE_BYTES_MAX + 1).decode("utf-8")).get("extends")
+        except (OSError, ValueError, RecursionError):
+            break
+        if not _is_beside(value):
+            break
+        place = place.parent / value
+        found.append(place)
+    return tuple(found)
+
+
+def _is_beside(value: Any) -> TypeGuard[str]:
+    """True for the name of a ``.toml`` file without a folder."""
+    return isinstance(value, str) and value.endswith(".toml") and not set(value) & set("/\\\0")
 
 
 def _from_file(path: Path, label: str, above: tuple[str, ...] = ()) -> Chip:

@@ -161,6 +161,8 @@ def _inputs(ctx: click.Context) -> Iterator[Any]:
 def _files_of(kind: click.Path, path: str) -> Iterable[str]:
     if isinstance(kind, ModuleTarget) or (isinstance(kind, ModelFile) and names_module(path)):
         return _sources(path)
+    if isinstance(kind, ChipFile):
+        return (path, *map(str, pipeline.extended_files(path)))
     if isinstance(kind, ProgramFolder):
         return (path, *pipeline.program_files(path))
     return (path,)

@@ -1,5 +1,6 @@
 """All names of ``nirbridge.pipeline``; ``__init__.py`` imports each from its module when it is first used."""
 
+from nirbridge.chips.load import extended_files as extended_files
 from nirbridge.chips.load import key_meanings as key_meanings
 from nirbridge.chips.load import value_of_text as value_of_text
 from nirbridge.chips.write import write_chip as write_chip

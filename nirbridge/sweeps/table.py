@@ -211,6 +211,9 @@ def sweep_parts(rows: Sequence[Mapping[str, Any]]) -> Group:
     about = {name: [_about(row, name) for row in rows] for name in _about_columns(rows)}
     kinds = {name: set(cells) - {"-"} or {"-"} for name, cells in about.items()}  # a point that failed has no bits
     same = {name: kind.pop() for name, kind in kinds.items() if len(rows) > 1 and len(kind) == 1}
+    first = next((name for name in about if name not in same), "chip")
+    if first not in ("model", "chip"):  # where rows become paragraphs, a number alone would be their title
+        del same["chip"]
     columns = {name: cells for name, cells in about.items() if name not in same} | _figures(rows, errors)
     shown = list(zip(*columns.values(), strict=True))[:ROWS_SHOWN]
     failed = sum(row["error"] is not None for row in rows)

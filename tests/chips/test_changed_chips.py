@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import nirbridge as nb
 from nirbridge import pipeline
 from nirbridge.chips import Chip, builtin_chips, chip_from_dict, read_chip, with_values, without_cores
-from nirbridge.chips.load import EXTENDS_MAX, value_of_text
+from nirbridge.chips.load import EXTENDS_MAX, extended_files, value_of_text
 from nirbridge.chips.schema import CORES_MAX, FIELDS, Field
 from nirbridge.chips.write import write_chip
 from nirbridge.cli.main import run
@@ -120,6 +120,21 @@ def test_a_link_beside_the_file_is_not_followed(tmp_path: Path) -> None:
     (folder / "d.toml").symlink_to(secret)
     with pytest.raises(ChipError, match=r"chip file 'd.toml': cannot be read"):
         read_chip(write(folder, "c.toml", 'extends = "d.toml"\nname = "c"\n'))
+
+
+def test_no_result_replaces_a_file_that_the_chip_extends(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    base = write(tmp_path, "a.toml", 'extends = "loihi1"\nname = "a"\n')
+    write(tmp_path, "b.toml", 'extends = "a.toml"\nname = "b"\n')
+    before = base.read_bytes()
+    assert run(["map", "none.nir", "--chip", "b.toml", "-o", "a.toml"]) == 2
+    assert "-o 'a.toml': is --chip 'a.toml', which this command reads" in capsys.readouterr().err
+    assert base.read_bytes() == before
+    write(tmp_path, "a.toml", 'extends = "b.toml"\n')
+    assert len(extended_files("b.toml")) == EXTENDS_MAX + 1  # a loop ends, and is said where the chip is read
+    assert extended_files("none.toml") == ()
 
 
 def test_a_saved_map_cannot_extend() -> None:

@@ -202,7 +202,7 @@ def _table() -> tuple[Target, ...]:
             "table",
             arrays.make_table,
             arrays.read_table,
-            ("nirbridge.sweeps.table:_check_schema",),
+            ("nirbridge.sweeps.table:_kinds",),
             ("sweeps/table.py", "sweeps/table.py"),
             6,
             "t.parquet",

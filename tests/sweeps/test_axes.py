@@ -76,16 +76,12 @@ def test_the_table_leaves_out_what_all_points_have_in_common(spec: dict[str, Any
     lines = nb.sweep({**spec, "set": {"core.neurons": [1, 2, 8], "mesh.width_tiles": [1], "mesh.height_tiles": [1]}})
     shown = lines.summary().splitlines()
     assert shown[0] == (
-        "3 points, 1 failed; all: model b.nir, chip loihi1, mesh.width_tiles 1, mesh.height_tiles 1, bits 8, "
-        "objective cores,"
+        "3 points, 1 failed; all: model b.nir, mesh.width_tiles 1, mesh.height_tiles 1, bits 8, objective cores, seed 0"
     )
-    assert [line.split()[:2] for line in shown[2:6]] == [
-        ["core.neurons", "cores"],
-        ["1", "failed"],
-        ["2", "3"],
-        ["8", "1"],
+    assert [line.split()[:3] for line in shown[1:5]] == [
+        *(["chip", "core.neurons", "cores"], ["loihi1", "1", "failed"], ["loihi1", "2", "3"], ["loihi1", "8", "1"]),
     ]
-    assert shown[6].startswith("error: ")
+    assert shown[5].startswith("error: ")
     assert "cores: no mapping of the stored synapses needs fewer (proved)" in shown
 
 
