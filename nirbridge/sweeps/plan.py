@@ -15,7 +15,7 @@ from typing import Any
 
 from nirbridge import plugins
 from nirbridge._version import __version__
-from nirbridge.chips import Chip, chip_from_dict
+from nirbridge.chips import Chip
 from nirbridge.errors import Diagnostic, FileError, NirbridgeError, UsageError, quoted
 from nirbridge.files.regular import open_regular, template_bytes
 from nirbridge.sweeps.spec import ChipEntry, ModelEntry, SweepSpec
@@ -130,7 +130,7 @@ def _file(spec: SweepSpec, role: str, name: str) -> PointFile:
 def _chip_file(spec: SweepSpec, name: str, record: str | None) -> PointFile:
     """A chip by name is one of nirbridge or of a plugin: its whole record counts, and it has no path."""
     if record is not None:
-        return PointFile("chip", "", chip_digest(chip_from_dict(json.loads(record))))
+        return PointFile("chip", "", hashlib.sha256(record.encode()).hexdigest())
     is_path = name.endswith(".toml") or "/" in name or "\\" in name
     path = os.path.abspath(os.path.join(spec.folder, name)) if is_path else ""
     return PointFile("chip", path, chip_digest(plugins.find_chip(path or name)))

@@ -16,7 +16,7 @@ from nirbridge._types import Progress, no_progress
 from nirbridge.chips import chip_from_dict
 from nirbridge.errors import Diagnostic, FileError, NirbridgeError, UsageError, counted, quoted, without_option
 from nirbridge.files.atomic import atomic_write_bytes
-from nirbridge.files.json_text import parse_json
+from nirbridge.files.json_text import ANSWER_BYTES_MAX, parse_json
 from nirbridge.files.regular import open_file
 from nirbridge.mapping.cost import missing_figures
 from nirbridge.network.model import Network
@@ -159,8 +159,10 @@ def _check_files(point: SweepPoint) -> None:
 
 
 def _figures(point: SweepPoint) -> dict[str, Any]:
-    named = point.path("chip") or point.chip if point.record is None else chip_from_dict(json.loads(point.record))
-    own = pipeline.load_chip(named)
+    if point.record is None:
+        own = pipeline.load_chip(point.path("chip") or point.chip)
+    else:
+        own = chip_from_dict(parse_json(point.record, f"chip {quoted(point.chip)}", bytes_max=ANSWER_BYTES_MAX))
     chip = replace(pipeline.load_chip(own, values=dict(point.values)), name=own.name)  # the columns have the values
     network = pipeline.load_network(_path(point, "model"))
     mapping = MapOptions(objective=point.objective, effort=point.effort, seed=point.seed, weight_bits=point.bits)
