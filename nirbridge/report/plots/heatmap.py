@@ -37,10 +37,10 @@ VALUES: Mapping[str, Quantity] = {
 SIDE_MAX = 40
 """Most values of an axis."""
 _NAME = 70.0
-_ROW, _AROUND = 0.3, 1.05
+_ROW, _LOW_ROW, _AROUND = 0.3, 0.2, 1.05
 """Inches of a row, and of labels and legend."""
-_MARGIN = 70.0
-"""Points beside the cells."""
+_MARGIN, _COLUMN = 70.0, 26.0
+"""Points beside the cells, and of a column where there are many."""
 
 
 def plot_heatmap(
@@ -71,7 +71,8 @@ def plot_heatmap(
     prefix, factor = scale_of(list(found.values()), quantity)
     shown = {place: number / factor for place, number in found.items()}
     sides = [list(dict.fromkeys(place[k] for place in cells)) for k in (0, 1)]
-    axes = axes_for(ax, _AROUND + _ROW * len(sides[1]))
+    width = min(max(WIDTH, (_MARGIN + _COLUMN * len(sides[0])) / POINTS), 2 * WIDTH)
+    axes = axes_for(ax, _AROUND + (_ROW if len(sides[1]) <= 12 else _LOW_ROW) * len(sides[1]), width)
     _draw(axes, cells, shown, sides, best)
     _label(axes, sides, x, y)
     unit = f" ({prefix}{quantity.unit})" if quantity.unit else ""
@@ -136,7 +137,7 @@ def _draw(
 
     low, high = min(shown.values()), max(shown.values())
     top = _number(best(shown.values()))
-    room = (WIDTH * POINTS - _MARGIN) / len(sides[0])
+    room = _column_width(axes, len(sides[0]))
     texts = {place: _number(number) for place, number in shown.items()}
     size = TEXT if max(text_width(text, TEXT) for text in texts.values()) < room - 4 else SMALL
     fits = max(text_width(text, size) for text in texts.values()) < room - 2
@@ -182,7 +183,13 @@ def _explain(axes: Axes, empty: int, framed: bool, word: str, fits: bool, ends: 
             handles.append(Patch(facecolor=ramp_colour(share)))
             names.append(_number(end))
     if handles:
-        put_legend(axes, handles, names)
+        put_legend(axes, handles, names, columns=2 if fits else 1)
+
+
+def _column_width(axes: Axes, columns: int) -> float:
+    """Points of a column, about: the layout is known when the figure is drawn."""
+    figure: Any = axes.figure
+    return (figure.get_figwidth() * POINTS - _MARGIN) / columns
 
 
 def _label(axes: Axes, sides: Sequence[list[Any]], x: str, y: str) -> None:
@@ -191,6 +198,9 @@ def _label(axes: Axes, sides: Sequence[list[Any]], x: str, y: str) -> None:
     for axis, values in zip((axes.xaxis, axes.yaxis), sides, strict=True):
         axis.set_ticks([k + 0.5 for k in range(len(values))], [_tick(value) for value in values])
         plain(axis.get_ticklabels(), SMALL if len(values) > 6 else TEXT - 1)
+    ticks = axes.get_xticklabels()
+    if max(text_width(tick.get_text(), SMALL) for tick in ticks) > _column_width(axes, len(sides[0])) - 3:
+        axes.tick_params(axis="x", rotation=90)
     axes.tick_params(length=0, color=GREY)
     for spine in axes.spines.values():
         spine.set_visible(False)
