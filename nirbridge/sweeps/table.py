@@ -226,7 +226,11 @@ def sweep_parts(rows: Sequence[Mapping[str, Any]]) -> Group:
         lines.append(f"… and {counted(len(errors) - ERRORS_SHOWN, 'more error')}")
     lines += _legend(rows, columns)
     head = Text(f"{count}; all: {shared}" if shared else count)
-    return Group(head, table(tuple(columns), letters, shown), *(Text(line) for line in lines))
+    return Group(
+        head,
+        table(tuple(columns), letters, shown, drop=("seed", "objective", "bound", "accuracy", "bits")),
+        *(Text(line) for line in lines),
+    )
 
 
 def _about_columns(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

@@ -336,7 +336,7 @@ ROWS: dict[str, dict[str, Row]] = {
                 "sweep @axes.toml --plot p.svg --picture cores",
             ),
             "--json": "--json",
-            "--quiet": Row("sweep @sweep.toml", "sweep @sweep.toml --quiet", no_effect=QUIET),
+            "--quiet": "--quiet",
         },
     )
     | patched(
