@@ -114,10 +114,7 @@ class GraphBuilder:
             handed = ", ".join(quoted(name) for name in self.recording.handed)
             self.notes += [f"forward's arguments {handed}: its outputs of the previous time step"] if handed else []
         elif not self.iterations.is_called and self.iterations.iterations > 1:
-            # the number of a loop over its input is that of the trace, whose length is not the sample's
-            count, is_over_input = self.iterations.iterations, self.iterations.follows_time
-            over = "the time steps of its input" if is_over_input else f"{count} time steps"
-            self.notes.append(f"forward loops over {over}: imported as one time step")
+            self.notes.append(f"forward loops over {self.iterations.text}: imported as one time step")
         self.deviations += half_precision_calls(self.recording)
         out_of_order = [p for p in self.problems if p.limit == FORWARD]  # all others follow from it
         notes, problems = tuple(dict.fromkeys(self.notes)), tuple(distinct(out_of_order or self.problems))

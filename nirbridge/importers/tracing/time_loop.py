@@ -96,6 +96,11 @@ class TimeLoop:
         """True if the iterations are those of a loop in forward."""
         return self.iterations > 1 and not self.is_called
 
+    @property
+    def text(self) -> str:
+        """The time steps of the loop; over the input their number is that of the trace, which is not the sample's."""
+        return "the time steps of its input" if self.follows_time else f"{self.iterations} time steps"
+
     # -- ages ----------------------------------------------------------------------------------------------------
 
     def age(self, value: TracedValue) -> int:
