@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -90,7 +91,7 @@ def print_error(error: NirbridgeError, *, as_json: bool) -> None:
     """
     with suppress(OSError):
         for line in [str(problem) for problem in error.problems] or [type(error).__name__]:
-            click.echo(encodable(f"error: {line}", getattr(sys.stderr, "encoding", None)), err=True)
+            click.echo(_for_stderr(f"error: {line}"), err=True)
     if as_json:
         with suppress(FileError):
             print_json(error_document(error))
@@ -128,7 +129,7 @@ def reported_faults() -> list[str]:
 def print_details(lines: Iterable[str]) -> None:
     """Lines on stderr beside the result; skipped if stderr cannot be written."""
     with suppress(OSError):
-        click.echo(encodable("\n".join(lines), getattr(sys.stderr, "encoding", None)), err=True)
+        click.echo("\n".join(map(_for_stderr, lines)), err=True)
 
 
 def print_notes(notes: Iterable[str]) -> None:
@@ -142,7 +143,15 @@ def print_warning(text: str) -> None:
     if is_quiet():
         return
     with suppress(OSError):
-        click.echo(encodable(f"warning: {printable(text)}", getattr(sys.stderr, "encoding", None)), err=True)
+        click.echo(_for_stderr(f"warning: {printable(text)}"), err=True)
+
+
+def _for_stderr(line: str) -> str:
+    """The line in stderr's encoding; on a terminal it goes on at a word, indented, else it stays one line."""
+    with suppress(AttributeError, ValueError):
+        if sys.stderr.isatty() and len(line) > (width := output_width()):
+            line = textwrap.fill(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return encodable(line, getattr(sys.stderr, "encoding", None))
 
 
 def error_document(error: NirbridgeError) -> dict[str, Any]:

@@ -265,6 +265,26 @@ class Terminal(io.StringIO):
         return True
 
 
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_messages_go_on_at_a_word_on_a_terminal_alone(is_terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    stderr = Terminal() if is_terminal else io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    monkeypatch.setenv("COLUMNS", "50")
+    text = "a sentence with a path /of/one/long/word-that-is-kept/and-is-longer-than-a-line/of-the-terminal and its end"
+    print_warning(text)
+    lines = stderr.getvalue().splitlines()
+    assert [" ".join(line.split()) for line in lines] == (
+        [
+            "warning: a sentence with a path",
+            "/of/one/long/word-that-is-kept/and-is-longer-than-a-line/of-the-terminal",
+            "and its end",
+        ]
+        if is_terminal
+        else [f"warning: {text}"]
+    )
+    assert all(line.startswith("  ") for line in lines[1:])
+
+
 @pytest.mark.parametrize("quiet", [False, True])
 def test_quiet_warns_of_nothing(quiet: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     def work() -> None:
