@@ -33,6 +33,7 @@ SCREENS: dict[str, str] = {
     "map-two-chips": "map digits_cnn.nir --chip chip.toml --chips 2 --effort fast --pin leaky_8=20",
     "map-placement-only": "map tiny.nir --chip loihi1 --placement-only",
     "map-summary": "map digits_cnn.nir --chip loihi2 --summary",
+    "map-summary-partial": "map digits_cnn.nir --chip chip.toml --effort fast --summary",
     "check": "check digits_cnn.nir --chip loihi2",
     "map-set": "map digits_cnn.nir --chip loihi2 --set core.neurons=64 --summary",
     "check-set": "check digits_cnn.nir --chip loihi2 --set core.neurons=64 --set mesh.height_tiles=1",
