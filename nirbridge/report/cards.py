@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from nirbridge.errors import counted
 from nirbridge.report.html.page import Child, Markup, folded, joined, short, tag
 from nirbridge.report.map_facts import (
+    ResourceRow,
     core_rows,
     figure_with_prefix,
     map_facts,
@@ -142,20 +143,21 @@ def _network(network: Network) -> Iterator[Fold]:
         yield _lines(heading, lines)
 
 
+def _resource(row: ResourceRow) -> dict[str, Any]:
+    return {
+        "resource": row.name.replace("_", " "),
+        "all cores": row.total,
+        "fullest core": row.most,
+        "limit": "not limited" if row.limit is None else f"{'~' * row.is_approximate}{row.limit:,}",
+        "share": "" if row.share is None else percent(row.share),
+        "at core": row.where,
+    }
+
+
 def _mapped(mapped: MappedNetwork) -> Iterator[Fold]:
     facts = [{"fact": label, "value": line} for label, lines in map_facts(mapped) for line in lines[:1]]
     yield Fold("facts", f"{len(facts):,}", facts)
-    resources = [
-        {
-            "resource": row.name.replace("_", " "),
-            "all cores": row.total,
-            "fullest core": row.most,
-            "limit": "not limited" if row.limit is None else f"{'~' * row.is_approximate}{row.limit:,}",
-            "share": "" if row.share is None else percent(row.share),
-            "at core": row.where,
-        }
-        for row in resource_rows(mapped)
-    ]
+    resources = list(map(_resource, resource_rows(mapped)))
     yield Fold("resources", f"{len(resources):,}", resources)
     populations = [
         {"population": p.name, "shape": p.shape, "neurons": p.neurons, "slices": p.slices, "cores": p.cores}
