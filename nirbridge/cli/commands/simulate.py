@@ -113,18 +113,15 @@ def command(
 
 
 def draw(recording: Recording, plot: str, node: str | None) -> None:
-    """A raster of the node's spikes; the trace of its first neuron where it has none. Raises UsageError."""
-    from nirbridge.report.plots.recordings import plot_raster, plot_traces
+    """A raster of the node's spikes; traces of its first neurons where it has none. Raises UsageError."""
+    from nirbridge.report.plots.recordings import plot_recording
     from nirbridge.report.plots.style import save_picture
 
     spiking = [name for name, variable in recording.arrays if variable == "s"]
     drawn = [name for name, variable in recording.arrays if variable in ("s", "u", "v")]
     if not drawn:
         raise UsageError.of("--plot", "no node has spikes or potentials to draw", "", "add --record '*:s,v'")
-    name = node if node is not None else (spiking or drawn)[0]
-    # a node that was not recorded is refused by the picture itself, which names what there is
-    axes = plot_traces(recording, name) if name in drawn and name not in spiking else plot_raster(recording, name)
-    save_picture(axes, plot)
+    save_picture(plot_recording(recording, node if node is not None else (spiking or drawn)[0]), plot)
 
 
 def run(
