@@ -183,7 +183,7 @@ def _recording(recording: Recording) -> Iterator[Fold]:
     rows = rows_of(recording)
     for row in rows:
         total = row.pop("sum")
-        row["spikes"] = int(total) if row["variable"] in ("s", "count") and total == int(total) else None
+        row["spikes"] = int(total) if row["variable"] in ("s", "count") and total.is_integer() else None
     yield Fold("recorded", f"{len(rows):,}", rows)
     keys = ("dt", "steps", "batch", "backend", "seed", "first_step")
     meta = [{"about": key, "value": recording.meta[key]} for key in keys if recording.meta.get(key) is not None]

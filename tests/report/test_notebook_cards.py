@@ -369,6 +369,15 @@ def test_a_card_has_sections_that_fold_with_a_row_for_each_part() -> None:
         assert re.search(row, shown), (node, variable)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, 0.5])
+def test_a_card_of_graded_values_counts_no_spikes(value: float) -> None:
+    shown = recording({"n": np.array([[value, 0.0]])}, steps=HOSTILE, dt=[HOSTILE], batch=value)._repr_html_()
+    assert '<td class="n">0.5</td>' in shown or value != 0.5
+    assert "<th" in shown
+    assert ">spikes</th>" not in shown
+    assert "<script" not in shown
+
+
 def test_the_rules_of_a_card_are_of_its_class_alone() -> None:
     (style,) = re.findall("<style>(.*?)</style>", nb.chip("loihi1")._repr_html_())
     selectors = [each for rule in re.findall("([^{}]+){[^{}]*}", style) for each in rule.split(",")]
