@@ -427,7 +427,6 @@ ROWS: dict[str, dict[str, Row]] = {
     ),
     "inspect": model_rows("inspect {}")
     | {"--print-after": Row(SHOWN, f"{SHOWN} --print-after all", says="network after eliminate-dead")}
-    | added("inspect @tiny.nir", {"--portability": "--portability", "--plot": "--plot p.svg", "--json": "--json"}),
     | added(
         "inspect @tiny.nir",
         {"--portability": "--portability", "--plot": "--plot p.svg", "--verbose": "--verbose", "--json": "--json"},
@@ -448,7 +447,6 @@ ROWS: dict[str, dict[str, Row]] = {
     ),
     "emit": model_rows("emit {} --to torch -o o --json")
     | added(IN_C, {"--chip": "--chip loihi1", "--bits": "--bits 4", "--graded": "--graded in=1.0:8"})
-    | added(IN_C, {"--chip": "--chip loihi1", "--weight-bits": "--weight-bits 4", "--graded": "--graded in=1.0:8"})
     | added(f"{IN_C} --chip loihi1", {"--set": "--set synapses.weight_bits_default=2"})
     | added(IN_LAVA, {"--map": "--map @n.map.json", "--per-core": "--per-core", "--floating": "--floating"})
     | added(IN_SANAFE, {"--floating-currents": "--floating-currents"})
@@ -555,13 +553,12 @@ ROWS: dict[str, dict[str, Row]] = {
     | added(
         "doctor",
         {
+            "--examples": "--examples o",
             "--install": refused("doctor", "--install", "doctor lava --install"),
             "--python": refused("doctor", "--python python3", "it belongs to doctor lava --install"),
             "--again": refused("doctor", "--again", "it belongs to doctor lava --install"),
         },
     ),
-    "chips": silent("chips") | {"--verbose": Row("chips loihi1", "chips loihi1 --verbose")},
-    "chips": silent("chips") | added("chips loihi1", {"--set": SET}),
     "chips": silent("chips")
     | added("chips loihi1", {"--set": SET, "--verbose": "--verbose"})
     | added(
@@ -571,7 +568,6 @@ ROWS: dict[str, dict[str, Row]] = {
             "--like": ("chips --new my.toml", "chips --new my.toml --like loihi1"),
         },
     ),
-    "doctor": silent("doctor") | added("doctor", {"--examples": "--examples o"}),
     "completion": silent("completion bash"),
 }
 

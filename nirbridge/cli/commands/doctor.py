@@ -33,9 +33,7 @@ LAVA = "lava"
 @click.option("--python", metavar="PATH", type=click.Path(), help="With --install: the Python (3.10 to 3.13) to use.")
 @click.option("--again", is_flag=True, help="With --install: replace an existing environment.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
-def command(
-    tool: str | None, folder: str | None, install: bool, python: str | None, again: bool, as_json: bool
-) -> int:
+def command(tool: str | None, folder: str | None, install: bool, python: str | None, again: bool, as_json: bool) -> int:
     """Show which optional tools are there, in which version, and how to get the others.
 
     Frameworks, compilers, runtimes and simulators that single commands use. Nothing is imported; programs are asked
