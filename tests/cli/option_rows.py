@@ -548,7 +548,6 @@ ROWS: dict[str, dict[str, Row]] = {
     ),
     "show": added("show @m.map.json", {"--json": "--json", "--quiet": "--quiet", "--verbose": "--verbose"}),
     "diff": {option: row._replace(code=1) for option, row in silent("diff @m.map.json @n.map.json").items()},
-    "chips": silent("chips"),
     "doctor": silent("doctor")
     | added(
         "doctor",
