@@ -28,7 +28,7 @@ RESOURCE_NAMES = {
 }
 ADVICE = {
     "input_axons": "give the layer fewer inputs (split the source over several layers, or prune it)",
-    "synapse_words": "use fewer weight bits (--weight-bits), or fewer inputs",
+    "synapse_words": "use fewer weight bits (--bits), or fewer inputs",
     "output_axons": "split the source (--split), or place its targets in fewer cores",
     "neurons": "use another chip",
     "decay_profiles": "let more neurons share one time constant",

@@ -175,7 +175,7 @@ def checked_bits(chip: Chip, options: PartitionOptions) -> int:
     bits = chip.synapses.weight_bits_default if options.weight_bits is None else options.weight_bits
     if bits not in chip.synapses.weight_bits:
         legal = ", ".join(str(b) for b in chip.synapses.weight_bits)
-        raise UsageError.of("--weight-bits", f"{bits}", f"{chip.name} stores {legal}", "choose one of these")
+        raise UsageError.of("--bits", f"{bits}", f"{chip.name} stores {legal}", "choose one of these")
     for option, value, names in (("--method", options.method, METHODS), ("--effort", options.effort, EFFORTS)):
         if value not in names:
             hint = did_you_mean(value, names) or "choose one of these"

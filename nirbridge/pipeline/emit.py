@@ -86,7 +86,7 @@ def emit_with(
         IllegalMapping: the map has other delays or fewer bits than what runs.
     """
     emitter = registry.get("emitters", target)
-    needs_integers = {"--graded": graded, "--weight-bits": weight_bits, "--keep-early-spikes": keep_early_spikes}
+    needs_integers = {"--graded": graded, "--bits": weight_bits, "--keep-early-spikes": keep_early_spikes}
     needs_map = {"--map": mapping, "--per-core": per_core}
     in_integers = chip is not None and takes_integers(emitter)
     check_takes(target, emitter, {} if in_integers else needs_integers, needs_map)

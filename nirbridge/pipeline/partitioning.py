@@ -124,7 +124,7 @@ def _changes_that_fit(network: Network, chip: Chip, options: MapOptions, model: 
         found = f"not searched in a network of more than {TRIED_NEURONS_MAX:,} neurons"
         return (
             Diagnostic(
-                "changes that fit", found, "", "ask nirbridge check with --chips, --weight-bits or another --chip"
+                "changes that fit", found, "", "ask nirbridge check with --chips, --bits or another --chip"
             ),
         )
     options.progress("changes that fit", None)
@@ -229,7 +229,7 @@ def _fewer_bits(
     for fewer in sorted((b for b in chip.synapses.weight_bits if b < bits), reverse=True):
         needed = _cores(network, chip, replace(options, weight_bits=fewer))
         if needed is not None and prepare(chip, fewer) is not None:
-            return f"--weight-bits {fewer} ({needed:,} of {len(cores_of(chip, options.chips)):,} cores)"
+            return f"--bits {fewer} ({needed:,} of {len(cores_of(chip, options.chips)):,} cores)"
     return ""
 
 

@@ -271,8 +271,8 @@ _COSTS = (
 
 def _figure(row: Mapping[str, Any], column: str, unit: str) -> str:
     of = "energy" if unit == "J" else "time"
-    assumed, partial = row[f"{of}_basis"] == "assumed", bool(row[f"{of}_missing"])
-    return figure_with_prefix(row[column], unit, approximate=assumed, partial=partial)
+    figure = figure_with_prefix(row[column], unit, approximate=row[f"{of}_basis"] == "assumed")
+    return figure + "*" * bool(row[f"{of}_missing"])
 
 
 def _number(errors: Sequence[str], error: str) -> str:
@@ -289,7 +289,7 @@ def _legend(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> li
     if any("assumed" in (row["energy_basis"], row["time_basis"]) for row in rows):
         lines.append("~: rests on assumed spike rates, or on a figure that is not public")
     if any(row["energy_missing"] or row["time_missing"] for row in rows):
-        lines.append("(partial): without the events in the columns energy_missing and time_missing: no figures")
+        lines.append("*: partial, without the events in the columns energy_missing and time_missing, which have no figures")
     return lines
 
 

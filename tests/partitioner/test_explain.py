@@ -18,7 +18,7 @@ from tests.partitioner.cases import chip, network, population
 
 SPLIT = "split the source (--split), or place its targets in fewer cores"
 FEWER_INPUTS = "give the layer fewer inputs (split the source over several layers, or prune it)"
-FEWER_BITS = "use fewer weight bits (--weight-bits), or fewer inputs"
+FEWER_BITS = "use fewer weight bits (--bits), or fewer inputs"
 
 
 def said(problems: Iterable[Diagnostic]) -> list[tuple[str, dict[str, Any]]]:

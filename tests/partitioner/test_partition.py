@@ -190,7 +190,7 @@ def test_a_tiny_network_is_ruled_out_by_the_solver() -> None:
         ),
         (
             PartitionOptions(weight_bits=7),
-            r"^--weight-bits: 7, loihi1 stores 1, 2, 3, 4, 5, 6, 8; choose one of these$",
+            r"^--bits: 7, loihi1 stores 1, 2, 3, 4, 5, 6, 8; choose one of these$",
         ),
         (PartitionOptions(chips=0), r"^--chips: 0, a board of loihi1 has 1 to 32; choose a number in that range$"),
         (PartitionOptions(effort="huge"), r"^--effort: huge, there are fast, default, max; choose one of these$"),

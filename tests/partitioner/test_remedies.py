@@ -64,10 +64,10 @@ def test_more_chips(neurons: int, cores: int, chips_max: int, chips: int, found:
 @pytest.mark.parametrize(
     ("bits", "refused", "found"),
     [
-        (None, (), "--weight-bits 5 (2 of 2 cores)"),
-        (8, (), "--weight-bits 5 (2 of 2 cores)"),
-        (8, (5,), "--weight-bits 4 (2 of 2 cores)"),
-        (6, (), "--weight-bits 5 (2 of 2 cores)"),
+        (None, (), "--bits 5 (2 of 2 cores)"),
+        (8, (), "--bits 5 (2 of 2 cores)"),
+        (8, (5,), "--bits 4 (2 of 2 cores)"),
+        (6, (), "--bits 5 (2 of 2 cores)"),
         (8, (1, 2, 3, 4, 5, 6), None),
     ],
 )

@@ -145,7 +145,7 @@ def test_changes_of_large_networks_are_not_tried(neurons: int, tried: bool, monk
     monkeypatch.setattr("nirbridge.pipeline.partitioning.remedies", lambda *args: ["x"])
     network: Any = SimpleNamespace(neurons=neurons, populations=[])
     (found,) = partitioning._changes_that_fit(network, read_chip("loihi1"), MapOptions(), network)
-    step = "; ask nirbridge check with --chips, --weight-bits or another --chip"
+    step = "; ask nirbridge check with --chips, --bits or another --chip"
     large = "changes that fit: not searched in a network of more than 200,000 neurons" + step
     assert str(found) == ("changes that fit: x" if tried else large)
 

@@ -62,7 +62,7 @@ def test_lines_and_tables_of_a_map(mapped: nb.MappedNetwork, tmp_path: Path) -> 
     assert "duration of a time step (partial)" in mapped.summary()
     mapped.save(tmp_path / "m.map.json")
     saved = plain_text(saved_map_text(nb.load_map(tmp_path / "m.map.json")))
-    assert len(re.findall(r"\n(?:energy|time) +[0-9.]+ [nu]?[Js] \(partial\) per time step", saved)) == 2
+    assert len(re.findall(r"\n(?:energy|time) +[0-9.]+ [nu]?[Js] per time step \(partial: 1 kind of event", saved)) == 2
     whole = nb.map(mapped.network, "loihi1")
     assert "partial" not in summary_line(whole) + whole.summary()
 
@@ -116,8 +116,8 @@ def test_columns_and_text_of_a_sweep(chip: nb.Chip, network: nb.Network, tmp_pat
     missing = [(row["energy_missing"], row["time_missing"]) for row in table.rows()]
     assert missing == [("hops x", "barrier"), (None, None)]
     lines = sweep_text(table.rows()).splitlines()
-    assert [line.count("/step (partial)") for line in lines[2:4]] == [2, 0]
-    assert lines[-1].startswith("(partial): the chip file has no data for the events in the columns")
+    assert [line.count("*") for line in lines[2:4]] == [2, 0]
+    assert lines[-1].startswith("*: partial, without the events in the columns energy_missing and time_missing")
     pytest.importorskip("pyarrow")
     table.save(tmp_path / "t.parquet")
     assert read_table(tmp_path / "t.parquet") == table.rows()

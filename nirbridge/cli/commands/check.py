@@ -73,7 +73,7 @@ def command(
     if saved is not None:
         if model is None:
             raise UsageError.of("--map", "needs the model that was mapped", "", "give MODEL.nir")
-        stored = {"--chips": chips != 1, "--weight-bits": weight_bits, "--keep-early-spikes": keep_early_spikes}
+        stored = {"--chips": chips != 1, "--bits": weight_bits, "--keep-early-spikes": keep_early_spikes}
         refuse_given(stored, "a map is checked as it is stored")
         read = _as_mapped(model, saved, network, **reading)
         _check_map(model, saved, chip, read, placement_only=placement_only, as_json=as_json)

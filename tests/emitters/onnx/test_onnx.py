@@ -156,7 +156,7 @@ def test_a_chip_makes_integers_and_none_real_numbers(root: Path, tmp_path: Path)
         for more in ({}, {"chip": "loihi1"})
     ]
     assert kinds == ["float32", "integers"]
-    with pytest.raises(UsageError, match="emitter 'onnx': given with --weight-bits"):
+    with pytest.raises(UsageError, match="emitter 'onnx': given with --bits"):
         nb.emit(model, "onnx", weight_bits=4)
 
 
