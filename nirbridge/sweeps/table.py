@@ -289,7 +289,7 @@ def _legend(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> li
     if any("assumed" in (row["energy_basis"], row["time_basis"]) for row in rows):
         lines.append("~: rests on assumed spike rates, or on a figure that is not public")
     if any(row["energy_missing"] or row["time_missing"] for row in rows):
-        lines.append("*: partial, without the events in the columns energy_missing and time_missing, which have no figures")
+        lines.append("*: partial, without the events in the columns energy_missing and time_missing: no figures")
     return lines
 
 

@@ -40,7 +40,7 @@ class CortexM4:
 
 M4 = CortexM4()
 CYCLES = "1.3 to 1.8"
-"""Cycles of an instruction in the loops of weights: the six above take 8 to 11 (Arm 100166, before DDI 0439, table 3-1)."""
+"""Cycles of an instruction in the loops of weights: six take 8 to 11 (Arm 100166, once DDI 0439, table 3-1)."""
 
 
 def costs(plan: CPlan, found: Iterable[Table]) -> dict[str, Any]:
