@@ -123,9 +123,7 @@ def _changes_that_fit(network: Network, chip: Chip, options: MapOptions, model: 
     if network.neurons > TRIED_NEURONS_MAX:
         found = f"not searched in a network of more than {TRIED_NEURONS_MAX:,} neurons"
         return (
-            Diagnostic(
-                "changes that fit", found, "", "ask nirbridge check with --chips, --bits or another --chip"
-            ),
+            Diagnostic("changes that fit", found, "", "ask nirbridge check with --chips, --bits or another --chip"),
         )
     options.progress("changes that fit", None)
     found = remedies(network, chip, _partition_options(network, options), lambda *other: _runs(model, options, *other))

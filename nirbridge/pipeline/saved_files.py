@@ -18,15 +18,8 @@ from nirbridge.files.differences import Difference, flat, flat_differences
 from nirbridge.files.gate import CommandInput, CommandOutput, check_outputs
 from nirbridge.files.places import file_name
 from nirbridge.files.regular import open_regular, read_up_to
-from nirbridge.importers.nirfile.hdf5.scan import ScanLimits
-from nirbridge.importers.nirfile.reader import (
-    DEFAULT_MAX_BYTES,
-    DEFAULT_MAX_EDGES,
-    DEFAULT_MAX_NODES,
-    draft_of,
-    file_sha256,
-    open_scanned,
-)
+from nirbridge.importers.nirfile.form import check_form
+from nirbridge.importers.nirfile.reader import file_sha256
 from nirbridge.mapping.checker.check import check_file
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.mapping.storage.consistency import latency_problems, placement_only_problem, requested_timing
@@ -120,9 +113,7 @@ def viewed_file(path: str | Path) -> tuple[Kind, bytes]:
         limit = f"the viewer reads at most {VIEWED_BYTES_MAX:,}"
         raise FileError.of(subject, f"more than {VIEWED_BYTES_MAX:,} bytes", limit, "use nirbridge inspect or show")
     if kind == "model":
-        limits = ScanLimits(DEFAULT_MAX_BYTES, DEFAULT_MAX_NODES, DEFAULT_MAX_EDGES)
-        with open_scanned(path, subject, limits, "a .nir file", "write it again with nir.write") as scanned:
-            draft_of(scanned, limits)
+        check_form(path)
     else:
         load_saved(path)
     return kind, content

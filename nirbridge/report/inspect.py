@@ -17,7 +17,8 @@ from nirbridge.arrays import stored_part
 from nirbridge.dialect.model_files import network_loader
 from nirbridge.errors import counted, quoted
 from nirbridge.importers.nirfile.faults import exporter_of, fault_sentences
-from nirbridge.importers.nirfile.reader import DEFAULT_MAX_BYTES, file_sha256, load_repaired, stored_version
+from nirbridge.importers.nirfile.form import stored_version
+from nirbridge.importers.nirfile.reader import DEFAULT_MAX_BYTES, file_sha256, load_repaired
 from nirbridge.network.compose import part_weights, parts_of
 from nirbridge.network.graph import (
     DelayArc,

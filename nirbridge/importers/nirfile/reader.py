@@ -30,7 +30,7 @@ from nirbridge.importers.nirfile.faults import (
     fault_sentences,
     walk_nodes,
 )
-from nirbridge.importers.nirfile.hdf5.items import array_of, hdf5, heap_fault, text_of
+from nirbridge.importers.nirfile.hdf5.items import array_of, hdf5, heap_fault
 from nirbridge.importers.nirfile.hdf5.scan import MAX_NAME_BYTES, ScanLimits, ScannedFile, scan_file
 from nirbridge.importers.nirfile.nodes import GraphDraft, draft_graph, stored_kind
 from nirbridge.importers.nirfile.repairs import drop_batch_axes, repair_graph
@@ -131,14 +131,6 @@ def way_out(path: Path, *, is_torch: bool) -> str:
         return f"import it: nirbridge import {shlex.quote(name)}:ATTR {options}"
     other = "give a .nir, .net.npz, .mlir or .net file, or the module that it was made from, FILE.py:ATTR"
     return weights_hint(name, is_torch=is_torch) or ("" if ending in (".nir", ".net", "") else other)
-
-
-def stored_version(path: Path, max_bytes: int = DEFAULT_MAX_BYTES) -> str | None:
-    """The version of nir that wrote a file, as the file says it; None where it does not. Raises FileError."""
-    limits = ScanLimits(max_bytes, DEFAULT_MAX_NODES, DEFAULT_MAX_EDGES)
-    with open_scanned(path, quoted(file_name(path)), limits, "a .nir file", "write it again with nir.write") as scanned:
-        leaf = scanned.root.leaf("version")
-        return text_of(leaf) if leaf is not None and leaf.content == "text" and leaf.size == 1 else None
 
 
 def file_sha256(path: Path) -> str:
