@@ -314,7 +314,6 @@ ROWS: dict[str, dict[str, Row]] = {
             "--bits": "--bits 4",
             "--objective": "--objective latency",
             "--to": refused(PROFILE, "--to torch", "torch"),
-            "--no-potentials": (f"{PROFILE} --verbose", f"{PROFILE} --verbose --no-potentials"),
             "--output": "-o o.csv",
             "--plot": "--plot p.svg",
             "--json": "--json",

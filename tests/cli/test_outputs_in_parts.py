@@ -147,7 +147,7 @@ def test_a_raster_where_there_are_spikes(
 
     saved: list[Any] = []
     for name in ("raster", "traces"):
-        monkeypatch.setattr(pictures, f"plot_{name}", lambda recording, chosen, _name=name: f"{_name} {chosen}")
+        monkeypatch.setattr(pictures, f"plot_{name}", lambda _, chosen, *__, _name=name, **___: f"{_name} {chosen}")
     monkeypatch.setattr(files, "save_picture", lambda figure, path: saved.append((figure, path)))
     recording = Recording({(key[0], key[1]): np.ones(1) for key in arrays}, {})
     simulate.draw(recording, "p.png", node)

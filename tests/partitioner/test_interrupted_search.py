@@ -106,7 +106,7 @@ def test_a_map_is_marked_wherever_it_is_shown(tmp_path: Path, monkeypatch: pytes
     assert run(["map", str(file), "--chip", "loihi1", "--placement-only", "-o", str(out)]) == 130
     assert signal.getsignal(signal.SIGINT) is before
     shown = capsys.readouterr()
-    assert "the search was interrupted, this is the best map so far" in " ".join(shown.out.split())
+    assert "SEARCH INTERRUPTED, the best map so far" in " ".join(shown.out.split())
     assert shown.err.endswith("nirbridge: interrupted: this is the best map so far\n")
     assert json.loads(out.read_text())["proof"]["interrupted"] is True
     assert run(["show", str(out)]) == 0

@@ -282,9 +282,9 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     inputs = spikes(6, 3, 1, 8, 8, rate=0.2)
     np.savez("data.npz", x=inputs, labels=np.arange(3))
     words = ["profile", MODEL, "--chip", "loihi1", "--input", "data.npz", "--effort", "fast", "--samples", "2"]
-    assert run([*words, "-o", "p.json", "--plot", "p.svg"]) == 0
+    assert run([*words, "--verbose", "-o", "p.json", "--plot", "p.svg"]) == 0
     text = capsys.readouterr().out
-    for word in ("accuracy, reference", "'leaky_4'", "published", "measured", "ClassificationAccuracy", "SANA-FE"):
+    for word in ("accuracy, reference", "leaky_4", "published", "measured", "ClassificationAccuracy", "SANA-FE"):
         assert word in text, word
     assert json.loads(Path("p.json").read_text())["points"][0]["about"]["samples"] == 2
     assert Path("p.svg").read_text().startswith("<?xml")

@@ -115,8 +115,8 @@ def test_it_opens_where_it_is_asked_to(here: Path, monkeypatch: pytest.MonkeyPat
     [
         (lambda path: path.write_bytes(path.read_bytes()[:5000]), "error: 'model.nir': it is damaged or cut off ("),
         (damage_heap, "error: 'model.nir'"),
-        (lambda path: path.write_bytes(b""), "error: 'model.nir': is empty, a NIR file, or a map (.map.json)"),
-        (lambda path: path.write_bytes(b"GIF89a"), "error: 'model.nir': is of a kind that the viewer does not show"),
+        (lambda path: path.write_bytes(b""), "error: 'model.nir': is empty, expected is a model, map,"),
+        (lambda path: path.write_bytes(b"GIF89a"), "error: 'model.nir': is not a file that nirbridge saves"),
         (lambda path: path.write_bytes(b"{"), "error: map file 'model.nir'"),
         (lambda path: path.write_bytes(b"PK\3\4"), "error: 'model.nir': is an archive without a readable 'meta'"),
     ],

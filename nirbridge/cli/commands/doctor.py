@@ -27,13 +27,13 @@ LAVA = "lava"
 @click.command(name="doctor", cls=Command, epilog=EXAMPLE)
 @click.argument("tool", required=False, metavar="[TOOL]")
 @click.option(
-    "--examples", "folder", metavar="DIR", type=OutputFolder(), help="Write example models, chips and sweeps to DIR."
+    "--examples", "output", metavar="DIR", type=OutputFolder(), help="Write example models, chips and sweeps to DIR."
 )
 @click.option("--install", is_flag=True, help="Set up the isolated environment of lava.")
 @click.option("--python", metavar="PATH", type=click.Path(), help="With --install: the Python (3.10 to 3.13) to use.")
 @click.option("--again", is_flag=True, help="With --install: replace an existing environment.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
-def command(tool: str | None, folder: str | None, install: bool, python: str | None, again: bool, as_json: bool) -> int:
+def command(tool: str | None, output: str | None, install: bool, python: str | None, again: bool, as_json: bool) -> int:
     """Show which optional tools are there, in which version, and how to get the others.
 
     Frameworks, compilers, runtimes and simulators that single commands use. Nothing is imported; programs are asked
@@ -43,9 +43,9 @@ def command(tool: str | None, folder: str | None, install: bool, python: str | N
     else in the user's cache folder, with Python 3.10 if installed; doctor lava imports Lava as a test.
     NIRBRIDGE_LAVA_PYTHON names another interpreter that has Lava.
     """
-    if folder is not None:
+    if output is not None:
         refuse_given({"TOOL": tool, "--install": install or None}, "examples are written alone")
-        return write_examples(folder, as_json)
+        return write_examples(output, as_json)
     if not install:
         refuse_given({"--python": python, "--again": again}, "it belongs to doctor lava --install")
     if tool == LAVA:

@@ -159,7 +159,7 @@ def told(path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> tuple
 def test_the_tool_that_wrote_a_file_and_where_dt_comes_from(
     tmp_path: Path, from_norse: str, model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert told(Path(from_norse), capsys, "--drop-batch") == (["Norse", "likely"], nir.version, "assumed")
+    assert told(Path(from_norse), capsys, "--repair", "batch-axis") == (["Norse", "likely"], nir.version, "assumed")
     assert told(Path(model), capsys, "--dt", "1e-3") == (None, nir.version, "given")
     graph = chain(port(1), lif(1), out(1), dt=1e-3)
     save_nir(graph, tmp_path / "ours.nir")

@@ -144,7 +144,7 @@ def test_inspect_shows_the_same(name: str, capsys: pytest.CaptureFixture[str]) -
     capsys.readouterr()
     screen = shown("show", name, capsys=capsys)
     assert screen == shown("inspect", name, capsys=capsys)
-    part = {"model.bin": "Dense 64 from 64", "chip.bin": "my_chip", "program": "run with: nirbridge run program",
+    part = {"model.bin": "4,096 from input", "chip.bin": "my_chip", "program": "run with: nirbridge run program",
             "x": "MLIR module: 5 lines\noperations by dialect: arith 2, func 1"}  # fmt: skip
     assert part.get(name, "") in screen
     document = as_json("show", name, capsys=capsys)
