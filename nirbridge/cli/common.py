@@ -142,10 +142,17 @@ def _outputs(ctx: click.Context) -> Iterator[Any]:
     for kind, name, path in _given(ctx):
         if isinstance(kind, OutputFile):
             yield CommandOutput(name, path)
+            if ctx.params.get("viewed"):
+                yield CommandOutput("--view", beside(path))
         elif isinstance(kind, OutputFolder):
             yield CommandOutput(name, path, "folder")
         elif isinstance(kind, ReportFolder):
             yield CommandOutput(name, path, "report", REPORT_FILES)
+
+
+def beside(page: str) -> str:
+    """The viewer's page of ``--view``: ``report.view.html`` beside ``report.html``."""
+    return f"{page.removesuffix('.html')}.view.html"
 
 
 def _inputs(ctx: click.Context) -> Iterator[Any]:

@@ -409,6 +409,7 @@ ROWS: dict[str, dict[str, Row]] = {
             "--recording": "--recording @a.npz",
             "--circuit": "--circuit @circuit",
             "--output": ("report @tiny.nir -o o.html", "report @tiny.nir -o p.html"),
+            "--view": "--view",
             "--open": Row(
                 "report @tiny.nir -o o.html", "report @tiny.nir -o o.html --open", says="no browser", patch=no_browser
             ),

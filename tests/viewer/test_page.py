@@ -135,3 +135,20 @@ def test_shapes_that_do_not_fit_are_shown(here: Path, capsys: pytest.CaptureFixt
     assert run(["inspect", "model.nir"]) == 2
     assert "linear_0" in capsys.readouterr().err
     assert run(["view", "model.nir"]) == 0
+
+
+def test_a_report_links_to_the_page_of_its_map_or_model(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(MODELS / "digits_mlp.nir", "a.nir")
+    assert run(["report", "a.nir", "-o", "plain.html"]) == 0
+    assert run(["map", "a.nir", "--chip", "loihi1", "-o", "a.map.json"]) == 0
+    assert run(["report", "a.nir", "-o", "r:1 #.html", "--view"]) == 0
+    capsys.readouterr()
+    assert run(["report", "a.nir", "--map", "a.map.json", "-o", "m.html", "--view", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["view"] == "m.view.html"
+    link = '<span><a href="r%3A1%20%23.view.html">Look into the model: open the viewer</a></span>'
+    assert Path("r:1 #.html").read_text().replace(link, "") == Path("plain.html").read_text()
+    assert Path("r:1 #.view.html").read_text() == viewer_page("a.nir", Path("a.nir").read_bytes())
+    assert Path("m.view.html").read_text() == viewer_page("a.map.json", Path("a.map.json").read_bytes())
+    Path("o.view.html").write_bytes(Path("a.nir").read_bytes())
+    assert run(["report", "o.view.html", "-o", "o.html", "--view"]) == 2
+    assert "--view 'o.view.html': is MODEL" in capsys.readouterr().err

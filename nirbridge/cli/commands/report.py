@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sys
 import webbrowser
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from nirbridge import pipeline
-from nirbridge.cli.common import Command, ModelFile, OutputFile
+from nirbridge.cli.common import Command, ModelFile, OutputFile, beside, names_module
 from nirbridge.cli.options import model_options
 from nirbridge.cli.output import print_result, print_warning, progress_on_stderr, reported_faults
-from nirbridge.errors import quoted
+from nirbridge.errors import UsageError, quoted
 from nirbridge.files.places import file_name
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ Example:
     name="report",
     cls=Command,
     epilog=EXAMPLE,
-    usual=("--map", "--quantized", "--verify", "--recording", "--output", "--open"),
+    usual=("--map", "--quantized", "--verify", "--recording", "--output", "--view", "--open"),
 )
 @click.argument("model", metavar="MODEL.nir|MODEL.net.npz|FILE.py:ATTR", type=ModelFile())
 @click.option("--map", "map_file", metavar="FILE.map.json", type=click.Path(), help="A map of the model.")
@@ -46,6 +47,7 @@ Example:
 )
 @click.option("--circuit", metavar="DIR", type=click.Path(), help="A program in Verilog (emit --to verilog).")
 @click.option("-o", "--output", metavar="FILE.html", type=OutputFile(), required=True, help="The page.")
+@click.option("--view", "viewed", is_flag=True, help="Also write FILE.view.html, a page to look into the map or model.")
 @click.option("--open", "shown", is_flag=True, help="Open the page in the browser.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document: the page, its bytes and its sections.")
 @model_options
@@ -53,6 +55,7 @@ def command(
     model: str,
     map_file: str | None,
     output: str,
+    viewed: bool,
     shown: bool,
     as_json: bool,
     timing: Timing,
@@ -68,6 +71,7 @@ def command(
     """
     from nirbridge.report.html.document import report_html, section_names, write_page
 
+    file = (map_file or _file(model)) if viewed else None
     with progress_on_stderr() as progress:
         progress("reading", None)
         network = _network(model, map_file, timing, **reading)
@@ -75,6 +79,8 @@ def command(
         files["circuit_folder"] = circuit
         sources = pipeline.report_sources(model, network, map_file=map_file, **files)
         progress("report", None)
+        if file is not None:
+            sources = replace(sources, viewer=_write_view(file, beside(output)))
         page = report_html(sources)
         write_page(page, output)
     if shown:
@@ -83,7 +89,27 @@ def command(
     names = section_names(sources)
     document = {**about, "model": file_name(model), "sections": names, "notes": list(network.notes)}
     document["faults"] = reported_faults()
-    print_result(document if as_json else [f"saved {quoted(output)}: {', '.join(names)}"])
+    lines = [f"saved {quoted(output)}: {', '.join(names)}"]
+    if file is not None:
+        document["view"] = Path(beside(output)).name
+        lines.append(f"saved {quoted(beside(output))}: a page that shows {quoted(file_name(file))}")
+    print_result(document if as_json else lines)
+
+
+def _file(model: str) -> str:
+    """The file of a model. Raises UsageError: it is an object of Python."""
+    if names_module(model):
+        limit = "an object of Python has none that the viewer reads"
+        raise UsageError.of("--view", "needs a file", limit, "add --map, or write the model with import -o")
+    return model
+
+
+def _write_view(file: str, path: str) -> str:
+    """Write the viewer's page of a file; return the name of the page."""
+    from nirbridge.viewer.page import write_viewer
+
+    write_viewer(path, file_name(file), pipeline.viewed_file(file)[1])
+    return Path(path).name
 
 
 def _network(model: str, map_file: str | None, timing: Timing, **reading: Any) -> Network:

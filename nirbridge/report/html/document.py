@@ -9,6 +9,7 @@ from html import escape
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import quote
 
 from nirbridge.errors import UsageError, counted, quoted
 from nirbridge.files.atomic import atomic_write_bytes
@@ -108,6 +109,9 @@ def _under(sources: ReportSources) -> list[str]:
     model = sources.network or network
     if model is not None and model.file is not None:
         said.append(f"sha256 {model.file.sha256[:12]}")
+    if sources.viewer:
+        shown = "model" if sources.mapped is None else "map"
+        said.append(tag("a", f"Look into the {shown}: open the viewer", href=quote(os.fsencode(sources.viewer))))
     return said
 
 

@@ -112,7 +112,7 @@ class ReportSources:
     """Parts of a report; None or empty: there is none, and its sections are left out.
 
     ``network``: the model as it was read; ``mapped`` holds the network as it is mapped. ``recordings`` by name.
-    ``remarks``: sentences on how the parts belong together.
+    ``remarks``: sentences on how the parts belong together. ``viewer``: the viewer's page beside it.
     """
 
     title: str
@@ -125,6 +125,7 @@ class ReportSources:
     recordings: Mapping[str, Recording] = field(default_factory=lambda: MappingProxyType({}))
     circuit: Artifact | None = None
     remarks: tuple[str, ...] = ()
+    viewer: str = ""
 
     @property
     def drawn(self) -> Network | None:
