@@ -1,7 +1,7 @@
 "use strict";
 /* Parameters of a node: figures, a histogram, the matrix of weights as a heat map, kernels of convolutions. */
 const Parameters = (() => {
-  const BINS = 48, KERNELS = 48;
+  const BINS = 48, LEVELS = 256, KERNELS = 48;
   const known = new WeakMap();
 
   /** Least, greatest, mean, deviation and the share of zeros; values that are no finite numbers are counted apart. */
@@ -26,23 +26,37 @@ const Parameters = (() => {
     return found;
   }
 
+  /** The step of values that lie on a grid; 0 where they do not, or have more than `LEVELS` different ones. */
+  function stepOf(values) {
+    const seen = new Set();
+    for (let k = 0; k < values.length && seen.size <= LEVELS; k++) {
+      const v = Number(values[k]);
+      if (Number.isFinite(v)) seen.add(v);
+    }
+    const whole = !(values instanceof Float32Array || values instanceof Float64Array);
+    if (whole || seen.size > LEVELS || seen.size < 2) return whole ? 1 : 0;
+    const sorted = [...seen].sort((a, b) => a - b), gaps = sorted.slice(1).map((v, k) => v - sorted[k]),
+      least = Math.min(...gaps), step = (sorted.at(-1) - sorted[0]) / Math.round((sorted.at(-1) - sorted[0]) / least);
+    return gaps.every((gap) => Math.abs(gap / step - Math.round(gap / step)) < 0.01) ? step : 0;
+  }
   const counts = new WeakMap();
-  /** How many values are in each of `bins` equal steps from the least to the greatest. */
-  function histogram(values, bins) {
-    const kept = counts.get(values);
-    if (kept && kept.length === bins) return kept;
-    const { low, high } = figures(values), found = new Float64Array(bins), step = bins / (high - low || 1);
+  /** At most `most` bars of equal width: how many values are in each. On a grid every bar has equally many levels,
+   *  since bars of 5 and of 6 levels would look like a comb; `level` is the grid's step, else 0. */
+  function histogram(values, most = BINS) {
+    const kept = counts.get(values) || new Map();
+    counts.set(values, kept);
+    if (kept.has(most)) return kept.get(most);
+    const { low, high } = figures(values), level = stepOf(values);
+    const levels = level ? Math.round((high - low) / level) + 1 : most, each = Math.ceil(levels / most),
+      bars = Math.ceil(levels / each), width = level ? each * level : (high - low) / bars,
+      from = level ? low - level / 2 - Math.floor((bars * each - levels) / 2) * level : low;
+    const found = { from, width, level, each, bars: new Float64Array(bars) };
     for (let k = 0; k < values.length; k++) {
       const v = Number(values[k]);
-      if (Number.isFinite(v)) found[Math.min(bins - 1, Math.max(0, Math.floor((v - low) * step)))] += 1;
+      if (Number.isFinite(v)) found.bars[Math.min(bars - 1, Math.max(0, Math.floor((v - from) / width)))] += 1;
     }
-    counts.set(values, found);
+    kept.set(most, found);
     return found;
-  }
-  /** Whole numbers of few values have a bar for each. */
-  function bars(values) {
-    const { low, high } = figures(values), whole = !(values instanceof Float32Array || values instanceof Float64Array);
-    return whole && high - low < BINS ? Math.max(1, Number(high - low) + 1) : BINS;
   }
 
   const smalls = new WeakMap();
@@ -56,10 +70,8 @@ const Parameters = (() => {
     let found = null;
     if (of) {
       budget.left -= of.values.length;
-      const twelve = new Float64Array(12), all = histogram(of.values, BINS);
-      all.forEach((n, k) => { twelve[Math.floor(k / 4)] += n; });
-      const most = Math.max(...twelve);
-      found = Array.from(twelve, (n) => Math.sqrt(n / most));
+      const { bars } = histogram(of.values, 12), most = Math.max(...bars);
+      found = Array.from(bars, (n) => Math.sqrt(n / most));
     }
     smalls.set(node, found);
     return found;
@@ -129,7 +141,7 @@ const Parameters = (() => {
   const PLOT = { left: 0, right: 0, top: 14, bottom: 18 };
   function drawHistogram(canvas, values, log) {
     const width = canvas.clientWidth, height = 104, context = Kit.sharpen(canvas, width, height), f = figures(values),
-      n = bars(values), found = histogram(values, n);
+      { bars: found, from, width: bar } = histogram(values), n = found.length;
     context.clearRect(0, 0, width, height);
     const most = Math.max(...found), top = log ? Math.log1p(most) : most, base = height - PLOT.bottom,
       high = base - PLOT.top, step = width / n;
@@ -150,7 +162,7 @@ const Parameters = (() => {
     context.textAlign = "right";
     context.fillText(Kit.number(f.high), width, height - 4);
     context.fillText(`${Kit.number(most)} in the fullest bar${log ? ", log" : ""}`, width, 9);
-    const zero = ((0 - f.low) / (f.high - f.low)) * width;
+    const zero = ((0 - from) / (n * bar)) * width;
     if (f.low < 0 && f.high > 0) {
       context.fillStyle = Kit.colour("muted");
       context.fillRect(zero - 0.5, PLOT.top, 1, high);
@@ -160,12 +172,12 @@ const Parameters = (() => {
   }
   function hoverHistogram(canvas, values) {
     canvas.addEventListener("pointermove", (event) => {
-      const box = canvas.getBoundingClientRect(), f = figures(values), n = bars(values), found = histogram(values, n);
+      const box = canvas.getBoundingClientRect(), { bars, from, width, level, each } = histogram(values),
+        n = bars.length;
       const k = Math.min(n - 1, Math.max(0, Math.floor(((event.clientX - box.left) / box.width) * n))),
-        step = (f.high - f.low) / n;
-      Kit.tip(Kit.counted(found[k], "value"),
-        [n < BINS && Number.isInteger(f.low) ? Kit.number(f.low + k)
-        : `${Kit.number(f.low + k * step)} to ${Kit.number(f.low + (k + 1) * step)}`], event.clientX, event.clientY);
+        first = from + k * width + level / 2, last = from + (k + 1) * width - level / 2;
+      Kit.tip(Kit.counted(bars[k], "value"), [level && each === 1 ? Kit.number(first)
+        : `${Kit.number(first)} to ${Kit.number(last)}`], event.clientX, event.clientY);
     });
     canvas.addEventListener("pointerleave", () => Kit.tip(null));
   }
