@@ -247,7 +247,7 @@ def test_everything_is_reached_with_tab(opened: Callable[..., Any]) -> None:
         page.keyboard.press("Tab")
         seen.append(page.evaluate("((e) => e.id || e.getAttribute('aria-label') || e.tagName)(document.activeElement)"))
     assert seen[:5] == ["tab-plan", "search", "open", "help", "theme"]
-    assert seen[6:10] == ["Zoom out", "Zoom in", "Show everything", "SELECT"]
+    assert seen[6:11] == ["Zoom out", "Zoom in", "Show everything", "Save the picture as PNG", "SELECT"]
 
 
 def test_large_networks_are_folded_by_layer(opened: Callable[..., Any]) -> None:

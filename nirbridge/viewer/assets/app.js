@@ -227,6 +227,9 @@ class Viewer {
   // -- keys and colours ----------------------------------------------------------------------------------------------
 
   key(event) {
+    const finds = (event.ctrlKey || event.metaKey) && !event.altKey && event.key === "f";
+    if (finds && this.active && event.target !== this.by("search")) { event.preventDefault(); this.by("search").select();
+      return; }
     if (event.altKey || event.metaKey || event.ctrlKey || this.by("keys").open) return;
     const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) && event.target.type !== "checkbox",
       { target } = event;

@@ -7,6 +7,7 @@ class GraphView {
     this.folds = Folding.tree(graph);
     this.open = Folding.firstOpen(this.folds, graph.nodes.length);
     this.selected = null;
+    this.line = null;
     this.type = null;
     this.hovered = null;
     this.drawn = { boxes: 0, lines: 0 };
@@ -24,7 +25,7 @@ class GraphView {
   }
 
   neighbours() {
-    const byId = new Map(this.graph.nodes.map((node) => [node.id, node])),
+    const byId = (this.byId = new Map(this.graph.nodes.map((node) => [node.id, node]))),
       near = new Map(this.graph.nodes.map((node) => [node, { in: [], out: [] }]));
     for (const edge of this.graph.edges) {
       const a = byId.get(edge.source), b = byId.get(edge.target);
@@ -77,6 +78,7 @@ class GraphView {
   }
   layout(down, begin = false) {
     this.down = down;
+    this.line = null;
     this.placed = Folding.place(this.folds, this.open, this.graph,
       { size: (item) => this.measure(item), label: (edge) => this.worded(edge), down });
     this.at = new Map(this.placed.boxes.map((box) => [box.item, box]));
@@ -179,7 +181,8 @@ class GraphView {
   drawLines(context, seen, scale) {
     const visible = this.placed.lines.filter(({ bounds: b }) => b.left < seen.right && b.right > seen.left
       && b.top < seen.bottom && b.bottom > seen.top);
-    const marked = visible.filter((line) => this.selected && line.links.some((link) => this.marks(link)));
+    const marked = visible.filter((line) => line === this.line
+      || (this.selected && line.links.some((link) => this.marks(link))));
     const wide = Math.max(1.5, 0.9 / scale),
       styles = [[visible.filter((l) => !l.back), "edge", wide, []],
       [visible.filter((l) => l.back), "full", wide, [6, 4]]];
@@ -301,8 +304,9 @@ class GraphView {
     context.fillText(Kit.fit(context, this.under(item), room), x + 18, y + 40.5);
     if (bars) {
       context.fillStyle = Kit.mix(this.hue(item), "edge", 0.5);
+      const step = 48 / bars.length;
       bars.forEach((n, k) => { const size = n ? Math.max(1.5, 26 * n) : 0;
-        context.fillRect(x + width - 58 + k * 4, y + height - 14 - size, 3, size); });
+        context.fillRect(x + width - 58 + k * step, y + height - 14 - size, step - 1, size); });
     }
     if (item.children) this.chevron(context, x + width - 18, y + height / 2, false);
   }
@@ -362,22 +366,37 @@ class GraphView {
   over(point) {
     const box = this.pick(point), item = box && box.item;
     if (item !== this.hovered) { this.hovered = item; this.stage.redraw(); }
-    if (!item) Kit.tip(null);
+    const line = item ? null : this.lineAt(point);
+    if (line) Kit.tip(this.ends(line), [(line.links.length === 1 && line.links[0].edge.label) || "click for both ends"], point.clientX,
+      point.clientY);
+    else if (!item) Kit.tip(null);
     else Kit.tip(item.label, item.children
       ? [`${Kit.counted(item.nodes, "node")}: ${[...item.types].map(([t, n]) => `${n} ${t}`).join(", ")}`,
       box.open ? "click to fold" : "click to open"] : [`${item.type}${item.shape ? ` · ${item.shape}` : ""}`],
       point.clientX, point.clientY);
-    return item !== null;
+    return item !== null || line !== null;
+  }
+  /** The line at a point: on it, or a few pixels beside it. */
+  lineAt(point) {
+    const { x, y } = this.stage.world(point), slack = 6 / this.stage.camera.scale;
+    this.ruler.lineWidth = 2 * slack;
+    return this.placed.lines.find(({ bounds: b, path }) => path && x > b.left - slack && x < b.right + slack
+      && y > b.top - slack && y < b.bottom + slack && this.ruler.isPointInStroke(path, x, y)) || null;
+  }
+  ends({ links }) {
+    const [{ edge }] = links;
+    return links.length > 1 ? Kit.counted(links.length, "edge")
+      : `${this.byId.get(edge.source).label} → ${this.byId.get(edge.target).label}`;
   }
   leave() { if (this.hovered) { this.hovered = null; this.stage.redraw(); } }
   press(point) {
     const box = this.pick(point);
-    if (!box) this.select(null);
+    if (!box) this.select(null, true, this.lineAt(point));
     else if (box.item.children) { Kit.tip(null); this.toggle(box.item); }
     else this.select(box.item, false);
   }
   key(event) {
-    if (event.key === "Escape" && this.selected) { this.select(null); return true; }
+    if (event.key === "Escape" && (this.selected || this.line)) { this.select(null); return true; }
     if (event.key === "Enter" || event.key === " ") {
       if (this.selected && this.selected.children) this.toggle(this.selected);
       else if (!this.selected) this.choose(this.middle());
@@ -416,9 +435,11 @@ class GraphView {
     this.panel();
   }
 
-  /** A node with its panel; null for none. */
-  select(node, moves = true) {
+  /** A node, or else a line, with its panel; null for none. */
+  select(node, moves = true, line = null) {
     this.selected = node;
+    this.line = line;
+    if (line) Kit.say(this.ends(line));
     if (node) {
       this.unfold(node);
       if (moves) this.stage.reveal(this.at.get(node), 0.75);
@@ -447,7 +468,8 @@ class GraphView {
   }
   panel() {
     const item = this.selected;
-    if (!item) this.app.overview(this.types.length > 1 ? this.typeList() : null, this.nodeList());
+    if (this.line) this.linePanel(this.line);
+    else if (!item) this.app.overview(this.types.length > 1 ? this.typeList() : null, this.nodeList());
     else if (item.children) this.app.detail(item.label, [Kit.counted(item.nodes, "node")], () => this.select(null),
       Kit.el("p", {}, Kit.el("button", { type: "button", on: { click: () => this.toggle(item) } },
         this.open.has(item.key) ? "Fold" : "Open")), this.types && this.content(item));
@@ -458,16 +480,25 @@ class GraphView {
     return Kit.section("Nodes", Kit.number(nodes.length),
       Kit.pages(nodes.length, (k) => this.row(nodes[k]), "Nodes of the group"));
   }
-  nodePanel(node) {
-    const near = this.near.get(node),
-      list = (heading, found) => Kit.section(heading, Kit.number(found.length), found.length
+  /** Nodes at one side, each with the edge that leads there. */
+  sideList(heading, found) {
+    return Kit.section(heading, Kit.number(found.length), found.length
       ? Kit.pages(found.length, (k) => (
-        { ...this.row(found[k].node), more: found[k].edge.label || found[k].node.type }), heading, 12)
-        : Kit.el("p", { class: "note" }, "none"));
+        { ...this.row(found[k].node), more: found[k].edge.label || found[k].node.shape || found[k].node.type }),
+        heading, 12) : Kit.el("p", { class: "note" }, "none"));
+  }
+  linePanel(line) {
+    const ends = (side) => [...new Map(line.links.map(({ edge }) => [edge[side], edge]))].map(([id, edge]) =>
+      ({ node: this.byId.get(id), edge }));
+    this.app.detail(this.ends(line), [line.back ? "a connection back" : "a connection"], () => this.select(null),
+      this.sideList("From", ends("source")), this.sideList("To", ends("target")));
+  }
+  nodePanel(node) {
+    const near = this.near.get(node);
     const where = node.group ? [["in", node.group]] : [], shape = node.shape ? [["shape", node.shape]] : [];
     this.app.detail(node.label, [Kit.square(GraphView.hueOf(node.type)), node.type], () => this.select(null),
       Kit.el("section", {}, Kit.facts([...shape, ...where, ...node.facts])), Parameters.panel(node),
-        list("From", near.in), list("To", near.out));
+      this.sideList("From", near.in), this.sideList("To", near.out));
   }
   typeList() {
     const row = ([type, n]) => Kit.el("button",

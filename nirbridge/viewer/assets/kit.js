@@ -27,7 +27,7 @@ const Kit = (() => {
     return svg;
   }
   const ICONS = { plus: "M9 3.5v11M3.5 9h11", minus: "M3.5 9h11",
-    fit: "M3 6.5V3h3.5M11.5 3H15v3.5M15 11.5V15h-3.5M6.5 15H3v-3.5", right: "M2.5 9h12M10.5 4.5L15 9l-4.5 4.5",
+    save: "M9 2.5v9M5 8l4 4 4-4M3 15.5h12", fit: "M3 6.5V3h3.5M11.5 3H15v3.5M15 11.5V15h-3.5M6.5 15H3v-3.5", right: "M2.5 9h12M10.5 4.5L15 9l-4.5 4.5",
     down: "M9 2.5v12M4.5 10.5L9 15l4.5-4.5", unfold: "M5 6l4-4 4 4M5 12l4 4 4-4", fold: "M5 2l4 4 4-4M5 16l4-4 4 4" };
   const button = (label, drawn, act, options = {}) =>
     el("button", { type: "button", "aria-label": label, title: label, on: { click: act }, ...options },

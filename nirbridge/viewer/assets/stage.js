@@ -201,7 +201,36 @@ class Stage {
   /** The buttons that every picture has. */
   buttons() {
     return Kit.el("div", { class: "set" }, Kit.button("Zoom out", "minus", () => this.zoom(0.8)),
-      Kit.button("Zoom in", "plus", () => this.zoom(1.25)), Kit.button("Show everything", "fit", () => this.fit()));
+      Kit.button("Zoom in", "plus", () => this.zoom(1.25)), Kit.button("Show everything", "fit", () => this.fit()),
+      Kit.button("Save the picture as PNG", "save", () => this.save()));
+  }
+  /** What a saved picture shows: everything, at a scale that can be read, as far as a canvas has room. */
+  whole() {
+    const box = this.does.bounds(), margin = 24, room = 6000;
+    const scale = Math.min(Math.max(1, this.camera.scale), room / (box.width + 2 * margin),
+      room / (box.height + 2 * margin));
+    return { camera: { x: box.x - margin / scale, y: box.y - margin / scale, scale },
+      size: { width: box.width * scale + 2 * margin, height: box.height * scale + 2 * margin } };
+  }
+  /** Downloads the picture as PNG. */
+  save() {
+    const { camera, size } = this, canvas = document.createElement("canvas");
+    Object.assign(this, this.whole());
+    const sharp = Math.max(1, Math.min(2, 6000 / Math.max(this.size.width, this.size.height)));
+    canvas.width = Math.ceil(this.size.width * sharp);
+    canvas.height = Math.ceil(this.size.height * sharp);
+    const context = canvas.getContext("2d");
+    context.fillStyle = Kit.colour("stage");
+    context.fillRect(0, 0, canvas.width, canvas.height);
+    context.scale(sharp, sharp);
+    try { this.does.draw(context, this.camera, this.size); } finally { Object.assign(this, { camera, size }); }
+    this.redraw();
+    canvas.toBlob((data) => {
+      const link = Kit.el("a", { href: URL.createObjectURL(data), download: `${this.does.app.document.title}.png` });
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+    });
+    Kit.say("the picture is saved");
   }
 }
 
@@ -217,6 +246,7 @@ class Timeline extends Stage {
   }
   fit() { this.camera = { x: 0, y: 0, scale: this.room / this.steps }; this.redraw(); }
   home() { this.fit(); }
+  whole() { return { camera: { ...this.camera }, size: this.size }; }
   step(x) { return this.camera.x + (x - this.left) / this.camera.scale; }
   across(step) { return this.left + (step - this.camera.x) * this.camera.scale; }
   zoom(by, at = { x: this.left + this.room / 2 }) {
