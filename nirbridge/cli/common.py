@@ -23,6 +23,7 @@ from nirbridge.files.gate import CommandInput, CommandOutput, check_outputs
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from nirbridge._types import Progress
     from nirbridge.simulators.given import Given
     from nirbridge.simulators.simulate import Recording
 
@@ -328,6 +329,19 @@ def read_data_file(network: Any, path: str | None, axes: str | None, max_bytes: 
     given = pipeline.read_inputs(network, arrays, axes=axes, **options)
     state_reading(path, given.reading)
     return given
+
+
+def rates_on(network: Any, path: str | None, axes: str | None, max_bytes: int, progress: Progress) -> Any:
+    """The rates of a network on the data of a file, as ``MapOptions.rates``; None without a file."""
+    inputs = read_data_file(network, path, axes, max_bytes).inputs
+    if path is None:
+        return None
+    return pipeline.measured_rates(network, inputs, origin=quoted(Path(path).name), progress=progress)
+
+
+def model_title() -> str:
+    """The model as the command line names it, without its folders: ``net.nir``, ``net.py:net``."""
+    return Path(click.get_current_context().params["model"]).name
 
 
 def state_reading(path: str | None, reading: str) -> None:

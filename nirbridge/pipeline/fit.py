@@ -241,7 +241,7 @@ def _delays(p: Projection) -> object:
 
 def _ready(fitted: Network, runs: PreparedNetwork, options: MapOptions) -> PreparedNetwork:
     split, of = _split(runs.network, options.splits)
-    rates, latency = _with_rates_of_added(fitted, runs.network, options.rates), runs.latency
+    rates, latency = with_rates_of_added(fitted, runs.network, options.rates), runs.latency
     if rates is not None:
         rates = _with_copies(rates[0], of), rates[1]
     if latency is not None:
@@ -266,7 +266,7 @@ def _passed_on(network: Network, into: Projection, rates: Mapping[str, Array]) -
     return freeze(np.minimum(apply(into.operator, rate), relay.neuron.max_spikes))
 
 
-def _with_rates_of_added(before: Network, after: Network, rates: Rates | None) -> Rates | None:
+def with_rates_of_added(before: Network, after: Network, rates: Rates | None) -> Rates | None:
     """Rates of added populations: a relay fires like its source, a neuron without inputs in every time step."""
     names_before = {p.name for p in before.populations}
     added = [p.name for p in after.populations if p.name not in names_before]

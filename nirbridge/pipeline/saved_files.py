@@ -30,7 +30,7 @@ from nirbridge.mapping.zeros import stored_of_record
 from nirbridge.network.model import Network, Timing
 from nirbridge.network.storage.file import network_to_dict, read_network
 from nirbridge.partitioner.model import Block, BlockId, Partition, Slice, SolveReport
-from nirbridge.pipeline.fit import fit_to_chip, network_to_map, replicate_sources, retime
+from nirbridge.pipeline.fit import Rates, fit_to_chip, network_to_map, replicate_sources, retime, with_rates_of_added
 from nirbridge.pipeline.kinds import Kind, kind_of_file, text_of_file
 from nirbridge.pipeline.load import load_chip, load_network
 from nirbridge.pipeline.map import place_partition
@@ -207,6 +207,8 @@ def _of_recordings(a: Recording, b: Recording) -> Iterator[Difference]:
 
 
 File = str | Path
+Measure = Callable[[Network], Rates | None]
+"""The rates of a network, and the sentence on where they are from; None: assumed."""
 
 
 def report_sources(
@@ -214,6 +216,7 @@ def report_sources(
     network: Network,
     *,
     map_file: File | None = None,
+    measure: Measure | None = None,
     quantized_file: File | None = None,
     verification_file: File | None = None,
     recording_files: Sequence[File] = (),
@@ -221,12 +224,14 @@ def report_sources(
 ) -> ReportSources:
     """The sources of a report on a model file; ``network`` is what was read from it.
 
+    ``measure``: gives the rates for the costs of the map; None: assumed, and a remark where the map had others.
+
     Raises:
         FileError: a file that cannot be read.
         IllegalMapping: a map that is not of this model, or illegal.
         UsageError: a file that has no node of this model.
     """
-    mapped, remarks = (None, ()) if map_file is None else _mapped(model, network, map_file)
+    mapped, remarks = (None, ()) if map_file is None else _mapped(model, network, map_file, measure)
     quantized = None if quantized_file is None else _quantized(network, quantized_file, mapped)
     verification = None if verification_file is None else _verification(network, verification_file)
     recordings = {Path(path).name: read_recording(path) for path in recording_files}
@@ -255,13 +260,17 @@ def _circuit(folder: File) -> Artifact:
     return program
 
 
-def _mapped(model: File, network: Network, map_file: File) -> tuple[MappedNetwork, tuple[str, ...]]:
-    """The value of a map, checked, and a remark where its costs are of other rates than the file's."""
-    mapped, rates = load_mapped(map_file, network, file_sha256(model)), read_map(map_file).raw["rates"]
-    if mapped.rates == rates:
+def _mapped(
+    model: File, network: Network, map_file: File, measure: Measure | None
+) -> tuple[MappedNetwork, tuple[str, ...]]:
+    """The value of a map, checked, and a remark where its costs are at assumed rates and the file's are not."""
+    mapped = load_mapped(map_file, network, file_sha256(model), measure=measure)
+    rates = read_map(map_file).raw["rates"]
+    if mapped.rates == rates or not mapped.rates.startswith("assumed: "):
         return mapped, ()
-    said = f"Traffic, energy and time on this page are at {mapped.rates}; the map was made with {rates}."
-    return mapped, (said,)
+    said = f"Traffic, energy and time on this page assume {mapped.rates.removeprefix('assumed: ')}."
+    step = "give report --input DATA to use rates measured on data"
+    return mapped, (f"{said} The map was made with rates {rates}: {step}.",)
 
 
 def _quantized(network: Network, path: File, mapped: MappedNetwork | None) -> QuantizedNetwork:
@@ -390,8 +399,12 @@ def load_map(path: str | Path, network: Network, model_sha256: str, chip: Chip) 
     return read_map(path)
 
 
-def load_mapped(path: str | Path, network: Network, model_sha256: str, chip: Chip | None = None) -> MappedNetwork:
+def load_mapped(
+    path: str | Path, network: Network, model_sha256: str, chip: Chip | None = None, *, measure: Measure | None = None
+) -> MappedNetwork:
     """The value of a saved map of this model, perhaps only a placement, checked. ``chip``: see ``check_map``.
+
+    ``measure``: see ``mapped_network``.
 
     Raises:
         FileError: the file cannot be read.
@@ -400,16 +413,19 @@ def load_mapped(path: str | Path, network: Network, model_sha256: str, chip: Chi
     record = read_map(path)
     marked = record.placement_only
     IllegalMapping.raise_all(check_map(path, network, model_sha256, chip, placement_only=marked))
-    return replace(mapped_network(record, network, chip or chip_from_dict(record.chip)), model=network)
+    return replace(mapped_network(record, network, chip or chip_from_dict(record.chip), measure), model=network)
 
 
-def mapped_network(record: MapRecord, network: Network, chip: Chip) -> MappedNetwork:
-    """The value of a saved map, checked by ``load_map``, of this model on this chip; its costs at assumed rates.
+def mapped_network(record: MapRecord, network: Network, chip: Chip, measure: Measure | None = None) -> MappedNetwork:
+    """The value of a saved map, checked by ``load_map``, of this model on this chip.
+
+    Its costs are at the rates that ``measure`` gives for the model with the map's copies and relays; None: assumed.
 
     Raises:
         IllegalMapping: the map has other delays than the model.
     """
-    _, prepared = _as_mapped(record, network)
+    given, prepared = _as_mapped(record, network)
+    rates = with_rates_of_added(given, prepared, None if measure is None else measure(given))
     blocks = tuple(
         Block(BlockId(b.id), tuple(Slice(s.population, s.box) for s in b.slices), MappingProxyType(dict(b.used)))
         for b in record.blocks
@@ -417,7 +433,7 @@ def mapped_network(record: MapRecord, network: Network, chip: Chip) -> MappedNet
     names = {f.name for f in fields(SolveReport)}
     report = SolveReport(**{"cores": len(blocks), **{k: v for k, v in record.proof.items() if k in names}})
     partition = Partition(blocks, record.weight_bits, report, MappingProxyType(record.orders))
-    options = MapOptions(chips=record.chips, splits=dict(record.splits), objective=record.raw["objective"])
+    options = MapOptions(chips=record.chips, splits=dict(record.splits), objective=record.raw["objective"], rates=rates)
     cores = tuple(b.core for b in record.blocks)
     mapped = place_partition(prepared, chip, partition, options, cores, stored_of_record(record, prepared, chip))
     return replace(

@@ -180,6 +180,7 @@ IMPORT = "import @nets.py:net --sample-shape 1,4 -o o.nir"
 TORCH = "import @nets.py:ann --from torch --sample-shape 4 --calibrate @calibrate.npy -o o.nir"
 RUN = "run @onnx --input @in.npy -o o.npz"
 COMPARE = "compare @a.npz @b.npz"
+REPORT = "report @tiny.nir --map @m.map.json -o o.html"
 
 ROWS: dict[str, dict[str, Row]] = {
     "": {
@@ -404,6 +405,8 @@ ROWS: dict[str, dict[str, Row]] = {
         "report @tiny.nir -o o.html",
         {
             "--map": "--map @m.map.json",
+            "--input": (REPORT, f"{REPORT} --input @in.npy"),
+            "--axes": (f"{REPORT} --input @in.npy", f"{REPORT} --input @in.npy --axes sample,time"),
             "--quantized": "--quantized @m.q.npz",
             "--verify": "--verify @verified.npz",
             "--recording": "--recording @a.npz",

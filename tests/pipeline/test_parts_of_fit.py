@@ -92,16 +92,16 @@ def test_rates_of_what_retiming_put_in() -> None:
         projections=(*before.projections, *(Projection(x, y, Identity((2,))) for x, y in ways)),
     )
     given = {"a": freeze(0.25), "b": freeze(0.5)}
-    found = fit._with_rates_of_added(before, after, (given, "measured"))
+    found = fit.with_rates_of_added(before, after, (given, "measured"))
     assert found is not None
     assert {name: float(rate) for name, rate in found[0].items()} == {
         **{"a": 0.25, "b": 0.5},
         **{"r": 0.25, "r2": 0.25, "s": 1.0, "t": 0.0},
     }
     assert found[1] == "measured; relays send what they pass on, a neuron without inputs fires in every step"
-    assert fit._with_rates_of_added(before, before, None) is None
-    assert fit._with_rates_of_added(before, before, (given, "m")) == (given, "m")
-    assumed = fit._with_rates_of_added(before, after, None)
+    assert fit.with_rates_of_added(before, before, None) is None
+    assert fit.with_rates_of_added(before, before, (given, "m")) == (given, "m")
+    assumed = fit.with_rates_of_added(before, after, None)
     assert assumed is not None
     rates, said = assumed_rates(before)
     assert (assumed[1].startswith(said), set(assumed[0])) == (True, {*rates, "r", "r2", "s", "t"})

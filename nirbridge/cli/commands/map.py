@@ -22,7 +22,8 @@ from nirbridge.cli.common import (
     core_numbers,
     map_options,
     mapping_options,
-    read_data_file,
+    model_title,
+    rates_on,
     refuse_given,
 )
 from nirbridge.cli.interrupts import EXIT_CODE, MESSAGE
@@ -142,7 +143,7 @@ def command(
         network = pipeline.fit_to_chip(network, target, relays=options.relays)
         mapped = pipeline.map_network(network, target, _with_rates(options, rates, source, axes, network, max_bytes))
     if report is not None:
-        _write_report(mapped, Path(report), file_name(model))
+        _write_report(mapped, Path(report), model_title())
     if plot is not None:
         draw(mapped, plot, picture or "floorplan")
     if output is not None:
@@ -188,11 +189,7 @@ def _with_rates(
         raise UsageError.of("--input", "given beside --rates", "rates are measured or given", "leave one out")
     if rates is not None:
         return replace(options, rates=pipeline.read_rates(rates, network))
-    inputs = read_data_file(network, source, axes, max_bytes).inputs
-    if source is None:
-        return options
-    origin = quoted(Path(source).name)
-    return replace(options, rates=pipeline.measured_rates(network, inputs, origin=origin, progress=options.progress))
+    return replace(options, rates=rates_on(network, source, axes, max_bytes, options.progress))
 
 
 def _write_report(mapped: MappedNetwork, folder: Path, title: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import webbrowser
 from dataclasses import replace
@@ -11,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nirbridge import pipeline
-from nirbridge.cli.common import Command, ModelFile, OutputFile, beside, names_module
+from nirbridge.cli.common import (
+    Command,
+    ModelFile,
+    OutputFile,
+    axes_option,
+    beside,
+    model_title,
+    names_module,
+    rates_on,
+    refuse_given,
+)
 from nirbridge.cli.options import model_options
 from nirbridge.cli.output import print_result, print_warning, progress_on_stderr, reported_faults
 from nirbridge.errors import UsageError, quoted
@@ -31,10 +42,18 @@ Example:
     name="report",
     cls=Command,
     epilog=EXAMPLE,
-    usual=("--map", "--quantized", "--verify", "--recording", "--output", "--view", "--open"),
+    usual=("--map", "--input", "--quantized", "--verify", "--output", "--open"),
 )
 @click.argument("model", metavar="MODEL.nir|MODEL.net.npz|FILE.py:ATTR", type=ModelFile())
 @click.option("--map", "map_file", metavar="FILE.map.json", type=click.Path(), help="A map of the model.")
+@click.option(
+    "--input",
+    "source",
+    metavar="IN.npy|npz",
+    type=click.Path(),
+    help="Measure the rates for traffic, energy and time on these input spikes or currents; with --map.",
+)
+@axes_option
 @click.option("--quantized", metavar="FILE.q.npz", type=click.Path(), help="The model in a chip's integers.")
 @click.option("--verify", "verification", metavar="FILE.npz", type=click.Path(), help="A verification (verify -o).")
 @click.option(
@@ -54,6 +73,8 @@ Example:
 def command(
     model: str,
     map_file: str | None,
+    source: str | None,
+    axes: str | None,
     output: str,
     viewed: bool,
     shown: bool,
@@ -71,18 +92,25 @@ def command(
     """
     from nirbridge.report.html.document import report_html, section_names, write_page
 
+    if map_file is None:
+        refuse_given({"--input": source, "--axes": axes}, "its rates are for the map of --map")
     file = (map_file or _file(model)) if viewed else None
     with progress_on_stderr() as progress:
         progress("reading", None)
         network = _network(model, map_file, timing, **reading)
         files = {"quantized_file": quantized, "verification_file": verification, "recording_files": recordings}
         files["circuit_folder"] = circuit
-        sources = pipeline.report_sources(model, network, map_file=map_file, **files)
+        data = {"path": source, "axes": axes, "max_bytes": reading["max_bytes"], "progress": progress}
+        measure = functools.partial(rates_on, **data)
+        sources = pipeline.report_sources(model, network, map_file=map_file, measure=measure, **files)
+        sources = replace(sources, title=model_title())
         progress("report", None)
         if file is not None:
             sources = replace(sources, viewer=_write_view(file, beside(output)))
         page = report_html(sources)
         write_page(page, output)
+    for said in sources.remarks:
+        print_warning(said)
     if shown:
         _open(output)
     about = {"report": Path(output).name, "bytes": len(page.encode("utf-8", "backslashreplace"))}

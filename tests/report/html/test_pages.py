@@ -352,6 +352,41 @@ def test_the_command_writes_one_page_of_all_files(tmp_path: Path, capsys: pytest
     assert "Spikes of r.npz" in page
 
 
+def test_costs_are_at_the_rates_of_the_data_or_the_page_says_that_they_are_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.save(tmp_path / "in.npy", np.random.default_rng(1).random((10, 1, 8, 8)) < 0.4)
+    data, made, page = str(tmp_path / "in.npy"), str(tmp_path / "m.map.json"), tmp_path / "r.html"
+    options = ["--chip", "loihi1", "--effort", "fast", "--input", data, "--report", str(tmp_path / "pages")]
+    assert run(["map", str(MODEL), *options, "-o", made]) == 0
+    capsys.readouterr()
+    report = ["report", str(MODEL), "--map", made, "-o", str(page)]
+    assert run(report) == 0
+    said = "assume 0.02 spikes per neuron and time step, inputs too. The map was made with rates measured on 'in.npy'"
+    assert said in Reader(page.read_text("utf-8")).text
+    assert f"warning: Traffic, energy and time on this page {said}" in capsys.readouterr().err
+    assert run([*report, "--input", data]) == 0
+    assert capsys.readouterr().err == ""
+    tiles = [
+        re.findall(r'<p class="value">(.*?)</p>', file.read_text("utf-8"))
+        for file in (page, tmp_path / "pages/map.html")
+    ]
+    assert tiles[0] == tiles[1]  # the figures of the map itself
+    assert run(["report", str(MODEL), "--input", data, "-o", str(page)]) == 2
+    assert "--input: does not apply here, its rates are for the map of --map" in capsys.readouterr().err
+
+
+def test_a_page_is_named_as_the_command_line_names_its_model(tmp_path: Path) -> None:
+    code = (
+        "import torch, snntorch\n"
+        "net = torch.nn.Sequential(torch.nn.Linear(4, 3), snntorch.Leaky(beta=0.5, init_hidden=True))\n"
+    )
+    (tmp_path / "gesture_net.py").write_text(code)
+    page = tmp_path / "r.html"
+    assert run(["report", f"{tmp_path}/gesture_net.py:net", "--sample-shape", "1,4", "-o", str(page)]) == 0
+    assert "<title>gesture_net.py:net</title>" in page.read_text("utf-8")
+
+
 def test_files_of_another_model_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recording = Recording(MappingProxyType({("other", "s"): np.zeros((2, 3), np.uint8)}), MappingProxyType({}))
     nb.save(recording, tmp_path / "r.npz")
