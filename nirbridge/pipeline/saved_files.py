@@ -269,8 +269,8 @@ def _mapped(
     if mapped.rates == rates or not mapped.rates.startswith("assumed: "):
         return mapped, ()
     said = f"Traffic, energy and time on this page assume {mapped.rates.removeprefix('assumed: ')}."
-    step = "give report --input DATA to use rates measured on data"
-    return mapped, (f"{said} The map was made with rates {rates}: {step}.",)
+    step = "Give report --input DATA to use rates measured on it."
+    return mapped, (f"{said} The map was made with rates {rates}. {step}",)
 
 
 def _quantized(network: Network, path: File, mapped: MappedNetwork | None) -> QuantizedNetwork:
