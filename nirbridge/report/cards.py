@@ -200,7 +200,7 @@ def _profile(profile: Profile) -> Iterator[Fold]:
         known = any(layer.total_energy_j for layer in point.layers)
         layers = [
             {name: getattr(layer, name) for name in names}
-            | {"energy": figure_with_prefix(layer.total_energy_j, "J", partial=_missing(point)) if known else ""}
+            | {"energy": _energy(layer.total_energy_j, point) if known else ""}
             for layer in point.layers
         ]
         yield Fold("layers, per inference", f"{len(layers):,}", layers)
@@ -209,9 +209,11 @@ def _profile(profile: Profile) -> Iterator[Fold]:
         yield Fold("points", f"{len(profile.points):,}", rows_of(profile))
 
 
-def _missing(point: ProfilePoint) -> tuple[str, ...]:
+def _energy(joules: float, point: ProfilePoint) -> str:
     figure = point.figures.get("energy_per_inference_j")
-    return () if figure is None else figure.missing
+    if figure is None:
+        return figure_with_prefix(joules, "J")
+    return figure_with_prefix(joules, "J", approximate=figure.basis == "assumed", partial=figure.missing)
 
 
 def _named(name: str) -> Callable[[Any], Iterator[Fold]]:

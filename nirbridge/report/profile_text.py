@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Group, RenderableType
@@ -87,7 +88,7 @@ def _point(point: ProfilePoint, *, notes: bool, every: bool) -> Iterator[Rendera
     )
     energy = point.figures.get("energy_per_inference_j")
     yield heading("layers, per inference" + " (energy is partial)" * bool(energy and energy.missing))
-    yield _layers(point.layers)
+    yield _layers(point.layers, _mark(energy))
     yield heading("events, per inference")
     yield _events(point.events)
     if every:
@@ -98,7 +99,8 @@ def _point(point: ProfilePoint, *, notes: bool, every: bool) -> Iterator[Rendera
     yield from _beside(point)
     if notes:
         yield from listed("sources", source_lines([point]) if every else ())
-        yield from listed("notes", _notes(point.notes, [_MORE_OF_ONE], every=every))
+        notes_of = [*_rough(point), *_other_figure(point), *point.notes]
+        yield from listed("notes", _notes(notes_of, [_MORE_OF_ONE], every=every))
 
 
 def _notes(notes: Sequence[str], more: Sequence[str], *, every: bool) -> list[str]:
@@ -131,14 +133,18 @@ def figure_rows(point: ProfilePoint) -> Iterator[tuple[str, ...]]:
         figures = [point.figures.get(name) for name in (inference, step)]
         known = next((figure for figure in figures if figure is not None), None)
         if known is not None:
-            cells = ("" if figure is None else text(figure.value) for figure in figures)
+            cells = ("" if figure is None else _mark(figure) + text(figure.value) for figure in figures)
             yield (label + " (partial)" * bool(known.missing), *cells, _range(known, text), known.basis)
+
+
+def _mark(figure: Figure | None) -> str:
+    return "~" * (figure is not None and figure.basis == "assumed")
 
 
 def _range(figure: Figure, text: Format) -> str:
     if figure.low is None or figure.high is None:
         return ""
-    return f"{text(figure.low)} to {text(figure.high)}"
+    return f"{_mark(figure)}{text(figure.low)} to {_mark(figure)}{text(figure.high)}"
 
 
 def _unit(unit: str) -> Format:
@@ -161,16 +167,16 @@ def _amount(point: ProfilePoint, name: str, unit: str) -> str:
     return _known(point, name, unit) if name in point.figures else ""
 
 
-def _layers(layers: Sequence[LayerProfile]) -> RenderableType:
+def _layers(layers: Sequence[LayerProfile], mark: str) -> RenderableType:
     headings = ("layer", "kind", "neurons", "cores", "spikes", "sparsity", "synaptic ops", "energy", "", "memory")
     total = sum(layer.total_energy_j for layer in layers)
-    rows = [_layer(layer, total) for layer in layers[:LAYERS_SHOWN]]
+    rows = [_layer(layer, total, mark) for layer in layers[:LAYERS_SHOWN]]
     if len(layers) > LAYERS_SHOWN:
         rows.append((f"and {len(layers) - LAYERS_SHOWN:,} more", *[""] * (len(headings) - 1)))
     return table(headings, "lLR", rows, drop=_LEAST_OF_LAYERS)
 
 
-def _layer(layer: LayerProfile, total: float) -> tuple[str | Names, ...]:
+def _layer(layer: LayerProfile, total: float, mark: str) -> tuple[str | Names, ...]:
     energy = layer.total_energy_j
     return (
         Names((one_line(layer.name),)),
@@ -180,7 +186,7 @@ def _layer(layer: LayerProfile, total: float) -> tuple[str | Names, ...]:
         _count(layer.spikes),
         "" if layer.sparsity is None else _share(layer.sparsity),
         _count(layer.synaptic_ops),
-        figure_with_prefix(energy, "J") if total else "",
+        mark + figure_with_prefix(energy, "J") if total else "",
         f"{energy / total:.0%}" if total else "",
         figure_with_prefix(layer.memory_bytes, "B") if layer.memory_bytes else "",
     )
@@ -250,7 +256,9 @@ def _witness(point: ProfilePoint, witness: Witness) -> RenderableType:
         ours = point[name]
         if ours is not None and theirs is not None:
             ratio = f"{ours / theirs:.3f} times" if theirs else ""
-            rows.append((label, figure_with_prefix(ours, unit), figure_with_prefix(theirs, unit), ratio, ""))
+            mark = _mark(point.figures.get(name))
+            both = (mark + figure_with_prefix(value, unit) for value in (ours, theirs))
+            rows.append((label, *both, ratio, ""))
     rows += [(name.replace("_", " "), "", f"{value:,.6g}", "", "") for name, value in witness.circuit.items()]
     return table(("per inference", "nirbridge", one_line(witness.name), "", ""), "LR", rows, padding=PADDING)
 
@@ -288,8 +296,8 @@ def _known(point: ProfilePoint, name: str, unit: str) -> str:
         return "no data"
     if unit == "/s":
         partial = " (partial)" * bool(figure.missing)
-        return f"{'~' if figure.basis == 'assumed' else ''}{_per_second(figure.value)}{partial}"
-    return figure_with_prefix(figure.value, unit, approximate=figure.basis == "assumed", partial=figure.missing)
+        return f"{_mark(figure)}{_per_second(figure.value)}{partial}"
+    return _mark(figure) + figure_with_prefix(figure.value, unit, partial=figure.missing)
 
 
 def _failed(profile: Profile) -> Iterator[RenderableType]:
@@ -305,11 +313,41 @@ def _shared_notes(points: Sequence[ProfilePoint], *, every: bool) -> Iterator[Re
     notes: dict[str, None] = {}
     yield from listed("sources", source_lines(points) if every else ())
     for point in points:
-        notes |= dict.fromkeys(_notes(point.notes, [], every=every))
-    if any(figure.basis == "assumed" for point in points for figure in point.figures.values()):
-        notes["~: rests on a figure that is not public; nirbridge chips NAME lists them"] = None
+        rough = (f"{point.about['chip']}, {note}" for note in _rough(point))
+        notes |= dict.fromkeys(_notes([*rough, *point.notes], [], every=every))
     notes |= {_MORE_OF_MANY: None} if points and not every else {}
     yield from listed("notes", notes)
+
+
+def _rough(point: ProfilePoint) -> Iterator[str]:
+    """A note on the figures marked ``~``: what stands in for those that are not public, where the sources name one."""
+    pairs = (("energy", "energy_per_inference_j"), ("time", "time_per_inference_s"))
+    words = " and ".join(word for word, name in pairs if _mark(point.figures.get(name)))
+    if not words:
+        return
+    rough = (event for event in point.events if event.is_approximate)
+    sources = " ".join(f"{event.energy_source}\n{event.time_source}\n" for event in rough)
+    named = dict.fromkeys(re.findall(r"the figures? of (.+?)(?: \(.*\))? stands? in", sources))
+    rest = f"the figures of {' and '.join(named)} stand in" if named else "rest on figures that are not public"
+    yield f"{words}{':' * bool(named)} {rest} (~); see nirbridge chips {point.about['chip']}"
+
+
+def _other_figure(point: ProfilePoint) -> Iterator[str]:
+    """Why ``nirbridge map --input`` has another energy per time step, where it has (its costs: docs/mapping.md)."""
+    here = point.figures.get("energy_per_step_j")
+    costs = None if point.mapped is None else point.mapped.costs
+    if here is None or costs is None or costs.energy_per_step_j is None:
+        return  # no figures, or of a file, which holds no map
+    there = _mark(here) + figure_with_prefix(costs.energy_per_step_j, "J")
+    if there == _mark(here) + figure_with_prefix(here.value, "J"):
+        return
+    of_data, of_run = point.about["steps"], point.about["hardware_steps"]
+    counts = {event.kind: event.count or 0.0 for event in point.events}
+    reasons = [f"its spikes are averaged over {of_data:,} time steps, here over {of_run:,}"] * (of_run > of_data)
+    if counts.get("neuron updates", 0.0) < counts.get("neuron accesses", 0.0):
+        reasons.append("it updates every neuron, here only active ones")
+    of = f"map --input states {there} per time step"
+    yield f"{of}: {'; '.join(reasons)}; without --input it assumes rates" if reasons else of
 
 
 # -- sources of figures -----------------------------------------------------------------------------------------------

@@ -181,6 +181,21 @@ def test_a_table_marks_every_figure_that_is_assumed_and_names_the_sources() -> N
     assert "- loihi2, energy and time of " in text
 
 
+def test_a_point_marks_what_is_not_public_and_says_what_stands_in() -> None:
+    public, rough = (
+        nb.profile(two_layers(FIRST, SECOND), chip, spikes(4, 2, 3), effort="fast") for chip in ("loihi1", "loihi2")
+    )
+    assert "~" not in repr(public) + public.summary().partition("- map --input")[0]
+    assert repr(rough).count("~") == repr(rough.points[0]).count("~") == 2
+    lines = rough.summary().splitlines()
+    for label in ("energy ", "time ", "power", "throughput, sustained"):
+        assert "~" in next(line for line in lines if line.startswith(label)), label
+    assert "- energy and time: the figures of the first Loihi stand in (~)" in rough.summary()
+    there = rough.points[0].mapped.costs.energy_per_step_j * 1e9
+    said = rough.summary()
+    assert f"- map --input states ~{there:.3g} nJ per time step: its spikes are averaged over 4 time steps" in said
+
+
 def test_every_figure_of_a_profile_has_its_source_by_chip() -> None:
     points = nb.profile(two_layers(FIRST, SECOND), ["loihi1", "loihi2"], spikes(4, 2, 3), effort="fast").points
     lines = source_lines([*points, *points])
