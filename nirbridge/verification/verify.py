@@ -256,12 +256,22 @@ def verification_verdict(verification: Verification) -> str:
         return f"not as required: {'; '.join(broken)}"
     equalities = _equalities(required) if required else _not_required(verification)
     left_out = "".join(f"; {quoted(way)} left out: {why}" for way, why in verification.left_out.items())
-    near = "reference ~ fixed: within the bound in every population"
+    first = "retimed" if verification.early_spikes else "reference"
+    near = f"{first} ~ fixed: within the bound{_widest(verification.layers)} in every population"
     if verification.early_spikes:
-        near = "retimed ~ fixed: within the bound in every population; not the reference: early spikes are kept"
+        near += "; not the reference: early spikes are kept"
     if verification.proofs:
         near += f"; proved for every input: the neurons of {', '.join(map(quoted, verification.proofs))}"
     return f"{equalities}; {near}{left_out}"
+
+
+def _widest(layers: Sequence[LayerBound]) -> str:
+    """A bound of more than a threshold says little: the widest of them, ``5 thresholds in 'leaky_1'``."""
+    wide = {x.population: x.bound / x.theta for x in layers if x.theta and x.bound > abs(x.theta)}
+    if not wide:
+        return ""
+    name = max(wide, key=lambda each: wide[each])
+    return f", which is wide ({wide[name]:.3g} thresholds in {quoted(name)}),"
 
 
 def _not_required(verification: Verification) -> str:

@@ -183,10 +183,14 @@ def test_a_program_is_compared_in_what_it_records() -> None:
 # -- what is said ----------------------------------------------------------------------------------------------------
 
 
-def made(*pairs: tuple[str, bool, bool], far: tuple[str, ...] = (), **own: Any) -> Verification:
+def made(*pairs: tuple[str, bool, bool], far: tuple[str, ...] = (), wide: float = 1.0, **own: Any) -> Verification:
     """Pairs (b, required, equal) with fixed."""
     found = tuple(ComparedPair("fixed", b, required, SimpleNamespace(equal=equal)) for b, required, equal in pairs)  # type: ignore[arg-type]
-    layers = tuple(SimpleNamespace(population=name, holds=name not in far) for name in ("p", "q", "r"))
+    bounds = {"p": (2.0, 2.0), "q": (2.0 * wide, 2.0), "r": (9.0, None)}  # of r, a readout, no thresholds
+    layers = tuple(
+        SimpleNamespace(population=name, holds=name not in far, bound=bound, theta=theta)
+        for name, (bound, theta) in bounds.items()
+    )
     fields = {"chip": "c", "steps": 3, "input_said": "", "latency": {}, "pairs": found, "layers": layers}
     return Verification(**{**fields, "recordings": {}, "left_out": {}, "notes": (), **own})
 
@@ -203,6 +207,9 @@ EARLY = "retimed ~ fixed: within the bound in every population; not the referenc
     (made(("mapped", True, True), left_out={"lava": "why", "x\n": "because"}),
      f"fixed == mapped: every spike, u and v; {NEAR}; 'lava' left out: why; 'x\\n' left out: because"),
     (made(("mapped", True, True), early_spikes={"p": 1}), f"fixed == mapped: every spike, u and v; {EARLY}"),
+    (made(("mapped", True, True), wide=5),
+     "fixed == mapped: every spike, u and v; reference ~ fixed: within the bound, which is wide (5 thresholds in 'q'), "
+     "in every population"),
     (made(("mapped", True, False), ("lava", True, True)), "not as required: fixed and mapped differ"),
     (made(("mapped", True, True), far=("q",)), "not as required: 'q' is beyond its bound"),
     (made(("mapped", True, False), ("lava", True, False), far=("p", "r")),
