@@ -42,6 +42,16 @@ def sections(gcc: str, folder: Path, name: str, *options: str) -> dict[str, int]
     return {section: int(size) for section, size in re.findall(r"(\S+)\s+(\d+)\s+0\n", found)}
 
 
+def test_the_line_of_the_readme_measures_the_code_and_no_library_is_needed(tmp_path: Path) -> None:
+    needs("arm-gcc")
+    folder = written(network("digits_mlp"), tmp_path / "p")
+    run([needs("make"), "model.o"], folder)  # of another machine: the line has to replace it
+    (line,) = re.findall(r"^    (make clean .*size)$", (folder / "README.md").read_text(), re.MULTILINE)
+    assert "arm-none-eabi-gcc" in run(["sh", "-c", line], folder)
+    linked = ["arm-none-eabi-gcc", *M4, *STRICT, "-nostdlib", "-ffreestanding", "-Wl,-e,nb_step", "model.c"]
+    run([*linked, "-o", "whole"], folder)
+
+
 @pytest.mark.parametrize("compiler", ["gcc", "arm-gcc"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_bytes_are_those_of_the_compiler(name: str, compiler: str, tmp_path: Path) -> None:
