@@ -13,6 +13,7 @@ from nirbridge.chips.model import Chip
 from nirbridge.errors import NirbridgeError, counted
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.mapping.storage.record import MapRecord
+from nirbridge.partitioner.cost.resources import limits
 from nirbridge.partitioner.model import RESOURCES
 from nirbridge.report.map_facts import (
     CoreRow,
@@ -29,6 +30,7 @@ from nirbridge.report.map_facts import (
     percent,
     rate_text,
     rates_lines,
+    unknown_limits,
 )
 from nirbridge.report.tables import Names, facts_table, table
 
@@ -53,7 +55,8 @@ class MapBrief:
 
     ``size``: neurons, populations, relay neurons; ``cores``: used, available; ``proof``: status, lower bound of any
     map, the limit that sets it, True if the search was interrupted; ``traffic``: hops and their lower bound;
-    ``energy``, ``time``: of a time step, and the number of kinds of event without a figure.
+    ``energy``, ``time``: of a time step, and the number of kinds of event without a figure. ``unknown``: limits of a
+    core that are not public and not assumed either.
     """
 
     title: str
@@ -71,6 +74,7 @@ class MapBrief:
     assumed: Sequence[str]
     notes: Sequence[str]
     approximate: Sequence[str]
+    unknown: Sequence[str]
 
     def lines(self, *, notes: bool = True) -> Iterator[tuple[str, str]]:
         """Labels and texts, in order; without the hint and the notes where ``notes`` is false."""
@@ -83,6 +87,8 @@ class MapBrief:
         yield "cores", f"{self.cores[0]:,} of {self.cores[1]:,} used, {self._proof()}"
         if self.fullest:
             yield "fullest", self.fullest
+        if self.unknown:
+            yield "limits", f"not known, so not counted: {', '.join(name.replace('_', ' ') for name in self.unknown)}"
         hops, least = self.traffic
         bound = f", at least {rate_text(least)} in any placement" if hops else ""
         yield "traffic", f"{rate_text(hops)} multicast hops per time step{bound}"
@@ -96,8 +102,9 @@ class MapBrief:
         status, bound, binding, is_interrupted = self.proof
         by = f"lower bound {bound:,}, set by {one_line(binding).replace('_', ' ')}"
         gap = self.cores[0] - bound
+        rough = any(is_approximate_limit(self.approximate, name) for name in RESOURCES)
         text = {
-            "optimal": f"proved optimal ({by})",
+            "optimal": f"proved optimal{' for this chip file' * rough} ({by})",
             "optimal-sliced": f"optimal among rectangular slices ({by})",
         }.get(status, f"gap {gap:,} to the {by}; --effort max searches longest")
         return ("SEARCH INTERRUPTED, the best map so far: " if is_interrupted else "") + text
@@ -141,6 +148,7 @@ def brief_of(mapped: MappedNetwork, title: str) -> MapBrief:
         assumed=network.assumed,
         notes=network.notes,
         approximate=chip.approximate,
+        unknown=unknown_limits(chip.approximate, limits(chip)),
     )
 
 
@@ -166,6 +174,7 @@ def brief_of_record(record: MapRecord) -> MapBrief:
         assumed=raw.get("assumed") or (),
         notes=raw.get("notes") or (),
         approximate=raw["approximate"],
+        unknown=unknown_limits(raw["approximate"], {name: totals[name].get("limit") for name in RESOURCES}),
     )
 
 

@@ -234,6 +234,11 @@ def is_approximate_limit(approximate: Collection[str], resource: str) -> bool:
     return _CHIP_KEYS[resource] in approximate
 
 
+def unknown_limits(approximate: Collection[str], limit: Mapping[str, int | None]) -> list[str]:
+    """The ``RESOURCES`` that a chip file does not limit because nothing public says how."""
+    return [name for name in RESOURCES if limit[name] is None and is_approximate_limit(approximate, name)]
+
+
 def approximate_lines(chip: str, approximate: Collection[str]) -> list[str]:
     """The remark under a report with ``~``: the approximate keys of the chip; empty where there is none."""
     keys = ", ".join(map(one_line, approximate))

@@ -51,6 +51,7 @@ SCREENS: dict[str, str] = {
     "show-model": "show tiny.nir",
     "compare": "compare a.npz b.npz",
     "profile": "profile tiny.nir --chip loihi1 --input in.npy",
+    "profile-not-public": "profile tiny.nir --chip loihi2 --input in.npy",
     "profile-chips": "profile tiny.nir --chip loihi1 --chip loihi2 --input in.npy",
     "simulate": "simulate tiny.nir --input in.npy -o o.npz",
     "chip": "chips loihi2",

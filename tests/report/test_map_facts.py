@@ -13,7 +13,7 @@ from nirbridge.chips.model import CoreId, EnergyFigures
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.partitioner.model import Slice
 from nirbridge.report import map_text
-from nirbridge.report.map_brief import share_text
+from nirbridge.report.map_brief import brief_of, share_text
 from nirbridge.report.map_facts import (
     _PREFIXES,
     _sizes,
@@ -145,6 +145,25 @@ def test_a_population_is_on_as_many_cores_as_hold_a_slice_of_it() -> None:
     (row,) = population_rows(mapped)
     assert (row.name, row.shape, row.neurons, row.slices, row.cores) == ("'hidden'", "400", 400, 7, 4)
     assert row.boxes == "2 of 100, 1 of 1, 1 of 2, 3 other sizes"
+
+
+def test_what_is_proved_of_limits_that_are_not_public_is_proved_of_the_chip_file() -> None:
+    mapped = made()
+    mapped = replace(
+        mapped, partition=replace(mapped.partition, report=replace(mapped.partition.report, status="optimal"))
+    )
+    core = replace(mapped.chip.core, input_axons=None, output_axons=None)
+
+    def said(*approximate: str) -> tuple[str, str | None]:
+        lines = dict(
+            brief_of(replace(mapped, chip=replace(mapped.chip, core=core, approximate=approximate)), "m").lines()
+        )
+        return lines["cores"].partition("used, ")[2].partition(" (")[0], lines.get("limits")
+
+    assert said("energy.spike_j") == ("proved optimal", None)
+    assert said("core.neurons") == ("proved optimal for this chip file", None)
+    wanted = "not known, so not counted: input axons"
+    assert said("core.input_axons") == ("proved optimal for this chip file", wanted)
 
 
 def test_a_bound_that_decided_alone_is_not_followed_by_others() -> None:
