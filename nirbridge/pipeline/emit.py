@@ -63,6 +63,7 @@ def emit_with(
     mapping: MapRecord | None = None,
     per_core: bool = False,
     keep_early_spikes: bool = False,
+    on_quantized: Callable[[QuantizedNetwork], None] | None = None,
     progress: Progress = no_progress,
 ) -> Artifact:
     """The program that the emitter ``target`` makes of a network for a chip; files in memory.
@@ -77,6 +78,7 @@ def emit_with(
         mapping: a saved map, emitted core by core.
         per_core: emit core by core; without ``mapping`` the network is mapped.
         keep_early_spikes: as of ``passes.Retime``; also where the map keeps them.
+        on_quantized: called with the integers, where it is made of integers.
         progress: called with a stage and the completed fraction.
 
     Raises:
@@ -98,6 +100,8 @@ def emit_with(
     bits = weight_bits if mapping is None or weight_bits is not None else mapping.weight_bits
     quantization = QuantizationOptions(weight_bits=bits, graded=MappingProxyType(dict(graded or {})), progress=progress)
     quantized = quantize(retimed, chip, quantization)
+    if on_quantized is not None:
+        on_quantized(quantized)
     if mapping is not None:
         IllegalMapping.raise_all(network_mismatches(quantized, mapping))
     widest = max((p.weight_bits for p in quantized.projections), default=bits)

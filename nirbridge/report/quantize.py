@@ -99,6 +99,17 @@ def _cells(layer: LayerReport, w: Mapping[str, Any], *, first: bool) -> tuple[st
     return (name, *weight_cells, *ranges, f"{w['error']:.2%}", *layer_cells)
 
 
+def precision_line(quantized: QuantizedNetwork) -> str:
+    """Where integers lose much: the largest error of a layer's weights above 1 %, and v that saturates; else ``''``."""
+    errors = [(float(w["error"]), layer.population) for layer in quantized.report for w in layer.weights]
+    said, (error, name) = [], max(errors, default=(0.0, ""))
+    if error > 0.01:
+        said.append(f"error {100 * error:.3g} % into {name_text(name)}")
+    if saturating := [layer.population for layer in quantized.report if layer.bounds.v_steps is not None]:
+        said.append(f"v of {name_text(saturating[0])} can saturate")
+    return f"{', '.join(said)}: see nirbridge quantize" if said else ""
+
+
 def _remarks(quantized: QuantizedNetwork, *, notes: bool) -> Iterator[str]:
     loose = [layer.population for layer in quantized.report if not layer.bounds.proved]
     if loose:

@@ -15,6 +15,7 @@ from nirbridge.cli.options import early_option, model_options
 from nirbridge.cli.output import is_quiet, print_result, progress_on_stderr, reported_faults
 from nirbridge.cli.target_options import EmitCommand
 from nirbridge.errors import UsageError, counted, quoted
+from nirbridge.report.quantize import precision_line
 from nirbridge.report.tables import facts_table, table
 
 if TYPE_CHECKING:
@@ -85,7 +86,8 @@ def command(model: str, target: str, output: str, as_json: bool, synthesize: boo
     """
     pipeline.check_folder(output)
     synthesizer = pipeline.synthesizer(target) if synthesize else None
-    program, figures = emitted(model, target, **options), None
+    lossy: list[str] = []
+    program, figures = emitted(model, target, **options, on_quantized=lambda q: lossy.append(precision_line(q))), None
     if synthesizer is not None:
         with progress_on_stderr() as progress:
             program, figures = synthesizer(program, progress=progress)
@@ -104,7 +106,8 @@ def command(model: str, target: str, output: str, as_json: bool, synthesize: boo
         print_result({**about, "manifest": manifest, **made})
         return
     print_result(lines)
-    if facts := pipeline.program_facts(target, program):
+    facts = [("weights", line) for line in lossy if line]
+    if facts := [*pipeline.program_facts(target, program), *facts]:
         print_result(facts_table(facts))
     if ends:
         print_result(ends)
@@ -169,7 +172,7 @@ def _of_network(
     max_bytes: int,
     repairs: tuple[str, ...],
     rewrite: Any,
-    **options: bool,
+    **options: Any,
 ) -> Artifact:
     chosen = pipeline.emitter_options(target, **own)
     network = pipeline.load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)

@@ -19,6 +19,16 @@ from nirbridge.simulators.simulate import Probe
 from tests.network.graphs import graph_of, lif, out, port
 
 
+def test_what_integers_lose_is_said_where_it_is_much(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = str(root / "examples" / "models" / "digits_mlp.nir")
+    for bits, said in (("8", ""), ("2", "weights    error 90.6 % into leaky_1: see nirbridge quantize")):
+        assert cli.run(["emit", model, "--to", "c", "--bits", bits, "-o", str(tmp_path / bits)]) == 0
+        lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("weights ")]
+        assert lines == [said] * bool(said)
+
+
 def test_emit_then_run(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model, program = str(root / "examples" / "models" / "digits_mlp.nir"), str(tmp_path / "program")
     assert cli.run(["emit", model, "--to", "lava", "-o", program, "--json"]) == 0
