@@ -145,6 +145,9 @@ def run(
     rewrite: Any = None,
 ) -> Recording:
     """The recording that the command saves."""
+    if model.endswith(".q.npz"):
+        hint = "give the model that it is of, with --backend fixed --chip NAME, or use nirbridge.simulate in Python"
+        raise UsageError.of(f"model {quoted(model)}", "holds integers", "simulate reads networks", hint)
     network = pipeline.load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
     given = read_data_file(network, source, axes, max_bytes, steps=steps)
     if backend in ("fixed", "mapped") or chip is not None or map_file is not None or keep_early_spikes:

@@ -135,3 +135,9 @@ def test_threads_give_the_file_of_one(model: str, tmp_path: Path, capsys: pytest
     mapped = ["--backend", "mapped", "--chip", "loihi2", "--threads", "2"]
     assert run([*args, "-o", str(tmp_path / "o.npz"), *mapped]) == 2
     assert "backend 'mapped': runs in one thread, 2 were requested" in capsys.readouterr().err
+
+
+def test_a_quantized_file_is_refused_with_what_runs_integers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", "m.q.npz", "--input", "in.npy", "-o", "out.npz"]) == 2
+    assert "holds integers" in (said := " ".join(capsys.readouterr().err.split()))
+    assert "--backend fixed --chip NAME" in said
