@@ -71,8 +71,9 @@ class Sweep:
     ) -> Axes:
         """Draw a quantity over two columns that vary, such as ``core.neurons`` and ``chip``; None: the first two.
 
-        A cell has the number, the best one where several points differ in other columns; hatched cells have none.
-        Raises UsageError.
+        A panel for each model, chip, width, objective and seed, at most 8; the axes of the first are returned. A cell
+        has the number, the best one where points differ in another key; hatched cells have none, and a "≤" marks
+        cores that are not proved to be the least. Raises UsageError.
         """
         names = varying(self.table)
         return load_attribute("nirbridge.report.plots.heatmap:plot_heatmap")(self.table, names, x, y, value, ax=ax)

@@ -82,6 +82,17 @@ class SweepPlan:
 
     points: tuple[SweepPoint, ...]
 
+    def rows(self) -> list[dict[str, Any]]:
+        """Of each point what sets it apart: the values of its chip's keys, and its columns that may differ."""
+        about = ("model", "chip", "bits", "objective", "seed")
+        return [
+            {
+                **{key: column_value(value) for key, value in point.values},
+                **{name: getattr(point, name) for name in about},
+            }
+            for point in self.points
+        ]
+
 
 def make_plan(spec: SweepSpec) -> SweepPlan:
     """The plan of a sweep; every file is read once, for its digest.

@@ -222,12 +222,12 @@ def test_a_heat_map_has_the_number_of_each_cell() -> None:
 
 def test_a_cell_of_several_points_has_the_best() -> None:
     pytest.importorskip("matplotlib")
-    one = rows_of({(1, "a"): 5, (2, "a"): 7, (1, "b"): 6, (2, "b"): 9}, seed=0, accuracy=0.5)
-    other = rows_of({(1, "a"): 4, (2, "a"): 8, (1, "b"): 6, (2, "b"): 9}, seed=1, accuracy=0.75)
+    one = rows_of({(1, "a"): 5, (2, "a"): 7, (1, "b"): 6, (2, "b"): 9}, **{"synapses.words": 1}, accuracy=0.5)
+    other = rows_of({(1, "a"): 4, (2, "a"): 8, (1, "b"): 6, (2, "b"): 9}, **{"synapses.words": 2}, accuracy=0.75)
     axes = heat_map(one + other, "chip", "core.neurons")
     assert texts_of(axes) == ["4", "7", "6", "9", "cores, least of 2 points each", "m"]
     assert axes.get_xlabel() == "chip"
-    best = heat_map(one + other, value="accuracy")
+    best = heat_map(one + other, "core.neurons", "chip", value="accuracy")
     assert texts_of(best) == ["75", "75", "75", "75", "accuracy (%), most of 2 points each", "m"]
 
 
@@ -249,6 +249,11 @@ def test_numbers_are_legible_on_their_cells() -> None:
         ({(1, "a"): 5, (2, "b"): 7}, {"x": "seed"}, "heat map: 'seed' does not vary, these do: core.neurons, chip"),
         ({(1, "a"): 5, (2, "b"): 7}, {"x": "core.neuron"}, "did you mean 'core.neurons'?"),
         ({(1, "a"): 5, (2, "b"): 7}, {"x": "chip", "y": "chip"}, "it needs two"),
+        (
+            {(1, "a"): 5, (2, "b"): 7},
+            {"x": "synapses.words"},
+            "list the values of the key under 'set', as in set={'syn",
+        ),
         ({(1, "a"): None, (2, "b"): None}, {}, "picture: no point has cores"),
         ({(1, "a"): 5, (2, "b"): 7}, {"value": "energy"}, "picture: no point has energy"),
         ({(n, "ab"[n % 2]): 5 for n in range(heatmap.SIDE_MAX + 1)}, {}, "'core.neurons' has more than 40 values"),
@@ -261,12 +266,77 @@ def test_heat_maps_that_cannot_be(cells: Any, options: dict[str, Any], message: 
     assert message in str(caught.value)
 
 
-def test_models_are_not_mixed_in_a_cell() -> None:
+def test_a_panel_for_each_model_and_seed() -> None:
     pytest.importorskip("matplotlib")
-    rows = rows_of({(1, "a"): 5, (2, "b"): 7}) + rows_of({(1, "a"): 5, (2, "b"): 7}, model="other")
-    with pytest.raises(UsageError, match="heat map: points of several models, a cell has one"):
-        heat_map(rows)
+    cells = {(1, "a"): 5, (2, "a"): 7, (1, "b"): 6, (2, "b"): 9}
+    rows = [
+        row
+        for model, more in (("x/small.nir", 0), ("x/large.nir", 100))
+        for seed in (3, 4)
+        for row in rows_of({place: n + more for place, n in cells.items()}, model=model, seed=seed)
+    ]
+    axes = heat_map(rows)
+    panels = axes.figure.axes
+    assert panels[0] is axes
+    assert [texts_of(panel)[-1] for panel in panels] == [
+        f"{model}, seed {seed}" for model in ("small.nir", "large.nir") for seed in (3, 4)
+    ]
+    assert [texts_of(panel)[0] for panel in panels] == ["5", "5", "105", "105"]
+    shades = [panel.patches[0].get_facecolor() for panel in panels]
+    assert shades[0] == shades[1] != shades[2]  # one scale
     assert heat_map(rows, "model", "chip").get_xlabel() == "model"
+    with pytest.raises(UsageError, match="heat map: 4 panels, 'ax' holds one"):
+        heat_map(rows, ax=axes)
+    many = [row for seed in range(9) for row in rows_of(cells, seed=seed)]
+    with pytest.raises(UsageError, match="heat map: 9 panels, one for each seed, at most 8 are drawn"):
+        heat_map(many)
+
+
+def test_an_odd_panel_without_a_number() -> None:
+    pytest.importorskip("matplotlib")
+    cells = {(1, "a"): 5, (2, "b"): 7}
+    rows = [r for m in "mno" for r in rows_of({p: None if m == "o" else n for p, n in cells.items()}, model=m)]
+    panels = heat_map(rows).figure.axes
+    assert [texts_of(panel) for panel in panels] == [["5", "7", "cores", "m"], ["5", "7", "cores", "n"], ["cores", "o"]]
+
+
+def test_cores_that_are_not_proved_are_marked() -> None:
+    pytest.importorskip("matplotlib")
+    rows = rows_of({(1, "a"): 5, (2, "a"): 7, (1, "b"): 6, (2, "b"): 9}, energy_per_step_j=1.0)
+    for row, gap in zip(rows, (0, 2, 0, 1), strict=True):
+        row["cores_gap"] = gap
+    axes = heat_map(rows)
+    assert texts_of(axes)[:4] == ["5", "≤7", "6", "≤9"]
+    legend = axes.get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["least", "≤: not proved, fewer may do"]
+    assert texts_of(heat_map(rows, value="energy"))[:4] == ["1"] * 4
+
+
+def test_a_heat_map_is_refused_before_the_first_point(
+    spec: dict[str, Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib")
+    Path("s.toml").write_text('models = ["b.nir"]\nchips = ["loihi1"]\neffort = "fast"\n[set]\ncore.neurons = [2, 8]\n')
+    monkeypatch.setattr(runs, "compute_point", lambda p: pytest.fail("a point was computed"))
+    for more in ([], ["--dry-run"]):
+        assert run(["sweep", "s.toml", "--plot", "p.svg", "--picture", "cores", *more]) == 2
+        assert "heat map: 1 column with several values (core.neurons), it needs two" in capsys.readouterr().err
+    assert run(["sweep", "s.toml", "--plot", "p.svg", "--dry-run"]) == 0
+    assert not Path("p.svg").exists()
+
+
+def test_the_table_is_shown_before_a_picture_that_fails(
+    spec: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    Path("s.toml").write_text(
+        'models = ["b.nir"]\nchips = ["loihi1", "loihi2"]\neffort = "fast"\n[set]\ncore.neurons = [2, 8]\n'
+    )
+    assert run(["sweep", "s.toml", "-o", "t.csv", "--plot", "p.svg", "--picture", "accuracy"]) == 2
+    shown = capsys.readouterr()
+    assert shown.out.startswith("4 points")
+    assert "saved 't.csv'" in shown.out
+    assert "picture: no point has accuracy" in shown.err
 
 
 def test_a_large_map_has_its_ends_in_the_legend() -> None:

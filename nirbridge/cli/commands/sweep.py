@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nirbridge.sweeps.model import Sweep
+    from nirbridge.sweeps.plan import SweepPlan
 
 EXAMPLE = """\b
 Example:
@@ -52,7 +53,7 @@ Example:
     "--picture",
     type=Choice(["pareto", "cores", "energy", "time", "hops", "accuracy"]),
     help="Picture that --plot draws: energy, time and their Pareto front (default), or a heat map of a quantity over "
-    "the first two keys that vary.",
+    "the first two keys that vary, a panel for each model, chip, width and seed.",
 )
 @click.option(
     "--set",
@@ -85,13 +86,13 @@ def command(
     check_plot(plot, picture, "--picture", "names the picture to draw")
     values = dict(chip_values)
     if dry_run:
-        if output is not None or plot is not None:
-            raise UsageError.of(
-                "--dry-run", "computes nothing", "so there is nothing to write", "leave -o and --plot out"
-            )
+        if output is not None:
+            raise UsageError.of("--dry-run", "computes nothing", "so there is nothing to write", "leave -o out")
         refuse_given({"--jobs": jobs != 1, "--scheduler": scheduler}, "--dry-run computes nothing")
-        _show_plan(source, values, as_json)
+        _show_plan(source, values, picture, as_json)
         return 0
+    if _is_heat_map(picture):
+        _planned(source, values, picture)
     try:
         with progress_on_stderr() as progress:
             result = sweep(source, output, values=values, jobs=jobs, scheduler=scheduler, progress=progress)
@@ -99,18 +100,34 @@ def command(
         kept = f"; rows are kept in {quoted(f'{output}.parts')}, the same command goes on" if output else ""
         write_to_stderr(f"{MESSAGE}{kept}")
         return EXIT_CODE
+    _show(result, output, as_json)
     if plot is not None:
         _draw(result, plot, picture)
-    _show(result, output, as_json)
     return 1 if len(result.failed) == len(result.table) else 0
 
 
-def _show_plan(source: str, values: Mapping[str, Any], as_json: bool) -> None:
+def _is_heat_map(picture: str | None) -> bool:
+    return picture not in (None, "pareto")
+
+
+def _planned(source: str, values: Mapping[str, Any], picture: str | None) -> SweepPlan:
+    """The plan. Raises UsageError for a heat map that its points cannot fill, before any of them is computed."""
+    from nirbridge.report.plots.heatmap import check_heatmap
+    from nirbridge.sweeps.model import varying
     from nirbridge.sweeps.plan import make_plan
     from nirbridge.sweeps.spec import load_spec
-    from nirbridge.sweeps.table import plan_text
 
     plan = make_plan(load_spec(source, values))
+    if _is_heat_map(picture):
+        rows = plan.rows()
+        check_heatmap(rows, varying(rows))
+    return plan
+
+
+def _show_plan(source: str, values: Mapping[str, Any], picture: str | None, as_json: bool) -> None:
+    from nirbridge.sweeps.table import plan_text
+
+    plan = _planned(source, values, picture)
     if as_json:
         print_json({"points": [{"key": point.key, "point": point.label} for point in plan.points]})
         return
@@ -121,7 +138,7 @@ def _draw(result: Sweep, plot: str, picture: str | None) -> None:
     from nirbridge.report.plots.style import save_picture
 
     heat: Any = picture
-    save_picture(result.plot() if picture in (None, "pareto") else result.plot_heatmap(value=heat), plot)
+    save_picture(result.plot_heatmap(value=heat) if _is_heat_map(picture) else result.plot(), plot)
 
 
 def _show(result: Sweep, output: str | None, as_json: bool) -> None:
