@@ -192,6 +192,8 @@ ERRORS_SHOWN = 5
 _NAME = 24
 _ABOUT = ("model", "chip", "bits", "objective", "seed")
 """What a point is, beside the values of its chip's keys: columns where it differs from point to point."""
+_DROP = (*("time/step", "time", "energy/step", "energy", "accuracy"), *("seed", "objective", "bits"))
+"""Columns that go where there is no room; the bound stays, without which the cores would look proved."""
 
 
 def plan_text(plan: SweepPlan) -> str:
@@ -208,7 +210,7 @@ def sweep_text(rows: Sequence[Mapping[str, Any]]) -> str:
 def sweep_parts(rows: Sequence[Mapping[str, Any]]) -> Group:
     """The count and what all points have in common, a table of the first points, and the first errors in full."""
     errors = list(dict.fromkeys(row["error"] for row in rows if row["error"] is not None))
-    about = {name: [_about(row, name) for row in rows] for name in _about_columns(rows)}
+    about = {name: _about(rows, name) for name in _about_columns(rows)}
     kinds = {name: set(cells) - {"-"} or {"-"} for name, cells in about.items()}  # a point that failed has no bits
     same = {name: kind.pop() for name, kind in kinds.items() if len(rows) > 1 and len(kind) == 1}
     first = next((name for name in about if name not in same), "chip")
@@ -218,7 +220,8 @@ def sweep_parts(rows: Sequence[Mapping[str, Any]]) -> Group:
     shown = list(zip(*columns.values(), strict=True))[:ROWS_SHOWN]
     failed = sum(row["error"] is not None for row in rows)
     count = counted(len(rows), "point") + (f", {failed:,} failed" if failed else "")
-    shared = ", ".join(f"{name} {text}" for name, text in same.items())
+    efforts = dict.fromkeys(row["effort"] for row in rows if row["effort"] != "default")
+    shared = ", ".join(f"{name} {text}" for name, text in (*same.items(), *(("effort", each) for each in efforts)))
     letters = "".join("R" if name not in ("model", "chip", "objective") else "L" for name in columns)
     lines = [f"… and {counted(len(rows) - ROWS_SHOWN, 'more point')}"] if len(rows) > ROWS_SHOWN else []
     lines += [f"error{_number(errors, error)}: {one_line(error)}" for error in errors[:ERRORS_SHOWN]]
@@ -228,7 +231,7 @@ def sweep_parts(rows: Sequence[Mapping[str, Any]]) -> Group:
     head = Text(f"{count}; all: {shared}" if shared else count)
     return Group(
         head,
-        table(tuple(columns), letters, shown, drop=("seed", "objective", "bound", "accuracy", "bits")),
+        table(tuple(columns), letters, shown, drop=_DROP if len(rows) > 1 else ("seed", "objective", *_DROP)),
         *(Text(line) for line in lines),
     )
 
@@ -238,12 +241,16 @@ def _about_columns(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     return (*_ABOUT[:2], *keys, *_ABOUT[2:])
 
 
-def _about(row: Mapping[str, Any], name: str) -> str:
+def _about(rows: Sequence[Mapping[str, Any]], name: str) -> list[str]:
+    """The cells of a column; models and chips by the names of their files alone where these differ."""
+    values = [row[name] for row in rows]
     if name in ("model", "chip"):
-        return _name(row[name])
+        short = {value: os.path.basename(value) for value in values}
+        differ = len(set(short.values())) == len(short)
+        return [_name(short[value] if differ else value) for value in values]
     if name == "bits":
-        return _text(row["weight_bits"] or row["bits"])
-    return one_line(row[name]) if isinstance(row[name], str) else _text(row[name])
+        return [_text(row["weight_bits"] or row["bits"]) for row in rows]
+    return [one_line(value) if isinstance(value, str) else _text(value) for value in values]
 
 
 def _figures(rows: Sequence[Mapping[str, Any]], errors: Sequence[str]) -> dict[str, list[str]]:
@@ -284,6 +291,8 @@ def _legend(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> li
     lines = []
     if "bound" not in columns and any(row["cores_gap"] == 0 for row in rows):
         lines.append("cores: no mapping of the stored synapses needs fewer (proved)")
+    if "bound" in columns:
+        lines.append("bound: no mapping needs fewer cores; where cores are more, fewer may do (not proved)")
     if "energy" in columns or "time" in columns:
         lines.append("energy and time are those of an inference")
     if any("assumed" in (row["energy_basis"], row["time_basis"]) for row in rows):

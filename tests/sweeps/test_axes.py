@@ -9,16 +9,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import nirbridge as nb
 from nirbridge.cli.main import run
 from nirbridge.errors import FileError, UsageError
 from nirbridge.report.plots import heatmap
+from nirbridge.report.tables import captured, fitted
 from nirbridge.sweeps import run as runs
 from nirbridge.sweeps.model import COLUMNS, columns_with, type_of_values, varying
 from nirbridge.sweeps.plan import make_plan
 from nirbridge.sweeps.spec import load_spec
-from nirbridge.sweeps.table import read_table
+from nirbridge.sweeps.table import ROWS_SHOWN, read_table, sweep_parts, sweep_text
 from tests.sweeps.small import write_files
 
 KEYS = ("core.neurons", "synapses.weight_bits", "energy.hop_x_j", "core.output_axons", "neuron.graded_spikes")
@@ -75,14 +77,52 @@ def test_a_value_that_does_not_fit_is_a_row(spec: dict[str, Any]) -> None:
 def test_the_table_leaves_out_what_all_points_have_in_common(spec: dict[str, Any]) -> None:
     lines = nb.sweep({**spec, "set": {"core.neurons": [1, 2, 8], "mesh.width_tiles": [1], "mesh.height_tiles": [1]}})
     shown = lines.summary().splitlines()
-    assert shown[0] == (
-        "3 points, 1 failed; all: model b.nir, mesh.width_tiles 1, mesh.height_tiles 1, bits 8, objective cores, seed 0"
+    assert " ".join(shown[:2]) == (
+        "3 points, 1 failed; all: model b.nir, mesh.width_tiles 1, mesh.height_tiles 1, bits 8, objective cores, "
+        "seed 0, effort fast"
     )
-    assert [line.split()[:3] for line in shown[1:5]] == [
+    assert [line.split()[:3] for line in shown[2:6]] == [
         *(["chip", "core.neurons", "cores"], ["loihi1", "1", "failed"], ["loihi1", "2", "3"], ["loihi1", "8", "1"]),
     ]
-    assert shown[5].startswith("error: ")
+    assert shown[6].startswith("error: ")
     assert "cores: no mapping of the stored synapses needs fewer (proved)" in shown
+
+
+def test_forty_rows_are_a_line_each_in_80_columns() -> None:
+    keys = ("core.neurons", "synapses.words")
+    rows = [
+        {
+            **dict.fromkeys(columns_with(keys)),
+            **{
+                "model": f"../some/folder/of/models/digits_{kind}.nir",
+                "chip": "loihi1",
+                "objective": "cores",
+                "seed": 0,
+            },
+            **{"core.neurons": n, "synapses.words": w, "effort": "fast", "weight_bits": 8},
+            **{"cores": n, "cores_lower_bound": n - w % 2, "cores_gap": w % 2},
+            **{"energy_per_step_j": 1.234e-9, "time_per_step_s": 2.345e-6, "energy_basis": "assumed"},
+        }
+        for kind in ("cnn", "mlp")
+        for n in range(1000, 1005)
+        for w in range(16001, 16005)
+    ]
+    gone: dict[str, None] = {}
+    lines = captured([fitted(sweep_parts(rows), Console(width=80), gone)], 80).splitlines()
+    assert lines[0] == "40 points; all: chip loihi1, bits 8, objective cores, seed 0, effort fast"
+    headings = ["model", "core.neurons", "synapses.words", "cores", "bound"]
+    assert lines[1].split()[:5] == headings
+    assert [line.split()[:5] for line in lines[2:4]] == [
+        ["digits_cnn.nir", "1,000", "16,001", "1,000", "999"],
+        ["digits_cnn.nir", "1,000", "16,002", "1,000", "1,000"],
+    ]
+    assert lines[2 + ROWS_SHOWN].startswith("… and 10 more points")
+    assert "bound: no mapping needs fewer cores; where cores are more, fewer may do (not" in lines
+    narrow = captured([fitted(sweep_parts(rows), Console(width=62), gone)], 62).splitlines()
+    assert list(gone) == ["time/step", "energy/step"]
+    assert narrow[2].split() == headings
+    other = [{**row, "model": f"{row['core.neurons']}/m.nir"} for row in rows]
+    assert sweep_text(other).splitlines()[2].split()[0] == "1000/m.nir"
 
 
 def test_a_cut_sweep_goes_on_and_new_values_alone_are_computed(

@@ -403,7 +403,7 @@ def test_the_command(spec: dict[str, Any], tmp_path: Path, capsys: pytest.Captur
     assert len(json.loads(capsys.readouterr().out)["points"]) == 4
     assert run(["sweep", "s.toml", "-o", "t.parquet", "--plot", "p.svg"]) == 0
     shown = capsys.readouterr()
-    assert shown.out.startswith("4 points; all: chip loihi1, objective cores, seed 0\nmodel  bits  cores")
+    assert shown.out.startswith("4 points; all: chip loihi1, objective cores, seed 0, effort fast\nmodel  bits  cores")
     assert shown.out.endswith("saved 't.parquet'\n")
     assert Path("p.svg").read_bytes().startswith(b"<?xml")
     assert len(read_table("t.parquet")) == 4
