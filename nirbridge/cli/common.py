@@ -103,6 +103,18 @@ class Command(click.Command):
         """The examples."""
         write_examples(formatter, self.epilog or "")
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does, which keeps the last value of an option that takes one. Raises UsageError for two values."""
+        values, _, order = self.make_parser(ctx).parse_args(list(args))
+        problems = []
+        for option in () if ctx.resilient_parsing else dict.fromkeys(order):
+            if order.count(option) > 1 and isinstance(option, click.Option) and not (option.multiple or option.is_flag):
+                last = quoted(str(values[option.name or ""]))
+                found = f"given {counted(order.count(option), 'time')}, last with {last}"
+                problems.append(Diagnostic(_label(option), found, "it takes one value", "give it once"))
+        UsageError.raise_all(problems)
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Checks the paths, then runs the command.
 

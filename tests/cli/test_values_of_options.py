@@ -347,6 +347,18 @@ def test_flags_of_the_group_stand_before_the_command(args: list[str], before: li
     assert main._before_command(args) == before
 
 
+def test_an_option_that_takes_one_value_is_given_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["check", "m.nir", "--chip", "loihi1", "--chip", "loihi2"]) == 2
+    said = "error: --chip: given 2 times, last with 'loihi2', it takes one value; give it once\n"
+    assert capsys.readouterr().err == said
+
+
+def test_a_flag_and_an_option_of_several_values_are_given_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["chips", "--json", "--json"]) == 0
+    assert main.run(["check", "m.nir", "--repair", "a", "--repair", "b", "--chip", "loihi1"]) == 2
+    assert "given 2 times" not in capsys.readouterr().err
+
+
 def test_a_text_that_no_option_takes_is_a_usage_error() -> None:
     with pytest.raises(UsageError):
         model_target.sample_of("x")
