@@ -51,6 +51,12 @@
     return { ...empty, kind: "map", title: `${used}.map.json`, plan, graph: residual(2).graph };
   };
 
+  const several = () => {
+    const values = Float64Array.from({ length: 20 }, (_, k) => ({ 4: 7, 8: 2, 9: 3, 19: 1 })[k] || 0);
+    const nodes = ["s", "v"].map((variable) => ({ name: "if", variable, steps: 4, samples: 1, shape: [5], size: 5, values }));
+    return { ...empty, kind: "recording", title: "several.npz", recording: { dt: 1e-3, steps: 4, nodes } };
+  };
+
   const recording = (steps, size, samples) => {
     const spikes = new Uint8Array(steps * samples * size), potential = new Float32Array(steps * samples * size);
     for (let k = 0; k < spikes.length; k++) { spikes[k] = random() < 0.05 ? 1 : 0; potential[k] = Math.sin(k / 50); }
@@ -67,5 +73,5 @@
     if (kind === "recording") made.recording.nodes.forEach((each, k) => { each.name = NAMES[k]; });
     return { ...made, title: NAMES[0], facts: NAMES.map((name) => [name, name]), notes: NAMES, graph: kind === "network" ? { nodes, edges } : null };
   };
-  globalThis.fakes = { residual, nested, map, recording, hostile };
+  globalThis.fakes = { residual, nested, map, recording, several, hostile };
 })();

@@ -156,7 +156,7 @@ def test_odd_names_and_orders_of_axes(reader: Reader, tmp_path: Path) -> None:
     recording = nb.Recording(arrays, {"dt": 1e-3, "steps": 4, "batch": None})
     nb.save(recording, tmp_path / "run.npz")
     document = reader.file(tmp_path / "run.npz")
-    assert document["notes"] == ["counts of 'count' are left out"]
+    assert document["notes"] == ["spike counts of 'count' are not drawn: they are sums over time, without time steps"]
     kept = {key: value for key, value in arrays.items() if key[1] != "count"}
     check_recording(document, nb.Recording(kept, recording.meta), None)
 

@@ -4,26 +4,37 @@ const Events = (() => {
   const SPIKES = /^(s|spikes?|z)$/i;
   const isSpikes = (node) => SPIKES.test(node.variable) || node.values instanceof Uint8Array;
 
-  /** Spikes of one sample: neurons in the order of steps, where each step begins, and how many each neuron has. */
+  /**
+   * Spikes of one sample. A mark is a neuron's one or more spikes in a step: `neurons` and `sizes` of marks in the order
+   * of steps, `starts`: where each step begins; `at`: spikes of each step, `per`: of each neuron, `count`: of all.
+   */
   function events(node, sample) {
     const samples = node.samples || 1, { steps, size, values } = node, starts = new Uint32Array(steps + 1),
-      per = new Uint32Array(size);
-    let count = 0;
+      per = new Float64Array(size), at = new Float64Array(steps);
+    let marks = 0;
     for (let t = 0; t < steps; t++) {
       const from = (t * samples + sample) * size;
-      for (let n = 0; n < size; n++) if (values[from + n]) count += 1;
-      starts[t + 1] = count;
+      for (let n = 0; n < size; n++) if (values[from + n]) marks += 1;
+      starts[t + 1] = marks;
     }
-    const neurons = new Uint32Array(count);
-    let at = 0;
-    for (let t = 0; t < steps; t++) {
+    const neurons = new Uint32Array(marks), sizes = new Float64Array(marks);
+    for (let t = 0, k = 0; t < steps; t++) {
       const from = (t * samples + sample) * size;
-      for (let n = 0; n < size; n++) if (values[from + n]) { neurons[at++] = n; per[n] += 1; }
+      for (let n = 0; n < size; n++) if (values[from + n]) {
+        const spikes = Number.isInteger(values[from + n]) ? values[from + n] : 1; // a graded spike is one
+        neurons[k] = n; sizes[k++] = spikes; per[n] += spikes; at[t] += spikes;
+      }
     }
-    return { starts, neurons, per, count,
-      busiest: starts.reduce((most, s, t) => (t ? Math.max(most, s - starts[t - 1]) : 0), 0) };
+    return { starts, neurons, sizes, per, at, count: at.reduce((all, n) => all + n, 0),
+      busiest: at.reduce((most, n) => Math.max(most, n), 0) };
   }
-  return { isSpikes, events };
+
+  /** The spikes of a neuron in a step. */
+  function spikes({ starts, neurons, sizes }, step, neuron) {
+    for (let k = starts[step]; k < starts[step + 1]; k++) if (neurons[k] === neuron) return sizes[k];
+    return 0;
+  }
+  return { isSpikes, events, spikes };
 })();
 
 /** The height of the axis of time. */
@@ -44,8 +55,7 @@ class RecordingView {
     this.samples = Math.max(1, ...recording.nodes.map((node) => node.samples || 1));
     this.names = [...new Set(recording.nodes.map((node) => node.name))];
     const traced = new Map(recording.nodes.filter((node) => !Events.isSpikes(node)).map((node) => [node.name, node]));
-    for (const { name, size } of traced.values()) for (let n = 0; n < Math.min(3, size);
-      n++) this.picked.push({ name, neuron: n });
+    for (const node of traced.values()) for (const neuron of this.busiest(node)) this.picked.push({ name: node.name, neuron });
     this.stage = new Timeline(host, `Recording of ${Kit.counted(recording.steps, "time step")}. Left and right arrow keys pan, plus and minus zoom in time, Enter reads time steps out; the populations are listed beside it.`, this);
     this.tools(host);
   }
@@ -71,6 +81,12 @@ class RecordingView {
     if (!this.known.has(node)) this.known.set(node,
       Events.events(node, Math.min(this.sample, (node.samples || 1) - 1)));
     return this.known.get(node);
+  }
+  /** The three neurons with the most spikes; the first three where no spikes are recorded. */
+  busiest({ name, size }) {
+    const spiking = this.recording.nodes.find((node) => node.name === name && Events.isSpikes(node) && node.size === size),
+      per = spiking ? this.events(spiking).per : new Float64Array(size);
+    return [...per.keys()].sort((a, b) => per[b] - per[a] || a - b).slice(0, 3);
   }
   value(node, step, neuron) { const samples = node.samples || 1;
     return Number(node.values[(step * samples + Math.min(this.sample, samples - 1)) * node.size + neuron]); }
@@ -158,7 +174,7 @@ class RecordingView {
   }
   /** Spikes per time step; a column of pixels shows the greatest of its steps. */
   drawCounts(context, { node, counts }) {
-    const { starts, busiest } = this.events(node), [from, to] = this.range(), height = 28,
+    const { at, busiest } = this.events(node), [from, to] = this.range(), height = 28,
       { scale } = this.stage.camera;
     context.fillStyle = Kit.colour("level2");
     let last = -1, most = 0;
@@ -168,7 +184,7 @@ class RecordingView {
     this.clipped(context, counts, height, () => {
       for (let t = from; t < Math.min(to, node.steps); t++) {
         const x = scale < 1 ? Math.floor((t - this.stage.camera.x) * scale) : (t - this.stage.camera.x) * scale,
-          n = starts[t + 1] - starts[t];
+          n = at[t];
         if (scale < 1 && x === last) { most = Math.max(most, n); continue; }
         put();
         last = x;
@@ -217,13 +233,13 @@ class RecordingView {
       key = `${x}|${scale}|${across}|${down}|${this.sample}`;
     const kept = this.images.get(node);
     if (kept && kept.key === key) return kept.image;
-    const { starts, neurons } = this.events(node), [from, to] = this.range(), counts = new Uint32Array(across * down),
+    const { starts, neurons, sizes } = this.events(node), [from, to] = this.range(), counts = new Uint32Array(across * down),
       per = across / this.stage.room, wide = scale * per, gap = wide >= 5 ? Math.floor(wide * 0.2) : 0;
     for (let t = from; t < Math.min(to, node.steps); t++) {
       const column = Math.floor((t - x) * wide), end = Math.max(column + 1, Math.floor((t + 1 - x) * wide) - gap);
       for (let k = starts[t]; k < starts[t + 1]; k++) {
         const line = Math.floor((neurons[k] * down) / node.size) * across;
-        for (let c = Math.max(0, column); c < Math.min(across, end); c++) counts[line + c] += 1;
+        for (let c = Math.max(0, column); c < Math.min(across, end); c++) counts[line + c] += sizes[k];
       }
       this.drawn.marks += starts[t + 1] - starts[t];
     }
@@ -358,10 +374,10 @@ class RecordingView {
     const { node, spikes } = at.band,
       lines = [`step ${Kit.number(at.step)}${this.recording.dt ? ` · ${this.time(at.step)}` : ""}`];
     if (spikes && at.step < node.steps) {
-      const { starts, per } = this.events(node);
-      if (at.neuron !== null) lines.push(
-        `neuron ${Kit.number(at.neuron)}: ${this.value(node, at.step, at.neuron) ? "a spike here" : "no spike here"}, ${Kit.number(per[at.neuron])} in all`);
-      lines.push(`${Kit.counted(starts[at.step + 1] - starts[at.step], "spike")} in this step`);
+      const events = this.events(node);
+      if (at.neuron !== null) lines.push(`neuron ${Kit.number(at.neuron)}: ${Kit.counted(
+        Events.spikes(events, at.step, at.neuron), "spike")} here, ${Kit.number(events.per[at.neuron])} in all`);
+      lines.push(`${Kit.counted(events.at[at.step], "spike")} in this step`);
     } else if (at.step < node.steps) for (const pick of this.of(node).slice(0, 6)) lines.push(
       `neuron ${pick.neuron}: ${Kit.number(this.value(node, at.step, pick.neuron))}`);
     Kit.tip(node.name, lines, point.clientX, point.clientY);
@@ -398,7 +414,7 @@ class RecordingView {
     const [from, to] = this.range();
     if (step < from || step >= to) { this.stage.camera.x = step - (to - from) / 2; this.stage.keep(); }
     const said = this.recording.nodes.filter((node) => step < node.steps).map((node) => Events.isSpikes(node)
-      ? `${node.name} ${Kit.counted(this.events(node).starts[step + 1] - this.events(node).starts[step], "spike")}`
+      ? `${node.name} ${Kit.counted(this.events(node).at[step], "spike")}`
         : this.of(node).map((p) => `${node.name} ${node.variable} of neuron ${p.neuron} ${Kit.number(this.value(node, step, p.neuron))}`).join(", "));
     Kit.say(`step ${step}: ${said.filter(Boolean).join(", ")}`);
     this.stage.redraw();

@@ -32,6 +32,7 @@ class RecordReader {
     this.nodes = [];
     this.edges = [];
     this.ids = new Map();
+    this.totals = [];
   }
 
   refused(where, found = "is missing or of another form") {
@@ -214,7 +215,7 @@ class RecordReader {
   }
 
   async addTrace(nodes, name, variable, key, meta) {
-    if (variable === "count") return this.notes.add(`counts of ${quoted(name)} are left out`);
+    if (variable === "count") return this.totals.push(quoted(name));
     if (!["s", "u", "v", "i"].includes(variable)) throw this.refused(`array ${quoted(key)}`, "is no NODE/VARIABLE");
     const { shape, values } = await this.archive.array(key);
     const isBatched = meta.batch === true || (isCount(meta.batch) && meta.batch > 0);
@@ -230,6 +231,11 @@ class RecordReader {
     const samples = nodes.reduce((most, node) => Math.max(most, node.samples), 0);
     const sizes = [["time steps", grouped(steps)], ["samples", grouped(samples)]];
     const rows = [...sizes, ["time step", dt ? figure(dt, "s") : ""], ...facts];
+    if (this.totals.length) {
+      const more = this.totals.length > 3 ? ` and ${grouped(this.totals.length - 3)} more` : "";
+      const names = this.totals.slice(0, 3).join(", ") + more;
+      this.notes.add(`spike counts of ${names} are not drawn: they are sums over time, without time steps`);
+    }
     return this.document("recording", rows, { recording: { dt, steps, nodes } });
   }
 }
