@@ -16,7 +16,7 @@ from rich.text import Text
 from nirbridge.arrays import stored_part
 from nirbridge.dialect.model_files import network_loader
 from nirbridge.errors import counted, quoted
-from nirbridge.importers.nirfile.faults import exporter_of, fault_sentences
+from nirbridge.importers.nirfile.faults import SHAPES_ONLY, exporter_of, fault_sentences, unsettled_findings
 from nirbridge.importers.nirfile.form import stored_version
 from nirbridge.importers.nirfile.reader import DEFAULT_MAX_BYTES, file_sha256, load_repaired
 from nirbridge.network.compose import part_weights, parts_of
@@ -300,8 +300,8 @@ def inspect_file(
     """Reads a NIR file and describes it as repaired; see ``inspect_graph``, and for other files ``inspect_network``.
 
     ``findings``: what the file shows of known faults of exporters, before any repair, node by node; ``faults``: one
-    sentence for each kind of them, with what to do. ``exporter``: the tool that wrote the file and how sure that is, or
-    null; ``nir_version``: of the nir that wrote it.
+    sentence for each kind that no repair settles, with what to do. ``dt_from``: ``assumed by the repair``, too.
+    ``exporter``: the tool that wrote the file and how sure that is, or null; ``nir_version``: of the nir that wrote it.
 
     Raises:
         FileError: it cannot be read.
@@ -314,10 +314,14 @@ def inspect_file(
         about = {"findings": [], "faults": [], "repaired": [], "nir_version": None, "exporter": None}
         return {"sha256": file_sha256(path), **about, **inspect_network(network, rewrite)}
     graph, findings = load_repaired(path, repairs, dt=timing.dt, max_bytes=max_bytes)
-    faults = {"findings": [asdict(f) for f in findings], "faults": list(fault_sentences(findings))}
+    left = fault_sentences(unsettled_findings(findings, repairs))
+    faults = {"findings": [asdict(f) for f in findings], "faults": list(left)}
     about = {**faults, "repaired": list(repairs), "nir_version": stored_version(path, max_bytes)}
     about["exporter"] = exporter_of({} if repairs else graph.metadata or {}, findings)  # repairs write metadata, too
-    return {"sha256": file_sha256(path), **about, **inspect_graph(graph, timing, rewrite)}
+    document = inspect_graph(graph, timing, rewrite)
+    if document["dt_from"] == "stored" and any(name not in SHAPES_ONLY for name in repairs):
+        document["dt_from"] = "assumed by the repair"
+    return {"sha256": file_sha256(path), **about, **document}
 
 
 def inspect_graph(graph: Any, timing: Timing, rewrite: Callable[[Network], Network] | None = None) -> dict[str, Any]:

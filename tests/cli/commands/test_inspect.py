@@ -211,6 +211,8 @@ def test_faults_are_found_and_repaired_only_on_request(from_norse: str, capsys: 
     assert mended["timing"]["dt"] == 1e-3  # type: ignore[index]
     assert mended["populations"][0]["membrane_decay"] == pytest.approx([0.9, 0.9])  # type: ignore[index]
     assert mended["findings"] == found["findings"]
+    assert (len(found["faults"]), mended["faults"]) == (1, [])  # type: ignore[arg-type]
+    assert (found["dt_from"], mended["dt_from"]) == ("assumed", "assumed by the repair")
     assert mended["repaired"] == ["norse", "batch-axis"]
 
 
