@@ -94,7 +94,7 @@ def quantize_population(
         problems=(
             *([early] if early else []),
             *_adaptation_problems(folded, fixed, numbers),
-            *_too_small(population, incoming, projections, scale),
+            *_too_small(population, incoming, projections, scale, is_calibrated=options.calibration is not None),
             *_too_large(population, scale, requested, fits or not seen.proved),
         ),
     )
@@ -269,15 +269,18 @@ def _too_small(
     incoming: Sequence[IncomingOperator],
     projections: Sequence[FixedProjection],
     scale: PopulationScale,
+    *,
+    is_calibrated: bool = False,
 ) -> list[Diagnostic]:
     """Projections all of whose weights have become 0: refused, not reported."""
-    problems = []
+    problems, ids = [], MappingProxyType({"population": population.name, "rule": "zeros"})
+    step = f"give more bits,{'' if is_calibrated else ' calibrate with data,'} or split the fan-in"
     for arriving, projection in zip(incoming, projections, strict=True):
         if bool(np.any(weights_of(arriving.operator))) and not bool(np.any(weights_of(projection.operator))):
             subject = f"projection {quoted(projection.source)} -> {quoted(population.name)}"
             bits = counted(arriving.range.bits, "bit")
             found = f"all weights become 0 at {bits}, since {scale.limited_by} limits the scale"
-            problems.append(Diagnostic(subject, found, "", "give more bits, calibrate with data, or split the fan-in"))
+            problems.append(Diagnostic(subject, found, "", step, ids))
     return problems
 
 

@@ -186,6 +186,14 @@ def test_a_neuron_that_would_fire_before_its_first_input_is_refused() -> None:
         quantize(late, read_chip("loihi2"))
 
 
+def test_lost_weights_are_told_without_the_early_spikes_that_follow() -> None:
+    net = layer([[1e-9]], lif(kind="Threshold", a_mem=0.0, bias=2.0))
+    late = type("Late", (), {"network": net, "latency": {"p": 2}})()
+    with pytest.raises(ModelError, match="all weights become 0 at 8 bits") as caught:
+        quantize(late, read_chip("loihi2"), QuantizationOptions(weight_bits=8))
+    assert len(caught.value.problems) == 1
+
+
 def test_the_error_is_least_where_the_search_says() -> None:
     net, arrays = digits_like()
     seen = observe_reference(net, calibration_data(net, arrays))

@@ -172,6 +172,10 @@ def test_a_projection_without_a_weight_left_is_told_by_name() -> None:
     assert [str(p) for p in found] == [
         "projection 'b' -> 'p': all weights become 0 at 4 bits, since the widest bias limits the scale; give more bits, calibrate with data, or split the fan-in"
     ]
+    (calibrated,) = populations._too_small(
+        Population("p", (1,), lif()), ways, made, PopulationScale(1.0, "the widest bias", False), is_calibrated=True
+    )
+    assert calibrated.hint == "give more bits, or split the fan-in"
 
 
 def test_a_scale_shrinks_until_what_was_rounded_fits() -> None:
