@@ -203,7 +203,7 @@ def _reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def _saying_faults(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def wrapped(*args: Any, as_json: bool, **kwargs: Any) -> Any:
-        with faults_on_stderr(silent=as_json):
+        with faults_on_stderr(silent=as_json, model=kwargs.get("model")):
             return function(*args, as_json=as_json, **kwargs)
 
     return wrapped

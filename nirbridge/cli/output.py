@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 import textwrap
 import warnings
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nirbridge._types import Progress, no_progress
-from nirbridge.errors import ExporterFaultWarning, FileError, NirbridgeError, printable
+from nirbridge.errors import ExporterFaultWarning, FileError, NirbridgeError, printable, quoted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -98,8 +99,11 @@ def print_error(error: NirbridgeError, *, as_json: bool) -> None:
 
 
 @contextmanager
-def faults_on_stderr(*, silent: bool) -> Iterator[None]:
-    """Within it each ``ExporterFaultWarning`` is one line on stderr, once; none with ``silent``."""
+def faults_on_stderr(*, silent: bool, model: str | None = None) -> Iterator[None]:
+    """Within it each ``ExporterFaultWarning`` is one line on stderr, once; none with ``silent``.
+
+    ``model``: the file that is read; the line then says only what the fault is, and where its repair is told.
+    """
     reported: dict[str, None] = {}
     token = _SAID.set(reported)
     with warnings.catch_warnings():
@@ -112,13 +116,21 @@ def faults_on_stderr(*, silent: bool) -> Iterator[None]:
             elif str(message) not in reported:
                 reported[str(message)] = None
                 if not silent:
-                    print_warning(str(message))
+                    print_warning(str(message) if model is None else _short_fault(str(message), model))
 
         warnings.showwarning = show
         try:
             yield
         finally:
             _SAID.reset(token)
+
+
+def _short_fault(sentence: str, model: str) -> str:
+    """Without the nodes, what else the file lacks, and the repair."""
+    what = sentence.partition("; ")[0].removesuffix(" (possible)")
+    has = "may have" if "(possible)" in sentence else "has"
+    found = f"{quoted(PurePath(model).name)} {has} a known fault of its exporter: {what.partition(': ')[2] or what}"
+    return f"{found}; see nirbridge inspect {shlex.quote(model)}"
 
 
 def reported_faults() -> list[str]:

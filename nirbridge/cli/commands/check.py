@@ -133,5 +133,8 @@ def _check_fit(network: Network, chip: str | Chip, limits: dict[str, Any], *, as
     )
     from nirbridge.report.lines import short_notes
 
+    faults = pipeline.faults_of(prepared.notes)  # stderr tells of them
+    notes = [note for note in prepared.notes if note not in faults]
+
     document = {"fits": True, **marks, **about, **numbers}
-    print_result(document if as_json else [line, *noted("note", short_notes(prepared.notes))])
+    print_result(document if as_json else [line, *noted("note", short_notes(notes))])
