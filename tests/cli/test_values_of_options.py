@@ -359,6 +359,16 @@ def test_a_flag_and_an_option_of_several_values_are_given_twice(capsys: pytest.C
     assert "given 2 times" not in capsys.readouterr().err
 
 
+def test_a_missing_input_is_told_with_its_axes(capsys: pytest.CaptureFixture[str]) -> None:
+    model = Path(__file__).resolve().parents[2] / "examples/models/digits_cnn.nir"
+    assert main.run(["simulate", str(model), "-o", "out.npz"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: --input: is missing, the model has 1 input: 'input' of 1 x 8 x 8")
+    assert error.endswith("; give --input IN.npy with axes time, sample, 1, 8, 8\n")
+    assert main.run(["simulate", "none.nir", "-o", "out.npz"]) == 2
+    assert "missing option '--input'" in capsys.readouterr().err
+
+
 def test_a_text_that_no_option_takes_is_a_usage_error() -> None:
     with pytest.raises(UsageError):
         model_target.sample_of("x")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +18,7 @@ from nirbridge.cli.common import (
     RegisteredName,
     axes_option,
     check_plot,
+    names_module,
     read_data_file,
     refuse_given,
     summary,
@@ -23,17 +26,47 @@ from nirbridge.cli.common import (
 )
 from nirbridge.cli.options import early_option, model_options
 from nirbridge.cli.output import print_result, progress_on_stderr, reported_faults
-from nirbridge.errors import UsageError, quoted
+from nirbridge.errors import ExporterFaultWarning, NirbridgeError, UsageError, counted, quoted
 
 if TYPE_CHECKING:
     from nirbridge.chips.model import Chip
-    from nirbridge.network.model import Network, Timing
+    from nirbridge.network.model import Network, Port, Timing
     from nirbridge.simulators.simulate import Probe, Recording
 
 EXAMPLE = """\b
 Example:
   nirbridge simulate model.nir --input spikes.npy -o out.npz
   nirbridge simulate model.nir --input in.npz --record 'fc1:s,v' --record '*:count' -o out.npz"""
+
+
+class _Input(click.Option):
+    """Where it is missing the error says what the model takes, if that can be read."""
+
+    def process_value(self, ctx: click.Context, value: Any) -> Any:
+        """As click does. Raises UsageError."""
+        try:
+            return super().process_value(ctx, value)
+        except click.MissingParameter:
+            from nirbridge.report.lines import shape_line
+
+            ports = _ports(ctx.params.get("model"))
+            if not ports:
+                raise
+            takes = ", ".join(f"{quoted(port.name)} of {shape_line(port.shape)}" for port in ports)
+            axes = ", ".join(map(str, ("time", "sample", *ports[0].shape)))
+            file = f"IN.npy with axes {axes}" if len(ports) == 1 else "IN.npz with an array for each, by name"
+            limit = f"the model has {counted(len(ports), 'input')}: {takes}"
+            raise UsageError.of("--input", "is missing", limit, f"give --input {file}") from None
+
+
+def _ports(model: str | None) -> tuple[Port, ...]:
+    """The inputs of a model's file; none of one that cannot be read as it is."""
+    if model is None or names_module(model):
+        return ()
+    with suppress(NirbridgeError), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExporterFaultWarning)
+        return pipeline.load_network(model).inputs
+    return ()
 
 
 @click.command(
@@ -44,7 +77,13 @@ Example:
 )
 @click.argument("model", metavar="MODEL.nir|MODEL.net.npz|FILE.py:ATTR", type=ModelFile())
 @click.option(
-    "--input", "source", required=True, metavar="IN.npy|npz", type=click.Path(), help="Input spikes or currents."
+    "--input",
+    "source",
+    cls=_Input,
+    required=True,
+    metavar="IN.npy|npz",
+    type=click.Path(),
+    help="Input spikes or currents.",
 )
 @axes_option
 @click.option("-o", "--output", required=True, metavar="OUT.npz", type=OutputFile(), help="The recording.")
