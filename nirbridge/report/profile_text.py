@@ -257,8 +257,9 @@ def _witness(point: ProfilePoint, witness: Witness) -> RenderableType:
         if ours is not None and theirs is not None:
             ratio = f"{ours / theirs:.3f} times" if theirs else ""
             mark = _mark(point.figures.get(name))
-            both = (mark + figure_with_prefix(value, unit) for value in (ours, theirs))
-            rows.append((label, *both, ratio, ""))
+            rows.append(
+                (label, mark + figure_with_prefix(ours, unit), mark + figure_with_prefix(theirs, unit), ratio, "")
+            )
     rows += [(name.replace("_", " "), "", f"{value:,.6g}", "", "") for name, value in witness.circuit.items()]
     return table(("per inference", "nirbridge", one_line(witness.name), "", ""), "LR", rows, padding=PADDING)
 
