@@ -17,7 +17,7 @@ from nirbridge.cli import common, main, model_target
 from nirbridge.cli import options as conversion_options
 from nirbridge.cli.commands import compare, import_, simulate
 from nirbridge.cli.commands import emit as emit_command
-from nirbridge.cli.common import _pin, _split, core_numbers
+from nirbridge.cli.mapping_options import _pin, _split, core_numbers
 from nirbridge.errors import NirbridgeError, UsageError
 from nirbridge.simulators.simulate import Probe
 from tests.partitioner.nets import network_of

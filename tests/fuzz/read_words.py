@@ -80,7 +80,7 @@ def _splits(texts: tuple[str, ...]) -> object:
 
 
 def _without(texts: tuple[str, ...]) -> object:
-    from nirbridge.cli.common import core_numbers
+    from nirbridge.cli.mapping_options import core_numbers
 
     return [pipeline.load_chip("loihi1", core_numbers("--without-cores", text)) for text in texts]
 

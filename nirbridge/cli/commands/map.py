@@ -9,7 +9,6 @@ import click
 
 from nirbridge import pipeline
 from nirbridge.cli.common import (
-    OBJECTIVES,
     REPORT_FILES,
     ChipFile,
     Choice,
@@ -19,14 +18,12 @@ from nirbridge.cli.common import (
     ReportFolder,
     axes_option,
     check_plot,
-    core_numbers,
-    map_options,
-    mapping_options,
     model_title,
     rates_on,
     refuse_given,
 )
 from nirbridge.cli.interrupts import EXIT_CODE, MESSAGE
+from nirbridge.cli.mapping_options import OBJECTIVES, core_numbers, map_options, mapping_options
 from nirbridge.cli.options import early_option, model_options
 from nirbridge.cli.output import (
     is_quiet,

@@ -9,7 +9,6 @@ import click
 
 from nirbridge import pipeline
 from nirbridge.cli.common import (
-    OBJECTIVES,
     ChipFile,
     Choice,
     Command,
@@ -18,11 +17,9 @@ from nirbridge.cli.common import (
     RegisteredName,
     axes_option,
     check_plot,
-    core_numbers,
-    map_options,
-    mapping_options,
     read_data_file,
 )
+from nirbridge.cli.mapping_options import OBJECTIVES, core_numbers, map_options, mapping_options
 from nirbridge.cli.options import early_option, model_options
 from nirbridge.cli.output import (
     is_quiet,

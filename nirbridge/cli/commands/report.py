@@ -113,15 +113,21 @@ def command(
         print_warning(said)
     if shown:
         _open(output)
-    about = {"report": Path(output).name, "bytes": len(page.encode("utf-8", "backslashreplace"))}
-    names = section_names(sources)
-    document = {**about, "model": file_name(model), "sections": names, "notes": list(network.notes)}
-    document["faults"] = reported_faults()
-    lines = [f"saved {quoted(output)}: {', '.join(names)}"]
+    about: dict[str, Any] = {"report": Path(output).name, "bytes": len(page.encode("utf-8", "backslashreplace"))}
+    about |= {"model": file_name(model), "sections": section_names(sources), "notes": list(network.notes)}
+    print_result({**about, **_viewed(output, file)} if as_json else _saved(output, about["sections"], file))
+
+
+def _viewed(output: str, file: str | None) -> dict[str, Any]:
+    view = {} if file is None else {"view": Path(beside(output)).name}
+    return {"faults": reported_faults(), **view}
+
+
+def _saved(output: str, sections: list[str], file: str | None) -> list[str]:
+    lines = [f"saved {quoted(output)}: {', '.join(sections)}"]
     if file is not None:
-        document["view"] = Path(beside(output)).name
         lines.append(f"saved {quoted(beside(output))}: a page that shows {quoted(file_name(file))}")
-    print_result(document if as_json else lines)
+    return lines
 
 
 def _file(model: str) -> str:
