@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from nirbridge import pipeline
-from nirbridge.cli.common import Choice
+from nirbridge.cli.common import Choice, RegisteredName
 from nirbridge.errors import UsageError, quoted
 
 OBJECTIVES = ("cores", "traffic", "latency")
