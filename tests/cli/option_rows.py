@@ -136,7 +136,7 @@ def no_browser(patches: pytest.MonkeyPatch) -> None:
 def mapping_rows(line: str) -> dict[str, Row]:
     """The options of ``mapping_options``."""
     searched = {
-        "--effort": "--effort max",
+        "--effort": (line, line.replace("--effort fast", "--effort max")),
         "--bound": "--bound quick",
         "--seed": "--seed 3",
         "--keep-zeros": "--keep-zeros",
@@ -220,7 +220,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "check @tiny.nir --chip loihi1",
         {
             "--shapes": ("check --chip loihi1", "check --chip loihi1 --shapes '4 dense5 lif'"),
-            "--chip": "--chip loihi2",
+            "--chip": ("check @tiny.nir --chip loihi1", "check @tiny.nir --chip loihi2"),
             "--set": SET,
             "--map": "--map @m.map.json",
             "--chips": "--chips 2",
@@ -336,7 +336,7 @@ ROWS: dict[str, dict[str, Row]] = {
                 "sweep @axes.toml --plot p.svg --picture cores",
             ),
             "--json": "--json",
-            "--quiet": "--quiet",
+            "--quiet": Row("sweep @sweep.toml", "sweep @sweep.toml --quiet", no_effect=QUIET),
         },
     )
     | patched(
@@ -574,9 +574,9 @@ ROWS: dict[str, dict[str, Row]] = {
 }
 
 ALONE: dict[str, tuple[str, ...]] = {
-    "check @tiny.nir --map @m.map.json --chips 2 --weight-bits 4 --keep-early-spikes": (
+    "check @tiny.nir --map @m.map.json --chips 2 --bits 4 --keep-early-spikes": (
         "--chips",
-        "--weight-bits",
+        "--bits",
         "--keep-early-spikes",
     ),
     f"{SIMULATE} --backend fixed --chip loihi1 --dtype float64 --library torch --device cuda": (
