@@ -117,7 +117,7 @@ def test_a_report_of_everything_says_what_was_asked() -> None:
         "1 core: no map needs fewer (set by neurons).",
         "SANA-FE: dense synapse",
         "Weights of 4 bits for loihi1; no sum can overflow, proved from the weights for any input.",
-        "fixed == mapped: every spike, u and v; reference ~ fixed: within the bound in every population",
+        "fixed == mapped: every spike, u and v; reference ~ fixed: within the bound, which is wide (",
         "spikes first differ at time step",
         "Agreement of every layer over time, reference and fixed",
         "Potentials and thresholds",
