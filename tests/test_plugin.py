@@ -150,7 +150,7 @@ def test_an_emitter_of_maps_takes_options_of_maps_and_integers(model: str, more:
     ("kind", "options", "given"),
     [
         (Network, {"per_core": True}, "--per-core"),
-        (Network, {"graded": {"in": (1.0, 8)}, "weight_bits": 4}, "--graded, --weight-bits"),
+        (Network, {"graded": {"in": (1.0, 8)}, "weight_bits": 4}, "--graded, --bits"),
         (Network, {"mapping": object()}, "--map"),
         (QuantizedNetwork, {"mapping": object()}, "--map"),
     ],

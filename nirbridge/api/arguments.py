@@ -160,7 +160,9 @@ def _of_argument(
         return problem
     named, options = _named(signature, kinds)
     word = option[2:].replace("-", "_")
-    known = [n for n in (*named, *(options or {})) if n in (word, f"{word}s") or word.endswith(f"_{n}")]
+    names = [*named, *(options or {})]
+    known = [n for n in names if n in (word, f"{word}s") or word.endswith(f"_{n}")]
+    known += [n for n in names if n.endswith(f"_{word}")]  # weight_bits of --bits
     given = signature.bind(*args, **kwargs).arguments
     extra = next((p.name for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD), "")
     passed = [n for n in known if n in given or n in given.get(extra, {})]

@@ -46,7 +46,7 @@ BASES = {
 MORE = {
     ("simulate", "--chip"): "--backend fixed",
     ("simulate", "--map"): "--backend mapped --chip loihi1",
-    ("import", "--measure"): "--from snntorch",
+    ("report", "--input"): "--map m.map.json",
     ("chips", "--like"): "--new out.toml",
 }
 """What a parameter needs besides."""
@@ -86,6 +86,8 @@ def words_of(command: str, parameter: str, name: str) -> list[str]:
     words = [command, *BASES[command].split()]
     if parameter.startswith("-"):
         more = MORE.get((command, parameter), "").split()
+        if (command, parameter) == ("import", "--measure"):  # of a network with spikes
+            words = [word.replace("torch", "snntorch") for word in words]
         module = ["net.py:net", "--sample-shape", "2"] if parameter == "--weights" and command != "import" else []
         return [command, *(module or words[1:2]), *words[2:], *more, parameter, name]
     if name == "bad.mlir":

@@ -10,7 +10,8 @@ import pytest
 
 from nirbridge.cli import _begins_the_program, memory
 from nirbridge.cli.commands.import_ import _axis
-from nirbridge.cli.common import _pin, _sources, _split
+from nirbridge.cli.common import _sources
+from nirbridge.cli.mapping_options import _pin, _split
 from nirbridge.cli.options import _percentile, importer_arguments, report_lines, report_of
 from nirbridge.errors import UsageError
 

@@ -66,7 +66,7 @@ def read_option(given: tuple[str, tuple[str, ...]]) -> object:
 
 
 def _pins(texts: tuple[str, ...]) -> object:
-    from nirbridge.cli.common import _pin
+    from nirbridge.cli.mapping_options import _pin
 
     pins = dict(_pin(text) for text in texts)
     quick = pipeline.MapOptions(method="sequential", effort="fast", pins=pins)
@@ -74,7 +74,7 @@ def _pins(texts: tuple[str, ...]) -> object:
 
 
 def _splits(texts: tuple[str, ...]) -> object:
-    from nirbridge.cli.common import _split
+    from nirbridge.cli.mapping_options import _split
 
     return pipeline.replicate_sources(models.network(), dict(_split(text) for text in texts))
 
