@@ -158,7 +158,7 @@ def test_an_option_of_the_command_line_is_named_as_the_argument_that_was_given()
         nb.map(network, "loihi1", pins={"no": (0,)})
     assert str(error.value).startswith("nirbridge.map(), pins: no population 'no'")
     (failed,) = nb.profile(network, "loihi1", data, bits=[7, 8]).failed
-    assert failed.reason == f"weight bits: {text}"
+    assert failed.reason == f"bits: {text}"
 
 
 def test_a_problem_of_no_option_stays_as_it_is() -> None:
