@@ -15,6 +15,7 @@ from nirbridge.files.attributes import load_attribute
 from nirbridge.mapping.model import MappedNetwork, Model
 from nirbridge.network.neurons import EXTRAS, USUAL, Neuron, check_extras, extras_of
 from nirbridge.quantization.model import FixedNeuron
+from nirbridge.simulators.continued import Continued
 from nirbridge.simulators.inputs import Input
 from nirbridge.simulators.types import Probe, Recording
 
@@ -32,6 +33,7 @@ class Target:
     ``start``: the function of ``run``; see ``later``. ``carries``: the optional fields of neurons (``EXTRAS``) that its
     programs follow, or that it refuses in words of its own. ``synthesize``, ``prove``: see ``Emitter``.
     ``facts``: labels and texts that ``nirbridge emit`` prints, from the manifest; default: those of ``program.json``.
+    ``session``: a program, prepared to run on from a state in this process; None: its runs keep no state.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Target:
     synthesize: Callable[..., Any] | None = None
     prove: Callable[[Artifact, Progress], Mapping[str, str]] | None = None
     facts: Callable[[Mapping[str, Any]], Iterable[tuple[str, str]]] | None = None
+    session: Callable[[Artifact], Continued] | None = None
 
     def emit(self, model: Model, options: Any = None) -> Artifact:
         """See ``Emitter``."""
