@@ -10,7 +10,7 @@ import pytest
 
 SMALL = {
     "nirbridge.simulators.simulate:CHUNK_STEPS": 2,
-    "nirbridge.simulators.fixed.simulate:CHUNK_STEPS": 2,
+    "nirbridge.simulators.fixed.runs:CHUNK_STEPS": 2,
     "nirbridge.simulators.inputs:SCAN_ELEMENTS": 2,
     "nirbridge.pipeline.quantize:SAMPLES": 2,
     "nirbridge.comparison.distances:_PIECE": 2,

@@ -44,7 +44,7 @@ class MapCosts:
     traffic_lower_bound: float
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True, repr=False)
 class MappedNetwork(SavedValue, ReportedValue):
     """A network on a chip, self-contained. ``cores[b]`` is where block b (its position in the partition) sits.
 

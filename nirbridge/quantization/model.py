@@ -247,7 +247,7 @@ class LayerReport:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True, repr=False)
 class QuantizedNetwork(SavedValue):
     """A network in the fixed-point arithmetic of a chip.
 

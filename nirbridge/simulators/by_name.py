@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nirbridge._types import Progress, no_progress
 from nirbridge.errors import instance_of
 from nirbridge.mapping.model import MappedNetwork, Model
 from nirbridge.network.model import Network
 from nirbridge.quantization.model import QuantizedNetwork
+from nirbridge.simulators.continued import Continued
 from nirbridge.simulators.inputs import Input
+from nirbridge.simulators.retained import retained
 from nirbridge.simulators.threads import refuse_threads
 from nirbridge.simulators.types import Probe, Recording
+
+if TYPE_CHECKING:
+    from nirbridge.simulators.mapped.simulate import MappedSimulator
 
 
 def _simulate(backend: str, network: Network, inputs: Any, **options: Any) -> Recording:
@@ -40,17 +45,34 @@ def _simulate_fixed(_: str, quantized: QuantizedNetwork, inputs: Any, **options:
 def _simulate_mapped(_: str, mapped: MappedNetwork, inputs: Any, *, threads: int, **options: Any) -> Recording:
     """In integers, core by core; the integers are those of the map, or chosen without data (``integers_of``)."""
     refuse_threads("mapped", threads)
-    from nirbridge.mapping.integers import integers_of
-    from nirbridge.simulators.mapped.simulate import simulate_mapped
+    return _prepared_mapped("mapped", mapped).run(inputs, **options).recording
 
-    return simulate_mapped(integers_of(mapped), mapped, inputs, **options)
+
+def _prepared(backend: str, network: Network) -> Continued:
+    from nirbridge.simulators.simulate import retained_simulator
+
+    return retained_simulator(network, backend=backend)
+
+
+def _prepared_fixed(_: str, quantized: QuantizedNetwork) -> Continued:
+    from nirbridge.simulators.fixed.simulate import retained_fixed
+
+    return retained_fixed(quantized)
+
+
+def _prepared_mapped(_: str, mapped: MappedNetwork) -> MappedSimulator:
+    from nirbridge.mapping.integers import integers_of
+    from nirbridge.simulators.mapped.simulate import MappedSimulator
+
+    return retained(mapped, ("mapped",), lambda own: MappedSimulator(integers_of(own), own))
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltinSimulator:
     """A simulator of one type of model; ``run`` takes the name, the model, the inputs and the options of a call.
 
-    ``chooses``: it runs one of the others.
+    ``prepare``: takes the name and the model; the model on it, to run on from states. ``chooses``: it runs one of the
+    others.
     """
 
     name: str
@@ -58,6 +80,11 @@ class BuiltinSimulator:
     takes: tuple[type, ...] = (Network,)
     hint: str = ""
     chooses: bool = False
+    prepare: Callable[..., Continued] = _prepared
+
+    def session(self, model: Model) -> Continued:
+        """A model that this simulator takes, prepared once to run on from states."""
+        return self.prepare(self.name, instance_of(model, self.takes, f"model of backend '{self.name}'", self.hint))
 
     def __call__(
         self,
@@ -83,5 +110,13 @@ class BuiltinSimulator:
 REFERENCE, NUMPY, FAST, EVENT, DENSE = map(BuiltinSimulator, ("reference", "numpy", "fast", "event", "dense"))
 AUTO = BuiltinSimulator("auto", chooses=True)
 BEST = BuiltinSimulator("best", _simulate_best, chooses=True)
-FIXED = BuiltinSimulator("fixed", _simulate_fixed, (QuantizedNetwork,), "quantize the network for a chip")
-MAPPED = BuiltinSimulator("mapped", _simulate_mapped, (MappedNetwork,), "map the network onto a chip")
+FIXED = BuiltinSimulator(
+    "fixed",
+    _simulate_fixed,
+    (QuantizedNetwork,),
+    "quantize the network for a chip",
+    prepare=_prepared_fixed,
+)
+MAPPED = BuiltinSimulator(
+    "mapped", _simulate_mapped, (MappedNetwork,), "map the network onto a chip", prepare=_prepared_mapped
+)

@@ -104,7 +104,7 @@ class Inputs:
             array = _array(port, source(self.first_step + start, self.first_step + stop))
             subject = f"input {quoted(port.name)}, steps {start} to {stop}"
             UsageError.raise_all(_stream_problems(port, array, self.batch, stop - start, subject))
-            UsageError.raise_all(_not_finite(port, self.dtype, (start, array)))
+            check_finite(port, array, self.dtype, start)
         else:
             array = np.asarray(source[start:stop])  # its values were checked by ``open_inputs``
         out = array.reshape(len(array), batch, *port.shape)
@@ -232,6 +232,11 @@ def _has_others(piece: tuple[int, Array]) -> bool:
     if values.dtype.kind == "u":
         return values.size > 0 and int(values.max()) > 1
     return not np.all((values == 0) | (values == 1))
+
+
+def check_finite(port: Port, values: Array, dtype: str, first_step: int) -> None:
+    """Raise UsageError for time steps of an input, from ``first_step`` on, that are not finite in ``dtype``."""
+    UsageError.raise_all(_not_finite(port, dtype, (first_step, values)))
 
 
 def _not_finite(port: Port, dtype: str, piece: tuple[int, Array]) -> list[Diagnostic]:

@@ -1,35 +1,29 @@
-"""Simulation of a ``Network``: one function, one exact meaning (reference/semantics.py), several backends.
-
-Cache of the last prepared simulator per network, one in each thread.
-
-An entry lives as long as its thread and its network. Threads have separate caches, because a simulator stores which
-kernels its runs chose.
-"""
+"""Simulation of a ``Network``: one function, one exact meaning (reference/semantics.py), several backends."""
 
 from __future__ import annotations
 
 import math
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from nirbridge._types import Progress
+from nirbridge.arrays import Array
 from nirbridge.errors import UsageError, did_you_mean, quoted
 from nirbridge.network.compose import parts_of
-from nirbridge.network.model import Network
+from nirbridge.network.model import Network, Port
 from nirbridge.network.operators import Operator
 from nirbridge.simulators.backends import BACKENDS, auto_backend, backend_named
 from nirbridge.simulators.checks import versions
 from nirbridge.simulators.crew import Crew
-from nirbridge.simulators.inputs import Input, Inputs, from_chunks, open_inputs
+from nirbridge.simulators.inputs import Input, Inputs, check_finite, from_chunks, open_inputs
 from nirbridge.simulators.recording import Channel, ChannelRecorder, recording_channels, required_variables
+from nirbridge.simulators.retained import retained
+from nirbridge.simulators.steps import ChunkRunner
 from nirbridge.simulators.threads import joined_state, run_parts, split_samples, start_parts
-from nirbridge.simulators.types import Probe, Recording, SimulationResult, SimulationState
+from nirbridge.simulators.types import Key, Probe, Recording, SimulationResult, SimulationState
 
 __all__ = [
     "BACKENDS",
@@ -91,11 +85,17 @@ def simulate(
         UsageError: wrong inputs, state, record or options; all problems are listed.
         ModelError: an invalid network (a dt that is not above 0, weights that are not finite …).
     """
+    simulator = retained_simulator(network, dtype=dtype, backend=backend, library=library, device=device)
+    return simulator.run(inputs, steps=steps, state=state, record=record, threads=threads, progress=progress)
+
+
+def retained_simulator(
+    network: Network, *, dtype: str = "float32", backend: str = "auto", library: str = "numpy", device: str = "cpu"
+) -> Simulator:
+    """As ``prepare_simulator``, from the cache where the last call had the same options."""
     name = auto_backend(library) if backend == "auto" else backend
     make = partial(prepare_simulator, dtype=dtype, backend=name, library=library, device=device)
-    return retained(network, (name, dtype, library, device), make).run(
-        inputs, steps=steps, state=state, record=record, threads=threads, progress=progress
-    )
+    return retained(network, (name, dtype, library, device), make)
 
 
 def prepare_simulator(
@@ -173,6 +173,34 @@ class Simulator:
         meta = {**self._meta(opened, first), "not_finite": sorted(beyond)}
         return SimulationResult(recorder.finish(opened.batch is not None, meta), last)
 
+    @property
+    def inputs(self) -> Sequence[Port]:
+        """See ``Continued``."""
+        return self._engine.network.inputs
+
+    @property
+    def outputs(self) -> Sequence[Port]:
+        """See ``Continued``."""
+        return self._engine.network.outputs
+
+    def blank(self, batch: int) -> SimulationState:
+        """See ``Continued``."""
+        return self._engine.blank(batch)
+
+    def runner(self, batch: int, state: SimulationState | None = None) -> ChunkRunner:
+        """See ``Continued``."""
+        network, space = self._engine.network, self._engine.parts.space
+        channels = recording_channels(network, None, frozenset(), space.float_name)
+        requested, run = required_variables(channels), self._engine.start(batch, state)
+
+        def advance(values: Mapping[str, Array]) -> Mapping[Key, Any]:
+            for port in network.inputs:
+                check_finite(port, values[port.name], space.float_name, run.step)
+            with np.errstate(over="ignore", invalid="ignore"):  # as of ``run``
+                return run.chunk(values, 1, requested)
+
+        return ChunkRunner(advance, channels, run.state, space.numpy)
+
     def _parts(self, batch: int | None, threads: int) -> tuple[slice, ...]:
         """The samples of each thread. Raises UsageError, also where a library has threads of its own."""
         library = self._engine.parts.space.library
@@ -249,37 +277,3 @@ def _check_size(recorded: Sequence[Any], steps: int, batch: int) -> None:
         found = f"{total / 2**30:,.0f} GiB"
         limit = f"at most {RECORDED_BYTES / 2**30:,.0f} GiB"
         raise UsageError.of("the recording", found, limit, "record fewer time steps (every), or only counts")
-
-
-BYTES = 2**26
-"""Bytes of weights up to which a prepared network is cached; the cached arrays are about as large."""
-SimulatorOptions = tuple[str, ...]
-
-
-class _SimulatorCache(threading.local):
-    def __init__(self) -> None:
-        self.ready: WeakKeyDictionary[Network, tuple[SimulatorOptions, Any]] = WeakKeyDictionary()
-
-
-_of_thread = _SimulatorCache()
-
-
-def retained(network: Network, options: SimulatorOptions, make: Callable[[Network], Simulator]) -> Simulator:
-    """The cached simulator of this network object and these options, or a new one from ``make``.
-
-    Networks are immutable, so the simulator stays valid. Each thread caches the last simulator per network; an entry is
-    dropped with the network or the thread.
-    """
-    ready = _of_thread.ready
-    cached = ready.get(network)
-    if cached is not None and cached[0] == options:
-        return cached[1]
-    simulator = make(replace(network))  # a copy, so that the cache does not keep the network alive
-    if _bytes(network) <= BYTES:
-        ready[network] = options, simulator
-    return simulator
-
-
-def _bytes(network: Network) -> int:
-    parts = [part for p in network.projections for part in parts_of(p.operator)]
-    return sum(getattr(part, name).nbytes for part in parts for name in ("weight", "data") if hasattr(part, name))

@@ -17,7 +17,7 @@ from nirbridge.arrays import freeze
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Dense, Identity
-from nirbridge.simulators import simulate as retained
+from nirbridge.simulators import retained
 from nirbridge.simulators.simulate import Probe, SimulationResult, prepare_simulator, simulate
 
 SPIKES = (np.random.default_rng(1).random((30, 2, 40)) < 0.2).astype(np.uint8)

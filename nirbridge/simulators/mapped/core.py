@@ -23,10 +23,13 @@ class RingBuffer:
         row[:] = 0
         return arrived
 
-    def add(self, step: int, axons: Array, counts: Array) -> None:
-        """Add the synapses of spiking input axons to the time steps of their delays."""
+    def add(self, step: int, axons: Array, counts: Array, now: int = 0) -> None:
+        """Add the synapses of spiking input axons to the time steps of their delays; ``now``: the first one to come."""
         m = self.memory
         spike, entry = concatenated_ranges(m.first[axons], m.first[axons + 1] - m.first[axons])
+        if step + 1 < now:
+            to_come = step + m.delay[entry] >= now
+            spike, entry = spike[to_come], entry[to_come]
         positions = (step + m.delay[entry]) % self.length * self.slots + m.slot[entry]
         np.add.at(self.sums, positions, m.weight[entry] * counts[spike])
 
@@ -112,7 +115,7 @@ class RunningCore:
             here = slice(cells.piece.start, cells.piece.stop)
             self.sent[here] = cells.step(arrived[here])
 
-    def receive(self, step: int, axons: Array, counts: Array) -> None:
-        """Take spikes of time step ``step`` on input axons."""
+    def receive(self, step: int, axons: Array, counts: Array, now: int) -> None:
+        """Take spikes of time step ``step`` on input axons; ``now``: see ``RingBuffer.add``."""
         for ring in self.rings:
-            ring.add(step, axons, counts)
+            ring.add(step, axons, counts, now)

@@ -17,21 +17,13 @@ from nirbridge.arrays import Array
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.mapping.storage.file import map_bytes, map_to_dict
 from nirbridge.mapping.storage.record import MapRecord, map_from_dict
+from nirbridge.program.rules import states_of
 from nirbridge.quantization.model import QuantizedNetwork
-from nirbridge.simulators.fixed.host_io import (
-    fixed_channels,
-    fixed_meta,
-    integer_inputs,
-    late_of,
-    readout_values,
-    signature_network,
-)
+from nirbridge.simulators.fixed.runs import IntegerRun, IntegerSimulator
 from nirbridge.simulators.inputs import Input
 from nirbridge.simulators.mapped.core import RunningCore
-from nirbridge.simulators.mapped.tables import LoadedBoard, load_board
-from nirbridge.simulators.recording import ChannelRecorder, required_variables
-from nirbridge.simulators.reference.state import check_history
-from nirbridge.simulators.types import Key, Probe, Recording
+from nirbridge.simulators.mapped.tables import load_board
+from nirbridge.simulators.types import Key, Probe, Recording, SimulationState
 
 
 def simulate_mapped(
@@ -59,26 +51,24 @@ def simulate_mapped(
         IllegalMapping: the map is not of this network, does not hold every neuron once, or lacks a route or an axon.
         UsageError: wrong inputs or records.
     """
-    board = load_board(quantized, map_record(mapping))
-    check_history((*quantized.inputs, *quantized.populations), (*quantized.projections, *quantized.reads), 1)
-    channels = fixed_channels(quantized, signature_network(quantized), record)
-    late = late_of(quantized, drain=drain)
-    input_values, batched = integer_inputs(quantized, inputs, steps, max(late.values(), default=0))
-    length, samples = next(iter(input_values.values())).shape[:2]
-    kept = length - max(late.values(), default=0)
-    recorder = ChannelRecorder(channels, 0, kept, samples, late)
-    requested = required_variables(channels)
-    recorded = {key: _blank(quantized, key, length, samples) for key in _needed(quantized, requested)}
-    for sample in range(samples):
-        run = _MappedRun(board, quantized, {name: values[:, sample] for name, values in input_values.items()})
-        for step in range(length):
-            run.step(step)
-            run.keep(step, sample, recorded)
-            if progress is not None and step % 16 == 0:
-                progress("mapped", (sample * length + step) / (samples * length))
-    recorder.take(_found(quantized, requested, recorded, input_values), length, np.asarray)
-    facts = {"late": late, "backend": "mapped", "cores": len(board.cores), "routes": len(board.routes)}
-    return recorder.finish(batched, fixed_meta(quantized, kept, 0, samples if batched else None, **facts))
+    simulator = MappedSimulator(quantized, mapping)
+    return simulator.run(inputs, steps=steps, record=record, drain=drain, progress=progress).recording
+
+
+class MappedSimulator(IntegerSimulator):
+    """A quantized network on the cores of its map, prepared to be run many times. Errors as of ``simulate_mapped``."""
+
+    def __init__(self, quantized: QuantizedNetwork, mapping: MappedNetwork | MapRecord) -> None:
+        self.board = board = load_board(quantized, map_record(mapping))
+        super().__init__(quantized, backend="mapped", cores=len(board.cores), routes=len(board.routes))
+
+    def start(self, batch: int, state: SimulationState | None) -> MappedRun:
+        """See ``IntegerSimulator``."""
+        return MappedRun(self, batch, state)
+
+    def stretch(self, batch: int) -> int:
+        """See ``IntegerSimulator``."""
+        return min(16, super().stretch(batch))
 
 
 def map_record(mapping: MappedNetwork | MapRecord) -> MapRecord:
@@ -88,86 +78,91 @@ def map_record(mapping: MappedNetwork | MapRecord) -> MapRecord:
     return map_from_dict(json.loads(map_bytes(map_to_dict(mapping, "mapped", ""))), "mapping")
 
 
-class _MappedRun:
-    """One sample on all cores."""
+class MappedRun(IntegerRun):
+    """The samples of a batch, each on cores of its own."""
 
-    def __init__(self, board: LoadedBoard, quantized: QuantizedNetwork, input_values: Mapping[str, Array]) -> None:
-        populations = {p.name: p for p in quantized.populations}
-        self.board, self.input_values = board, input_values
-        self.cores = [RunningCore(core, populations, board.longest_delay) for core in board.cores]
+    def __init__(self, simulator: MappedSimulator, batch: int, state: SimulationState | None) -> None:
+        super().__init__(simulator, batch, state)
+        self.board, quantized = simulator.board, simulator.quantized
+        self.populations = {p.name: p for p in quantized.populations}
+        cores = self.board.cores
+        self.samples = [
+            [RunningCore(core, self.populations, self.board.longest_delay) for core in cores] for _ in range(batch)
+        ]
+        if state is not None:
+            for sample in range(batch):
+                self._restore(sample)
 
-    def step(self, step: int) -> None:
-        """Advance every core by one time step, then deliver the spikes."""
-        inputs = {name: values[step].reshape(-1) for name, values in self.input_values.items()}
-        for core in self.cores:
-            core.step(step)
+    def _restore(self, sample: int) -> None:
+        """The neurons and, of what was sent before, the weights that are still to arrive."""
+        for core in self.samples[sample]:
+            for cells in core.cells:
+                for part, name in CELL_STATES.items():
+                    if (cells.piece.population, part) in self.first.arrays:
+                        values = self.first.arrays[cells.piece.population, part][sample].reshape(-1)
+                        setattr(cells, name, values[cells.piece.neurons].astype(np.int64))
+        for age in range(max(map(len, self.past.values()), default=0), 0, -1):
+            sent = {
+                name: past[-age, sample]
+                for name, past in self.past.items()
+                if len(past) >= age and (name not in self.populations or self.populations[name].neuron.fires)
+            }
+            for core in self.samples[sample]:
+                for cells in core.cells:
+                    piece, values = cells.piece, sent.get(cells.piece.population)
+                    core.sent[piece.start : piece.stop] = 0 if values is None else values[piece.neurons]
+            self._deliver(sample, self.step - age, sent)
+
+    def _deliver(self, sample: int, step: int, sent: Mapping[str, Array]) -> None:
+        """Take the spikes of a time step along the routes; ``sent``: of the inputs that there are, flat."""
+        cores = self.samples[sample]
         for route in self.board.routes:
-            spikes = inputs[route.source_input or ""] if route.source is None else self.cores[route.source].sent
-            counts = spikes[route.slots]
+            spikes = sent.get(route.source_input or "") if route.source is None else cores[route.source].sent
+            if spikes is None:
+                continue
+            counts = spikes[route.slots].astype(np.int64)
             active = np.flatnonzero(counts)
             if len(active):
-                self.cores[route.target].receive(step, route.axons[active], counts[active])
+                cores[route.target].receive(step, route.axons[active], counts[active], self.step)
 
-    def keep(self, step: int, sample: int, recorded: Mapping[Key, Array]) -> None:
-        """Copy the recorded variables."""
-        for core in self.cores:
+    def advance(self, history: Mapping[str, Array], steps: int, traces: Mapping[Key, Array]) -> None:
+        """See ``IntegerRun``."""
+        first, depths = self.step, self.of.depths
+        for sample, cores in enumerate(self.samples):
+            for t in range(steps):
+                for core in cores:
+                    core.step(first + t)
+                sent = {p.name: history[p.name][depths[p.name] + t, sample] for p in self.of.quantized.inputs}
+                self._deliver(sample, first + t, sent)
+                self._keep(cores, {n: history[n][depths[n] + t, sample] for n in self.populations}, sample, t, traces)
+
+    def _keep(
+        self, cores: Sequence[RunningCore], sent: Mapping[str, Array], sample: int, t: int, traces: Mapping[Key, Array]
+    ) -> None:
+        """Copy what populations sent (v of a readout), and the traces."""
+        for core in cores:
             for cells in core.cells:
-                piece = cells.piece
-                values = {"s": core.sent[piece.start : piece.stop], "u": cells.u, "v": cells.v}
-                for variable, values_of_slice in values.items():
-                    array = recorded.get((piece.population, variable))
-                    if array is not None:
-                        array[step, sample].reshape(-1)[piece.neurons] = values_of_slice
+                piece, name = cells.piece, cells.piece.population
+                fires = self.populations[name].neuron.fires
+                sent[name][piece.neurons] = core.sent[piece.start : piece.stop] if fires else cells.v
+                for variable, values in (("u", cells.u), ("v", cells.v)):
+                    if (name, variable) in traces:
+                        traces[name, variable][t, sample, piece.neurons] = values
 
-
-# -- recorded arrays -------------------------------------------------------------------------------------------------
-
-
-def _needed(quantized: QuantizedNetwork, requested: Mapping[str, frozenset[str]]) -> list[Key]:
-    """Variables that the run stores: the requested ones, and those that requested outputs are read from."""
-    fires = {p.name: p.neuron.fires for p in quantized.populations}
-    keys = [
-        (node, variable) for node, variables in requested.items() for variable in sorted(variables) if node in fires
-    ]
-    sources = [p.source for p in quantized.reads if p.target in requested and p.source in fires]
-    return list(dict.fromkeys([*keys, *((name, "s" if fires[name] else "v") for name in sources)]))
-
-
-def _blank(quantized: QuantizedNetwork, key: Key, steps: int, samples: int) -> Array:
-    p = quantized.population(key[0])
-    return np.zeros((steps, samples, *p.shape), "int16" if key[1] == "s" else "int32")
-
-
-def _found(
-    quantized: QuantizedNetwork,
-    requested: Mapping[str, frozenset[str]],
-    recorded: Mapping[Key, Array],
-    input_values: Mapping[str, Array],
-) -> dict[Key, Array]:
-    """All requested arrays; the host computes outputs from the arrays of their sources."""
-    worth = {p.name: p.scale for p in quantized.inputs}
-    complete = {**recorded, **{(name, "s"): values * worth.get(name, 1.0) for name, values in input_values.items()}}
-    for port in quantized.outputs:
-        if port.name not in requested:
-            continue
-        reads_of_port = [p for p in quantized.reads if p.target == port.name]
-        depths = {
-            p.source: max(int(q.delay_steps.max()) for q in reads_of_port if q.source == p.source)
-            for p in reads_of_port
+    def states(self) -> Mapping[Key, Array]:
+        """See ``IntegerRun``."""
+        found = {
+            (p.name, part): np.zeros((self.batch, p.size), np.int64)
+            for p in self.populations.values()
+            for part in states_of(p.neuron)
         }
-        sent = {name: _before(_sent(name, recorded, input_values), depth) for name, depth in depths.items()}
-        steps = len(next(iter(input_values.values())))
-        complete[port.name, "s"] = complete[port.name, "v"] = readout_values(quantized, port, steps, sent, depths)
-    return complete
+        for sample, cores in enumerate(self.samples):
+            for cells in (cells for core in cores for cells in core.cells):
+                for part, name in CELL_STATES.items():
+                    if (cells.piece.population, part) in found:
+                        found[cells.piece.population, part][sample, cells.piece.neurons] = getattr(cells, name)
+        return found
 
 
-def _sent(name: str, recorded: Mapping[Key, Array], input_values: Mapping[str, Array]) -> Array:
-    if name in input_values:
-        return input_values[name]
-    return recorded[name, "s"] if (name, "s") in recorded else recorded[name, "v"]
-
-
-def _before(sent: Array, steps: int) -> Array:
-    """Flat over neurons, with ``steps`` silent time steps prepended."""
-    flat = sent.reshape(*sent.shape[:2], -1)
-    return np.concatenate([np.zeros((steps, *flat.shape[1:]), flat.dtype), flat])
+CELL_STATES = {"u": "u", "v": "v", "refractory": "left", "b": "b"}
+"""Parts of a state, and the fields of ``CoreNeurons`` that have them."""

@@ -15,6 +15,7 @@ from nirbridge.errors import UsageError
 from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Dense, Identity
 from nirbridge.quantization import FixedInput, FixedNeuron, FixedPopulation, FixedProjection, QuantizedNetwork
+from nirbridge.simulators.fixed import runs
 from nirbridge.simulators.fixed import simulate as fixed
 from nirbridge.simulators.fixed.host_io import (
     fixed_channels,
@@ -169,8 +170,8 @@ def test_stretches_are_whole_blocks_of_steps(monkeypatch: pytest.MonkeyPatch) ->
     for bytes_max, batch, steps in ((32 * 2**20, 1, 1024), (40 * 700, 1, 672), (40 * 700, 7, 96), (40 * 64, 1, 64),
                                     (40 * 65, 1, 64), (40 * 63, 1, 63), (40 * 95, 1, 64), (40 * 96, 1, 96),
                                     (40, 1, 1), (39, 1, 1), (80, 1, 2)):  # fmt: skip
-        monkeypatch.setattr(fixed, "CHUNK_BYTES", bytes_max)
-        assert made._stretch(batch) == steps
+        monkeypatch.setattr(runs, "CHUNK_BYTES", bytes_max)
+        assert made.stretch(batch) == steps
 
 
 @pytest.mark.parametrize(("reach", "weights", "exponent", "backend", "kind"), [
@@ -192,9 +193,9 @@ def test_sums_of_32_bits_are_for_what_is_proved_to_fit(
 
 def test_spikes_are_bytes_and_all_else_is_wide() -> None:
     one, many, read = net(), net(GRADED, max_spikes=2), net(fires_above=None)
-    assert fixed._sent_types(one) == {"in": np.int8, "p": np.int8}
-    assert fixed._sent_types(many) == {"in": np.int64, "p": np.int64}
-    assert fixed._sent_types(read) == {"in": np.int8, "p": np.int64}
+    assert runs.sent_types(one) == {"in": np.int8, "p": np.int8}
+    assert runs.sent_types(many) == {"in": np.int64, "p": np.int64}
+    assert runs.sent_types(read) == {"in": np.int8, "p": np.int64}
 
 
 @pytest.mark.parametrize("backend", ["reference", "fast"])

@@ -13,7 +13,6 @@ from nirbridge.mapping.storage.record import BlockRecord, SliceRecord
 from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Dense, Identity
 from nirbridge.quantization import FixedInput, FixedPopulation, FixedProjection, QuantizedNetwork
-from nirbridge.simulators.mapped import simulate as mapped
 from nirbridge.simulators.mapped import tables
 from nirbridge.simulators.mapped.core import RingBuffer
 from nirbridge.simulators.mapped.tables import CoreSlice, LoadedCore, LoadedRoute, SynapseMemory, concatenated_ranges
@@ -185,19 +184,3 @@ def test_pieces_are_numbered_on_in_their_order() -> None:
         ("q", [1, 2], 0, 2), ("p", [1], 2, 3), ("q", [0], 3, 4),
     ]  # fmt: skip
     assert isinstance(own[0], CoreSlice)
-
-
-# -- what is recorded --------------------------------------------------------------------------------------------------
-
-
-def test_what_is_kept_of_a_run_is_wanted_or_read() -> None:
-    cells = [SimpleNamespace(name=n, neuron=SimpleNamespace(fires=n != "r")) for n in "pqr"]
-    reads = [SimpleNamespace(source=s, target=t) for s, t in (("q", "out"), ("r", "out"), ("in", "out"), ("p", "no"))]
-    q: Any = SimpleNamespace(populations=cells, reads=reads)
-    wanted = {"p": frozenset("vs"), "in": frozenset("s"), "q": frozenset("s"), "out": frozenset("s")}
-    assert mapped._needed(q, wanted) == [("p", "s"), ("p", "v"), ("q", "s"), ("r", "v")]
-    assert mapped._needed(q, {"no": frozenset("s")}) == [("p", "s")]
-    kept, given = {("p", "s"): np.array([1]), ("r", "v"): np.array([2])}, {"in": np.array([3])}
-    assert [int(mapped._sent(name, kept, given)[0]) for name in ("p", "r", "in")] == [1, 2, 3]
-    late = mapped._before(np.ones((2, 3, 2, 2), np.int16), 2)
-    assert (late.shape, late.dtype, late.sum(axis=(1, 2)).tolist()) == ((4, 3, 4), np.int16, [0, 0, 12, 12])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from nirbridge.passes import Retime
 from nirbridge.pipeline import MapOptions, map_retimed
 from nirbridge.quantization.quantize import quantize
 from nirbridge.simulators.fixed.simulate import simulate_fixed
-from nirbridge.simulators.mapped.simulate import _found, simulate_mapped
+from nirbridge.simulators.mapped.simulate import simulate_mapped
 from nirbridge.simulators.simulate import Probe
 from tests.cases import cases
 from tests.quantization.nets import layer, lif
@@ -100,21 +99,9 @@ def test_of_so_many_steps_the_last_is_kept(every: int) -> None:
     assert some.meta["every"] == ({} if every == 1 else {f"{n}/{v}": every for n, v in some.arrays})
 
 
-def test_progress_is_told_sample_by_sample() -> None:
+def test_progress_is_told_chunk_by_chunk() -> None:
     network, chip, told = with_read_outs([("a", 0)]), read_chip("loihi2"), list[tuple[str, float | None]]()
     retimed = Retime(delay_steps_max=chip.core.delay_steps, graded_spikes=chip.neuron.graded_spikes).retimed(network)
     quantized, mapped = quantize(retimed, chip), map_retimed(retimed, chip, QUICK)
-    simulate_mapped(quantized, mapped, spikes(quantized, 20, 2, 0), progress=lambda *own: told.append(own))
-    assert told == [("mapped", 0.0), ("mapped", 0.4), ("mapped", 0.5), ("mapped", 0.9)]
-
-
-def test_inputs_are_handed_out_in_their_own_unit() -> None:
-    sent = {"half": np.array([[[3, -2]]]), "one": np.array([[[5]]])}
-    ports = [SimpleNamespace(name="half", scale=0.5), SimpleNamespace(name="one", scale=1.0)]
-    quantized: Any = SimpleNamespace(inputs=ports, outputs=[])
-    found = _found(quantized, {}, {("a", "v"): sent["one"]}, sent)
-    assert {key: values.tolist() for key, values in found.items()} == {
-        ("a", "v"): [[[5]]],
-        ("half", "s"): [[[1.5, -1.0]]],
-        ("one", "s"): [[[5.0]]],
-    }
+    simulate_mapped(quantized, mapped, spikes(quantized, 40, 2, 0), progress=lambda *own: told.append(own))
+    assert told == [("simulate", 0.4), ("simulate", 0.8), ("simulate", 1.0)]

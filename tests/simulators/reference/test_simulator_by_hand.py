@@ -17,8 +17,7 @@ from nirbridge.errors import ModelError, UsageError
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Chain, Dense, Identity, Sparse
-from nirbridge.simulators import checks
-from nirbridge.simulators import simulate as retained
+from nirbridge.simulators import checks, retained
 from nirbridge.simulators import simulate as simulators
 from nirbridge.simulators.checks import check_state
 from nirbridge.simulators.reference import state as delays
