@@ -59,6 +59,7 @@ C = Target(
     one_sample_at_a_time=True,
     carries=ALL,
     facts=program_facts,
+    session=later("nirbridge.emitters.c.session:open_program"),
 )
 
 
