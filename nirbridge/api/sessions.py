@@ -1,49 +1,72 @@
-"""``nirbridge.open``: a model on one back end, ready to be run again and again."""
+"""``nirbridge.open``: a model on one back end, whose time goes on from call to call."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
+
+import numpy as np
 
 from nirbridge import pipeline, plugins
 from nirbridge._types import Progress
-from nirbridge.api.arguments import Count, Natural, checked, shows_progress
-from nirbridge.api.models import network_of
-from nirbridge.api.runs import Probes, emit, probes_of, run, simulate
+from nirbridge.api.arguments import Count, Natural, checked, kind_of, plain_arrays, shows_progress
+from nirbridge.api.models import FilePath, network_of
+from nirbridge.api.runs import Probes, emit, probes_of
 from nirbridge.api.stages import AxesLike
+from nirbridge.arrays import Array
 from nirbridge.benchmarking.model import STEPS
-from nirbridge.emitters.artifact import Artifact
-from nirbridge.errors import ModelError, NirbridgeError, UsageError, did_you_mean, instance_of, quoted
+from nirbridge.emitters.artifact import MANIFEST, Artifact, artifact_kind, read_artifact
+from nirbridge.errors import NirbridgeError, UsageError, did_you_mean, instance_of, quoted
 from nirbridge.mapping.integers import integers_of
 from nirbridge.mapping.model import MappedNetwork, Model
+from nirbridge.network.model import Network
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.report.bench import run_text
 from nirbridge.report.lines import repr_line
 from nirbridge.simulators.backends import auto_backend
-from nirbridge.simulators.types import Recording
+from nirbridge.simulators.continued import Continued, Runner
+from nirbridge.simulators.state_file import read_state, write_state
+from nirbridge.simulators.steps import read_step
+from nirbridge.simulators.types import Recording, SimulationState
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Session:
-    """A model that is open on one back end: result of ``nirbridge.open``, and a context manager.
+    """A model that is open on one back end, and the state of its run: result of ``nirbridge.open``.
 
-    ``model``: what it runs. ``backend``: name of a simulator or an emitter; ``why``: how it was chosen. ``program``: of
-    an emitter; None for a simulator. ``base``: the simulator that runs streams, and what a measured choice refuses or
-    fails at, so that neither results nor errors depend on the choice; None for a back end that was named.
+    Each ``step`` and ``run`` begins at the time step where the one before ended; ``reset`` goes back to the initial
+    state. Integers count hardware time steps: an output shows what an input had ``latency`` time steps before.
+
+    ``model``: what it runs; None: of an emitted program that was given. ``backend``: name of a simulator or an emitter;
+    ``why``: how it was chosen. ``program``: of an emitter; None for a simulator. It is a context manager, which drops
+    the run at its end.
 
     Example:
         >>> with nb.open("model.nir", backend="numpy") as session:
-        ...     session.run(np.ones((25, 64)))["output"].shape
-        (25, 10)
+        ...     first = session.run(np.ones((25, 64)))["output"]
+        ...     session.step(np.ones(64))["output"].shape, session.state().step
+        ((10,), 26)
     """
 
-    model: Model
-    backend: str
-    why: str
-    program: Artifact | None = None
-    base: str | None = None
+    __slots__ = ("_batch", "_model", "_ports", "_runner", "_samples", "_state", "backend", "model", "program", "why")
+
+    def __init__(
+        self,
+        prepared: Continued,
+        backend: str,
+        why: str,
+        *,
+        model: Model | None = None,
+        program: Artifact | None = None,
+        batch: int | None = None,
+    ) -> None:
+        self._model, self._ports = prepared, prepared.inputs
+        self.model, self.backend, self.why, self.program = model, backend, why, program
+        self._batch, self._samples = batch, batch
+        self._runner: Runner | None = None
+        self._state: SimulationState | None = None
 
     def __repr__(self) -> str:
         return repr_line(self)
@@ -54,7 +77,26 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing is held between runs."""
+        """Drop the run."""
+        self.reset()
+
+    def step(self, inputs: object = None) -> dict[str, Array]:
+        """Run one time step.
+
+        Args:
+            inputs: by input name or one alone: ``[*shape]``, or ``[batch, *shape]``; nothing for a model without input.
+
+        Returns:
+            By output name what it sends in this time step (the potential of a readout), with a batch axis where the
+            inputs have one, or the session has several samples.
+
+        Raises:
+            UsageError: inputs that do not fit; no time step was run.
+        """
+        data: Any = inputs if type(inputs) is np.ndarray else {} if inputs is None else plain_arrays(inputs)
+        values, size = read_step(self._ports, data, self._samples)
+        found = (self._runner or self._started(size or 1)).step(values)
+        return dict(found) if size is not None else {name: array[0] for name, array in found.items()}
 
     def run(
         self,
@@ -64,22 +106,93 @@ class Session:
         axes: AxesLike | None = None,
         record: Probes | None = None,
     ) -> Recording:
-        """One run from the initial state; arguments, recording and errors as of ``nirbridge.simulate``."""
-        options: dict[str, Any] = {"steps": steps, "axes": axes}
-        streams = any(map(callable, inputs.values() if isinstance(inputs, Mapping) else (inputs,)))
-        if self.base is None or not streams:  # a function may give its time steps only once
-            try:
-                return self._run(inputs, record, options)
-            except NirbridgeError:
-                if self.base is None:
-                    raise
-        return simulate(self.model, inputs, backend=self.base, record=record, **options)
+        """Run several time steps; arguments, recording and errors as of ``nirbridge.simulate`` with ``drain=False``."""
+        data: Any = plain_arrays(inputs)
+        given = pipeline.read_inputs(self._signature, data, axes=axes, steps=steps)
+        started = self._runner is not None or self._state is not None
+        self._check_batch(given.inputs)
+        result = self._model.run(
+            given.inputs, steps=steps, state=self.state() if started else None, record=probes_of(record)
+        )
+        self._runner, self._state = None, result.state
+        self._samples = result.recording.meta.get("batch") or 1
+        return pipeline.with_reading(result.recording, given)
 
-    def _run(self, inputs: object, record: Probes | None, options: Mapping[str, Any]) -> Recording:
-        if self.program is None:
-            return simulate(self.model, inputs, backend=self.backend, record=record, **options)
-        texts = [f"{p.node}:{','.join(p.variables)}" for p in probes_of(record) or ()]
-        return run(self.program, inputs, record=texts, **options)
+    def state(self) -> SimulationState:
+        """The state after the last time step, with a batch axis; nothing changes it any more.
+
+        ``resume`` of a session with the same model takes it, on any back end with the same kind of numbers.
+        """
+        if self._runner is not None:
+            self._state = self._runner.state()
+        return self._model.blank(self._samples or 1) if self._state is None else self._state
+
+    def resume(self, state: SimulationState | FilePath) -> None:
+        """Go on from a state of this model, or from the path of one that ``save`` wrote.
+
+        Raises:
+            UsageError: a state of another model, batch or type, or with values that no run reaches.
+            FileError: a file that holds no state of this model.
+        """
+        if isinstance(state, str | os.PathLike):
+            state = read_state(Path(state), self._source)
+        wanted = instance_of(state, SimulationState, "argument 'state' of Session.resume()")
+        samples = _samples_of(wanted)
+        if self._batch not in (None, samples):
+            found, limit = f"of {samples:,} samples", f"this session has {self._batch:,}"
+            raise UsageError.of("state", found, limit, "open the model with the batch of the state")
+        self._runner, self._state, self._samples = self._model.runner(samples, wanted), None, samples
+
+    def save(self, path: FilePath) -> None:
+        """Write the state as an ``.npz`` file, whole or not at all. Raises FileError."""
+        write_state(Path(path), self.state(), self._source)
+
+    def reset(self) -> None:
+        """Go back to the initial state; the next inputs may have another batch, unless ``open`` was given one."""
+        self._runner, self._state, self._samples = None, None, self._batch
+
+    def _started(self, samples: int) -> Runner:
+        self._runner, self._samples = self._model.runner(samples, self._state), samples
+        return self._runner
+
+    def _check_batch(self, inputs: Any) -> None:
+        """Raises UsageError for arrays of another batch than that of the session."""
+        by_name = inputs if isinstance(inputs, Mapping) else {p.name: inputs for p in self._ports[:1]}
+        for port in self._ports:
+            shape: tuple[int, ...] = getattr(by_name.get(port.name), "shape", ())
+            axes = len(shape) - len(port.shape)
+            found = 1 if axes == 1 else next(iter(shape[1:2]), None) if axes == 2 else None
+            if None not in (found, self._samples) and found != self._samples:
+                limit = f"the run of this session has {self._samples:,}"
+                hint = "reset() the session, or open another one"
+                raise UsageError.of(f"input {quoted(port.name)}", f"a batch of {found:,}", limit, hint)
+
+    @property
+    def _source(self) -> Network | QuantizedNetwork | None:
+        """What its states are states of, as far as it is known."""
+        return self.model if isinstance(self.model, Network) else getattr(self._model, "quantized", None)
+
+    @property
+    def _signature(self) -> Any:
+        """The inputs and the axes of data."""
+        return self.model or _Signature(self._ports, getattr(self._source, "axes", ()))
+
+
+class _Signature(NamedTuple):
+    inputs: Sequence[Any]
+    axes: tuple[str, ...]
+
+
+def _samples_of(state: SimulationState) -> int:
+    """The batch of a state; 1 of one without arrays. Raises UsageError for one of no samples."""
+    sizes = [a.shape[int(part.startswith("past")) :][:1] for (_, part), a in state.arrays.items()]
+    if any(size in ((), (0,)) for size in sizes):
+        raise UsageError.of("state", "an array without samples", "a run has at least 1", "give the state of a run")
+    return sizes[0][0] if sizes else 1
+
+
+# -- open ----------------------------------------------------------------------------------------------------------
+# The back end of a session: named, that of ``simulate``, or measured.
 
 
 @checked
@@ -89,48 +202,72 @@ def open(
     *,
     backend: str = "auto",
     sample: object = None,
-    batch: Count = 1,
+    batch: Count | None = None,
     steps: Count = STEPS,
+    options: object = None,
     progress: Progress | bool = True,
 ) -> Session:
-    """Open a model on a back end, which is named or chosen by measurement.
+    """Open a model on a back end, which is named or chosen by measurement, to run it on in time.
 
-    ``best`` tries the back ends that have the reference's bits on any input: of a network in real numbers the
-    simulators that add in the reference's order; of integers all simulators and emitters. Each runs random spikes in
-    a process of its own. The choice is kept in the cache folder by machine, tools, model and batch;
+    ``best`` tries the back ends that have the reference's bits on any input and keep a state: of a network in real
+    numbers the simulators that add in the reference's order; of integers the simulator and the emitters. Each runs
+    random spikes in a process of its own. The choice is kept in the cache folder by machine, tools, model and batch;
     ``nirbridge.bench`` with ``best`` and data of your own replaces it.
 
     Args:
-        model: a ``QuantizedNetwork``, a ``MappedNetwork``, or a model as ``load`` takes it.
-        backend: the name of a simulator or an emitter, whose program is made once; ``auto``: as of ``simulate``;
-            ``best``: the fastest, measured.
+        model: a ``QuantizedNetwork``, a ``MappedNetwork``, an emitted program or the folder of one, or a model as
+            ``load`` takes it.
+        backend: the name of a simulator or an emitter, whose program is made and prepared once; ``auto``: as of
+            ``simulate``; ``best``: the fastest, measured. A program has its own.
         sample: of a module, as ``load`` takes it.
-        batch: samples of a run, and
-        steps: time steps of a run, for which ``best`` is chosen; a run may have others.
+        batch: samples that run side by side; None: as many as the first inputs have (for ``best``: 1).
+        steps: time steps of a run for which ``best`` is chosen; a run may have others.
+        options: of an emitter: its own, as of ``emit``.
         progress: True: shown, as of ``map``; False: not; else called with a stage and the completed fraction
             while a choice is measured.
 
     Raises:
-        UsageError: an unknown back end, or one that does not take such a model.
+        UsageError: an unknown back end, or one that does not take such a model or keeps no state.
         ModelError: what the named emitter cannot compute.
+        FileError: a folder without a program.
 
     Example:
         >>> nb.open("model.nir", backend="numpy").why
         'named'
     """
     assert callable(progress)
+    program = _program(model)
+    if program is not None:
+        return _of_program(program, backend, batch)
     ready = model if isinstance(model, QuantizedNetwork | MappedNetwork) else network_of(model, sample)
     if backend == "auto":
-        return _opened(ready, _auto(ready), "as of simulate")
+        return _opened(ready, _auto(ready), "as of simulate", batch)
     if backend != "best":
-        return _opened(ready, backend, "named")
+        return _opened(ready, backend, "named", batch, options)
     whole = integers_of(ready) if isinstance(ready, MappedNetwork) else ready
-    base = "fixed" if isinstance(whole, QuantizedNetwork) else "reference"
     try:
-        choice = pipeline.best_backend(whole, batch, progress)
-    except ModelError as error:  # too slow here for the trial, or a run says what is wrong with the model
-        return _opened(whole, _auto(whole), f"as of simulate, not measured: {error.problems[0]}", base)
-    return _opened(whole, next(iter(choice.runs(steps))), run_text(choice, steps), base)
+        choice = pipeline.best_backend(whole, batch or 1, progress)
+        return _opened(whole, next(iter(choice.runs(steps))), run_text(choice, steps), batch)
+    except NirbridgeError as error:  # too slow here for the trial, or not there any more
+        return _opened(whole, _auto(whole), f"as of simulate, not measured: {error.problems[0]}", batch)
+
+
+def _program(model: object) -> Artifact | None:
+    """An emitted program, given or in a folder; None of another model. Raises FileError for a damaged one."""
+    if isinstance(model, Artifact):
+        return model
+    if isinstance(model, str | os.PathLike) and os.path.isfile(os.path.join(os.fspath(model), MANIFEST)):
+        return read_artifact(os.fspath(model))
+    return None
+
+
+def _of_program(program: Artifact, backend: str, batch: int | None) -> Session:
+    kind = artifact_kind(program)
+    if backend not in ("auto", kind):
+        limit = f"the program is one of {quoted(kind)}"
+        raise UsageError.of(f"backend {quoted(backend)}", "does not apply here", limit, "leave it out")
+    prepared = _session_of(plugins.get("emitters", kind), kind)(program)
+    return Session(prepared, kind, "that of the program", program=program, batch=batch)
 
 
 def _auto(model: Model) -> str:
@@ -138,16 +275,29 @@ def _auto(model: Model) -> str:
     return {QuantizedNetwork: "fixed", MappedNetwork: "mapped"}.get(type(model)) or auto_backend("numpy")
 
 
-def _opened(model: Model, backend: str, why: str, base: str | None = None) -> Session:
+def _opened(model: Model, backend: str, why: str, batch: int | None, options: object = None) -> Session:
     """The model on a back end of that name: of a simulator, else of an emitter."""
     simulators, emitters = plugins.names("simulators"), plugins.names("emitters")
     if backend in simulators:
+        if options is not None:
+            raise UsageError.of("argument 'options'", kind_of(options), "a simulator has none", "leave it out")
         simulator: Any = plugins.get("simulators", backend)
         hint = getattr(simulator, "hint", "")
         instance_of(model, simulator.takes, f"model of backend {quoted(backend)}", hint)
-        return Session(model, backend, why, None, base)
+        return Session(_session_of(simulator, backend)(model), backend, why, model=model, batch=batch)
     if backend not in emitters:
         names = [*simulators, *emitters]
         hint = did_you_mean(backend, names) or "choose one of them"
         raise UsageError.of(f"backend {quoted(backend)}", "unknown", f"there are {', '.join(names)}", hint)
-    return Session(model, backend, why, emit(model, backend), base)
+    prepare = _session_of(plugins.get("emitters", backend), backend)
+    program = emit(model, backend, options=options)
+    return Session(prepare(program), backend, why, model=model, program=program, batch=batch)
+
+
+def _session_of(back_end: Any, name: str) -> Any:
+    """The function that prepares a model or a program on a back end. Raises UsageError where it keeps no state."""
+    prepare = getattr(back_end, "session", None)
+    if prepare is None or getattr(back_end, "chooses", False):
+        found, hint = "keeps no state from one run to the next", "name another one, or use simulate() or run()"
+        raise UsageError.of(f"backend {quoted(name)}", found, "sessions run on in time", hint)
+    return prepare

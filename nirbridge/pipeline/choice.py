@@ -1,8 +1,9 @@
 """The choice of a back end by measurement, kept in the cache folder by machine, model and batch.
 
-A choice must not change a result. ``nirbridge.open`` therefore takes only back ends that have the reference's bits on
-any input, wherever they run: of real numbers the simulators that add in the reference's order, of integers all, whose
-sums have no order. A kept choice that is wrong, or was put there by somebody else, costs time and nothing else.
+A choice must not change a result. ``nirbridge.open`` therefore takes only back ends that keep a state and have the
+reference's bits on any input, wherever they run: of real numbers the simulators that add in the reference's order, of
+integers all, whose sums have no order. A kept choice that is wrong, or was put there by somebody else, costs time and
+nothing else.
 """
 
 from __future__ import annotations
@@ -42,10 +43,12 @@ RunModel = Network | QuantizedNetwork
 
 
 def exact_names(model: RunModel) -> tuple[str, ...]:
-    """The back ends that ``nirbridge.open`` may choose for a model: their result is the reference's, bit for bit."""
+    """The back ends that ``nirbridge.open`` may choose: they have the reference's bits, and keep a state."""
     if isinstance(model, Network):
         return EXACT
-    return tuple(c.name for c in contenders((), integers=True)[0] if c.model == "quantized")
+    ready = (c for c in contenders((), integers=True)[0] if c.model == "quantized")
+    kinds = {"simulator": "simulators", "program": "emitters"}
+    return tuple(c.name for c in ready if getattr(registry.get(kinds[c.kind], c.name), "session", None) is not None)
 
 
 def choices_of(bench: Bench, models: Mapping[str, Any], requested: Collection[str]) -> Iterator[Choice]:

@@ -39,6 +39,10 @@ def check_state(state: SimulationState, blank: SimulationState) -> None:
             limit = f"this run needs {needed.dtype} of {needed.shape}"
             step = "give the state of a run of this network, with the same batch and dtype"
             problems.append(Diagnostic(f"state, {quoted(part)} of {quoted(node)}", found, limit, step))
+    for node, part in state.arrays:
+        if (node, part) not in blank.arrays:
+            subject, limit = f"state, {quoted(part)} of {quoted(node)}", "this network has no such part"
+            problems.append(Diagnostic(subject, "is of another network", limit, "give the state of a run of this one"))
     if problems:
         raise UsageError(*problems[:20])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -125,7 +125,7 @@ def open_inputs(
     Raises:
         UsageError: all problems are listed.
     """
-    by_name = _by_name(network, inputs)
+    by_name = inputs_by_name(network.inputs, inputs)
     values: dict[str, Any] = {}
     problems: list[Diagnostic] = []
     binary: set[str] = set()
@@ -155,8 +155,9 @@ def _then_silent(stream: Any, end: int, shape: Shape, start: int, stop: int) -> 
     return silent if start >= end else np.concatenate([np.asarray(stream(start, end)), silent])
 
 
-def _by_name(network: Network, inputs: Mapping[str, Input] | Input) -> Mapping[str, Input]:
-    names = [port.name for port in network.inputs]
+def inputs_by_name(ports: Sequence[Any], inputs: Mapping[str, Input] | Input) -> Mapping[str, Input]:
+    """The inputs by name; one alone where there is one port. Raises UsageError: names that ports do not have."""
+    names = [port.name for port in ports]
     if not isinstance(inputs, Mapping):
         if len(names) == 1:
             return {names[0]: inputs}
