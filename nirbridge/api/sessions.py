@@ -289,7 +289,9 @@ def _opened(model: Model, backend: str, why: str, batch: int | None, options: ob
         names = [*simulators, *emitters]
         hint = did_you_mean(backend, names) or "choose one of them"
         raise UsageError.of(f"backend {quoted(backend)}", "unknown", f"there are {', '.join(names)}", hint)
-    prepare = _session_of(plugins.get("emitters", backend), backend)
+    emitter: Any = plugins.get("emitters", backend)
+    instance_of(model, emitter.takes, f"model of emitter {quoted(backend)}", getattr(emitter, "hint", ""))
+    prepare = _session_of(emitter, backend)
     program = emit(model, backend, options=options)
     return Session(prepare(program), backend, why, model=model, program=program, batch=batch)
 

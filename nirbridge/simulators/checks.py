@@ -13,6 +13,8 @@ from nirbridge.network.model import Network
 from nirbridge.simulators.types import SimulationState
 
 DISTRIBUTIONS = {"torch": "torch", "jax": "jax", "cupy": "cupy", "dpnp": "dpnp", "array_api_strict": "array-api-strict"}
+STEPS_MAX = 2**62
+"""The last time step that a state may be of."""
 
 
 def check_neurons(network: Network) -> None:
@@ -32,6 +34,8 @@ def check_neurons(network: Network) -> None:
 def check_state(state: SimulationState, blank: SimulationState) -> None:
     """Raise UsageError for a state that is not of the form of ``blank``: another network, batch or dtype."""
     problems = []
+    if not 0 <= state.step <= STEPS_MAX:
+        problems.append(Diagnostic("state", f"is of time step {state.step:,}", f"0 to {STEPS_MAX:,} are counted"))
     for (node, part), needed in blank.arrays.items():
         array = state.arrays.get((node, part))
         if array is None or array.shape != needed.shape or array.dtype != needed.dtype:

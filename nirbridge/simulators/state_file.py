@@ -28,7 +28,6 @@ FORMAT = RecordFormat(
     "save the state again",
 )
 _FIELDS: dict[str, Any] = {"step": int, "parts": list[list[str]], "model": str}
-_STEPS_MAX = 2**62
 
 
 def write_state(path: str | Path, state: SimulationState, model: Network | QuantizedNetwork | None) -> str:
@@ -60,8 +59,6 @@ def read_state(
         names = [str(k) for k in range(len(record["parts"]))]
         if len(set(keys)) != len(names) or set(arrays) != set(names):
             raise ModelError.of("state", f"{len(names):,} parts, and {len(arrays):,} arrays", "each part has an array")
-        if not 0 <= record["step"] <= _STEPS_MAX:
-            raise ModelError.of("state", f"time step {record['step']:,}", f"0 to {_STEPS_MAX:,} are counted")
         found = {key: arrays[name] for key, name in zip(keys, names, strict=True)}
         for array in found.values():
             array.flags.writeable = False

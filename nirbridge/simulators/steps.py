@@ -67,16 +67,22 @@ def read_step(ports: Sequence[Any], inputs: Any, batch: int | None) -> tuple[dic
 
 
 def _misfits(ports: Sequence[Any], by_name: Mapping[str, Any], batch: int | None) -> list[Diagnostic]:
-    """A problem for each input whose form is not that of one time step of the batch."""
-    problems, lead = [], "batch" if batch is None else f"{batch:,}"
+    """A problem for each input whose form is not that of one time step of the batch; of all where they disagree."""
+    own, all_of_them, lead = list[Diagnostic](), list[Diagnostic](), "batch" if batch is None else f"{batch:,}"
     for port in ports:
         sizes = ", ".join(map(str, port.shape))
         forms = [f"[{sizes}]"] * (batch in (None, 1)) + [f"[{lead}, {sizes}]" if sizes else f"[{lead}]"]
         limit = f"one time step takes numbers of shape {' or '.join(forms)}"
+        fits = False
         try:
             array = np.asarray(by_name[port.name])
-            found = f"an array of shape {array.shape}" if array.dtype.kind in "biuf" else f"of type {array.dtype}"
+            is_number, axes = array.dtype.kind in "biuf", array.ndim - len(port.shape)
+            found = f"an array of shape {array.shape}" if is_number else f"of type {array.dtype}"
+            fits = is_number and axes in (0, 1) and array.shape[axes:] == port.shape
+            fits = fits and (len(array) == (batch or len(array)) > 0 if axes else batch in (None, 1))
         except (TypeError, ValueError, RuntimeError) as error:
             found = f"cannot be converted to a NumPy array ({type(error).__name__})"
-        problems.append(Diagnostic(f"input {quoted(port.name)}", found, limit, "give run() several time steps"))
-    return problems
+        problem = Diagnostic(f"input {quoted(port.name)}", found, limit, "give run() several time steps")
+        all_of_them.append(problem)
+        own += [] if fits else [problem]
+    return own or all_of_them
