@@ -57,6 +57,7 @@ SECTIONS = {
             "retiming",
             "quantization",
             "simulators",
+            "sessions",
             "bench",
             "gpu",
             "compare",

@@ -237,7 +237,9 @@ def _has_others(piece: tuple[int, Array]) -> bool:
 
 def check_finite(port: Port, values: Array, dtype: str, first_step: int) -> None:
     """Raise UsageError for time steps of an input, from ``first_step`` on, that are not finite in ``dtype``."""
-    UsageError.raise_all(_not_finite(port, dtype, (first_step, values)))
+    kind = values.dtype
+    if kind.kind == "f" and not (kind == dtype and np.isfinite(values).all()):
+        UsageError.raise_all(_not_finite(port, dtype, (first_step, values)))
 
 
 def _not_finite(port: Port, dtype: str, piece: tuple[int, Array]) -> list[Diagnostic]:
