@@ -27,6 +27,7 @@ def recorded_arrays(
     requested: Mapping[str, frozenset[str]],
     found: Mapping[Key, Array],
     inputs: Mapping[str, Array],
+    past: Mapping[Key, Array] | None = None,
 ) -> dict[Key, Array]:
     """Every requested array in its shape, and the outputs, which the host computes.
 
@@ -35,6 +36,7 @@ def recorded_arrays(
         requested: variables by node.
         found: the arrays of ``needed_arrays``, flat over neurons: ``[steps, samples, neurons]``.
         inputs: integers by input, ``[steps, samples, *shape]``.
+        past: arrays of the state that the run continues from; None: nothing was sent before.
     """
     populations = {p.name: p for p in quantized.populations}
     out = {key: a.reshape(*a.shape[:2], *populations[key[0]].shape) for key, a in found.items()}
@@ -44,11 +46,19 @@ def recorded_arrays(
     depths = {x.name: 0 for x in (*quantized.inputs, *quantized.populations)}
     for read in quantized.reads:
         depths[read.source] = max(depths[read.source], int(read.delay_steps.max(initial=0)))
-    history = {name: np.concatenate([np.zeros((depths[name], *a.shape[1:]), np.int64), a]) for name, a in sent.items()}
+    history = {name: np.concatenate([_before(name, a, depths[name], past), a]) for name, a in sent.items()}
     for port in (port for port in quantized.outputs if port.name in requested):
         steps = next(iter(sent.values())).shape[0]
         out[port.name, "s"] = out[port.name, "v"] = readout_values(quantized, port, steps, history, depths)
     return out
+
+
+def _before(name: str, sent: Array, depth: int, past: Mapping[Key, Array] | None) -> Array:
+    """What a source sent in the last time steps before the run."""
+    if past is None or not depth:
+        return np.zeros((depth, *sent.shape[1:]), np.int64)
+    earlier = past[name, "past"]
+    return earlier[len(earlier) - depth :].reshape(depth, *sent.shape[1:])
 
 
 def _sends(neuron: FixedNeuron) -> str:

@@ -7,9 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from nirbridge._types import Shape
+from nirbridge.arrays import Array
 from nirbridge.emitters.readme import shape_text, table_name
 from nirbridge.network.model import Network
+from nirbridge.program.rules import states_of
+from nirbridge.program.step import Key, StepProgram
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.simulators.recording import default_probes, output_dtypes
 
@@ -46,18 +51,44 @@ class PlannedNode:
     dtype: str
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PlannedState:
+    """A part of the state: its node and its part as of ``SimulationState``, and the key of its array in the program.
+
+    ``id``: empty where no time step reads it. ``depth``: time steps of a past; 0 for the state of neurons. ``start``:
+    the initial values of a sample, of shape ``()`` where they are equal.
+    """
+
+    name: str
+    part: str
+    id: str
+    shape: Shape
+    depth: int
+    dtype: str
+    start: Array
+
+    def as_plain(self) -> dict[str, Any]:
+        """The state as JSON."""
+        facts = {name: getattr(self, name) for name in ("name", "part", "id", "shape", "depth", "dtype")}
+        return {**facts, "start": self.start.tolist()}
+
+
 Variables = Mapping[str, Mapping[str, str]]
 """By population, the tensors that hold its variables."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramNames:
-    """Names of a program; ``facts``: plain JSON on the numbers that it computes in."""
+    """Names of a program; ``facts``: plain JSON on the numbers that it computes in.
+
+    ``states``: what a run can continue from; none of a program that does not take it.
+    """
 
     inputs: tuple[PlannedPort, ...]
     nodes: tuple[PlannedNode, ...]
     outputs: tuple[PlannedPort, ...]
     facts: Mapping[str, Any]
+    states: tuple[PlannedState, ...] = ()
 
     def as_json(self) -> bytes:
         """``program.json``: ASCII, sorted."""
@@ -76,7 +107,9 @@ class ProgramNames:
             }
             for n in self.nodes
         ]
-        return (json.dumps({**self.facts, **ports, "nodes": nodes}, sort_keys=True, indent=1) + "\n").encode("ascii")
+        states = {"states": [state.as_plain() for state in self.states]} if self.states else {}
+        record = {**self.facts, **ports, **states, "nodes": nodes}
+        return (json.dumps(record, sort_keys=True, indent=1) + "\n").encode("ascii")
 
     def table(self) -> str:
         """Rows of a table in Markdown: tensor, kind, name and shape of every port."""
@@ -119,3 +152,34 @@ def integer_names(quantized: QuantizedNetwork, variables: Variables) -> ProgramN
         for p in q.populations
     )
     return ProgramNames(inputs, nodes, outputs, {"numbers": "integers", "dt": q.dt, "chip": q.chip})
+
+
+PAST, END = ".past", "_end"
+"""What the key of a past ends with, and that of an output which is a state after the last time step."""
+
+
+def state_id(ids: Mapping[str, str], key: Key) -> str:
+    """``p0.v``, ``in0.past``; ``c3.past`` of the delayed currents of projection 3."""
+    name, what = key
+    return f"{what}.past" if what[1:].isdigit() else f"{ids[name]}.{what}"
+
+
+def planned_states(model: Network | QuantizedNetwork, program: StepProgram, dtype: str) -> tuple[PlannedState, ...]:
+    """Every part of the state that the simulators have of a model; reals are of ``dtype``.
+
+    ``model`` is in causal order, and ``program`` its time step.
+    """
+    ids, found = identifiers(model), []
+    carried = program.carried
+    kinds = {"int": "int64", "real": dtype}
+    for p in model.populations:
+        for part, start in states_of(p.neuron).items():
+            kind = "int64" if part == "refractory" else kinds[program.kind]
+            key = state_id(ids, (p.name, part)) if (p.name, part) in carried else ""
+            found.append(PlannedState(p.name, part, key, p.shape, 0, kind, np.asarray(start, kind)))
+    for key, h in program.histories.items():
+        name, what = key
+        part = what if what == "past" else f"past of projection {what[1:]}"
+        kind = kinds[program.kind]
+        found.append(PlannedState(name, part, state_id(ids, key), h.shape, h.depth, kind, np.zeros((), kind)))
+    return tuple(found)

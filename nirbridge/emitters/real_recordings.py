@@ -109,8 +109,9 @@ def real_recording(
     taken |= {(name, variable): a for name, a in outputs.items() for variable in ("s", "v")}
     inputs = opened.read(0, opened.steps)
     taken |= {(name, "s"): np.asarray(a, dtype) for name, a in inputs.items()}
-    recorder = ChannelRecorder(channels, 0, opened.steps, opened.batch or 1)
+    first = opened.first_step
+    recorder = ChannelRecorder(channels, first, opened.steps, opened.batch or 1)
     recorder.take(taken, opened.steps, np.asarray)
-    meta = {"dt": network.dt, "steps": opened.steps, "first_step": 0, "batch": opened.batch, "backend": backend}
+    meta = {"dt": network.dt, "steps": opened.steps, "first_step": first, "batch": opened.batch, "backend": backend}
     meta |= {"dtype": dtype, "latency": {}, "outputs": [p.name for p in network.outputs]}
     return recorder.finish(opened.batch is not None, meta)

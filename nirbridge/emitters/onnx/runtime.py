@@ -1,10 +1,10 @@
-"""Runs an emitted ONNX model in ONNX Runtime, with the recorded variables as further outputs."""
+"""Emitted ONNX models in ONNX Runtime, in this process: runs and sessions, with recorded variables as more outputs."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,14 @@ from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact
 from nirbridge.emitters.onnx.emit import MODEL, needed
 from nirbridge.emitters.own_time import compile_time, own_time
-from nirbridge.emitters.program_runs import Ran, record_program
+from nirbridge.emitters.ports import END, PAST
+from nirbridge.emitters.program_sessions import ProgramSession
 from nirbridge.errors import ModelError, quoted
 from nirbridge.simulators.inputs import Input
-from nirbridge.simulators.types import Key, Probe, Recording
+from nirbridge.simulators.types import Probe, Recording
+
+_KEPT = 8
+"""Choices of recorded variables whose sessions of ONNX Runtime are kept."""
 
 
 def run_program(
@@ -39,37 +43,80 @@ def run_program(
 
     Raises:
         UsageError: ONNX Runtime is not installed, or inputs or records that the model does not take.
+        FileError: a program of a version of nirbridge whose models had no states.
         ModelError: ONNX Runtime refuses the model.
     """
+    model = _loaded(artifact)
+    return ProgramSession(artifact, model).run(inputs, steps=steps, record=record, progress=progress).recording
+
+
+def open_program(artifact: Artifact) -> ProgramSession:
+    """A model that is loaded once and runs on from states. Raises as ``run_program``."""
+    model = _loaded(artifact)
+    model.opened(())
+    return ProgramSession(artifact, model)
+
+
+def _loaded(artifact: Artifact) -> _LoadedModel:
     needed("onnx")
     needed("onnxruntime")
-    progress("run", 0.0)
-    recording = record_program(artifact, inputs, steps, record, partial(_ran, artifact.files[MODEL]))
-    progress("run", 1.0)
-    return recording
+    return _LoadedModel(artifact.files[MODEL])
 
 
-def _ran(model: bytes, facts: Any, values: Mapping[str, Array], keys: set[Key], steps: int) -> Ran:
-    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # else Microsoft hears of each session
-    import onnxruntime
+class _LoadedModel:
+    """See ``LoadedProgram``; a state of ONNX Runtime: the model's own inputs by id, pasts after the samples."""
 
-    del steps  # those of the inputs
-    order = sorted(keys)
-    tensors = {n["name"]: n["variables"] for n in facts["nodes"]}
-    content = _with_outputs(model, [tensors[name][variable] for name, variable in order])
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    try:
-        with compile_time():
-            session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-        given = {p["id"]: np.ascontiguousarray(values[p["name"]], p["dtype"]) for p in facts["inputs"]}
-        with own_time():
-            found = session.run(None, given)
-    except Exception as error:  # ONNX Runtime raises its own kinds, of no common base
-        raise ModelError.of("program", f"ONNX Runtime refuses it: {quoted(str(error), 300)}") from None
-    count = len(facts["outputs"])
-    outputs = {p["name"]: np.asarray(a) for p, a in zip(facts["outputs"], found[:count], strict=True)}
-    return {key: np.asarray(a) for key, a in zip(order, found[count:], strict=True)}, outputs
+    def __init__(self, content: bytes) -> None:
+        self.opened = lru_cache(_KEPT)(partial(_Opened, content))
+
+    def enter(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """See ``LoadedProgram``."""
+        found = {}
+        for key, a in arrays.items():
+            axes = 2 if key.endswith(PAST) else 1
+            rows = a.swapaxes(0, axes - 1)
+            found[key] = np.ascontiguousarray(rows.reshape(*rows.shape[:axes], -1))
+        return found
+
+    def leave(self, state: dict[str, Array]) -> Mapping[str, Array]:
+        """See ``LoadedProgram``."""
+        return {key: a.swapaxes(0, 1) if key.endswith(PAST) else a for key, a in state.items()}
+
+    def advance(
+        self, state: dict[str, Array], values: Mapping[str, Array], names: Sequence[str], steps: int
+    ) -> tuple[Mapping[str, Array], dict[str, Array]]:
+        """See ``LoadedProgram``. Raises ModelError where ONNX Runtime refuses the model or its arrays."""
+        opened = self.opened(tuple(names))
+        try:
+            with own_time():
+                found = opened.session.run(opened.outputs, {**values, **state})
+        except Exception as error:  # ONNX Runtime raises its own kinds, of no common base
+            raise _refused(error) from None
+        named = dict(zip(opened.labels, found, strict=True))
+        return named, {key: named[f"{key}{END}"] for key in state}
+
+
+class _Opened:
+    """A session of ONNX Runtime, whose outputs are also ``names``: tensors of a time step."""
+
+    def __init__(self, content: bytes, names: Sequence[str]) -> None:
+        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # else Microsoft hears of each session
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3  # no warning for each state that has an initial value
+        try:
+            model = _with_outputs(content, names) if names else content
+            with compile_time():
+                self.session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        except Exception as error:
+            raise _refused(error) from None
+        self.outputs = [port.name for port in self.session.get_outputs()]
+        self.labels = [*self.outputs[: len(self.outputs) - len(names)], *names]
+
+
+def _refused(error: Exception) -> ModelError:
+    return ModelError.of("program", f"ONNX Runtime refuses it: {quoted(str(error), 300)}")
 
 
 def _with_outputs(content: bytes, tensors: Sequence[str]) -> bytes:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array
 from nirbridge.emitters.onnx.linear import BATCH, TIME, GraphBuilder, delayed, described, linear, model_of, moved_on
-from nirbridge.emitters.ports import ProgramNames, identifiers, integer_names, real_names
+from nirbridge.emitters.ports import END, ProgramNames, identifiers, integer_names, planned_states, real_names, state_id
 from nirbridge.emitters.sums import sums_of_currents
 from nirbridge.network.graph import in_causal_order
 from nirbridge.network.model import Network
@@ -34,6 +34,8 @@ NODES = {
 INTEGERS: Mapping[Kind, str] = {"int": "int64", "real": "float64", "count": "int64", "bool": "bool"}
 REALS: Mapping[Kind, str] = {"real": "float32", "count": "int64", "bool": "bool"}
 WIDTH = 64
+STATES = "batch_or_1"
+"""The first axis of a state that is given: one for each sample, or one for all of them."""
 EXACT = 1 << 24
 """Sums of whole numbers below this are exact in float32, in any order."""
 
@@ -52,14 +54,16 @@ def integer_model(quantized: QuantizedNetwork) -> tuple[Any, ProgramNames]:
         program = in_halves(program)
     exact = {key: "float32" for key, largest in sums_of_currents(q).items() if largest < EXACT}
     builder = _Builder(q, program, INTEGERS, exact)
-    return builder.scan(), integer_names(q, builder.variables())
+    states = planned_states(q, builder.program, REALS["real"])
+    return builder.scan(), replace(integer_names(q, builder.variables()), states=states)
 
 
 def real_model(network: Network) -> tuple[Any, ProgramNames]:
     """The model of a network with an input, and its names."""
     network = in_causal_order(network)
-    builder = _Builder(network, step_program(network), REALS, {})
-    return builder.scan(), real_names(network, builder.variables(), REALS["real"])
+    builder, dtype = _Builder(network, step_program(network), REALS, {}), REALS["real"]
+    states = planned_states(network, builder.program, dtype)
+    return builder.scan(), replace(real_names(network, builder.variables(), dtype), states=states)
 
 
 def step_model(network: Network) -> tuple[Any, ProgramNames, dict[str, Array]]:
@@ -77,8 +81,12 @@ def step_model(network: Network) -> tuple[Any, ProgramNames, dict[str, Array]]:
 
 @dataclass(frozen=True, slots=True)
 class ScanState:
-    """A state of the scan: its name in the body, that of its next value, its type, and its start ``[1, …]``."""
+    """A state of the scan: its name in the body, that of its next value, its type, and its start ``[1, …]``.
 
+    ``port``: its name as an input of the model.
+    """
+
+    port: str
     name: str
     following: str
     dtype: str
@@ -171,11 +179,12 @@ class _Builder:
             state, start = self._state((name, variable)), program.initial[name, variable].reshape(1, -1)
             following = self.made[id(program.populations[name].state[variable])]
             following = g.op("Identity", following, name=f"{state}_next")
-            states.append(ScanState(state, following, self.types[arg.kind], start))
+            port = state_id(self.ids, (name, variable))
+            states.append(ScanState(port, state, following, self.types[arg.kind], start))
         for key, h in program.histories.items():
             state, start = self._state(key), np.zeros((1, h.depth, math.prod(h.shape)))
             following = moved_on(g, state, self.made[id(h.term)], h.depth, f"{state}_next")
-            states.append(ScanState(state, following, self.types[h.term.kind], start))
+            states.append(ScanState(state_id(self.ids, key), state, following, self.types[h.term.kind], start))
         return states
 
     def _body(self) -> _Body:
@@ -195,7 +204,7 @@ class _Builder:
         return model_of(self.g.nodes, body.given, body.found, list(self.g.constants.values())), body.states
 
     def scan(self) -> Any:
-        """The whole model."""
+        """The whole model; its states are inputs, at first the initial ones, and outputs."""
         outer, made = GraphBuilder("model_"), self._body()
         inputs, outputs, states = made.inputs, made.outputs, made.states
         body = helper.make_graph(self.g.nodes, "step", made.given, made.found)
@@ -203,21 +212,24 @@ class _Builder:
         starts = [_started(outer, state, batch) for state in states]
         flat = [outer.reshaped(n, 0, 0, math.prod(x)) if len(x) != 1 else n for n, _, x in inputs]
         flat_outs = [f"{n}_flat" if len(x) != 1 else n for n, _, x in outputs]
-        ends = [*(f"{state.name}_end" for state in states), *flat_outs]
+        ends = [*(f"{state.port}{END}" for state in states), *flat_outs]
         outer.nodes.append(helper.make_node("Scan", [*starts, *flat], ends, num_scan_inputs=len(flat), body=body))
         for tensor, (name, _, shape) in zip(flat_outs, outputs, strict=True):
             if tensor != name:
                 outer.op("Reshape", tensor, outer.constant((0, 0, *shape), "int64"), name=name)
         given, found = ([described(n, t, (TIME, BATCH, *x)) for n, t, x in p] for p in (inputs, outputs))
+        given += [described(s.port, s.dtype, (STATES, *s.start.shape[1:])) for s in states]
+        found += [described(f"{s.port}{END}", s.dtype, (BATCH, *s.start.shape[1:])) for s in states]
+        first = [numpy_helper.from_array(s.start.astype(s.dtype), s.port) for s in states]
         used = {tensor for node in (*self.g.nodes, *outer.nodes) for tensor in node.input}
         constants = [*self.g.constants.values(), *outer.constants.values()]
-        return model_of(outer.nodes, given, found, [t for t in constants if t.name in used])
+        return model_of(outer.nodes, given, found, [*first, *(t for t in constants if t.name in used)])
 
 
 def _started(outer: GraphBuilder, state: ScanState, batch: str) -> str:
-    start = outer.constant(state.start, state.dtype)
+    """A state that is given, or else the initial one, of each sample."""
     shape = outer.op("Concat", batch, outer.constant(state.start.shape[1:], "int64"), axis=0)
-    return outer.op("Expand", start, shape)
+    return outer.op("Expand", state.port, shape)
 
 
 def _of_integers(g: GraphBuilder, term: Term, given: list[str]) -> str | None:

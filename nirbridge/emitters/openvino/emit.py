@@ -69,7 +69,7 @@ def emit(network: Network, options: OpenvinoOptions | None = None) -> Artifact:
         model = INT8
     files |= {
         PROGRAM: names.as_json(),
-        "run.py": _filled("run.py", MODEL=model),
+        "run.py": _filled("run.py", MODEL=model, OUTPUTS=str(len(names.outputs))),
         "README.md": _filled("README.md", MODEL=model, NUMBERS=about or IN_FLOAT32, PORTS=names.table()),
     }
     facts = {"kind": "openvino", "schema": 1, "numbers": names.facts["numbers"], "notes": [about] if about else []}

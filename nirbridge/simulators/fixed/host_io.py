@@ -158,17 +158,22 @@ def _arriving(quantized: QuantizedNetwork, read: Projection, steps: int, sent: A
 
 
 def integer_inputs(
-    quantized: QuantizedNetwork, inputs: Mapping[str, Input] | Input, steps: int | None, silent: int = 0
+    quantized: QuantizedNetwork,
+    inputs: Mapping[str, Input] | Input,
+    steps: int | None,
+    silent: int = 0,
+    first_step: int = 0,
 ) -> tuple[dict[str, Array], bool]:
     """Arrays ``[steps, batch, *shape]`` of int64 by input name, and whether the caller's have a batch axis.
 
     A graded input gets the nearest whole number of its scale. ``silent``: time steps of zeros that follow.
+    ``first_step``: of a run that continues from a state.
 
     Raises:
         UsageError: wrong names, shapes or types; values that an input does not take.
     """
-    opened = open_inputs(signature_network(quantized), inputs, steps, 0, "float64").longer(silent)
+    opened = open_inputs(signature_network(quantized), inputs, steps, first_step, "float64").longer(silent)
     arrays = opened.read(0, opened.steps)
-    integers = {p.name: integer_values(p, arrays[p.name], 0).astype(np.int64) for p in quantized.inputs}
+    integers = {p.name: integer_values(p, arrays[p.name], first_step).astype(np.int64) for p in quantized.inputs}
     shaped = {name: values.reshape(arrays[name].shape) for name, values in integers.items()}
     return shaped or {"": np.zeros((opened.steps, 1, 0), np.int64)}, opened.batch is not None
