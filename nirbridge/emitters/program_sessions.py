@@ -20,6 +20,7 @@ from nirbridge.network.model import Port
 from nirbridge.simulators.checks import check_state
 from nirbridge.simulators.continued import RunByRun, Runner
 from nirbridge.simulators.fixed.host_io import fixed_channels, integer_values
+from nirbridge.simulators.fixed.runs import check_limits, state_limits
 from nirbridge.simulators.inputs import Input
 from nirbridge.simulators.recording import copied_source
 from nirbridge.simulators.types import Key, Probe, SimulationResult, SimulationState
@@ -30,7 +31,7 @@ _FIELDS = {**PROGRAM_FIELDS, "states": list[dict[str, Any]]}
 class LoadedProgram(Protocol):
     """A program that a tool has loaded. A state of the tool is what it takes and gives; no call changes it."""
 
-    def enter(self, arrays: Mapping[str, Array]) -> Any:
+    def enter(self, arrays: Mapping[str, Array], batch: int) -> Any:
         """The tool's state of arrays by id: ``[batch, *shape]``, of a past ``[depth, batch, *shape]``, oldest first."""
         ...
 
@@ -63,6 +64,8 @@ class ProgramSession:
         self.tool = tool
         self.inputs: Sequence[Port] = self.program.signature.inputs
         self.outputs: Sequence[Port] = self.program.signature.outputs
+        quantized = self.program.quantized
+        self._limits = None if quantized is None else state_limits(quantized)
         self._states = [s for s in self.program.facts["states"] if s["id"]]
         self._ports = [(p["name"], p["id"], p["dtype"]) for p in self.program.facts["inputs"]]
 
@@ -114,16 +117,22 @@ class ProgramSession:
             copied_source(self.program.signature, p.name) is None for p in self.outputs
         )
         if state is not None:
-            check_state(state, self.blank(batch))
+            self.check(state, self.blank(batch))
         return RunByRun(self, batch, state) if adds else ProgramRunner(self, batch, state)
 
     def entered(self, batch: int, state: SimulationState | None) -> Any:
-        """The tool's state of a state, else of the initial one. Raises UsageError for one of another form."""
+        """The tool's state of a state, else of the initial one. Raises UsageError for one that is none."""
         blank = self.blank(batch)
         if state is not None:
-            check_state(state, blank)
+            self.check(state, blank)
         arrays = (blank if state is None else state).arrays
-        return self.tool.enter({s["id"]: arrays[s["name"], s["part"]] for s in self._states})
+        return self.tool.enter({s["id"]: arrays[s["name"], s["part"]] for s in self._states}, batch)
+
+    def check(self, state: SimulationState, blank: SimulationState) -> None:
+        """Raise UsageError for a state of another form, or of integers that no run reaches."""
+        check_state(state, blank)
+        if self._limits is not None:
+            check_limits(state, self._limits)
 
     def left(self, last: Any, batch: int, step: int) -> SimulationState:
         """A state of the tool in the form of the simulators; what no time step reads has its initial value."""

@@ -15,7 +15,7 @@ from nirbridge.simulators.simulate import prepare_simulator
 from nirbridge.simulators.types import Probe, SimulationState
 from tests.emitters.c.programs import random_inputs
 
-STEPS, HALF = 25, 11
+STEPS, HALF = 28, 7
 Model = Network | QuantizedNetwork
 
 
@@ -88,8 +88,8 @@ def check_session(
 def _check_single_steps(session: Any, inputs: Mapping[str, Array]) -> None:
     batch = next(iter(inputs.values())).shape[1] if inputs else 1
     default = session.run(**part(inputs, 0, STEPS))
-    start = session.run(**part(inputs, 0, 3)).state
-    for first, runner in ((0, session.runner(batch)), (3, session.runner(batch, start))):
+    start = session.run(**part(inputs, 0, HALF)).state
+    for first, runner in ((0, session.runner(batch)), (HALF, session.runner(batch, start))):
         rows = [runner.step({name: x[t] for name, x in inputs.items()}) for t in range(first, STEPS)]
         shown = {key: a[first:] for key, a in default.recording.arrays.items()}
         batched = {key: np.stack([row[key[0]] for row in rows]) for key in shown}

@@ -107,6 +107,7 @@ JAX = Target(
     options=JaxOptions,
     make=emit,
     start=later("nirbridge.emitters.jax.process:run_program"),
+    session=later("nirbridge.emitters.jax.process:open_program"),
     carries=ALL,
 )
 

@@ -69,8 +69,9 @@ class _LoadedModel:
     def __init__(self, content: bytes) -> None:
         self.opened = lru_cache(_KEPT)(partial(_Opened, content))
 
-    def enter(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    def enter(self, arrays: Mapping[str, Array], batch: int) -> dict[str, Array]:
         """See ``LoadedProgram``."""
+        del batch  # that of the arrays
         found = {}
         for key, a in arrays.items():
             axes = 2 if key.endswith(PAST) else 1

@@ -154,11 +154,11 @@ class IntegerSimulator(ABC):
     @cached_property
     def limits(self) -> Mapping[Key, Interval]:
         """The least and the greatest value of every part of a state, over all runs: those of the proof of widths."""
-        return MappingProxyType(_limits(self.quantized))
+        return MappingProxyType(state_limits(self.quantized))
 
     def check_values(self, state: SimulationState | None) -> None:
         """Raise UsageError for a state with a value that no run of the network reaches."""
-        UsageError.raise_all([] if state is None else _beyond(state, self.limits))
+        check_limits(state, self.limits)
 
 
 def sent_types(quantized: QuantizedNetwork) -> dict[str, type]:
@@ -168,7 +168,8 @@ def sent_types(quantized: QuantizedNetwork) -> dict[str, type]:
     return {name: np.int8 if single else np.int64 for name, single in is_binary.items()}
 
 
-def _limits(quantized: QuantizedNetwork) -> dict[Key, Interval]:
+def state_limits(quantized: QuantizedNetwork) -> dict[Key, Interval]:
+    """The least and the greatest value of every part of a state, over all runs."""
     bounds = prove(quantized)
     limits: dict[Key, Interval] = {
         (p.name, "past"): (-p.value_max if p.graded else 0, p.value_max if p.graded else 1) for p in quantized.inputs
@@ -184,16 +185,17 @@ def _limits(quantized: QuantizedNetwork) -> dict[Key, Interval]:
     return limits
 
 
-def _beyond(state: SimulationState, limits: Mapping[Key, Interval]) -> list[Diagnostic]:
+def check_limits(state: SimulationState | None, limits: Mapping[Key, Interval]) -> None:
+    """Raise UsageError for a state with values beyond its limits."""
     problems = []
-    for (node, part), array in state.arrays.items():
+    for (node, part), array in () if state is None else state.arrays.items():
         low, high = limits[node, part]
         least, most = (int(array.min()), int(array.max())) if array.size else (low, high)
         if least < low or most > high:
             found, limit = least if least < low else most, f"runs of this network have {low:,} to {high:,}"
             subject = f"state, {quoted(part)} of {quoted(node)}"
             problems.append(Diagnostic(subject, f"{found:,}", limit, "give the state of a run of this network"))
-    return problems[:20]
+    UsageError.raise_all(problems[:20])
 
 
 class IntegerRun(ABC):

@@ -7,7 +7,8 @@ of the run. Standard input is a pipe that the parent holds open: EOF means that 
 folder no longer; the guard then removes it. Nothing of nirbridge is imported here, so that it starts at once.
 
 ``orders.json``: command, folder (where it runs; none: here), prefix (of shared memory), log, end (a file for the
-outcome), seconds, quiet_seconds (without progress).
+outcome), seconds, quiet_seconds (without progress; null in place of both: no limit), descriptors (open files that the
+command gets from this process).
 """
 
 from __future__ import annotations
@@ -89,8 +90,9 @@ def _started(orders: dict[str, Any]) -> subprocess.Popen[bytes] | None:
     more = {"LAVA_RUN_PREFIX": orders["prefix"], "LAVA_RUN_SCRATCH": orders["scratch"]}
     with open(orders["log"], "ab") as log:
         try:
-            return subprocess.Popen(
+            child = subprocess.Popen(
                 orders["command"],
+                pass_fds=orders["descriptors"],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -100,7 +102,10 @@ def _started(orders: dict[str, Any]) -> subprocess.Popen[bytes] | None:
             )
         except (OSError, ValueError) as error:
             log.write(f"{type(error).__name__}: {error}\n".encode())
-            return None
+            child = None
+    for descriptor in orders["descriptors"]:
+        os.close(descriptor)  # so that the end of the command is the end of its files
+    return child
 
 
 def remove_shared(prefix: str) -> None:
@@ -125,6 +130,8 @@ def _watch(child: subprocess.Popen[bytes], orders: dict[str, Any]) -> str:
         progress = _progress(orders)
         if progress != last_progress:
             last_progress, moved = progress, now
+        if orders["seconds"] is None:
+            continue
         if now - start > orders["seconds"]:
             return "seconds"
         if now - moved > orders["quiet_seconds"]:

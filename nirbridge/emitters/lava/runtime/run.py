@@ -99,7 +99,7 @@ def judge(folder: Path, end: Mapping[str, Any], scratch: Path, seconds: float, q
     """Raise the error of a failed run."""
     if end["why"] == "ended" and end["code"] == 0 and (scratch / "out.npz").is_file():
         return
-    subject, log = f"program {quoted(folder.name)}", _log(scratch / "log")
+    subject, log = f"program {quoted(folder.name)}", log_text(scratch / "log")
     if end["why"] == "ended" and end["code"] == 2 and "error: " in log:
         raise UsageError.of(subject, log.rpartition("error: ")[2].strip(), "", "see its README.md", log=log)
     found = {
@@ -137,7 +137,8 @@ def output_of_script(files: Mapping[str, bytes], script: str, seconds: float, *,
         return read_own(scratch / "out.npz")
 
 
-def _log(path: Path) -> str:
+def log_text(path: Path) -> str:
+    """The end of a log, one line after the other, without what no terminal shows; empty where there is none."""
     try:
         with open_file(path, follow=False) as file:
             file.seek(0, os.SEEK_END)

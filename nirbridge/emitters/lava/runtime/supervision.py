@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,11 @@ _SCRATCH = "nirbridge-lava-"
 
 
 @contextmanager
-def start_guard() -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
-    """A guard that waits for orders, and its folder, which is gone at the end, also if this process is killed."""
+def start_guard(descriptors: Sequence[int] = ()) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+    """A guard that waits for orders, and its folder, which is gone at the end, also if this process is killed.
+
+    ``descriptors``: open files that a command may get, as of ``begin``.
+    """
     sweep_temporary(_SCRATCH)
     guarding = subprocess.Popen(
         [sys.executable, "-I", guard.__file__, str(os.getpid()), os.path.join(tempfile.gettempdir(), _SCRATCH)],
@@ -37,6 +40,7 @@ def start_guard() -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
+        pass_fds=descriptors,
     )
     assert guarding.stdout is not None
     scratch = ""
@@ -68,22 +72,9 @@ def run_supervised(
 
     ``tool``: its name in the stages of progress; ``folder``: where the command runs, None: where this process does.
     """
-    assert guarding.stdin is not None
     prefix, end = _prefix(), scratch / "end.json"
-    orders = {
-        "command": command,
-        "folder": folder,
-        "prefix": prefix,
-        "log": str(scratch / "log"),
-        "end": str(end),
-        "seconds": seconds,
-        "quiet_seconds": quiet_s,
-    }
-    write_new(scratch / "orders.json", json.dumps(orders).encode())
     try:
-        with suppress(BrokenPipeError):
-            guarding.stdin.write(b"\n")
-            guarding.stdin.flush()
+        begin(guarding, command, scratch, prefix=prefix, seconds=seconds, quiet_seconds=quiet_s, folder=folder)
         while guarding.poll() is None and not end.exists():
             _say(scratch, steps, progress, tool)
             time.sleep(_KEPT_SECONDS)
@@ -96,6 +87,28 @@ def run_supervised(
         return parse_json(read_own(end), "end of a process", bytes_max=ANSWER_BYTES_MAX)
     except (OSError, FileError):
         return {"why": "guard", "code": None}
+
+
+def begin(
+    guarding: subprocess.Popen[bytes],
+    command: list[str],
+    scratch: Path,
+    *,
+    prefix: str = "",
+    seconds: float | None = None,
+    quiet_seconds: float | None = None,
+    folder: str | None = None,
+    descriptors: Sequence[int] = (),
+) -> None:
+    """Let the guard start its command; see ``guard.py``. Without ``seconds`` it runs until the guard is left."""
+    assert guarding.stdin is not None
+    orders = {"command": command, "folder": folder, "prefix": prefix, "descriptors": list(descriptors)}
+    orders |= {"log": str(scratch / "log"), "end": str(scratch / "end.json")}
+    orders |= {"seconds": seconds, "quiet_seconds": quiet_seconds}
+    write_new(scratch / "orders.json", json.dumps(orders).encode())
+    with suppress(BrokenPipeError):
+        guarding.stdin.write(b"\n")
+        guarding.stdin.flush()
 
 
 def _stop(guarding: subprocess.Popen[bytes]) -> None:

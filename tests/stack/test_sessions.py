@@ -1,0 +1,111 @@
+"""Sessions of programs in processes of their own: chunks have the bits of one run, states go on in the simulators."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nirbridge.arrays import freeze
+from nirbridge.emitters.jax.emit import JAX, JaxOptions
+from nirbridge.errors import ModelError, UsageError
+from tests.cases import cases
+from tests.emitters.c.programs import random_networks
+from tests.emitters.oracles import ORACLES, dense, drawn, side_by_side
+from tests.emitters.sessions import check_session, given, part
+from tests.stack.needs import needs
+
+pytestmark = needs("jax")
+PLAIN = JaxOptions(stablehlo=False)
+COUNT = cases(20, 60)
+"""Random networks, in programs of five: XLA compiles for each number of time steps."""
+
+
+def jax_session(model: Any) -> Any:
+    return JAX.session(JAX.emit(model, PLAIN))  # pyright: ignore[reportOptionalCall]
+
+
+@pytest.mark.parametrize("first", range(0, COUNT, 5))
+def test_chunks_of_random_networks_in_jax(first: int) -> None:
+    network = side_by_side([drawn(seed) for seed in range(first, first + 5)])
+    check_session(jax_session(network), network, given(network))
+
+
+@pytest.mark.parametrize("first", range(0, COUNT, 5))
+def test_chunks_of_random_integers_in_jax(first: int) -> None:
+    q = random_networks(range(first, first + 5))
+    check_session(jax_session(q), q, given(q))
+
+
+@pytest.mark.parametrize("make", ORACLES)
+def test_chunks_shorter_than_the_delays_in_jax(make: Any) -> None:
+    network = make(np.random.default_rng(0))
+    check_session(jax_session(network), network, given(network, batch=3), [(2, 1, 4)])
+
+
+def test_a_network_without_input_goes_on_in_jax() -> None:
+    network = dense(np.random.default_rng(0))
+    edges = tuple(p for p in network.projections if p.source != "in")
+    moved = tuple(replace(p, neuron=replace(p.neuron, bias=freeze(np.asarray(1 / 64)))) for p in network.populations)
+    silent = replace(network, populations=moved, projections=edges, inputs=())
+    check_session(jax_session(silent), silent, {})
+
+
+def processes(text: str) -> list[Path]:
+    """Processes whose command has the text."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            found += [folder] if text in (folder / "cmdline").read_bytes().decode() else []
+        except OSError:
+            continue
+    return found
+
+
+def test_the_process_ends_with_the_session() -> None:
+    network = dense(np.random.default_rng(0))
+    session = jax_session(network)
+    scratch = session.tool._scratch
+    session.run(**part(given(network), 0, 3))
+    assert processes(f"{scratch}/program/serve.py")
+    del session
+    gc.collect()
+    assert not scratch.exists()
+    assert not processes(f"{scratch}/program/serve.py")
+
+
+def test_states_that_are_dropped_are_dropped_in_the_process() -> None:
+    network = dense(np.random.default_rng(0))
+    session = jax_session(network)
+    runner, x = session.runner(2), given(network)
+    for t in range(6):
+        runner.step({"in": x["in"][t]})
+    gc.collect()
+    assert len(session.tool._unused) <= 2, "the last ones: a message takes them along"
+
+
+def test_a_process_that_ends_is_one_error() -> None:
+    network = dense(np.random.default_rng(0))
+    session, x = jax_session(network), given(network)
+    runner = session.runner(2)
+    (served,) = processes(f"{session.tool._scratch}/program/serve.py")
+    os.kill(int(served.name), 9)
+    start = time.monotonic()
+    for _ in range(2):
+        with pytest.raises(ModelError, match=r"^program: its process in JAX ended; it wrote no log; open it again$"):
+            runner.step({"in": x["in"][0]})
+    assert time.monotonic() - start < 10
+    assert not session.tool._scratch.exists()
+
+
+def test_states_that_do_not_fit_in_jax() -> None:
+    network = dense(np.random.default_rng(0))
+    session = jax_session(network)
+    with pytest.raises(UsageError, match=r"^state, 'v' of 'a': float32 of shape \(3, 12\), this run needs"):
+        session.runner(2, session.blank(3))
