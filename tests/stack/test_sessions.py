@@ -13,15 +13,18 @@ import numpy as np
 import pytest
 
 from nirbridge.arrays import freeze
+from nirbridge.emitters.iree.emit import IREE, IreeOptions
 from nirbridge.emitters.jax.emit import JAX, JaxOptions
 from nirbridge.errors import ModelError, UsageError
+from nirbridge.network.graph import in_causal_order
 from tests.cases import cases
 from tests.emitters.c.programs import random_networks
-from tests.emitters.oracles import ORACLES, dense, drawn, side_by_side
+from tests.emitters.held_out import dyadic_network
+from tests.emitters.oracles import ORACLES, dense, drawn, recurrent, side_by_side
 from tests.emitters.sessions import check_session, given, part
 from tests.stack.needs import needs
 
-pytestmark = needs("jax")
+pytestmark = needs("jax", "iree.compiler", "iree.runtime", "xdsl")
 PLAIN = JaxOptions(stablehlo=False)
 COUNT = cases(20, 60)
 """Random networks, in programs of five: XLA compiles for each number of time steps."""
@@ -109,3 +112,42 @@ def test_states_that_do_not_fit_in_jax() -> None:
     session = jax_session(network)
     with pytest.raises(UsageError, match=r"^state, 'v' of 'a': float32 of shape \(3, 12\), this run needs"):
         session.runner(2, session.blank(3))
+
+
+# -- IREE ----------------------------------------------------------------------------------------------------------
+
+
+def iree_session(model: Any, **options: Any) -> Any:
+    return IREE.session(IREE.emit(model, IreeOptions(vmfb=False, **options)))  # pyright: ignore[reportOptionalCall]
+
+
+@pytest.mark.parametrize("first", range(0, COUNT, 5))
+def test_chunks_of_random_networks_in_iree(first: int) -> None:
+    network = side_by_side([drawn(seed) for seed in range(first, first + 5)])
+    check_session(iree_session(network), network, given(network))
+
+
+@pytest.mark.parametrize("first", range(0, COUNT, 5))
+def test_chunks_of_random_integers_in_iree(first: int) -> None:
+    q = random_networks(range(first, first + 5))
+    check_session(iree_session(q), q, given(q))
+
+
+def test_more_samples_than_a_group_in_iree() -> None:
+    """Late currents of several projections, samples in groups of 64, the last one with room left."""
+    network = recurrent(np.random.default_rng(0))
+    check_session(iree_session(network), network, given(network, batch=70), [(2, 1, 4)])
+
+
+def test_delayed_currents_of_a_network_out_of_causal_order_in_iree() -> None:
+    """The dialect numbers projections as the network does, a state as the reference does."""
+    networks = [dyadic_network(seed) for seed in range(40)]
+    late = [n for n in networks if sum(p.target_delay_steps.any() for p in n.projections) > 1 and n.inputs]
+    moved = [n for n in late if [p.target for p in in_causal_order(n).projections] != [p.target for p in n.projections]]
+    assert moved
+    check_session(iree_session(moved[0]), moved[0], given(moved[0]))
+
+
+def test_a_module_of_stablehlo_takes_no_state() -> None:
+    with pytest.raises(UsageError, match=r"is made from StableHLO, its module takes a fixed number of time steps"):
+        iree_session(dense(np.random.default_rng(0)), source="stablehlo")

@@ -14,6 +14,7 @@ from nirbridge.dialect.lowering.function import Body, Extent, FunctionText, Tens
 from nirbridge.dialect.lowering.linear import conv, dense, dense_by_events, sparse, sum_pool
 from nirbridge.dialect.lowering.pointwise import Node, Pointwise, kept_states, lowered_step
 from nirbridge.dialect.neurons import NeuronBase
+from nirbridge.dialect.passes.batch_time import projection_of
 from nirbridge.dialect.read import attribute_values, operator_of
 from nirbridge.dialect.structure import CollectOp, DelayOp, InputOp, NetworkOp, OutputOp, ResultOp, ScanOp
 from nirbridge.dialect.synapses import (
@@ -68,7 +69,7 @@ class BodyLowering:
             if depth:
                 extents = (depth, *shape(x))
                 argument = self._argument(len(found), str(element(x)), extents)
-                self.histories[x] = LoweredState(_named(x), f"past{len(found)}", np.zeros(extents), argument)
+                self.histories[x] = LoweredState(*_past_of(x), np.zeros(extents), argument)
                 found.append(self.histories[x])
         return found
 
@@ -285,15 +286,18 @@ def _name(op: Any) -> str:
     return unescaped(op.attributes["name"].data)
 
 
-def _named(value: Any) -> str:
-    """The node that a delayed value is of: its source, or the target of a synapse."""
+def _past_of(value: Any) -> tuple[str, str]:
+    """The node and part that the past of a value is, as of ``SimulationState``: of a source, or of a projection."""
     owner = value.owner
+    if isinstance(owner, NeuronBase):
+        return _name(owner), "past"
     if isinstance(owner, ScanOp) and isinstance(owner.x.owner, InputOp):  # else an operator that is batched over time
-        return _name(owner.x.owner)
-    while not isinstance(owner, NeuronBase | OutputOp):  # forwards, which a projection ends
-        (use, *_) = owner.results[0].uses
-        owner = use.operation
-    return _name(owner)
+        return _name(owner.x.owner), "past"
+    end = owner
+    while not isinstance(end, NeuronBase | OutputOp):  # forwards, which a projection ends
+        (use, *_) = end.results[0].uses
+        end = use.operation
+    return _name(end), f"past of projection {projection_of(owner)}"
 
 
 # -- delays --------------------------------------------------------------------------------------------------------

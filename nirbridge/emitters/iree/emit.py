@@ -82,5 +82,6 @@ IREE = Target(
     options=IreeOptions,
     make=emit,
     start=later("nirbridge.emitters.iree.process:run_program"),
+    session=later("nirbridge.emitters.iree.process:open_program"),
     carries=ALL,
 )

@@ -6,7 +6,7 @@ import io
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,21 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.emitters.iree.tool import TOOL
 from nirbridge.emitters.lava.runtime.run import output_of_script
-from nirbridge.emitters.ports import ProgramNames, Variables, identifiers, integer_names, real_names
+from nirbridge.emitters.ports import (
+    PlannedState,
+    ProgramNames,
+    Variables,
+    identifiers,
+    integer_names,
+    planned_states,
+    real_names,
+)
 from nirbridge.errors import ModelError, quoted
 from nirbridge.files.json_text import ANSWER_BYTES_MAX, parse_json
 from nirbridge.files.regular import template_bytes
+from nirbridge.network.graph import in_causal_order
 from nirbridge.network.model import Network
+from nirbridge.program.step import step_program
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.simulators.types import Key
 
@@ -34,9 +44,9 @@ VARIABLES = ("s", "u", "v")
 class IreeModule:
     """MLIR with one function from inputs and states to results and states.
 
-    ``inputs``: (key, type) in the order of its arguments, each ``[steps, batch, *shape]``. ``states``: their values
-    before the first time step. ``results``: keys of ``[steps, batch, *shape]``. ``steps``: None where the function
-    takes any number of time steps.
+    ``inputs``: (key, type) in the order of its arguments, each ``[steps, batch, *shape]``. ``results``: keys of
+    ``[steps, batch, *shape]``. ``states``: their values before the first time step. ``parts``: what these are, as of
+    ``SimulationState``; none of StableHLO. ``steps``: None where the function takes any number of time steps.
     """
 
     text: str
@@ -46,6 +56,7 @@ class IreeModule:
     inputs: tuple[tuple[str, str], ...]
     results: tuple[str, ...]
     states: tuple[Array, ...]
+    parts: tuple[Key, ...] = ()
 
     def facts(self) -> Mapping[str, Any]:
         """What ``run.py`` needs to know, as plain JSON."""
@@ -65,6 +76,21 @@ def program_names(model: Network | QuantizedNetwork, dtype: str, more: Mapping[s
     keys: Variables = {p.name: {v: f"{ids[p.name]}.{v}" for v in VARIABLES} for p in model.populations}
     names = integer_names(model, keys) if isinstance(model, QuantizedNetwork) else real_names(model, keys, dtype)
     return ProgramNames(names.inputs, names.nodes, names.outputs, {**names.facts, **more})
+
+
+def module_states(model: Network | QuantizedNetwork, module: IreeModule, dtype: str) -> tuple[PlannedState, ...]:
+    """The parts of the state by the number of the argument that has it; none where the module does not name them."""
+    if not module.parts:
+        return ()
+    causal = in_causal_order(model) if isinstance(model, Network) else model
+    into: dict[str, list[int]] = {}
+    for k, p in enumerate(causal.projections):
+        into.setdefault(p.target, []).append(k)
+    numbers = (into[p.target].pop(0) for p in model.projections)  # within a target the order is the same
+    names = {f"past of projection {k}": f"past of projection {number}" for k, number in enumerate(numbers)}
+    ids = {(node, names.get(part, part)): f"state{k}" for k, (node, part) in enumerate(module.parts)}
+    found = planned_states(causal, step_program(causal), dtype)
+    return tuple(replace(state, id=ids.get((state.name, state.part), "")) for state in found)
 
 
 def default_records(model: Network | QuantizedNetwork) -> tuple[Key, ...]:
@@ -96,7 +122,8 @@ def linalg_module(
     results = (*(p.id for p in names.outputs), *record_keys(names, records))
     inputs = tuple((key, tensor.dtype) for key, tensor in zip(ids, program.inputs, strict=True))
     states = tuple(state_arrays(program, batch))
-    return IreeModule(checked_text(text), RUN, batch, None, inputs, results, states)
+    parts = tuple((state.node, state.variable) for state in program.states)
+    return IreeModule(checked_text(text), RUN, batch, None, inputs, results, states, parts)
 
 
 def stablehlo_module(

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact
-from nirbridge.emitters.iree.program import COMPILED, program_facts, program_files, stored_model
+from nirbridge.emitters.iree.program import COMPILED, TEMPLATES, program_facts, program_files, stored_model
 from nirbridge.emitters.iree.tool import HINT, TOOL, compiled, has_compiler, need
 from nirbridge.emitters.lava.runtime.run import RunLimits
 from nirbridge.emitters.program_runs import Ran, record_program
+from nirbridge.emitters.program_sessions import ProgramSession
 from nirbridge.emitters.script_runs import run_script, sample_count, variable_names
+from nirbridge.emitters.served_programs import ServedProgram
 from nirbridge.errors import ModelError, ToolMissing, UsageError, quoted
+from nirbridge.files.regular import template_bytes
 from nirbridge.simulators.inputs import Input
 from nirbridge.simulators.types import Key, Probe, Recording
 
@@ -116,3 +119,65 @@ def _compiled(artifact: Artifact, batch: int, steps: int, keys: frozenset[Key]) 
     options = {**facts["options"], "batch": batch, "steps": steps}
     files = program_files(model, options, records=sorted(keys))
     return {**files, COMPILED: compiled(files)}
+
+
+# -- sessions ------------------------------------------------------------------------------------------------------
+
+
+def open_program(artifact: Artifact) -> ProgramSession:
+    """A program whose modules stay loaded, each in a process of its own, and that runs on from states.
+
+    A module is of one batch and one choice of recorded variables: another one is compiled when it is first needed.
+
+    Raises:
+        ToolMissing: IREE's runtime is not installed.
+        UsageError: a module from StableHLO, which takes a fixed number of time steps.
+    """
+    need("runtime")
+    if program_facts(artifact)["options"].get("source") != "linalg":
+        found, limit = "is made from StableHLO", "its module takes a fixed number of time steps"
+        raise UsageError.of("program of emitter 'iree'", found, limit, "emit it from linalg to run it on from a state")
+    return ProgramSession(artifact, _Modules(artifact))
+
+
+class _State(NamedTuple):
+    """Arrays, or a state of the process that has it."""
+
+    batch: int
+    arrays: Mapping[str, Array]
+    process: ServedProgram | None = None
+    held: Any = None
+
+
+class _Modules:
+    """See ``LoadedProgram``; a process for each module."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        self._artifact = artifact
+        nodes = program_facts(artifact)["nodes"]
+        self._keys = {name: (n["name"], variable) for n in nodes for variable, name in n["variables"].items()}
+        self._served = lru_cache(maxsize=_KEPT)(self._started)
+
+    def _started(self, batch: int, names: tuple[str, ...]) -> ServedProgram:
+        keys = frozenset(self._keys[name] for name in names)
+        files = fitting(self._artifact, batch, 1, keys, set(names))
+        served = template_bytes(TEMPLATES / "served.py.txt")
+        with _devices_named():
+            return ServedProgram({**files, "served.py": served}, LIMITS, TOOL)
+
+    def enter(self, arrays: Mapping[str, Array], batch: int) -> _State:
+        """See ``LoadedProgram``."""
+        return _State(batch, arrays)
+
+    def leave(self, state: _State) -> Mapping[str, Array]:
+        """See ``LoadedProgram``."""
+        return state.arrays if state.process is None else state.process.leave(state.held)
+
+    def advance(
+        self, state: _State, values: Mapping[str, Array], names: Sequence[str], steps: int
+    ) -> tuple[Mapping[str, Array], _State]:
+        """See ``LoadedProgram``."""
+        served = self._served(state.batch, tuple(names))
+        held = state.held if state.process is served else served.enter(self.leave(state), state.batch)
+        found, after = served.advance(held, values, names, steps)
+        return found, _State(state.batch, {}, served, after)

@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from nirbridge.emitters.artifact import Artifact, npz_bytes, read_document
-from nirbridge.emitters.iree.module import default_records, linalg_module, program_names, stablehlo_module
+from nirbridge.emitters.iree.module import (
+    default_records,
+    linalg_module,
+    module_states,
+    program_names,
+    stablehlo_module,
+)
 from nirbridge.emitters.ports import NETWORK, PROGRAM, ProgramNames
 from nirbridge.emitters.readme import filled
 from nirbridge.errors import ModelError
@@ -53,6 +59,7 @@ def program_files(
     names = program_names(model, options["dtype"], {"options": dict(options)})
     module = (linalg_module if options["source"] == "linalg" else stablehlo_module)(model, names, options, wanted)
     names = program_names(model, options["dtype"], {"options": dict(options), "module": module.facts()})
+    names = replace(names, states=module_states(model, module, options["dtype"]))
     return {
         SOURCE: module.text.encode("utf-8"),
         STATES: npz_bytes({f"state{k}": values for k, values in enumerate(module.states)}),
