@@ -93,7 +93,7 @@ class _LoadedModel:
                 found = opened.session.run(opened.outputs, {**values, **state})
         except Exception as error:  # ONNX Runtime raises its own kinds, of no common base
             raise _refused(error) from None
-        named = dict(zip(opened.labels, found, strict=True))
+        named: dict[str, Any] = dict(zip(opened.labels, found, strict=True))
         return named, {key: named[f"{key}{END}"] for key in state}
 
 

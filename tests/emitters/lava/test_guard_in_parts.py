@@ -114,8 +114,12 @@ def test_the_outcome_stands_there_when_all_is_clean(why: str, tmp_path: Path, mo
 def test_a_command_that_can_not_be_started_says_so_in_the_log(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"before\n")
-    orders = {"command": [str(tmp_path / "none")], "log": str(log), "prefix": "p", "scratch": str(tmp_path)}
+    orders: Any = {"command": [str(tmp_path / "none")], "log": str(log), "prefix": "p", "scratch": str(tmp_path)}
+    read, write = os.pipe()
+    orders |= {"descriptors": [write]}
     assert guard._started(orders) is None
+    assert os.read(read, 1) == b"", "the guard has closed what it gave on"
+    os.close(read)
     lines = log.read_text().split("\n")
     assert (lines[0], lines[1][:18], lines[2:]) == ("before", "FileNotFoundError:", [""])
 
@@ -166,7 +170,7 @@ def test_the_outcome_as_the_guard_saw_it(
     orders = json.loads((tmp_path / "orders.json").read_text())
     assert removed == [orders.pop("prefix")]
     assert guarding.stdin.getvalue() == b"\n"
-    own = {"log": str(tmp_path / "log"), "end": str(tmp_path / "end.json")}
+    own = {"log": str(tmp_path / "log"), "end": str(tmp_path / "end.json"), "descriptors": []}
     assert orders == {"command": ["a", "b"], "folder": None, "seconds": 2.5, "quiet_seconds": 1.5, **own}
 
 

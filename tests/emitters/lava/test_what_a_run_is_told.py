@@ -124,12 +124,12 @@ def test_the_error_of_a_run_has_its_log_and_its_reason(tmp_path: Path) -> None:
 
 def test_a_log_is_its_last_6000_bytes_and_only_what_prints(tmp_path: Path) -> None:
     path = tmp_path / "log"
-    assert run._log(path) == ""
+    assert run.log_text(path) == ""
     path.write_bytes(b" a\x1b[1m\tb\xff\n\nc \n")
-    assert run._log(path) == "a?[1m?b\ufffd\n\nc"
+    assert run.log_text(path) == "a?[1m?b\ufffd\n\nc"
     for size in (5999, 6000, 6001):
         path.write_bytes(b"x" + b"y" * (size - 1))
-        assert run._log(path) == ("y" * 6000 if size > 6000 else "x" + "y" * (size - 1))
+        assert run.log_text(path) == ("y" * 6000 if size > 6000 else "x" + "y" * (size - 1))
 
 
 # -- a program on disk -------------------------------------------------------------------------------------------------
