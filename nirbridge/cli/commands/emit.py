@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from nirbridge.emitters.verilog.synthesis import Synthesis
     from nirbridge.network.model import Timing
 
+OF_REALS = {"dtype", "surrogate", "slope"}
+"""Options of targets that integers have no use for."""
 EXAMPLE = """\b
 Example:
   nirbridge emit model.nir --to lava --chip loihi2 -o program
@@ -140,13 +142,13 @@ def emitted(model: str, target: str, chip: str | Chip | None, own: Mapping[str, 
     if own.get("floating") and (options["per_core"] or options["map_file"] is not None):
         limit = "cores hold the chip's integers"
         raise UsageError.of("--floating", "given with --per-core or --map", limit, "choose one of them")
-    if "dtype" in own and chip and not model.endswith(".q.npz"):
+    for name in OF_REALS & own.keys() if chip and not model.endswith(".q.npz") else ():
         limit = "a chip computes in integers"
-        raise UsageError.of(f"--dtype {own['dtype']}", "given with integers", limit, "leave it out")
+        raise UsageError.of(f"--{name} {own[name]}", "given with integers", limit, "leave it out")
     if model.endswith(".q.npz"):
         named = ("weight_bits", "repairs", "rewrite", "keep_early_spikes", "per_core", "graded", "map_file")
         has_options = chip or any(options[name] for name in named) or options["timing"] != pipeline.Timing()
-        has_options = has_options or not own.keys().isdisjoint(("floating", "dtype"))
+        has_options = has_options or not own.keys().isdisjoint({"floating", *OF_REALS})
         return _of_integers(model, target, bool(has_options), options["max_bytes"], own)
     return _of_network(model, target, chip, own, **options)
 

@@ -13,6 +13,7 @@ from nirbridge._types import Shape
 from nirbridge.emitters.jax.module import ModuleWriter, axes, comment
 from nirbridge.emitters.ports import ProgramNames, identifiers, integer_names, planned_states, real_names
 from nirbridge.emitters.sums import sparse_rows, sparse_table, sums_of_currents, synapses
+from nirbridge.emitters.surrogates import threshold_of
 from nirbridge.errors import counted
 from nirbridge.network.compose import parts_of
 from nirbridge.network.graph import in_causal_order
@@ -60,6 +61,7 @@ class ModuleBuilder:
         self.currents = {key: named[key] for key in self.projections if key in named}
         self.carried, self.samples = program.carried, program.of_samples
         self.made: dict[int, Text] = {}
+        self.spiking: list[Term] = []  # kept, since ``made`` knows terms by their id
         self.last: list[str] = []
 
     def built(self) -> dict[str, dict[str, str]]:
@@ -81,17 +83,28 @@ class ModuleBuilder:
         key, step, lines = self.ids[p.name], self.program.populations[p.name], self.m.step
         self._currents(p.name)
         lines.append(f"# {key}: {comment(p.name)}, {counted(p.size, 'neuron')}")
-        variables = {v: term for v, term in step.variables.items() if v != "s" or p.neuron.fires}
+        sending, variables = self._sending(p), {v: t for v, t in step.variables.items() if v != "s" or p.neuron.fires}
         following = {v: term for v, term in step.state.items() if (p.name, v) in self.carried}
         for v, term in following.items():
             self.m.state(f"{key}.{v}", self.program.initial[p.name, v], self._type(term, p.name))
-        sent, *texts = self._write([step.sent, *variables.values(), *following.values()], p.name, lines)
+        sent, *texts = self._write([sending, *variables.values(), *following.values()], p.name, lines)
         lines.append(f"{key} = {sent}")
         lines += [f'new["{key}.{v}"] = {text}' for v, text in zip(following, texts[len(variables) :], strict=True)]
-        lines += [f'values["{key}.{v}"] = {text}' for v, text in zip(variables, texts, strict=False)]
+        texts = [key if t is step.sent else text for t, text in zip(variables.values(), texts, strict=False)]
+        lines += [f'values["{key}.{v}"] = {text}' for v, text in zip(variables, texts, strict=True)]
         self.made[id(step.sent)] = Text(key)
         self._remember((p.name, "past"), key)
         return {v: f"{key}.{v}" for v in variables}
+
+    def _sending(self, p: Any) -> Term:
+        """What a population sends, of reals with the derivative of its spikes; a reset has none by them."""
+        sent = self.program.populations[p.name].sent
+        threshold = threshold_of(sent) if self.program.kind == "real" else ()
+        if not threshold:
+            return sent
+        self.spiking.append(Term("spike", "real", (sent, *threshold), p.neuron.max_spikes))
+        self.samples |= {id(self.spiking[-1])} if id(sent) in self.samples else set()
+        return self.spiking[-1]
 
     def _currents(self, target: str) -> None:
         """The lines of the currents of a target: those of inputs for all time steps at once."""
@@ -141,6 +154,11 @@ class ModuleBuilder:
         """What is no operation of elements."""
         if term.op == "past":
             return self._past(term.value, args)
+        if term.op == "spike":
+            *texts, free = (a.text for a in args)
+            texts += [f"free={free}"] if term.args[-1].op != "const" else []
+            texts += [f"most={term.value}"] if term.value > 1 else []
+            return f"{self.m.helper('spike')}({', '.join(texts)})"
         x = bracketed(args[0], ATOM)
         if term.op == "real":
             return f"{x}.astype(jnp.{REAL})"

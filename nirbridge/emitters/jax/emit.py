@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, get_args
@@ -11,7 +12,9 @@ from nirbridge.emitters.artifact import Artifact, make_artifact, npz_bytes
 from nirbridge.emitters.jax.module import INDENT, TEMPLATES, ModuleWriter, axes, used_helpers
 from nirbridge.emitters.jax.process import exported_bytes, is_installed
 from nirbridge.emitters.ports import NETWORK, PROGRAM, ProgramNames
+from nirbridge.emitters.program import filled as with_lines
 from nirbridge.emitters.readme import filled
+from nirbridge.emitters.surrogates import DEFAULT, SURROGATES, Name, SlopeField, SurrogateField, slope_of
 from nirbridge.emitters.target import Target, later
 from nirbridge.errors import ModelError, counted
 from nirbridge.files.regular import template_text
@@ -32,6 +35,8 @@ class JaxOptions:
     dtype: Annotated[Literal["float32", "float64"], "Type of real numbers"] = "float32"
     stablehlo: Annotated[bool | None, "Keep the network as StableHLO too, by default where jax is installed"] = None
     platforms: Annotated[tuple[Platform, ...], "Platforms of the StableHLO"] = get_args(Platform)
+    surrogate: SurrogateField = DEFAULT
+    slope: SlopeField = None
 
 
 def emit(model: Network | QuantizedNetwork, options: JaxOptions | None = None) -> Artifact:
@@ -40,7 +45,7 @@ def emit(model: Network | QuantizedNetwork, options: JaxOptions | None = None) -
     The same model and options give the same bytes; those of the StableHLO also depend on the version of jax.
 
     Raises:
-        UsageError: StableHLO is requested and jax is not installed.
+        UsageError: StableHLO is requested and jax is not installed; a slope that is no positive number.
         ModelError: no output to compute, or jax refuses the module.
     """
     chosen = options or JaxOptions()
@@ -57,7 +62,7 @@ def emit(model: Network | QuantizedNetwork, options: JaxOptions | None = None) -
         files[NETWORK] = quantized_bytes(model)
         more.append((NETWORK, "the same integers as a file of nirbridge"))
     about = f"There is {note}." if note else _about(chosen.platforms)
-    files["README.md"] = readme_text(names, more, about).encode()
+    files["README.md"] = readme_text(names, more, about, chosen.surrogate).encode()
     facts = {"kind": "jax", "schema": 1, "numbers": names.facts["numbers"], "notes": [note] if note else []}
     return make_artifact(files, facts)
 
@@ -70,8 +75,9 @@ def _files(model: Network | QuantizedNetwork, options: JaxOptions) -> tuple[dict
         module, names = integer_module(model)
     else:
         module, names = real_module(model, options.dtype)
+    slope = slope_of(options.surrogate, options.slope, "jax")
     files = {
-        "network.py": module_text(module, names).encode("ascii"),
+        "network.py": module_text(module, names, options.surrogate, slope).encode("ascii"),
         "run.py": run_text(names).encode(),
         "weights.npz": npz_bytes(module.weights),
         PROGRAM: names.as_json(),
@@ -116,10 +122,23 @@ JAX = Target(
 # The files of a JAX program from the lines of its module.
 
 NEEDS_X64 = "Without 64 bits (`jax_enable_x64`) JAX would compute in fewer: the module refuses that."
+_LEARNED = re.compile(r"c\d+(\.\d+)?\.(weight|scale|bias)\d*")
 X64 = 'jax.config.update("jax_enable_x64", True)\n'
 CHECKED = """def _check_numbers():
     if jax.dtypes.canonicalize_dtype(jnp.float64) != jnp.float64:
         raise RuntimeError("this network needs 64 bits: jax.config.update('jax_enable_x64', True) first")"""
+TRAINING = """Gradients by `jax.grad`: of the arrays in `network.LEARNED`, of any other real numbers, and of the input.
+The gradient of a spike is
+{sentence};
+`network.SLOPE` is the slope. A reset has no gradient by its spike.
+
+    def loss(learned, spikes):
+        outputs, _ = network.run({{**weights, **learned}}, {{"in0": spikes}}, state)
+        return ((outputs["out0"].sum(0) - target) ** 2).mean()
+
+    gradient = jax.grad(loss)({{key: weights[key] for key in network.LEARNED}}, spikes)
+
+"""
 MORE_ARGS = """
         steps: number of time steps, which no input gives here; a static argument.
         batch: the shape of the batch; a static argument."""
@@ -141,8 +160,8 @@ def needs_x64(names: ProgramNames) -> bool:
     return names.facts["numbers"] != "float32"
 
 
-def module_text(m: ModuleWriter, names: ProgramNames) -> str:
-    """``network.py``."""
+def module_text(m: ModuleWriter, names: ProgramNames, surrogate: Name, slope: float) -> str:
+    """``network.py``; ``surrogate``, ``slope``: of the derivative of spikes."""
     neurons = sum(math.prod(n.shape) for n in names.nodes)
     more = "" if names.inputs else ", steps=1, batch=()"
     extent = ["time, batch = steps, tuple(batch)"]
@@ -154,6 +173,7 @@ def module_text(m: ModuleWriter, names: ProgramNames) -> str:
         "NUMBERS": numbers_text(names),
         "INPUTS": "{" + ", ".join(f'"{p.id}": spikes' for p in names.inputs) + "}",
         "OUTPUTS": axes([f'"{p.id}"' for p in names.outputs]),
+        "LEARNED": "".join(f"{line}\n" for line in _learned(m, names, slope)),
         "STATES": _indented((f'"{key}": {value},' for key, value in m.states.items()), 2),
         "MORE": more,
         "MORE_ARGS": MORE_ARGS if more else "",
@@ -163,10 +183,38 @@ def module_text(m: ModuleWriter, names: ProgramNames) -> str:
         "STEP": _indented(m.step),
         "CHECK_CALL": f"{INDENT}_check_numbers()\n" if needs_x64(names) else "",
         "HELPERS": "\n\n\n".join(
-            [*([CHECKED] if needs_x64(names) else []), *used_helpers(m.helpers), *m.functions.values()]
+            [
+                *([CHECKED] if needs_x64(names) else []),
+                *([_spike_text(surrogate)] if "spike" in m.helpers else []),
+                *used_helpers(m.helpers),
+                *m.functions.values(),
+            ]
         ),
     }
     return filled(template("network.py"), marks).rstrip("\n") + "\n"
+
+
+def _learned(m: ModuleWriter, names: ProgramNames, slope: float) -> list[str]:
+    """Lines about what learns; none of integers."""
+    if _is_fixed(names):
+        return []
+    keys = [f'"{key}"' for key in m.weights if _LEARNED.fullmatch(key)]
+    lines = ["# keys of weights and biases, which learn", f"LEARNED = {axes(keys)}"]
+    return [*lines, f"SLOPE = {slope!r}  # of the derivative of a spike"] if "spike" in m.helpers else lines
+
+
+def _is_fixed(names: ProgramNames) -> bool:
+    """True where no loss is a function of weights and inputs."""
+    return names.facts["numbers"] == "integers" or not names.inputs
+
+
+def _spike_text(surrogate: Name) -> str:
+    chosen = SURROGATES[surrogate]
+    blocks = {
+        "DOC": [f'"""Numbers of spikes; derivative: {chosen.formula}, d the distance to the thresholds."""'],
+        "RETURN": [f"return spikes, {chosen.code.format(xp='jnp', slope='SLOPE')}"],
+    }
+    return with_lines(template("spike.py"), blocks).strip("\n")
 
 
 def _compiled(text: str) -> list[str]:
@@ -222,10 +270,14 @@ def export_text(names: ProgramNames, platforms: Iterable[str]) -> str:
     return filled(template("export.py"), {**marks, "X64": X64 if needs_x64(names) else ""})
 
 
-def readme_text(names: ProgramNames, files: Iterable[tuple[str, str]], about_export: str) -> str:
+def readme_text(
+    names: ProgramNames, files: Iterable[tuple[str, str]], about_export: str, surrogate: Name = DEFAULT
+) -> str:
     """``README.md``; ``files``: further files with a phrase each."""
     rows = "".join(f"| `{name}` | {phrase} |\n" for name, phrase in files)
     marks = {"NUMBERS": numbers_text(names), "PORTS": names.table(), "FILES": rows, "STABLEHLO": about_export}
+    sentence = SURROGATES[surrogate].sentence
+    marks["TRAINING"] = "" if _is_fixed(names) else TRAINING.format(sentence=sentence)
     return filled(template("README.md"), {**marks, "X64": f"{NEEDS_X64}\n\n" if needs_x64(names) else ""})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,11 +13,13 @@ from nirbridge.emitters.modules.frameworks.norse import NORSE as _NORSE
 from nirbridge.emitters.modules.frameworks.snntorch import SNNTORCH as _SNNTORCH
 from nirbridge.emitters.modules.frameworks.spikingjelly import SPIKINGJELLY as _SPIKINGJELLY
 from nirbridge.emitters.modules.frameworks.torch import TORCH as _TORCH
+from nirbridge.emitters.modules.frameworks.torch import torch_with
 from nirbridge.emitters.modules.plan import Framework, ModulePlan
 from nirbridge.emitters.modules.planning import module_plan
 from nirbridge.emitters.modules.render import model_text, template
 from nirbridge.emitters.program import json_text
 from nirbridge.emitters.readme import shape_text, table_name
+from nirbridge.emitters.surrogates import DEFAULT, SlopeField, SurrogateField
 from nirbridge.emitters.target import Target, later
 from nirbridge.network.model import Network
 from nirbridge.network.neurons import ALL, USUAL
@@ -25,6 +28,14 @@ from nirbridge.simulators.recording import default_probes, output_dtypes
 NUMBERS = "float32"
 _CLASS = re.compile(r"(?:\b\w+\.)?\b[A-Z]\w+(?=\()")
 """The class in the text that makes a neuron, around which functions may stand."""
+
+
+@dataclass(frozen=True, slots=True)
+class TorchOptions:
+    """Options for emitting a module of PyTorch alone."""
+
+    surrogate: SurrogateField = DEFAULT
+    slope: SlopeField = None
 
 
 def emit(network: Network, framework: Framework) -> Artifact:
@@ -114,4 +125,9 @@ def _target(framework: Framework) -> Target:
     )
 
 
-TORCH, SNNTORCH, NORSE, SPIKINGJELLY = map(_target, (_TORCH, _SNNTORCH, _NORSE, _SPIKINGJELLY))
+SNNTORCH, NORSE, SPIKINGJELLY = map(_target, (_SNNTORCH, _NORSE, _SPIKINGJELLY))
+TORCH = replace(
+    _target(_TORCH),
+    options=TorchOptions,
+    make=lambda network, options: emit(network, torch_with(options.surrogate, options.slope)),
+)

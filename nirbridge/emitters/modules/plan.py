@@ -73,9 +73,9 @@ class Framework:
     ``imports``: lines at the head of ``model.py``. ``hold``: a population as the framework's class, for time steps of a
     ``dt`` in seconds; it raises ModelError with every reason why there is none. ``carries``: optional fields of a
     neuron that some class has, None: every field. ``delays``: whether the module holds delays other than those of one
-    time step. ``support``: templates whose text follows the imports. ``records``: variables of a population that a run
-    records, each with its place in what the neuron returns. ``reset``: lines that begin forward. ``surrogate``: a
-    sentence on the gradient of a spike, for the README.
+    time step. ``support``: templates whose text follows the imports; ``blocks``: lines of their marks. ``records``:
+    variables of a population that a run records, each with its place in what the neuron returns. ``reset``: lines that
+    begin forward. ``surrogate``: a sentence on the gradient of a spike, for the README.
     """
 
     name: str
@@ -85,6 +85,7 @@ class Framework:
     carries: tuple[str, ...] | None = ()
     delays: bool = False
     support: tuple[str, ...] = ()
+    blocks: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     records: Mapping[str, tuple[int | str, ...]] = field(default_factory=lambda: MappingProxyType({"s": (0,)}))
     reset: tuple[str, ...] = ()
     surrogate: str = ""

@@ -13,6 +13,7 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge.arrays import Array
 from nirbridge.emitters.modules.plan import ModulePlan, PlannedMember, PlannedNeurons, PlannedSynapse
+from nirbridge.emitters.program import filled
 from nirbridge.errors import counted
 from nirbridge.files.regular import template_text
 from nirbridge.network.compose import parts_of
@@ -26,7 +27,7 @@ def model_text(plan: ModulePlan) -> str:
     """The file ``model.py``."""
     blocks = [f"{template('model_head.py')}\n{chr(10).join(_imports(plan))}"]
     names = (*plan.framework.support, *(f"{name.lower()}.py" for name in _tables(plan)))
-    blocks += [template(name) for name in names]
+    blocks += [filled(template(name), plan.framework.blocks) for name in names]
     blocks += [text.replace("NAME", name, 1) for text, name in plan.classes.items()]
     blocks += [_class(plan), template("model_load.py")]
     return "\n\n\n".join(block.strip("\n") for block in blocks) + "\n"

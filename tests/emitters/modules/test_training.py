@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,8 @@ import numpy as np
 import pytest
 
 from nirbridge.arrays import freeze
-from nirbridge.emitters.modules.emit import NORSE, SNNTORCH, SPIKINGJELLY, TORCH
+from nirbridge.emitters.modules.emit import NORSE, SNNTORCH, SPIKINGJELLY, TORCH, TorchOptions
+from nirbridge.errors import UsageError
 from nirbridge.network.model import Network, Population, Port, Projection
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Reshape
@@ -119,3 +121,30 @@ def test_one_value_of_a_layer_and_no_projection(emitter: Any) -> None:
     x = {"in": spikes()}
     (wanted,) = simulate(wired, x, backend="numpy").recording.arrays.values()
     assert np.array_equal(ran(loaded(emitter.emit(wired)), wired, x)["out"], wanted)
+
+
+@pytest.mark.parametrize(("name", "slope"), [("fast-sigmoid", 25.0), ("atan", 2.0), ("sigmoid", 25.0), ("atan", 7.0)])
+def test_surrogates_are_those_of_snntorch(name: Any, slope: float) -> None:
+    """Below, at and above the threshold."""
+    from snntorch import surrogate
+
+    from nirbridge.emitters.surrogates import SURROGATES
+
+    module = loaded(TORCH.emit(network(), TorchOptions(name, slope)))
+    code = sys.modules[type(module).__module__]
+    assert {p.slope for p in module.modules() if isinstance(p, code.Population)} == {slope}
+    u = torch.tensor([-1.5, -0.25, 0.0, 0.01, 0.3, 2.0], requires_grad=True)
+    expected = getattr(surrogate, name.replace("-", "_"))(slope)(u)
+    (wanted,) = torch.autograd.grad(expected.sum(), u)
+    theta = torch.tensor(0.5, requires_grad=True)
+    found = code.Spike.apply(((u + 0.5) > theta).float(), u + 0.5, theta, True, 1, slope)
+    of_u, of_theta = torch.autograd.grad(found.sum(), (u, theta))
+    assert torch.allclose(of_u, wanted, rtol=1e-5)
+    assert torch.allclose(of_theta, -wanted.sum(), rtol=1e-5)
+    assert SURROGATES[name].slope == (2.0 if name == "atan" else 25.0)
+
+
+@pytest.mark.parametrize("slope", [0.0, -1.0, float("nan"), float("inf"), True, "25"])
+def test_slopes_that_are_none(slope: Any) -> None:
+    with pytest.raises(UsageError, match=r"slope .*, a slope is a finite number above 0; --slope 25"):
+        TORCH.emit(network(), TorchOptions(slope=slope))

@@ -13,6 +13,7 @@ from nirbridge.arrays import Array
 from nirbridge.emitters.modules.plan import Framework, HeldNeuron, LayerCall
 from nirbridge.emitters.modules.render import template
 from nirbridge.emitters.program import filled
+from nirbridge.emitters.surrogates import DEFAULT, SURROGATES, Name, slope_of, threshold_of
 from nirbridge.network.model import Population
 from nirbridge.network.neurons import Neuron, flat_fields
 from nirbridge.program.printing import ATOM, ArrayLanguage, Printer, Text, array_table, bracketed, number_text
@@ -73,7 +74,7 @@ def _fields(n: Neuron) -> list[tuple[str, Any]]:
 def _blocks(n: Neuron, step: Stepped, tensors: Mapping[str, Array]) -> dict[str, list[str]]:
     """Lines of the class of a neuron, by their marks in the template."""
     names = {kind: [name for name, a in tensors.items() if a.dtype == kind] for kind in (float, int)}
-    threshold = _threshold(step.sent)
+    threshold = threshold_of(step.sent)
     printer = Printer(TorchLanguage(_leaf))
     sent, *texts = printer.write([step.sent, *step.state.values(), *threshold])
     following = ", ".join(f'"{name}": {text}' for name, text in zip(step.state, texts, strict=False))
@@ -89,27 +90,22 @@ def _blocks(n: Neuron, step: Stepped, tensors: Mapping[str, Array]) -> dict[str,
     }
 
 
-def _threshold(sent: Term) -> tuple[Term, ...]:
-    """``u``, ``theta`` and a further condition of a spike, for its gradient; none where nothing is compared."""
-    conditions = [sent.args[0]] if sent.op == "where" else []
-    while conditions and conditions[0].op == "and":
-        conditions[:1] = conditions[0].args
-    if not conditions or conditions[0].op not in ("gt", "ge"):
-        return ()
-    free = conditions[1] if len(conditions) > 1 else Term("const", "bool", (), True)
-    for other in conditions[2:]:
-        free = free & other
-    return (*conditions[0].args, free)
+def torch_with(surrogate: Name = DEFAULT, slope: float | None = None) -> Framework:
+    """PyTorch, with a derivative of spikes. Raises UsageError for a slope that is no positive number."""
+    chosen = SURROGATES[surrogate]
+    grad = f"grad = {chosen.code.format(xp='torch', slope='ctx.slope')}"
+    return Framework(
+        name="torch",
+        package="torch",
+        imports=(),
+        hold=hold,
+        carries=None,
+        delays=True,
+        support=("torch_neurons.py",),
+        blocks=MappingProxyType({"GRAD": (grad,), "SLOPE": (f"slope = {slope_of(surrogate, slope, 'torch')!r}",)}),
+        records=MappingProxyType({"s": (0,), "v": (1, "v")}),
+        surrogate=chosen.sentence,
+    )
 
 
-TORCH = Framework(
-    name="torch",
-    package="torch",
-    imports=(),
-    hold=hold,
-    carries=None,
-    delays=True,
-    support=("torch_neurons.py",),
-    records=MappingProxyType({"s": (0,), "v": (1, "v")}),
-    surrogate="the derivative of a fast sigmoid, 1 / (1 + slope d)^2, d the distance to the thresholds",
-)
+TORCH = torch_with()
