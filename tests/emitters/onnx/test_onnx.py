@@ -19,10 +19,13 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import nirbridge as nb
+from nirbridge.arrays import freeze
 from nirbridge.emitters.onnx.emit import ONNX, emit
 from nirbridge.errors import DoesNotFit, ModelError, UsageError
 from nirbridge.network import from_nir
-from nirbridge.network.model import Network, Port
+from nirbridge.network.model import Network, Population, Port, Projection
+from nirbridge.network.neurons import neuron
+from nirbridge.network.operators import Dense
 from nirbridge.pipeline import load_chip, load_network, verify_network
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.simulate import simulate
@@ -30,7 +33,7 @@ from nirbridge.simulators.types import Probe
 from nirbridge.testing import check_conformance, networks
 from nirbridge.verification.verify import verification_failures
 from tests.emitters.c.programs import ALL, random_inputs, random_networks
-from tests.emitters.oracles import ORACLES, check_every_bit, dense
+from tests.emitters.oracles import ORACLES, check_every_bit, dense, whole
 
 FILES = {"cnn_sinabs": "02_cnn/cnn_sinabs.nir", "braille": "03_rnn/braille_noDelay_bias_zero.nir"}
 
@@ -74,6 +77,47 @@ def test_wide_products_are_rounded_before_their_gain(kind: str, sources: int, ta
     reference = simulate(network, x, record=record, backend="numpy").recording.arrays
     found = ONNX.run(ONNX.emit(network), x, record=record).arrays
     assert all(np.array_equal(found[key], array) for key, array in reference.items())
+
+
+@pytest.mark.parametrize("gain", [1.0, 0.3])
+@pytest.mark.parametrize("sources", [784, 2000])
+def test_onnx_runtime_fuses_no_sum_into_a_wide_product(
+    sources: int, gain: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """``W s + a v`` in weights of no grid: with all optimizations the bits are those without any, as of no Gemm.
+
+    Without the barrier ONNX Runtime makes a Gemm of product and sum, which adds ``a v`` to the sum of the first rows.
+    """
+    rng = np.random.default_rng(0)
+    weight = freeze((rng.normal(size=(40, sources)) / 10).astype(np.float32))
+    readout = Population("a", (40,), neuron("LI", a_mem=0.9, g_mem=gain, theta=None))
+    network = whole((readout,), (Projection("in", "a", Dense(weight)),), "a", (sources,))
+    x = (rng.random((20, 3, sources)) < 0.3).astype(np.float32)
+    plain, _ = optimized(network, x, tmp_path, "ORT_DISABLE_ALL")
+    for level in ("ORT_ENABLE_BASIC", "ORT_ENABLE_EXTENDED", "ORT_ENABLE_ALL"):
+        values, operations = optimized(network, x, tmp_path, level)
+        assert np.array_equal(values, plain)
+        assert {"MatMul", "Max", "Add"} <= operations
+        assert not {"Gemm", "FusedMatMul", "FusedGemm"} & operations
+    monkeypatch.setattr("nirbridge.emitters.onnx.linear.BLOCK_ROWS", sources)
+    values, operations = optimized(network, x, tmp_path, "ORT_ENABLE_ALL")
+    assert not np.array_equal(values, plain)
+    assert {"Gemm", "FusedMatMul"} & operations
+
+
+def optimized(network: Network, x: Any, folder: Path, level: str) -> tuple[Any, set[str]]:
+    """The output in ONNX Runtime, and the operations of the body that its optimizer leaves."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(folder / "optimized.onnx")
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+    options.log_severity_level = 3  # that such a file is for this machine
+    content, providers = ONNX.emit(network).files["model.onnx"], ["CPUExecutionProvider"]
+    (values,) = onnxruntime.InferenceSession(content, options, providers=providers).run(None, {"in0": x})
+    (scan,) = (n for n in onnx.load(folder / "optimized.onnx").graph.node if n.op_type == "Scan")
+    (body,) = (a.g for a in scan.attribute if a.name == "body")
+    return values, {node.op_type for node in body.node}
 
 
 @pytest.mark.parametrize("first", [0, 20, 40])
