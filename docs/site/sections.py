@@ -103,6 +103,7 @@ SECTIONS = {
             "equivalence-jax",
             "simulators-frameworks",
             "simulators-speed",
+            "stream",
             "robustness",
         ),
     ),

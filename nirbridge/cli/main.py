@@ -37,6 +37,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         "Run",
         (
             ("simulate", f"{_WHERE}simulate:command", "Simulate a model on inputs, exactly; save a recording."),
+            ("stream", "nirbridge.cli.stream:command", "Run a model on spikes as they come, step by step."),
             ("run", f"{_WHERE}run:command", "Run an emitted program, supervised; save a recording."),
             ("bench", f"{_WHERE}bench:command", "Compare and time a model on every back end."),
             ("verify", f"{_WHERE}verify:command", "Compare reference, integers, map and program, bit for bit."),

@@ -6,10 +6,13 @@
 
 from __future__ import annotations
 
+import io
 import webbrowser
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import click
 import pytest
 
 from nirbridge import pipeline
@@ -182,6 +185,29 @@ RUN = "run @onnx --input @in.npy -o o.npz"
 COMPARE = "compare @a.npz @b.npz"
 REPORT = "report @tiny.nir --map @m.map.json -o o.html"
 
+
+@contextmanager
+def _ends(listen: str | None) -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
+    """Frames of ``tiny.nir`` as lines and as bytes, and what becomes of them as text."""
+    sink = io.BytesIO()
+    yield io.BytesIO(b"".join(b"%d\n" % t for t in range(100, 400))), sink
+    click.echo(f"{sink.getvalue().hex()} {listen}")
+
+
+def _streamed(row: Row) -> Row:
+    """The row with frames in place of standard input."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("nirbridge.cli.stream._ends", _ends)
+        if row.patch is not None:
+            row.patch(monkeypatch)
+
+    return row._replace(patch=patch)
+
+
+STREAM = "stream @tiny.nir --period 100"
+
+
 ROWS: dict[str, dict[str, Row]] = {
     "": {
         "--version": Row("", "--version", says="nirbridge"),
@@ -269,6 +295,33 @@ ROWS: dict[str, dict[str, Row]] = {
             ),
         },
     ),
+    "stream": {
+        option: _streamed(row)
+        for option, row in {
+            **model_rows("stream {} --period 100 --json"),
+            **silent(STREAM),
+            **added(
+                STREAM,
+                {
+                    "--format": "--format events",
+                    "--listen": "--listen 7",
+                    "--period": ("stream @tiny.nir --period 9", "stream @tiny.nir --period 1e-9"),
+                    "--realtime": Row(
+                        "stream @tiny.nir --period 1e-9",
+                        "stream @tiny.nir --period 1e-9 --realtime",
+                        no_effect="time steps begin later; test_stream sees it",
+                    ),
+                    "--passes": Row(
+                        "stream @dead.nir --period 100",
+                        "stream @dead.nir --period 100 --passes eliminate-dead",
+                        patch=keep_network,
+                    ),
+                    "--times": "--times",
+                    "--backend": refused(STREAM, "--backend nothing", "backend 'nothing': unknown"),
+                },
+            ),
+        }.items()
+    },
     "quantize": model_rows("quantize {} --chip loihi1 -o o.q.npz --json")
     | added(
         QUANTIZE,

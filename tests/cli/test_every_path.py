@@ -24,6 +24,7 @@ BASES = {
     "map": "m.nir --chip loihi1",
     "check": "m.nir --chip loihi1",
     "simulate": "m.nir --input in.npy -o out.npz",
+    "stream": "m.nir --listen 70000",
     "quantize": "m.nir --chip loihi1 -o out.q.npz",
     "profile": "m.nir --chip loihi1 --input in.npy",
     "sweep": "s.toml",

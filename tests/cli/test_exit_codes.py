@@ -77,6 +77,7 @@ def arguments(name: str, model: str = "m.nir") -> list[str]:
         "lower": ["lower", model],
         "compare": ["compare", "a.npz", "a.npz"],
         "emit": ["emit", model, "--to", "lava", "-o", "program"],
+        "stream": ["stream", model, "--listen", "no/socket"],
         "run": ["run", "program", "--input", "in.npy", "-o", "o.npz"],
         "import": ["import", "net.py:net", "--from", "torch", "--sample-shape", "2", "-o", "o.nir"],
         "chips": ["chips", "loihi1"],

@@ -46,8 +46,8 @@ def _part(g: GraphBuilder, part: Operator, x: str, dtype: str) -> str:
 def _product(g: GraphBuilder, x: str, table: Array, dtype: str) -> str:
     """``x @ table``, rounded before anything else is computed from it.
 
-    ONNX Runtime fuses a product with the constant factor after it, or with an addition (``W s + a v``, a Gemm), and
-    applies these to the sum of each block of rows, which rounds otherwise. A Max is never fused; an Identity is removed.
+    ONNX Runtime fuses a product with the constant factor after it, or with an addition (``W s + a v``), and
+    applies these to the sum of each block of rows, which rounds otherwise. A Max is never fused.
     """
     product = g.op("MatMul", x, g.constant(table, dtype))
     return g.op("Max", product, product) if dtype == "float32" and len(table) > BLOCK_ROWS else product
