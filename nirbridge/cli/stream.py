@@ -26,7 +26,12 @@ Example:
   nirbridge stream model.nir --listen 4000 --period 0.001 --realtime"""
 
 
-@click.command(name="stream", cls=Command, epilog=EXAMPLE, usual=("--format", "--listen", "--period", "--backend"))
+@click.command(
+    name="stream",
+    cls=Command,
+    epilog=EXAMPLE,
+    usual=("--format", "--listen", "--period", "--realtime", "--backend", "--json"),
+)
 @click.argument("model", metavar="MODEL.nir|MODEL.net.npz|FILE.py:ATTR", type=ModelFile())
 @click.option(
     "--format",
@@ -38,7 +43,7 @@ Example:
 )
 @click.option(
     "--listen",
-    metavar="PORT|PATH",
+    metavar="PORT|SOCKET",
     help="Serve one peer at this port of 127.0.0.1 (0: any), or a Unix socket at this path; default: stdin, stdout.",
 )
 @click.option("--period", type=float, metavar="SECONDS", help="Time between deadlines; default: the network's dt.")

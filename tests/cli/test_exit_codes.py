@@ -103,7 +103,7 @@ def lava(ready: bool) -> Callable[[], Any]:
 # -- 0 -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n not in ("run", "import")])  # those two need Lava and torch
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in ("run", "import", "stream")])  # Lava, torch, frames
 def test_done(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(pipeline, "environment_status", lava(ready=True))
     assert run([*arguments(name), "--json"]) == 0
@@ -254,6 +254,7 @@ CRASHES: dict[str, tuple[Any, str]] = {
     "lower": (pipeline, "lower_model"),
     "compare": (pipeline, "compare"),
     "emit": (pipeline, "write_program"),
+    "stream": (pipeline, "load_network"),
     "run": (pipeline, "run_emitted"),
     "import": (registry, "get"),
     "chips": (registry, "find_chip"),
