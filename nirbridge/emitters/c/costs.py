@@ -95,7 +95,8 @@ def program_facts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "input", f"{shape}, as {port['type']} {port['field']}[{port['size']}]: {takes}"
     if len(manifest["inputs"]) > PORTS_SHOWN:
         yield "", f"and {len(manifest['inputs']) - PORTS_SHOWN:,} more inputs"
-    yield "use", "fill in, nb_step(&model, &in), read model.out: one time step; README.md shows it"
+    prefix = manifest["options"]["prefix"]
+    yield "use", f"fill in, {prefix}_step(&model, &in), read model.out: one time step; README.md shows it"
 
 
 def takes_text(port: FixedInput) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact, make_artifact
 from nirbridge.emitters.c.costs import cost_facts, costs, ports, program_facts, takes_text
+from nirbridge.emitters.c.options import COptions, check_options
 from nirbridge.emitters.c.plan import CPlan, Source, c_plan
 from nirbridge.emitters.c.render import header, input_type, source_text, weights_header
 from nirbridge.emitters.c.synapses import tables
@@ -23,30 +25,33 @@ from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.quantization.storage.file import quantized_bytes
 
 NETWORK = "network.q.npz"
-BUILDS = ("model", "main.o", "model.o")
-"""Files that make adds."""
 
 
-def emit(quantized: QuantizedNetwork) -> Artifact:
-    """The C program of a quantized network; the same network gives the same bytes.
+def emit(quantized: QuantizedNetwork, options: COptions | None = None) -> Artifact:
+    """The C program of a quantized network; the same network and options give the same bytes.
 
     Raises:
+        UsageError: a prefix that is no identifier.
         ModelError: what C cannot hold: more than 20 million weights, 64-bit sums that may overflow.
     """
+    chosen = options or COptions()
+    check_options(chosen)
     plan = c_plan(quantized)
     found = list(tables(plan))
     about = {"costs": costs(plan, found), **ports(plan), "tables_bytes": sum(t.bytes for t in found)}
     texts = {
-        "model.h": header(plan, template("model.h")),
-        "model.c": source_text(plan, HELPERS),
-        "weights.h": weights_header(found),
-        "main.c": main_text(plan),
-        "Makefile": template("Makefile"),
-        "README.md": readme_text(plan, about),
+        f"{chosen.stem}.h": header(plan, template("model.h", chosen), chosen),
+        f"{chosen.stem}.c": source_text(plan, HELPERS, chosen),
+        chosen.weights: weights_header(found, chosen),
+        "main.c": main_text(plan, template("main.c", chosen)),
+        "Makefile": template("Makefile", chosen),
+        "README.md": readme_text(plan, template("README.md", chosen), about),
     }
     files = {path: text.encode("utf-8") for path, text in texts.items()}
     files[NETWORK] = quantized_bytes(quantized)
-    return make_artifact(files, {"kind": "c", "schema": 1, "builds": list(BUILDS), **about})
+    builds = [chosen.stem, "main.o", f"{chosen.stem}.o"]
+    facts = {"kind": "c", "schema": 1, "builds": builds, "options": asdict(chosen), **about}
+    return make_artifact(files, facts)
 
 
 C = Target(
@@ -54,7 +59,8 @@ C = Target(
     summary="C99 that a compiler alone builds, in the integers of a chip",
     takes=(QuantizedNetwork,),
     hint="quantize the network for a chip",
-    make=lambda quantized, options: emit(quantized),
+    options=COptions,
+    make=emit,
     start=later("nirbridge.emitters.c.run:run_program"),
     one_sample_at_a_time=True,
     carries=ALL,
@@ -160,14 +166,15 @@ HELPERS = _helpers()
 TEMPLATES = Path(__file__).with_name("templates")
 
 
-def template(name: str) -> str:
-    """A file of the folder ``templates``."""
-    return template_text(TEMPLATES / f"{name}.txt")
+def template(name: str, options: COptions) -> str:
+    """A file of the folder ``templates`` in the names of a program."""
+    text = template_text(TEMPLATES / f"{name}.txt").replace("@STEM@", options.stem)
+    return options.renamed(text.replace("@WEIGHTS@", options.weights))
 
 
-def main_text(plan: CPlan) -> str:
-    """The file ``main.c``."""
-    return template("main.c").replace("@SET@\n", _set_text(plan)).replace("@SHOW@\n", _show_text(plan))
+def main_text(plan: CPlan, text: str) -> str:
+    """The file ``main.c``; ``text``: its template."""
+    return text.replace("@SET@\n", _set_text(plan)).replace("@SHOW@\n", _show_text(plan))
 
 
 def _set_text(plan: CPlan) -> str:
@@ -212,8 +219,8 @@ def _show_text(plan: CPlan) -> str:
     return "\n".join([*lines, "    putchar('\\n');", "}", ""]) + "\n"
 
 
-def readme_text(plan: CPlan, about: Mapping[str, Any]) -> str:
-    """The file ``README.md``; ``about``: the facts of the manifest."""
+def readme_text(plan: CPlan, text: str, about: Mapping[str, Any]) -> str:
+    """The file ``README.md``; ``text``: its template; ``about``: the facts of the manifest."""
     values = {
         "CHIP": quoted(plan.quantized.chip)[1:-1],
         "COSTS": _table(("", ""), cost_facts(about)),
@@ -221,7 +228,6 @@ def readme_text(plan: CPlan, about: Mapping[str, Any]) -> str:
         "OUTPUTS": _outputs_table(plan),
         "POPULATIONS": _populations_table(plan),
     }
-    text = template("README.md")
     for name, value in values.items():
         text = text.replace(f"@{name}@", value)
     return text

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequenc
 from dataclasses import dataclass
 from typing import ClassVar
 
+from nirbridge.emitters.c.options import COptions
 from nirbridge.emitters.c.plan import CPlan, Neurons, Source, Synapses
 from nirbridge.emitters.c.synapses import BYTES, Table, synapse_functions
 from nirbridge.program.printing import ATOM, Printer, Text, bracketed
 from nirbridge.program.terms import LEAVES, Function, Term, is_truth
 
 
-def header(plan: CPlan, template: str) -> str:
+def header(plan: CPlan, template: str, options: COptions) -> str:
     """The file ``model.h``: the struct of inputs, of outputs, and of the whole state."""
     parts = {
         "@INPUTS@": _struct(_input_fields(plan)),
@@ -20,14 +21,14 @@ def header(plan: CPlan, template: str) -> str:
         "@STATE@": _struct([*state_fields(plan), *trace_fields(plan)]),
     }
     for mark, text in parts.items():
-        template = template.replace(mark, text)
+        template = template.replace(mark, options.renamed(text))
     return template
 
 
-def weights_header(found: list[Table]) -> str:
+def weights_header(found: list[Table], options: COptions) -> str:
     """The file ``weights.h``."""
-    head = "/* Made by nirbridge: constant tables of model.c, which alone includes them. */\n"
-    return (
+    head = f"/* Made by nirbridge: constant tables of {options.stem}.c, which alone includes them. */\n"
+    return options.linked(
         head
         + "#ifndef NB_WEIGHTS_H\n#define NB_WEIGHTS_H\n\n#include <stdint.h>\n\n"
         + "\n".join([t.text() for t in found] or ["/* none */\n"])
@@ -35,14 +36,15 @@ def weights_header(found: list[Table]) -> str:
     )
 
 
-def source_text(plan: CPlan, helpers: dict[str, str]) -> str:
+def source_text(plan: CPlan, helpers: dict[str, str], options: COptions) -> str:
     """The file ``model.c``; ``helpers``: functions by name, of which it holds those that it calls."""
     functions: dict[str, str] = {}
     lines = [*_synapses(plan), *_neurons(plan, functions), *_reset(plan), *_step(plan)]
     body = "\n".join([*functions.values(), *lines]) + "\n"
     used = [text for name, text in helpers.items() if f"{name}(" in body]
     head = "/* Made by nirbridge: one time step of the network, in integers. README.md names its parts. */\n"
-    return "\n".join([head + '#include "model.h"\n#include "weights.h"\n', *used, body])
+    includes = f'#include "{options.stem}.h"\n#include "{options.weights}"\n'
+    return options.linked("\n".join([head + includes, *used, body]))
 
 
 def _synapses(plan: CPlan) -> Iterator[str]:

@@ -17,6 +17,7 @@ from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact, write_artifact
 from nirbridge.emitters.c.costs import synaptic_operations
+from nirbridge.emitters.c.options import COptions, recorded_options
 from nirbridge.emitters.c.plan import CPlan, Neurons, c_plan
 from nirbridge.emitters.c.render import input_type
 from nirbridge.emitters.ended_process import run_to_end
@@ -62,12 +63,13 @@ def run_program(
     with temporary_folder("c") as scratch:
         folder = Path(scratch) / "program"
         write_artifact(artifact, folder)
+        options = recorded_options(artifact)
         quantized = read_quantized(folder / "network.q.npz", max_bytes=sys.maxsize)
         channels = fixed_channels(quantized, signature_network(quantized), record)
         arrays, batched = integer_inputs(quantized, inputs, steps)
         length, samples = next(iter(arrays.values())).shape[:2]
         requested = required_variables(channels)
-        run = _Run(c_plan(quantized), folder, length, samples)
+        run = _Run(c_plan(quantized), options, folder, length, samples)
         progress("compile", 0.0)
         found = run.recorded(arrays, needed_arrays(quantized, requested), compiler)
         progress("run", 1.0)
@@ -77,18 +79,18 @@ def run_program(
 
 
 class _Run:
-    """One compiled run: its plan, its folder, and the shape of its inputs."""
+    """One compiled run: its plan, its names, its folder, and the shape of its inputs."""
 
-    def __init__(self, plan: CPlan, folder: Path, steps: int, samples: int) -> None:
-        self.plan, self.folder, self.steps, self.samples = plan, folder, steps, samples
+    def __init__(self, plan: CPlan, options: COptions, folder: Path, steps: int, samples: int) -> None:
+        self.plan, self.options, self.folder, self.steps, self.samples = plan, options, folder, steps, samples
 
     def recorded(self, inputs: Mapping[str, Array], keys: set[Key], compiler: Sequence[str]) -> dict[Key, Array]:
         """The arrays of the run, flat over neurons: ``[steps, samples, neurons]``."""
         kept = kept_arrays(self.plan, keys)
-        write_new(self.folder / "driver.c", driver_text(self.plan, kept).encode("ascii"))
-        flags = (*FLAGS, "-DNB_TRACE")
+        write_new(self.folder / "driver.c", driver_text(self.plan, kept, self.options).encode("ascii"))
+        flags = (*FLAGS, "-D" + self.options.renamed("NB_TRACE"))
         with compile_time():
-            program = compile_program(self.folder, ("driver.c", "model.c"), "driver", flags, compiler)
+            program = compile_program(self.folder, ("driver.c", f"{self.options.stem}.c"), "driver", flags, compiler)
         self._write_inputs(inputs)
         self._execute(program)
         return self._read(kept)
@@ -136,7 +138,7 @@ _TEXT = """/* Reads the inputs of every time step as bytes, and writes the recor
 #include <stdlib.h>
 #include <time.h>
 
-#include "model.h"
+#include "@STEM@.h"
 
 static nb_model model;
 static nb_inputs in;
@@ -176,11 +178,12 @@ def kept_arrays(plan: CPlan, keys: Collection[Key]) -> list[tuple[Neurons, str]]
     return [(n, v) for n in plan.neurons for v in n.step.variables if (n.population.name, v) in keys]
 
 
-def driver_text(plan: CPlan, kept: Sequence[tuple[Neurons, str]]) -> str:
+def driver_text(plan: CPlan, kept: Sequence[tuple[Neurons, str]], options: COptions) -> str:
     """The file ``driver.c``."""
     read = [_checked("fread", f"in.{source.id}", "stdin") for source in plan.inputs]
     write = [_checked("fwrite", f"model.{n.id}_{variable}", "stdout") for n, variable in kept]
-    return _TEXT.replace("@READ@", "\n".join(read)).replace("@WRITE@", "\n".join(write))
+    text = options.renamed(_TEXT.replace("@STEM@", options.stem))
+    return text.replace("@READ@", "\n".join(read)).replace("@WRITE@", "\n".join(write))
 
 
 def _checked(function: str, array: str, stream: str) -> str:

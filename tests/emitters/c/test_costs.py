@@ -155,6 +155,7 @@ def test_what_is_said_of_a_program() -> None:
         },
         "inputs": ports,
         "latency_steps": {"a": 1, "b": 3},
+        "options": {"prefix": "nb"},
     }
     lines = [f"{label}: {text}" for label, text in program_facts(found)]
     assert lines[: len(list(cost_facts(found)))] == [

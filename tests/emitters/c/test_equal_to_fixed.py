@@ -111,7 +111,7 @@ def test_convolutions(settings_: dict[str, tuple[int, ...]]) -> None:
 
 def test_rows_of_a_matrix_in_groups() -> None:
     q = wide_matrices()
-    assert len(re.findall("static void s[0-9]+_events", C.emit(q).files["model.c"].decode())) == 4  # not by delays
+    assert len(re.findall("static void nb_s[0-9]+_events", C.emit(q).files["model.c"].decode())) == 4  # not by delays
     arrays = assert_equal_to_fixed(q, random_inputs(q, 60))
     assert all(arrays[name, "s"].any() for name in ("plain", "large", "huge"))
     assert abs(arrays["huge", "v"]).max() > 2**33

@@ -1,0 +1,91 @@
+"""Options of the C target, and the names of files and identifiers that follow from them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Literal
+
+from nirbridge.emitters.artifact import MANIFEST, Artifact, read_document
+from nirbridge.errors import Diagnostic, UsageError, quoted
+
+DEFAULT = "nb"
+PREFIX_MAX = 32
+SELFTEST_MAX = 10_000
+_HEADERS = """assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg
+stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar wctype"""
+_TAKEN = frozenset(f"{_HEADERS} arduino main model weights aux con nul prn".split())
+"""Files that would hide headers of C, others of the program, or devices of Windows."""
+_IDENTIFIER = re.compile(r"[A-Za-z](_?[A-Za-z0-9])*")
+_OWN, _INNER = re.compile(r"\b(nb|NB)_"), re.compile(r"(?<![.>\w])(?=[sp]\d+_\w)")
+
+
+@dataclass(frozen=True, slots=True)
+class COptions:
+    """Options for emitting a program in C.
+
+    Several programs in one firmware need prefixes that differ in more than their case.
+    """
+
+    prefix: Annotated[str, "Prefix of every identifier, macro and file, so that several models fit in one program"] = (
+        DEFAULT
+    )
+    layout: Annotated[Literal["plain", "cmake", "arduino", "platformio"], "Layout of the folder"] = "plain"
+    selftest: Annotated[int, "Time steps of a self-test that the device runs; 0: none"] = 0
+
+    @property
+    def stem(self) -> str:
+        """Name of header and source without their ends."""
+        return "model" if self.prefix == DEFAULT else self.prefix
+
+    @property
+    def weights(self) -> str:
+        """Name of the file of tables."""
+        return "weights.h" if self.prefix == DEFAULT else f"{self.prefix}_weights.h"
+
+    def renamed(self, text: str) -> str:
+        """Text of C, printed with ``nb_`` and ``NB_``, with the prefix."""
+        words = {"nb_": f"{self.prefix}_", "NB_": f"{self.prefix.upper()}_"}
+        return _OWN.sub(lambda match: words[match[0]], text)
+
+    def linked(self, text: str) -> str:
+        """``renamed``, and the functions and tables of projections and populations (``s0_add``) with the prefix.
+
+        Fields of structs, which follow ``.`` or ``->``, keep their names.
+        """
+        return _INNER.sub(f"{self.prefix}_", self.renamed(text))
+
+
+def check_options(options: COptions) -> None:
+    """Refuse a prefix that is no usable identifier, and lengths out of range.
+
+    Raises:
+        UsageError: every wrong option.
+    """
+    UsageError.raise_all(_problems(options))
+
+
+def _problems(options: COptions) -> Iterator[Diagnostic]:
+    subject, prefix, steps = "options of emitter 'c'", options.prefix, options.selftest
+    if not isinstance(prefix, str) or len(prefix) > PREFIX_MAX or not _IDENTIFIER.fullmatch(prefix):
+        limit = f"a prefix is a letter, then letters, digits and single underscores, at most {PREFIX_MAX} characters"
+        yield Diagnostic(subject, f"prefix {quoted(str(prefix))}", limit)
+    elif prefix.lower() in _TAKEN:
+        limit = f"{prefix.lower()}.h would hide another file of that name"
+        yield Diagnostic(subject, f"prefix {quoted(prefix)}", limit, "choose another prefix")
+    if isinstance(steps, bool) or not isinstance(steps, int) or not 0 <= steps <= SELFTEST_MAX:
+        yield Diagnostic(subject, f"selftest {steps!r}", f"a self-test has 0 to {SELFTEST_MAX:,} time steps")
+
+
+def recorded_options(artifact: Artifact) -> COptions:
+    """The options that a program was emitted with, from its manifest.
+
+    Raises:
+        FileError: no program, or a manifest without them.
+        UsageError: see ``check_options``.
+    """
+    record = read_document(artifact, MANIFEST, {"options": dict[str, Any]})["options"]
+    options = COptions(**{f.name: record[f.name] for f in fields(COptions) if f.name in record})
+    check_options(options)
+    return options
