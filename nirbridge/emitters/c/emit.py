@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,14 +12,16 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact, make_artifact
 from nirbridge.emitters.c.costs import cost_facts, costs, ports, program_facts, takes_text
+from nirbridge.emitters.c.interface import functions, macros
+from nirbridge.emitters.c.layouts import built_files, laid_out, template
 from nirbridge.emitters.c.options import COptions, check_options
 from nirbridge.emitters.c.plan import CPlan, Source, c_plan
 from nirbridge.emitters.c.render import header, input_type, source_text, weights_header
+from nirbridge.emitters.c.selftest import golden, selftest_text
 from nirbridge.emitters.c.synapses import tables
 from nirbridge.emitters.readme import shape_text, table_name
 from nirbridge.emitters.target import Target, later
 from nirbridge.errors import quoted
-from nirbridge.files.regular import template_text
 from nirbridge.network.neurons import ALL
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.quantization.storage.file import quantized_bytes
@@ -37,21 +39,37 @@ def emit(quantized: QuantizedNetwork, options: COptions | None = None) -> Artifa
     chosen = options or COptions()
     check_options(chosen)
     plan = c_plan(quantized)
-    found = list(tables(plan))
+    found, network = list(tables(plan)), quantized_bytes(quantized)
     about = {"costs": costs(plan, found), **ports(plan), "tables_bytes": sum(t.bytes for t in found)}
+    stem, digest = chosen.stem, hashlib.sha256(network).hexdigest()
+    marks = {"MACROS": macros(plan, chosen, about, digest)}
+    marks["FUNCTIONS"] = chosen.renamed(functions(plan, bool(chosen.selftest)))
     texts = {
-        f"{chosen.stem}.h": header(plan, template("model.h", chosen), chosen),
-        f"{chosen.stem}.c": source_text(plan, HELPERS, chosen),
+        f"{stem}.h": header(plan, template("model.h", chosen), chosen, marks),
+        f"{stem}.c": source_text(plan, HELPERS, chosen),
         chosen.weights: weights_header(found, chosen),
-        "main.c": main_text(plan, template("main.c", chosen)),
-        "Makefile": template("Makefile", chosen),
-        "README.md": readme_text(plan, template("README.md", chosen), about),
     }
+    if chosen.selftest:
+        vectors = golden(plan, chosen.selftest)
+        texts[f"{stem}_selftest.c"] = chosen.renamed(selftest_text(plan, vectors, stem))
+        about["selftest"] = {"steps": vectors.steps, "bytes": vectors.bytes, "active_outputs": vectors.active}
+    texts = laid_out(plan, chosen, texts, main_text(plan, template("main.c", chosen)))
+    texts["README.md"] = readme_text(plan, template("README.md", chosen), about)
     files = {path: text.encode("utf-8") for path, text in texts.items()}
-    files[NETWORK] = quantized_bytes(quantized)
-    builds = [chosen.stem, "main.o", f"{chosen.stem}.o"]
-    facts = {"kind": "c", "schema": 1, "builds": builds, "options": asdict(chosen), **about}
-    return make_artifact(files, facts)
+    facts = {
+        "kind": "c",
+        "schema": 1,
+        "builds": built_files(chosen),
+        "options": asdict(chosen),
+        "names": _names(chosen),
+    }
+    return make_artifact({**files, NETWORK: network}, {**facts, **about})
+
+
+def _names(options: COptions) -> dict[str, Any]:
+    """Files and identifiers of a program, for those that compile and load it."""
+    words = {word: f"{options.prefix}_{word}" for word in ("model", "inputs", "outputs", "reset", "step")}
+    return {"header": f"{options.folder}{options.stem}.h", "sources": [f"{options.folder}{options.stem}.c"], **words}
 
 
 C = Target(
@@ -111,7 +129,7 @@ _LOWEST = """/* the position of the lowest bit that is set; bits is not 0 */
 #if defined(__GNUC__)
 static uint32_t nb_lowest(uint32_t bits)
 {
-    return (uint32_t)__builtin_ctz(bits);
+    return (uint32_t)__builtin_ctzl(bits); /* int has 16 bits on some machines */
 }
 #else
 static uint32_t nb_lowest(uint32_t bits)
@@ -162,14 +180,6 @@ HELPERS = _helpers()
 
 # -- main and README -----------------------------------------------------------------------------------------------
 # The files ``main.c`` and ``README.md``.
-
-TEMPLATES = Path(__file__).with_name("templates")
-
-
-def template(name: str, options: COptions) -> str:
-    """A file of the folder ``templates`` in the names of a program."""
-    text = template_text(TEMPLATES / f"{name}.txt").replace("@STEM@", options.stem)
-    return options.renamed(text.replace("@WEIGHTS@", options.weights))
 
 
 def main_text(plan: CPlan, text: str) -> str:

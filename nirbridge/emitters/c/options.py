@@ -18,7 +18,7 @@ stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads t
 _TAKEN = frozenset(f"{_HEADERS} arduino main model weights aux con nul prn".split())
 """Files that would hide headers of C, others of the program, or devices of Windows."""
 _IDENTIFIER = re.compile(r"[A-Za-z](_?[A-Za-z0-9])*")
-_OWN, _INNER = re.compile(r"\b(nb|NB)_"), re.compile(r"(?<![.>\w])(?=[sp]\d+_\w)")
+_OWN, _INNER = re.compile(r"(?:\b|(?<=-D))(nb|NB)_"), re.compile(r"(?<![.>\w])(?=[sp]\d+_\w)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,11 @@ class COptions:
     def weights(self) -> str:
         """Name of the file of tables."""
         return "weights.h" if self.prefix == DEFAULT else f"{self.prefix}_weights.h"
+
+    @property
+    def folder(self) -> str:
+        """The folder of the network's sources, with a slash at its end."""
+        return {"arduino": "src/", "platformio": f"lib/{self.prefix}/src/"}.get(self.layout, "")
 
     def renamed(self, text: str) -> str:
         """Text of C, printed with ``nb_`` and ``NB_``, with the prefix."""

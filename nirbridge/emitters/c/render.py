@@ -9,20 +9,21 @@ from typing import ClassVar
 from nirbridge.emitters.c.options import COptions
 from nirbridge.emitters.c.plan import CPlan, Neurons, Source, Synapses
 from nirbridge.emitters.c.synapses import BYTES, Table, synapse_functions
+from nirbridge.emitters.readme import filled
 from nirbridge.program.printing import ATOM, Printer, Text, bracketed
 from nirbridge.program.terms import LEAVES, Function, Term, is_truth
 
 
-def header(plan: CPlan, template: str, options: COptions) -> str:
-    """The file ``model.h``: the struct of inputs, of outputs, and of the whole state."""
+def header(plan: CPlan, template: str, options: COptions, named: Mapping[str, str]) -> str:
+    """The file ``model.h``: the struct of inputs, of outputs, and of the whole state; ``named``: further marks."""
     parts = {
-        "@INPUTS@": _struct(_input_fields(plan)),
-        "@OUTPUTS@": _struct(_output_fields(plan)),
-        "@STATE@": _struct([*state_fields(plan), *trace_fields(plan)]),
+        "%INPUTS%": _struct(_input_fields(plan)),
+        "%OUTPUTS%": _struct(_output_fields(plan)),
+        "%STATE%": _struct([*state_fields(plan), *trace_fields(plan)]),
     }
     for mark, text in parts.items():
         template = template.replace(mark, options.renamed(text))
-    return template
+    return filled(template, named)
 
 
 def weights_header(found: list[Table], options: COptions) -> str:
@@ -43,7 +44,7 @@ def source_text(plan: CPlan, helpers: dict[str, str], options: COptions) -> str:
     body = "\n".join([*functions.values(), *lines]) + "\n"
     used = [text for name, text in helpers.items() if f"{name}(" in body]
     head = "/* Made by nirbridge: one time step of the network, in integers. README.md names its parts. */\n"
-    includes = f'#include "{options.stem}.h"\n#include "{options.weights}"\n'
+    includes = f'#include <stddef.h>\n\n#include "{options.stem}.h"\n#include "{options.weights}"\n'
     return options.linked("\n".join([head + includes, *used, body]))
 
 
@@ -145,11 +146,11 @@ def _step(plan: CPlan) -> Iterator[str]:
         for s in n.into:
             yield from _added(n, s, sums)
         yield f"    {n.id}_step(m, {sums});"
-    for source in plan.inputs:
-        yield from _taken(source)
-    if not plan.inputs:
-        yield "    (void)in;"
+    taken = [line for source in plan.inputs for line in _taken(source)]
+    yield from ["    if (in != NULL) {", *taken, "    }"] if taken else ["    (void)in;"]
     yield "    m->step += 1u;"
+    for source in plan.inputs:
+        yield from _forgotten(source)
     yield "}"
 
 
@@ -168,14 +169,25 @@ def _added(n: Neurons, s: Synapses, sums: str) -> Iterator[str]:
 
 def _taken(source: Source) -> Iterator[str]:
     if not source.slots:
-        yield "    (void)in;"
         return
-    slot = f"m->{source.id}_sent[m->step & {source.slots - 1}u]"
+    slot = history_slot(source)
     if source.is_binary:
-        yield f"    nb_pack({slot}, in->{source.id}, {source.size}u);"
+        yield f"        nb_pack({slot}, in->{source.id}, {source.size}u);"
     else:
-        yield f"    for (uint32_t i = 0; i < {source.size}u; ++i)"
-        yield f"        {slot}[i] = in->{source.id}[i];"
+        yield f"        for (uint32_t i = 0; i < {source.size}u; ++i)"
+        yield f"            {slot}[i] = in->{source.id}[i];"
+
+
+def _forgotten(source: Source) -> Iterator[str]:
+    """The oldest values of an input make room for events."""
+    if source.slots:
+        yield f"    for (uint32_t i = 0; i < {source.words if source.is_binary else source.size}u; ++i)"
+        yield f"        {history_slot(source)}[i] = 0;"
+
+
+def history_slot(source: Source) -> str:
+    """The values of a source in the current time step."""
+    return f"m->{source.id}_sent[m->step & {source.slots - 1}u]"
 
 
 # -- neurons -------------------------------------------------------------------------------------------------------

@@ -88,9 +88,11 @@ class _Run:
         """The arrays of the run, flat over neurons: ``[steps, samples, neurons]``."""
         kept = kept_arrays(self.plan, keys)
         write_new(self.folder / "driver.c", driver_text(self.plan, kept, self.options).encode("ascii"))
-        flags = (*FLAGS, "-D" + self.options.renamed("NB_TRACE"))
+        place = self.options.folder
+        flags = (*FLAGS, self.options.renamed("-DNB_TRACE"), *([f"-I{place}"] if place else []))
+        sources = ("driver.c", f"{place}{self.options.stem}.c")
         with compile_time():
-            program = compile_program(self.folder, ("driver.c", f"{self.options.stem}.c"), "driver", flags, compiler)
+            program = compile_program(self.folder, sources, "driver", flags, compiler)
         self._write_inputs(inputs)
         self._execute(program)
         return self._read(kept)

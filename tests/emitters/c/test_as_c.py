@@ -87,9 +87,12 @@ def test_names_of_the_model_stay_out_of_the_code() -> None:
         [FixedInput(f"in{hostile}", (3,))], [p], [projection(f"in{hostile}", hostile, dense(rng, 2, 3))], [hostile]
     )
     files = emit(whole(q)).files
-    for name in ("model.c", "model.h", "weights.h", "main.c", "Makefile"):
+    for name in ("model.c", "weights.h", "main.c", "Makefile"):
         assert b"evil" not in files[name]
         assert b"@STATE" not in files[name]
+    lines = [line for line in files["model.h"].splitlines() if b"evil" in line.lower()]
+    assert all(re.fullmatch(rb"#define NB_(IN|OUT)PUT_(IN_|OUT_)?INT_EVIL_INCLUDE_X_STATE_\w+ .*", x) for x in lines)
+    assert len([line for line in lines if b"_NAME " in line]) == 2  # strings: tests/emitters/c/test_kit.py
     rows = [line for line in files["README.md"].decode().splitlines() if "evil" in line]
     assert len(rows) == 3
     assert len({row.count("|") for row in rows[:1]}) == 1

@@ -1,0 +1,70 @@
+"""Folders of a C program: its files for make, CMake, Arduino's tools and PlatformIO."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from nirbridge._version import __version__
+from nirbridge.emitters.c.interface import function_names
+from nirbridge.emitters.c.options import COptions
+from nirbridge.emitters.c.plan import CPlan
+from nirbridge.files.regular import template_text
+from nirbridge.quantization.model import FixedInput
+
+TEMPLATES = Path(__file__).with_name("templates")
+
+
+def template(name: str, options: COptions) -> str:
+    """A file of the folder ``templates`` in the names of a program."""
+    text = template_text(TEMPLATES / f"{name}.txt")
+    words = {"STEM": options.stem, "WEIGHTS": options.weights, "PREFIX": options.prefix, "VERSION": __version__}
+    for name, word in words.items():
+        text = text.replace(f"@{name}@", word)
+    return options.renamed(text)
+
+
+def laid_out(plan: CPlan, options: COptions, network: Mapping[str, str], main: str) -> dict[str, str]:
+    """All files by path but README and data; ``network``: those of the network by name, ``main``: that reads text."""
+    files = {f"{options.folder}{name}": text for name, text in network.items()}
+    if options.layout in ("plain", "cmake"):
+        name, test = ("Makefile", "selftest.mk") if options.layout == "plain" else ("CMakeLists.txt", "selftest.cmake")
+        rules = template(name, options) + (template(test, options) if options.selftest else "")
+        return {**files, "main.c": main, name: rules}
+    if options.layout == "arduino":
+        place = f"examples/{options.prefix}_example/{options.prefix}_example.ino"
+        return {**files, "library.properties": template("library.properties", options), place: _sketch(plan, options)}
+    library = {f"lib/{options.prefix}/library.json": template("library.json", options)}
+    return {**files, **library, "platformio.ini": template("platformio.ini", options), "src/main.c": main}
+
+
+def built_files(options: COptions) -> list[str]:
+    """Files that make adds to the folder."""
+    if options.layout != "plain":
+        return []
+    return [options.stem, "main.o", f"{options.stem}.o", *([f"{options.stem}_selftest"] if options.selftest else [])]
+
+
+def _sketch(plan: CPlan, options: COptions) -> str:
+    """An example for Arduino: events, a time step, and what the outputs send."""
+    events = [f"    // {name}(&model, index{', value' * port.graded});\n" for port, name in _events(plan)]
+    shown = []
+    for n in plan.shown:
+        shown += [f"    for (uint32_t i = 0; i < {n.source.size}; ++i)", f"        if (model.out.{n.id}[i] != 0)"]
+        shown += ["            Serial.println(i);"]
+    marks = {
+        "@SETUP@": "    Serial.println(nb_selftest(&model)); // 0: equal\n    nb_reset(&model);\n"
+        if options.selftest
+        else "",
+        "@GIVEN@": "".join(["    // events of this time step:\n", *events]) if events else "",
+        "@SHOWN@": "".join(f"{line}\n" for line in shown),
+    }
+    text = template("sketch.ino", options)
+    for mark, lines in marks.items():
+        text = text.replace(mark, options.renamed(lines))
+    return text
+
+
+def _events(plan: CPlan) -> list[tuple[FixedInput, str]]:
+    names = function_names(plan)["inputs"]
+    return [(port, names[port.name]) for port in plan.quantized.inputs]
