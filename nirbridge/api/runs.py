@@ -142,7 +142,7 @@ def emit(
         return _emit_integers(
             model, target, emitter_options, [name for name, value in arguments.items() if value is not None]
         )
-    name = chip or pipeline.default_chip(target)
+    name = chip or pipeline.default_chip(target, emitter_options)
     network, on = network_of(model, sample), None if name is None else find_chip(name)
     shared: dict[str, Any] = {"weight_bits": weight_bits, "keep_early_spikes": keep_early_spikes, "progress": progress}
     return pipeline.emit_with(target, network, on, emitter_options, graded=graded, per_core=per_core, **shared)

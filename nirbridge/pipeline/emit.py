@@ -47,9 +47,13 @@ if TYPE_CHECKING:
 CHIP = "loihi2"
 
 
-def default_chip(target: str) -> str | None:
-    """The chip whose integers an emitter gets where none is named; None: it takes the network in real numbers."""
-    return None if Network in registry.get("emitters", target).takes else CHIP
+def default_chip(target: str, options: Any = None) -> str | None:
+    """The chip whose integers an emitter gets where none is named; None: it takes the network in real numbers.
+
+    ``options``: the emitter's own; those of a target that has both kinds of numbers say which (``in_reals``).
+    """
+    emitter = registry.get("emitters", target)
+    return None if getattr(options or emitter.options(), "in_reals", Network in emitter.takes) else CHIP
 
 
 def emit_with(

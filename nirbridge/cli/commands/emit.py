@@ -134,7 +134,9 @@ def _figures_table(figures: Synthesis, cycles: float | None) -> Group:
 
 def assumed_chip(model: str, target: str, *, chip: str | Chip | None, own: Mapping[str, Any], **_: Any) -> str | None:
     """The chip whose integers the program computes where none was named; None: named, in the model, or no integers."""
-    return None if chip or own.get("floating") or model.endswith(".q.npz") else pipeline.default_chip(target)
+    if chip or own.get("floating") or model.endswith(".q.npz"):
+        return None
+    return pipeline.default_chip(target, pipeline.emitter_options(target, **own))
 
 
 def emitted(model: str, target: str, chip: str | Chip | None, own: Mapping[str, Any], **options: Any) -> Artifact:
@@ -142,7 +144,8 @@ def emitted(model: str, target: str, chip: str | Chip | None, own: Mapping[str, 
     if own.get("floating") and (options["per_core"] or options["map_file"] is not None):
         limit = "cores hold the chip's integers"
         raise UsageError.of("--floating", "given with --per-core or --map", limit, "choose one of them")
-    for name in OF_REALS & own.keys() if chip and not model.endswith(".q.npz") else ():
+    in_reals = {name for name in OF_REALS & own.keys() if own[name] != "integers"}
+    for name in in_reals if chip and not model.endswith(".q.npz") else ():
         limit = "a chip computes in integers"
         raise UsageError.of(f"--{name} {own[name]}", "given with integers", limit, "leave it out")
     if model.endswith(".q.npz"):
@@ -178,7 +181,7 @@ def _of_network(
 ) -> Artifact:
     chosen = pipeline.emitter_options(target, **own)
     network = pipeline.load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
-    name = chip or pipeline.default_chip(target)
+    name = chip or pipeline.default_chip(target, chosen)
     target_chip = None if name is None else pipeline.load_chip(name)
     mapping = None
     if map_file is not None:

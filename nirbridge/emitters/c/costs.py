@@ -12,9 +12,10 @@ from nirbridge.emitters.c.render import input_type, state_arrays
 from nirbridge.emitters.c.synapses import BYTES, Table, is_grouped
 from nirbridge.emitters.readme import PORTS_SHOWN, latency_facts, shape_text, table_name
 from nirbridge.errors import counted
-from nirbridge.network.operators import Conv, Dense
+from nirbridge.network.model import Network, Port
+from nirbridge.network.operators import Conv, Dense, Operator, Sparse, SumPool
 from nirbridge.program.terms import in_order
-from nirbridge.quantization.model import FixedInput, IntegerOperator
+from nirbridge.quantization.model import FixedInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,37 +50,50 @@ def costs(plan: CPlan, found: Iterable[Table]) -> dict[str, Any]:
     neurons = sum(n.source.size for n in plan.neurons)
     idle = sum(n.source.size * (M4.neuron + M4.decay * _decays(n)) for n in plan.neurons)
     busy = idle + sum(map(_instructions, plan.synapses))
+    instructions = {"without_spikes": _rounded(idle), "most": _rounded(busy)}
     return {
         "flash_bytes": {"tables": sum(t.bytes for t in found), "code_estimated": _rounded(M4.code * len(plan.neurons))},
         "ram_bytes": {"nb_model": _struct_bytes(_state(plan))[1], "nb_inputs": _struct_bytes(_inputs(plan))[1]},
         "operations_per_step": {"synaptic_most": synaptic, "neuron_updates": neurons},
-        "cortex_m4_instructions_per_step_estimated": {"without_spikes": _rounded(idle), "most": _rounded(busy)},
+        **({} if plan.is_real else {"cortex_m4_instructions_per_step_estimated": instructions}),
     }
 
 
 def ports(plan: CPlan) -> dict[str, Any]:
     """The inputs of a program, in the order of the indices of ``main.c``, and the latency of its outputs."""
     inputs, first = [], 0
-    for port, source in zip(plan.quantized.inputs, plan.inputs, strict=True):
+    for port, source in zip(plan.model.inputs, plan.inputs, strict=True):
         about = {"name": port.name, "field": f"in.{source.id}", "type": input_type(source), "shape": list(port.shape)}
-        values = {"values": "whole numbers" if port.graded else "spikes", "scale": port.scale, "max": port.value_max}
-        inputs.append({**about, **values, "first_index": first, "size": source.size})
+        inputs.append({**about, **_values(port), "first_index": first, "size": source.size})
         first += source.size
-    latency = {read.target: int(plan.quantized.latency.get(read.target, 0)) for read in plan.quantized.reads}
-    return {"inputs": inputs, "latency_steps": latency}
+    return {"inputs": inputs, "latency_steps": latencies(plan)}
+
+
+def _values(port: Port | FixedInput) -> dict[str, Any]:
+    if isinstance(port, Port):
+        return {"values": "real numbers"}
+    return {"values": "whole numbers" if port.graded else "spikes", "scale": port.scale, "max": port.value_max}
+
+
+def latencies(plan: CPlan) -> dict[str, int]:
+    """Time steps by which outputs are later than those of the network; none in reals."""
+    if isinstance(plan.model, Network):
+        return dict.fromkeys((p.name for p in plan.model.outputs), 0)
+    return {read.target: int(plan.model.latency.get(read.target, 0)) for read in plan.model.reads}
 
 
 def cost_facts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Label and text of each cost of a program, from its manifest."""
     found = manifest["costs"]
     flash, ram, operations = found["flash_bytes"], found["ram_bytes"], found["operations_per_step"]
-    instructions = found["cortex_m4_instructions_per_step_estimated"]
     yield "flash", f"{flash['tables']:,} bytes of tables, and about {flash['code_estimated']:,} of code"
     yield "RAM", f"{ram['nb_model']:,} bytes of state, and {ram['nb_inputs']:,} of inputs"
     updates = counted(operations["neuron_updates"], "neuron update")
     yield "time step", f"{counted(operations['synaptic_most'], 'synaptic operation')} at most, and {updates}"
-    most, idle = instructions["most"], instructions["without_spikes"]
-    yield "Cortex-M4", f"about {most:,} instructions a time step at most, {idle:,} without spikes; {CYCLES} cycles each"
+    if (instructions := found.get("cortex_m4_instructions_per_step_estimated")) is not None:
+        most, idle = instructions["most"], instructions["without_spikes"]
+        text = f"about {most:,} instructions a time step at most, {idle:,} without spikes; {CYCLES} cycles each"
+        yield "Cortex-M4", text
 
 
 def program_facts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -88,8 +102,8 @@ def program_facts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from latency_facts(manifest["latency_steps"])
     for port in manifest["inputs"][:PORTS_SHOWN]:
         order = ", last axis fastest" if len(port["shape"]) > 1 else ""
-        takes = "1 for a spike"
-        if port["values"] != "spikes":
+        takes = "real numbers, 1 for a spike" if port["values"] == "real numbers" else "1 for a spike"
+        if port["values"] == "whole numbers":
             takes = f"round(x / {port['scale']:g}), {-port['max']:,} to {port['max']:,}"
         shape = f"{table_name(port['name'])} {shape_text(port['shape'])}{order}"
         yield "input", f"{shape}, as {port['type']} {port['field']}[{port['size']}]: {takes}"
@@ -99,23 +113,29 @@ def program_facts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "use", f"fill in, {prefix}_step(&model, &in), read model.out: one time step; README.md shows it"
 
 
-def takes_text(port: FixedInput) -> str:
+def takes_text(port: Port | FixedInput) -> str:
     """What an input takes, in words."""
+    if isinstance(port, Port):
+        return "real numbers; 1 for a spike"
     if not port.graded:
         return "spikes: 1 or 0"
     return f"whole numbers from {-port.value_max} to {port.value_max}, each standing for {port.scale:g}"
 
 
-def synaptic_operations(operator: IntegerOperator) -> int:
+def synaptic_operations(operator: Operator | None) -> int:
     """Additions of weights where every source sends once."""
     if isinstance(operator, Dense):
         return operator.weight.size
-    if not isinstance(operator, Conv):
+    if isinstance(operator, Sparse):
         return operator.data.size
-    return operator.weight.shape[0] * operator.weight.shape[1] * math.prod(_taps(operator))
+    if isinstance(operator, Conv):
+        return operator.weight.shape[0] * operator.weight.shape[1] * math.prod(_taps(operator))
+    if isinstance(operator, SumPool):
+        return operator.input_shape[0] * math.prod(_taps(operator))
+    return 0 if operator is None else math.prod(operator.input_shape)
 
 
-def _taps(conv: Conv) -> list[int]:
+def _taps(conv: Conv | SumPool) -> list[int]:
     """By axis, the pairs of a target and a place of its kernel that lies inside the image."""
     return [
         sum(0 <= y * s - p + a * d < n for y in range(m) for a in range(k))
@@ -129,7 +149,7 @@ def _taps(conv: Conv) -> list[int]:
 def _instructions(s: Synapses) -> float:
     """Of a projection where every source sends."""
     operations = synaptic_operations(s.operator)
-    if isinstance(s.operator, Conv):
+    if isinstance(s.operator, Conv | SumPool):
         return operations * M4.conv + s.operator.input_shape[0] * math.prod(_taps(s.operator)) * M4.tap
     return operations * (M4.grouped if is_grouped(s) else M4.dense)
 
@@ -172,5 +192,6 @@ def _inputs(plan: CPlan) -> list[Field]:
 
 
 def _state(plan: CPlan) -> list[Field]:
-    outputs = _struct_bytes([_array(n.out_type, n.source.size) for n in plan.shown])
+    shown = [(n.out_type, n.source.size) for n in plan.shown] + [(o.kind, o.source.size) for o in plan.outputs]
+    outputs = _struct_bytes([_array(*field) for field in shown])
     return [(4, 4), outputs, *(_array(kind, math.prod(sizes)) for kind, _, sizes in state_arrays(plan))]

@@ -1,10 +1,10 @@
-"""C99 as a target: a quantized network as source files that need a compiler alone."""
+"""C99 as a target: a network in integers or in float32 as source files that need a compiler alone."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -13,35 +13,43 @@ from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact, make_artifact
 from nirbridge.emitters.c.costs import cost_facts, costs, ports, program_facts, takes_text
 from nirbridge.emitters.c.interface import functions, macros
-from nirbridge.emitters.c.layouts import built_files, laid_out, template
+from nirbridge.emitters.c.layouts import TEMPLATES, built_files, laid_out, template
 from nirbridge.emitters.c.options import COptions, check_options
-from nirbridge.emitters.c.plan import CPlan, Source, c_plan
+from nirbridge.emitters.c.plan import FLOAT, CPlan, Neurons, Source, c_plan, direct_outputs
 from nirbridge.emitters.c.render import header, input_type, source_text, weights_header
 from nirbridge.emitters.c.selftest import golden, selftest_text
-from nirbridge.emitters.c.synapses import tables
+from nirbridge.emitters.c.synapses import differs, tables
+from nirbridge.emitters.ports import PROGRAM, ProgramNames, real_names
 from nirbridge.emitters.readme import shape_text, table_name
 from nirbridge.emitters.target import Target, later
-from nirbridge.errors import quoted
+from nirbridge.errors import UsageError, quoted
+from nirbridge.files.regular import template_text
+from nirbridge.network.model import Network
 from nirbridge.network.neurons import ALL
-from nirbridge.quantization.model import QuantizedNetwork
+from nirbridge.quantization.model import FixedNeuron, QuantizedNetwork
 from nirbridge.quantization.storage.file import quantized_bytes
 
 NETWORK = "network.q.npz"
 
 
-def emit(quantized: QuantizedNetwork, options: COptions | None = None) -> Artifact:
-    """The C program of a quantized network; the same network and options give the same bytes.
+def emit(model: Network | QuantizedNetwork, options: COptions | None = None) -> Artifact:
+    """The C program of a quantized network, or in float32 of a network; the same bytes for the same options.
 
     Raises:
-        UsageError: a prefix that is no identifier.
+        UsageError: a prefix that is no identifier, or numbers that the model does not have.
         ModelError: what C cannot hold: more than 20 million weights, 64-bit sums that may overflow.
     """
     chosen = options or COptions()
     check_options(chosen)
-    plan = c_plan(quantized)
-    found, network = list(tables(plan)), quantized_bytes(quantized)
+    numbers = "float32" if isinstance(model, Network) else "integers"
+    if chosen.dtype not in (None, numbers):
+        hint = "quantize it for a chip, or leave dtype out" if numbers == "float32" else "emit the network itself"
+        raise UsageError.of("model of emitter 'c'", f"numbers in {numbers}", f"dtype is {chosen.dtype}", hint)
+    chosen = replace(chosen, dtype=numbers)
+    plan = c_plan(model)
+    found, extra = list(tables(plan)), _data(plan)
     about = {"costs": costs(plan, found), **ports(plan), "tables_bytes": sum(t.bytes for t in found)}
-    stem, digest = chosen.stem, hashlib.sha256(network).hexdigest()
+    stem, digest = chosen.stem, hashlib.sha256(next(iter(extra.values()))).hexdigest()
     marks = {"MACROS": macros(plan, chosen, about, digest)}
     marks["FUNCTIONS"] = chosen.renamed(functions(plan, bool(chosen.selftest)))
     texts = {
@@ -50,6 +58,7 @@ def emit(quantized: QuantizedNetwork, options: COptions | None = None) -> Artifa
         chosen.weights: weights_header(found, chosen),
     }
     if chosen.selftest:
+        _check_selftest(plan)
         vectors = golden(plan, chosen.selftest)
         texts[f"{stem}_selftest.c"] = chosen.renamed(selftest_text(plan, vectors, stem))
         about["selftest"] = {"steps": vectors.steps, "bytes": vectors.bytes, "active_outputs": vectors.active}
@@ -63,7 +72,20 @@ def emit(quantized: QuantizedNetwork, options: COptions | None = None) -> Artifa
         "options": asdict(chosen),
         "names": _names(chosen),
     }
-    return make_artifact({**files, NETWORK: network}, {**facts, **about})
+    return make_artifact({**files, **extra}, {**facts, **about})
+
+
+def _check_selftest(plan: CPlan) -> None:
+    if plan.is_real:
+        limit, hint = "its vectors are in integers", "leave it out, or choose a chip"
+        raise UsageError.of("options of emitter 'c'", "a self-test of a program in float32", limit, hint)
+
+
+def _data(plan: CPlan) -> dict[str, bytes]:
+    """The file of the integers, or of the names of a network in float32."""
+    if isinstance(plan.model, QuantizedNetwork):
+        return {NETWORK: quantized_bytes(plan.model)}
+    return {PROGRAM: program_names(plan).as_json()}
 
 
 def _names(options: COptions) -> dict[str, Any]:
@@ -72,11 +94,26 @@ def _names(options: COptions) -> dict[str, Any]:
     return {"header": f"{options.folder}{options.stem}.h", "sources": [f"{options.folder}{options.stem}.c"], **words}
 
 
+def program_names(plan: CPlan) -> ProgramNames:
+    """The names of a program in float32: fields of its struct by variable, and of its outputs."""
+    network = plan.model
+    assert isinstance(network, Network)
+    names = real_names(network, {n.population.name: _variables(n) for n in plan.neurons}, "float32")
+    by_name, direct = {n.population.name: n for n in plan.neurons}, direct_outputs(network)
+    fields = {name: (f"out.{by_name[of].id}", by_name[of].out_type) for name, of in direct.items()}
+    fields |= {o.name: (f"out.{o.id}", o.kind) for o in plan.outputs}
+    return replace(names, facts={**names.facts, "fields": fields})
+
+
+def _variables(n: Neurons) -> dict[str, str]:
+    return {v: f"{n.id}_{v}" for v in n.step.variables if v != "s" or n.population.neuron.fires}
+
+
 C = Target(
     name="c",
-    summary="C99 that a compiler alone builds, in the integers of a chip",
-    takes=(QuantizedNetwork,),
-    hint="quantize the network for a chip",
+    summary="C99 that a compiler alone builds, in the integers of a chip or in float32",
+    takes=(QuantizedNetwork, Network),
+    hint="emit its quantized network, or the network itself in float32",
     options=COptions,
     make=emit,
     start=later("nirbridge.emitters.c.run:run_program"),
@@ -125,6 +162,17 @@ _CLEAR = """static void nb_clear{bits}({kind} *values, uint32_t count)
         values[i] = 0;
 }}
 """
+_FLOOR = """/* the next whole number below; from 2 to the 23 on every float is whole */
+static float nb_floor(float x)
+{
+    float whole;
+
+    if (!(x > -8388608.0f && x < 8388608.0f))
+        return x;
+    whole = (float)(int32_t)x;
+    return whole > x ? whole - 1.0f : whole;
+}
+"""
 _LOWEST = """/* the position of the lowest bit that is set; bits is not 0 */
 #if defined(__GNUC__)
 static uint32_t nb_lowest(uint32_t bits)
@@ -166,12 +214,14 @@ static void nb_pack(uint32_t *words, const uint8_t *values, uint32_t count)
 def _helpers() -> dict[str, str]:
     own = {"min": _MIN, "max": _MAX, "abs": _ABS, "quotient": _QUOTIENT, "shifted": _SHIFTED, "clear": _CLEAR}
     widths = ((32, "int32_t"), (64, "int64_t"))
+    reals = {name: own[name].format(bits="f", kind="float") for name in ("min", "max", "clear")}
     found = {
         f"nb_{n}{bits}": text.format(bits=bits, kind=kind, negative=_NEGATIVE[bits])
         for n, text in own.items()
         for bits, kind in widths
     }
-    return {"nb_lowest": _LOWEST, "nb_pack": _PACK, **found}
+    found |= {f"nb_{name}f": text for name, text in reals.items()}
+    return {"nb_lowest": _LOWEST, "nb_pack": _PACK, "nb_floor": _FLOOR, **found}
 
 
 HELPERS = _helpers()
@@ -184,19 +234,41 @@ HELPERS = _helpers()
 
 def main_text(plan: CPlan, text: str) -> str:
     """The file ``main.c``; ``text``: its template."""
-    return text.replace("@SET@\n", _set_text(plan)).replace("@SHOW@\n", _show_text(plan))
+    kind, read, reals = ("float", "read_real", _READ_REAL) if plan.is_real else ("long", "read_number", "")
+    marks = {"@SET@\n": _set_text(plan, kind), "@SHOW@\n": _show_text(plan), "@VALUE@": kind, "@READ@": read}
+    marks |= {"@REALS@\n": reals, "@INCLUDES@\n": "#include <math.h>\n" if plan.is_real else ""}
+    for mark, value in marks.items():
+        text = text.replace(mark, value)
+    return text
 
 
-def _set_text(plan: CPlan) -> str:
+_READ_REAL = """/* One real number of the standard input, up to the next space. */
+static int read_real(int *c, float *value)
+{
+    char text[64], *end = text;
+    size_t count = 0;
+
+    for (; *c != EOF && strchr(SPACE "\\n", *c) == NULL && count + 1 < sizeof text; *c = getchar())
+        text[count++] = (char)*c;
+    text[count] = '\\0';
+    *value = strtof(text, &end);
+    return count > 0 && *end == '\\0' && isfinite(*value);
+}
+
+"""
+
+
+def _set_text(plan: CPlan, kind: str) -> str:
     lines = [
         "/* One element of all inputs, one after the other. 0: there is no such element, or it takes no such value. */"
     ]
-    lines += ["static int set_input(long index, long value)", "{"]
+    lines += [f"static int set_input(long index, {kind} value)", "{"]
     first = 0
     for source in plan.inputs:
-        low, high = _range(plan, source)
         lines += [f"    if (index >= {first} && index < {first + source.size}) {{"]
-        lines += [f"        if (value < {low} || value > {high})", "            return 0;"]
+        if not plan.is_real:
+            low, high = _range(plan, source)
+            lines += [f"        if (value < {low} || value > {high})", "            return 0;"]
         lines += [
             f"        inputs.{source.id}[index - {first}] = ({input_type(source)})value;",
             "        return 1;",
@@ -216,14 +288,18 @@ def _range(plan: CPlan, source: Source) -> tuple[int, int]:
 def _show_text(plan: CPlan) -> str:
     lines = ["/* The elements of all outputs that are not 0, one after the other, as a line. */"]
     lines += ["static void show_outputs(void)", "{"]
-    lines += ['    const char *between = "";', ""] if plan.shown else []
+    lines += ['    const char *between = "";', ""] if plan.shown or plan.outputs else []
     first = 0
-    for n in plan.shown:
-        lines += [f"    for (long i = 0; i < {n.source.size}; ++i)", f"        if (model.out.{n.id}[i] != 0) {{"]
+    for n in (*plan.shown, *plan.outputs):
+        value = f"model.out.{n.id}[i]"
+        is_set = differs(n.source, value) if n.source.type == FLOAT else f"{value} != 0"
+        lines += [f"    for (long i = 0; i < {n.source.size}; ++i)", f"        if ({is_set}) {{"]
         if n.source.is_binary:
             lines.append(f'            printf("%s%ld", between, i + {first});')
+        elif n.source.type == FLOAT:
+            lines.append(f'            printf("%s%ld:%.9g", between, i + {first}, (double){value});')
         else:
-            lines.append(f'            printf("%s%ld:%ld", between, i + {first}, (long)model.out.{n.id}[i]);')
+            lines.append(f'            printf("%s%ld:%ld", between, i + {first}, (long){value});')
         lines += ['            between = " ";', "        }"]
         first += n.source.size
     return "\n".join([*lines, "    putchar('\\n');", "}", ""]) + "\n"
@@ -232,7 +308,7 @@ def _show_text(plan: CPlan) -> str:
 def readme_text(plan: CPlan, text: str, about: Mapping[str, Any]) -> str:
     """The file ``README.md``; ``text``: its template; ``about``: the facts of the manifest."""
     values = {
-        "CHIP": quoted(plan.quantized.chip)[1:-1],
+        **_numbers(plan),
         "COSTS": _table(("", ""), cost_facts(about)),
         "INPUTS": _inputs_table(plan),
         "OUTPUTS": _outputs_table(plan),
@@ -243,9 +319,36 @@ def readme_text(plan: CPlan, text: str, about: Mapping[str, Any]) -> str:
     return text
 
 
+def _numbers(plan: CPlan) -> dict[str, str]:
+    """Passages of the README that depend on the numbers of a program."""
+    if plan.is_real:
+        return {
+            "NUMBERS": "in float32, with its own delays, bit for bit as nirbridge's reference",
+            "GRADED": "or any real number",
+            "CONVERSION": "Numbers are those of the network: nothing is scaled.",
+            "LATENCY": "An output has no latency: it is that of the same time step in the network. A read-out gives v.",
+            "NETWORK": "| `program.json` | names and shapes, for `nirbridge run` |",
+        }
+    note = "the same integers as a file of nirbridge, with all names: for `nirbridge show` and `nirbridge emit`"
+    chip = quoted(plan.quantized.chip)[1:-1]
+    return {
+        "NUMBERS": f"in the integers of the chip {chip}, bit for bit as nirbridge's fixed-point",
+        "GRADED": "whole numbers where an input is graded",
+        "CONVERSION": template_text(TEMPLATES / "inputs.md.txt").rstrip("\n"),
+        "LATENCY": _LATENCY,
+        "NETWORK": f"| `{NETWORK}` | {note} |",
+    }
+
+
+_LATENCY = """\
+A value that an input has in one time step reaches an output some time steps later; `latency` says how many. A read-out
+gives its potential v as an integer; v / scale + offset is the value in reals. So 32 time steps of data take
+32 + latency calls; `nirbridge run` records an output from its latency on."""
+
+
 def _inputs_table(plan: CPlan) -> str:
     rows, first = [], 0
-    for port, source in zip(plan.quantized.inputs, plan.inputs, strict=True):
+    for port, source in zip(plan.model.inputs, plan.inputs, strict=True):
         field, shape = f"`{input_type(source)} in.{source.id}[{source.size}]`", shape_text(port.shape)
         rows.append((field, table_name(port.name), shape, takes_text(port), _indices(first, source.size)))
         first += source.size
@@ -254,9 +357,14 @@ def _inputs_table(plan: CPlan) -> str:
 
 def _outputs_table(plan: CPlan) -> str:
     first, indices = 0, {}
-    for n in plan.shown:
-        indices[n.population.name] = _indices(first, n.source.size)
-        first += n.source.size
+    for name, size in ((n.name, n.source.size) for n in (*plan.shown, *plan.outputs)):
+        indices[name] = _indices(first, size)
+        first += size
+    if isinstance(plan.model, Network):
+        direct, ids = direct_outputs(plan.model), {n.name: n.id for n in (*plan.shown, *plan.outputs)}
+        made = [(p.name, direct.get(p.name, p.name)) for p in plan.model.outputs]
+        rows = [(table_name(name), f"`model.out.{ids[of]}`", indices[of], "0", "0") for name, of in made]
+        return _table(("output", "made of", "indices in main.c", "latency", "after time steps"), rows)
     fields = {n.population.name: f"`model.out.{n.id}`" for n in plan.shown}
     fields |= {p.name: f"`in.{s.id}`" for p, s in zip(plan.quantized.inputs, plan.inputs, strict=True)}
     rows = []
@@ -279,8 +387,7 @@ def _populations_table(plan: CPlan) -> str:
             table_name(n.population.name),
             shape_text(n.population.shape),
             kind,
-            _span(f.scale),
-            _span(f.v_offset),
+            *((_span(f.scale), _span(f.v_offset)) if isinstance(f, FixedNeuron) else ("1", "0")),
         )
         rows.append(row)
     return _table(("id", "population", "shape", "neurons", "scale", "offset"), rows)

@@ -15,12 +15,13 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge._version import __version__
 from nirbridge.arrays import Array
+from nirbridge.emitters.c.costs import latencies
 from nirbridge.emitters.c.options import COptions
-from nirbridge.emitters.c.plan import CPlan, Neurons, Source
-from nirbridge.emitters.c.render import history_slot
-from nirbridge.network.model import Port, Projection
+from nirbridge.emitters.c.plan import FLOAT, CPlan, Neurons, Source, Summed, direct_outputs
+from nirbridge.emitters.c.synapses import sent_text
+from nirbridge.network.model import Network, Port, Projection
 from nirbridge.network.operators import Identity, Reshape
-from nirbridge.quantization.model import FixedInput
+from nirbridge.quantization.model import FixedInput, FixedNeuron
 
 LABEL_MAX = 40
 NAME_MAX = 500
@@ -36,17 +37,20 @@ def labels(names: Sequence[str], ids: Sequence[str]) -> list[str]:
 
 def input_labels(plan: CPlan) -> list[str]:
     """Labels of the inputs, in order."""
-    return labels([p.name for p in plan.quantized.inputs], [s.id for s in plan.inputs])
+    return labels([p.name for p in plan.model.inputs], [s.id for s in plan.inputs])
 
 
 def output_labels(plan: CPlan) -> list[str]:
     """Labels of the outputs, in order."""
-    ports = plan.quantized.outputs
+    ports = plan.model.outputs
     return labels([p.name for p in ports], [f"out{k}" for k in range(len(ports))])
 
 
-def shown_as(plan: CPlan, port: Port) -> Neurons | None:
-    """The population whose values are those of an output, element by element; None: the host computes them."""
+def shown_as(plan: CPlan, port: Port) -> Summed | None:
+    """The population or the sums whose values are those of an output, one by one; None: the host computes them."""
+    if isinstance(plan.model, Network):
+        name = direct_outputs(plan.model).get(port.name, port.name)
+        return next(n for n in (*plan.shown, *plan.outputs) if n.name == name)
     reads = [read for read in plan.quantized.reads if read.target == port.name]
     if len(reads) != 1 or not _is_plain(reads[0]):
         return None
@@ -61,11 +65,11 @@ def _is_plain(read: Projection) -> bool:
 def function_names(plan: CPlan) -> dict[str, dict[str, str]]:
     """The functions of each input and output by the name of the port, with ``nb_``."""
     found: dict[str, dict[str, str]] = {"inputs": {}, "outputs": {}}
-    for port, label in zip(plan.quantized.inputs, input_labels(plan), strict=True):
-        found["inputs"][port.name] = f"nb_{'value' if port.graded else 'spike'}{_end(plan.inputs, label)}"
-    for port, label in zip(plan.quantized.outputs, output_labels(plan), strict=True):
+    for port, source, label in zip(plan.model.inputs, plan.inputs, input_labels(plan), strict=True):
+        found["inputs"][port.name] = f"nb_{'spike' if source.is_binary else 'value'}{_end(plan.inputs, label)}"
+    for port, label in zip(plan.model.outputs, output_labels(plan), strict=True):
         if shown_as(plan, port) is not None:
-            found["outputs"][port.name] = _end(plan.quantized.outputs, label)
+            found["outputs"][port.name] = _end(plan.model.outputs, label)
     return found
 
 
@@ -82,30 +86,32 @@ def macros(plan: CPlan, options: COptions, about: Mapping[str, Any], digest: str
     bytes_ = flash["tables"] + flash["code_estimated"]
     lines = [
         f'#define NB_VERSION "{__version__}" /* of nirbridge, which made this */',
-        f'#define NB_DIGEST "{digest}" /* SHA-256 of network.q.npz */',
-        f"#define NB_DT_S {_real(plan.quantized.dt)} /* seconds of a time step */",
+        f'#define NB_DIGEST "{digest}" /* SHA-256 of {"program.json" if plan.is_real else "network.q.npz"} */',
+        f"#define NB_DT_S {_real(plan.model.dt)} /* seconds of a time step */",
         f"#define NB_INPUTS {len(plan.inputs)}",
-        f"#define NB_OUTPUTS {len(plan.quantized.outputs)}",
+        f"#define NB_OUTPUTS {len(plan.model.outputs)}",
         f"#define NB_POPULATIONS {len(plan.neurons)}",
         f"#define NB_RAM_BYTES {ram['nb_model']} /* of one nb_model */",
         f"#define NB_FLASH_BYTES {bytes_} /* {flash['tables']} of tables, and an estimate of code at -Os */",
     ]
     lines, first, start = [options.renamed(line) for line in lines], 0, options.renamed("NB_")
-    for port, source, label in zip(plan.quantized.inputs, plan.inputs, input_labels(plan), strict=True):
+    for port, source, label in zip(plan.model.inputs, plan.inputs, input_labels(plan), strict=True):
         lines += _of_input(port, source, f"{start}INPUT_{label.upper()}", first)
         first += source.size
-    for port, label in zip(plan.quantized.outputs, output_labels(plan), strict=True):
+    for port, label in zip(plan.model.outputs, output_labels(plan), strict=True):
         lines += _of_output(plan, port, f"{start}OUTPUT_{label.upper()}")
     return "\n".join(lines)
 
 
-def _of_input(port: FixedInput, source: Source, name: str, first: int) -> Iterator[str]:
-    takes = f"whole numbers from -{port.value_max} to {port.value_max}" if port.graded else "spikes, 0 or 1"
+def _of_input(port: Port | FixedInput, source: Source, name: str, first: int) -> Iterator[str]:
+    takes = "real numbers, 1 for a spike" if source.type == FLOAT else "spikes, 0 or 1"
+    if isinstance(port, FixedInput) and port.graded:
+        takes = f"whole numbers from -{port.value_max} to {port.value_max}"
     yield f"\n/* Input {source.id}: {takes}. */"
     yield from _named(name, port.name)
     yield from _shaped(name, source.id, port.shape)
     yield f"#define {name}_FIRST {first} /* its first index in main.c */"
-    if port.graded:
+    if isinstance(port, FixedInput) and port.graded:
         yield f"#define {name}_MAX {port.value_max}"
         yield f"#define {name}_SCALE {_real(port.scale)} /* the real value of 1 */"
 
@@ -115,14 +121,26 @@ def _of_output(plan: CPlan, port: Port, name: str) -> Iterator[str]:
     if n is None:
         yield "\n/* Output that a host computes, as README.md says. */"
     else:
-        yield f"\n/* Output {n.id}: {'spikes' if n.population.neuron.fires else 'potentials'}. */"
+        yield f"\n/* Output {n.id}: {_sends(n)}. */"
     yield from _named(name, port.name)
-    yield f"#define {name}_LATENCY {plan.quantized.latency.get(port.name, 0)} /* time steps */"
+    yield f"#define {name}_LATENCY {latencies(plan).get(port.name, 0)} /* time steps */"
     if n is not None:
         yield from _shaped(name, n.id, port.shape)
-        if not n.population.neuron.fires and _is_one(n.population.neuron.scale, n.population.neuron.v_offset):
-            yield f"#define {name}_SCALE {_real(1 / _one(n.population.neuron.scale))} /* the real value of 1 */"
-            yield f"#define {name}_OFFSET {_real(_one(n.population.neuron.v_offset))} /* to be added in reals */"
+        if (neuron := _integers(n)) is not None and not neuron.fires and _is_one(neuron.scale, neuron.v_offset):
+            yield f"#define {name}_SCALE {_real(1 / _one(neuron.scale))} /* the real value of 1 */"
+            yield f"#define {name}_OFFSET {_real(_one(neuron.v_offset))} /* to be added in reals */"
+
+
+def _sends(n: Summed) -> str:
+    if isinstance(n, Neurons):
+        return "spikes" if n.population.neuron.fires else "potentials"
+    return "sums"
+
+
+def _integers(n: Summed) -> FixedNeuron | None:
+    """Its neurons in integers, whose potentials have a scale."""
+    neuron = n.population.neuron if isinstance(n, Neurons) else None
+    return neuron if isinstance(neuron, FixedNeuron) else None
 
 
 def _named(name: str, port: str) -> Iterator[str]:
@@ -161,9 +179,9 @@ def _one(values: Array) -> float:
 def functions(plan: CPlan, has_selftest: bool) -> str:
     """Small functions of the header, with ``nb_``; a program that does not call one does not have it."""
     names, lines = function_names(plan), []
-    for port, source in zip(plan.quantized.inputs, plan.inputs, strict=True):
+    for port, source in zip(plan.model.inputs, plan.inputs, strict=True):
         lines += _event(port, source, names["inputs"][port.name])
-    for port in plan.quantized.outputs:
+    for port in plan.model.outputs:
         n = shown_as(plan, port)
         if n is not None:
             lines += _count(n, names["outputs"][port.name])
@@ -174,29 +192,32 @@ def functions(plan: CPlan, has_selftest: bool) -> str:
     return "\n".join([*lines, ""])
 
 
-def _event(port: FixedInput, source: Source, name: str) -> Iterator[str]:
-    kind = "int64_t" if source.type == "int64_t" else "int32_t"
-    value, slot = f", {kind} value" if port.graded else "", history_slot(source)
-    what = f"A value of an element of {source.id}, clipped to its range," if port.graded else "A spike of an element of"
-    what = what if port.graded else f"{what} {source.id}"
+def _event(port: Port | FixedInput, source: Source, name: str) -> Iterator[str]:
+    kind = source.type if source.type in ("int64_t", FLOAT) else "int32_t"
+    value, slot = "" if source.is_binary else f", {kind} value", sent_text(source)
+    clipped = ", clipped to its range," if isinstance(port, FixedInput) else ""
+    what = "A spike" if source.is_binary else "A value"
+    what += f" of an element of {source.id}{'' if source.is_binary else clipped}"
     yield f"\n/* {what} in the next time step, nb_step(m, NULL). */"
     yield f"static inline void {name}(nb_model *m, uint32_t index{value})"
     yield "{"
     if not source.slots:
-        yield f"    (void)m, (void)index{', (void)value' * port.graded}; /* nothing reads this input */"
-    elif port.graded:
-        most = port.value_max
+        yield f"    (void)m, (void)index{'' if source.is_binary else ', (void)value'}; /* nothing reads this input */"
+    elif not source.is_binary:
         yield f"    if (index < {source.size}u)"
-        clipped = f"value < -{most} ? -{most} : value > {most} ? {most} : value"
-        yield f"        {slot}[index] = ({source.type})({clipped});"
+        value = "value"
+        if isinstance(port, FixedInput):
+            most = port.value_max
+            value = f"({source.type})(value < -{most} ? -{most} : value > {most} ? {most} : value)"
+        yield f"        {slot}[index] = {value};"
     else:
         yield f"    if (index < {source.size}u)"
         yield f"        {slot}[index / 32u] |= UINT32_C(1) << (index % 32u);"
     yield "}"
 
 
-def _count(n: Neurons, end: str) -> Iterator[str]:
-    if not n.population.neuron.fires:
+def _count(n: Summed, end: str) -> Iterator[str]:
+    if _sends(n) != "spikes":
         return
     yield f"\n/* Adds the spikes of {n.id} in the last time step to counts[{n.source.size}]. */"
     yield f"static inline void nb_count{end}(const nb_model *m, uint32_t *counts)"
@@ -209,11 +230,11 @@ def _count(n: Neurons, end: str) -> Iterator[str]:
     yield "}"
 
 
-def _argmax(n: Neurons, end: str) -> Iterator[str]:
-    neuron = n.population.neuron
-    if not neuron.fires and not _is_one(neuron.scale, neuron.v_offset):
+def _argmax(n: Summed, end: str) -> Iterator[str]:
+    neuron, sends_spikes = _integers(n), _sends(n) == "spikes"
+    if neuron is not None and not sends_spikes and not _is_one(neuron.scale, neuron.v_offset):
         return
-    kind, what = ("uint32_t", f"counts[{n.source.size}]") if neuron.fires else (n.out_type, f"out.{n.id}")
+    kind, what = ("uint32_t", f"counts[{n.source.size}]") if sends_spikes else (n.source.type, f"out.{n.id}")
     yield f"\n/* The index of the largest value of {what}, the first one of equals. */"
     yield f"static inline uint32_t nb_argmax{end}(const {kind} *values)"
     yield "{"

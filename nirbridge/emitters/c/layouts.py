@@ -10,7 +10,6 @@ from nirbridge.emitters.c.interface import function_names
 from nirbridge.emitters.c.options import COptions
 from nirbridge.emitters.c.plan import CPlan
 from nirbridge.files.regular import template_text
-from nirbridge.quantization.model import FixedInput
 
 TEMPLATES = Path(__file__).with_name("templates")
 
@@ -47,9 +46,11 @@ def built_files(options: COptions) -> list[str]:
 
 def _sketch(plan: CPlan, options: COptions) -> str:
     """An example for Arduino: events, a time step, and what the outputs send."""
-    events = [f"    // {name}(&model, index{', value' * port.graded});\n" for port, name in _events(plan)]
+    names = function_names(plan)["inputs"].values()
+    named = zip(plan.inputs, names, strict=True)
+    events = [f"    // {name}(&model, index{'' if s.is_binary else ', value'});\n" for s, name in named]
     shown = []
-    for n in plan.shown:
+    for n in (*plan.shown, *plan.outputs):
         shown += [f"    for (uint32_t i = 0; i < {n.source.size}; ++i)", f"        if (model.out.{n.id}[i] != 0)"]
         shown += ["            Serial.println(i);"]
     marks = {
@@ -63,8 +64,3 @@ def _sketch(plan: CPlan, options: COptions) -> str:
     for mark, lines in marks.items():
         text = text.replace(mark, options.renamed(lines))
     return text
-
-
-def _events(plan: CPlan) -> list[tuple[FixedInput, str]]:
-    names = function_names(plan)["inputs"]
-    return [(port, names[port.name]) for port in plan.quantized.inputs]

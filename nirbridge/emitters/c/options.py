@@ -32,7 +32,15 @@ class COptions:
         DEFAULT
     )
     layout: Annotated[Literal["plain", "cmake", "arduino", "platformio"], "Layout of the folder"] = "plain"
+    dtype: Annotated[
+        Literal["integers", "float32"] | None, "Numbers: a chip's integers, the default, or the network's own reals"
+    ] = None
     selftest: Annotated[int, "Time steps of a self-test that the device runs; 0: none"] = 0
+
+    @property
+    def in_reals(self) -> bool:
+        """True where it takes the network itself, without a chip."""
+        return self.dtype == "float32"
 
     @property
     def stem(self) -> str:
@@ -79,6 +87,8 @@ def _problems(options: COptions) -> Iterator[Diagnostic]:
     elif prefix.lower() in _TAKEN:
         limit = f"{prefix.lower()}.h would hide another file of that name"
         yield Diagnostic(subject, f"prefix {quoted(prefix)}", limit, "choose another prefix")
+    if options.dtype not in (None, "integers", "float32"):
+        yield Diagnostic(subject, f"dtype {options.dtype!r}", "integers or float32")
     if isinstance(steps, bool) or not isinstance(steps, int) or not 0 <= steps <= SELFTEST_MAX:
         yield Diagnostic(subject, f"selftest {steps!r}", f"a self-test has 0 to {SELFTEST_MAX:,} time steps")
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from nirbridge.emitters.c.options import COptions
-from nirbridge.emitters.c.plan import CPlan, Neurons, Source, Synapses
-from nirbridge.emitters.c.synapses import BYTES, Table, synapse_functions
+from nirbridge.emitters.c.plan import FLOAT, CPlan, Neurons, Parameter, Source, Summed, Synapses, suffix
+from nirbridge.emitters.c.synapses import BYTES, Table, float_text, sent_text, synapse_functions
 from nirbridge.emitters.readme import filled
 from nirbridge.program.printing import ATOM, Printer, Text, bracketed
 from nirbridge.program.terms import LEAVES, Function, Term, is_truth
@@ -43,15 +44,32 @@ def source_text(plan: CPlan, helpers: dict[str, str], options: COptions) -> str:
     lines = [*_synapses(plan), *_neurons(plan, functions), *_reset(plan), *_step(plan)]
     body = "\n".join([*functions.values(), *lines]) + "\n"
     used = [text for name, text in helpers.items() if f"{name}(" in body]
-    head = "/* Made by nirbridge: one time step of the network, in integers. README.md names its parts. */\n"
+    numbers = "in float32" if plan.is_real else "in integers"
+    head = f"/* Made by nirbridge: one time step of the network, {numbers}. README.md names its parts. */\n"
     includes = f'#include <stddef.h>\n\n#include "{options.stem}.h"\n#include "{options.weights}"\n'
-    return options.linked("\n".join([head + includes, *used, body]))
+    return options.linked("\n".join([head + includes, *([_ROUNDING] if plan.is_real else []), *used, body]))
+
+
+_ROUNDING = """#include <float.h>
+#include <math.h>
+
+/* Every operation is rounded to float, as the reference does it. */
+#if defined(__FAST_MATH__) || FLT_EVAL_METHOD != 0
+#error "reals need float arithmetic as it is written: no -ffast-math, and on 32-bit x86 -msse2 -mfpmath=sse"
+#endif
+#if defined(__GNUC__) && !defined(__clang__) /* gcc does not know the pragma of C */
+#pragma GCC optimize("fp-contract=off")
+#else
+#pragma STDC FP_CONTRACT OFF
+#endif
+"""
 
 
 def _synapses(plan: CPlan) -> Iterator[str]:
-    for n in plan.neurons:
-        for s in n.into:
-            yield from synapse_functions(n, s)
+    for target in plan.targets:
+        for s in target.into:
+            if s.operator is not None:
+                yield from synapse_functions(target, s)
 
 
 def _neurons(plan: CPlan, functions: dict[str, str]) -> Iterator[str]:
@@ -73,7 +91,8 @@ def _input_fields(plan: CPlan) -> list[str]:
 
 
 def _output_fields(plan: CPlan) -> list[str]:
-    return [f"{n.out_type} {n.id}[{n.source.size}];" for n in plan.shown]
+    shown = [f"{n.out_type} {n.id}[{n.source.size}];" for n in plan.shown]
+    return [*shown, *(f"{o.kind} {o.id}[{o.source.size}];" for o in plan.outputs)]
 
 
 def state_fields(plan: CPlan) -> list[str]:
@@ -94,13 +113,15 @@ def state_arrays(plan: CPlan) -> list[tuple[str, str, tuple[int, ...]]]:
 def _arrays(plan: CPlan) -> Iterator[tuple[str, str, tuple[int, ...]]]:
     for n in plan.neurons:
         yield from ((kind, f"{n.id}_{name}", (n.source.size,)) for name, kind in n.kept.items())
-    for source in (*plan.inputs, *(n.source for n in plan.neurons)):
+    for source in (*plan.inputs, *(target.source for target in plan.targets)):
         if source.slots:
             yield source.type, f"{source.id}_sent", (source.slots, source.words if source.is_binary else source.size)
+    yield from ((s.kind, f"{s.id}_late", (s.late_slots, math.prod(s.late.shape)))
+                for s in plan.synapses if s.late is not None)  # fmt: skip
     sums = {"sums": [(n.kind, n.source.size) for n in plan.neurons]}
-    sums["part"] = [(s.kind, n.source.size) for n in plan.neurons for s in n.into if n.has_own_sum(s)]
+    sums["part"] = [(s.kind, n.source.size) for n in plan.targets for s in n.into if n.has_own_sum(s) and s.operator]
     for name, sizes in sums.items():  # of each type as many as the largest population has neurons
-        yield from ((kind, f"{name}{kind[3:5]}", (size,)) for kind, size in dict(sorted(sizes)).items())
+        yield from ((kind, f"{name}{suffix(kind)}", (size,)) for kind, size in dict(sorted(sizes)).items())
     packed = [n.source.size for n in plan.neurons if n.source.is_binary and n.source.slots]
     if packed:
         yield "uint8_t", "fired", (max(packed),)
@@ -126,13 +147,9 @@ def _reset(plan: CPlan) -> Iterator[str]:
             parameter = n.parameters[f"{name}_init"]
             if parameter.one == 0:
                 continue
-            place = {
-                "one": str(parameter.values[0]),
-                "row": f"{n.id}_{name}_init[i / {n.row}u]",
-                "each": f"{n.id}_{name}_init[i]",
-            }
+            place = _place(f"{n.id}_{name}_init", parameter, f"i / {n.row}u")
             yield f"    for (uint32_t i = 0; i < {n.source.size}u; ++i)"
-            yield f"        m->{n.id}_{name}[i] = {place[parameter.level]};"
+            yield f"        m->{n.id}_{name}[i] = {place};"
     yield "}"
     yield ""
 
@@ -140,37 +157,62 @@ def _reset(plan: CPlan) -> Iterator[str]:
 def _step(plan: CPlan) -> Iterator[str]:
     yield "void nb_step(nb_model *m, const nb_inputs *in)"
     yield "{"
-    for n in plan.neurons:
-        sums = f"m->sums{n.kind[3:5]}"
-        yield f"    nb_clear{n.kind[3:5]}({sums}, {n.source.size}u);"
-        for s in n.into:
-            yield from _added(n, s, sums)
-        yield f"    {n.id}_step(m, {sums});"
     taken = [line for source in plan.inputs for line in _taken(source)]
     yield from ["    if (in != NULL) {", *taken, "    }"] if taken else ["    (void)in;"]
+    for target in plan.targets:
+        sums = _sums_of(target)
+        yield f"    nb_clear{suffix(target.kind)}({sums}, {target.source.size}u);"
+        for s in target.into:
+            yield from _added(target, s, sums)
+        if isinstance(target, Neurons):
+            yield f"    {target.id}_step(m, {sums});"
     yield "    m->step += 1u;"
     for source in plan.inputs:
         yield from _forgotten(source)
     yield "}"
 
 
-def _added(n: Neurons, s: Synapses, sums: str) -> Iterator[str]:
-    if not n.has_own_sum(s):
+def _sums_of(target: Summed) -> str:
+    """Where sums are made: those of a population are needed for its time step alone."""
+    if isinstance(target, Neurons):
+        return f"m->sums{suffix(target.kind)}"
+    return f"m->{target.id}_sent[0]" if target.source.slots else f"m->out.{target.id}"
+
+
+def _added(target: Summed, s: Synapses, sums: str) -> Iterator[str]:
+    """A projection added to sums; one with sums of its own as a whole, with what comes after its operator."""
+    if not target.has_own_sum(s):
         yield f"    {s.id}_add(m, {sums});"
         return
-    part = f"m->part{s.kind[3:5]}"
-    yield f"    nb_clear{s.kind[3:5]}({part}, {n.source.size}u);"
-    yield f"    {s.id}_add(m, {part});"
-    yield f"    for (uint32_t i = 0; i < {n.source.size}u; ++i)"
+    part, size = f"m->part{suffix(s.kind)}", target.source.size
+    if s.operator is not None:
+        yield f"    nb_clear{suffix(s.kind)}({part}, {size}u);"
+        yield f"    {s.id}_add(m, {part});"
+    value = f"{part}[i]" if s.factor == 1.0 else f"{part}[i] * {_literal(s.factor, s.kind)}"
+    if s.late is not None:
+        yield f"    for (uint32_t i = 0; i < {size}u; ++i)"
+        yield f"        m->{s.id}_late[m->step & {s.late_slots - 1}u][i] = {value};"
+        value = f"m->{s.id}_late[(m->step - {s.id}_later[i]) & {s.late_slots - 1}u][i]"
+    yield f"    for (uint32_t i = 0; i < {size}u; ++i)"
     shift = max(0, -s.weight_exp)
-    value = f"nb_shifted{s.kind[3:5]}({part}[i], {shift}u)" if shift else f"{part}[i]"
-    yield f"        {sums}[i] += {value if s.kind == n.kind else f'({n.kind}){value}'};"
+    value = f"nb_shifted{suffix(s.kind)}({part}[i], {shift}u)" if shift else value
+    if s.bias is not None:
+        bias = _place(f"{s.id}_bias", s.bias, f"i / {size // len(s.bias.values)}u")
+        value = bias if s.operator is None else f"{value} + {bias}"
+    yield f"        {sums}[i] += {value if s.kind == target.kind else f'({target.kind}){value}'};"
+
+
+def _place(table: str, parameter: Parameter, row: str) -> str:
+    """A parameter of neuron ``i`` outside of the loop over rows."""
+    if parameter.one is not None:
+        return _literal(parameter.one, parameter.type)
+    return f"{table}[{row if parameter.level == 'row' else 'i'}]"
 
 
 def _taken(source: Source) -> Iterator[str]:
     if not source.slots:
         return
-    slot = history_slot(source)
+    slot = sent_text(source)
     if source.is_binary:
         yield f"        nb_pack({slot}, in->{source.id}, {source.size}u);"
     else:
@@ -182,12 +224,7 @@ def _forgotten(source: Source) -> Iterator[str]:
     """The oldest values of an input make room for events."""
     if source.slots:
         yield f"    for (uint32_t i = 0; i < {source.words if source.is_binary else source.size}u; ++i)"
-        yield f"        {history_slot(source)}[i] = 0;"
-
-
-def history_slot(source: Source) -> str:
-    """The values of a source in the current time step."""
-    return f"m->{source.id}_sent[m->step & {source.slots - 1}u]"
+        yield f"        {sent_text(source)}[i] = 0;"
 
 
 # -- neurons -------------------------------------------------------------------------------------------------------
@@ -216,14 +253,14 @@ class CLanguage:
     unit: int = 0
     table: ClassVar[Mapping[str, tuple[str, int]]] = {
         "add": ("{} + {}", SUM), "sub": ("{} - {}", SUM), "mul": ("{} * {}", PRODUCT), "neg": ("-{}", UNARY),
-        "not": ("!{}", UNARY), "lt": ("{} < {}", COMPARISON), "le": ("{} <= {}", COMPARISON),
-        "gt": ("{} > {}", COMPARISON), "ge": ("{} >= {}", COMPARISON),
+        "div": ("{} / {}", PRODUCT), "not": ("!{}", UNARY), "lt": ("{} < {}", COMPARISON),
+        "le": ("{} <= {}", COMPARISON), "gt": ("{} > {}", COMPARISON), "ge": ("{} >= {}", COMPARISON),
     }  # fmt: skip
 
     def special(self, term: Term, args: Sequence[Text]) -> tuple[str, int] | None:
         """See ``Language``."""
         texts = ", ".join(a.text for a in args)
-        bits = "32" if term.kind == "count" else self.kind[3:5]
+        bits = "32" if term.kind == "count" else suffix(self.kind)
         if term.op == "call":
             return f"{function_name(term.value, self)}({texts})", ATOM
         if term.op in ("min", "max") and all(a.name or a.op in LEAVES for a in term.args):
@@ -231,9 +268,13 @@ class CLanguage:
             return f"{a} {'<' if term.op == 'min' else '>'} {b} ? {a} : {b}", CHOICE
         if term.op in ("min", "max", "abs"):
             return f"nb_{term.op}{bits}({texts})", ATOM
+        if term.op == "floor":
+            return f"nb_floor({texts})", ATOM
         if term.op == "where":
             condition, a, b = (bracketed(x, CHOICE + 1) for x in args)
-            return (condition, args[0].binds) if is_truth(term) else (f"{condition} ? {a} : {b}", CHOICE)
+            if is_truth(term) and self.kind != FLOAT:
+                return condition, args[0].binds
+            return f"{condition} ? {a} : {b}", CHOICE
         if term.op == "and":
             sides = [bracketed(a, AND if term.kind == "bool" else MASK) for a in args]
             return (" && " if term.kind == "bool" else " & ").join(sides), AND if term.kind == "bool" else MASK
@@ -248,11 +289,11 @@ class CLanguage:
         if term.op == "shr" and self.is_positive(term.args[0]):
             return f"{bracketed(args[0], SHIFT)} >> {term.args[1].value}", SHIFT
         if term.op == "shr":
-            return f"nb_shifted{self.kind[3:5]}({args[0].text}, {term.args[1].value}u)", ATOM
+            return f"nb_shifted{suffix(self.kind)}({args[0].text}, {term.args[1].value}u)", ATOM
         if term.op == "floordiv" and self.is_positive(term.args[0]):
             return f"{bracketed(args[0], PRODUCT)} / {bracketed(args[1], PRODUCT + 1)}", PRODUCT
         if term.op == "floordiv":
-            return f"nb_quotient{self.kind[3:5]}({args[0].text}, {args[1].text})", ATOM
+            return f"nb_quotient{suffix(self.kind)}({args[0].text}, {args[1].text})", ATOM
         return None
 
     def _sums(self, places: int = 0) -> str:
@@ -262,7 +303,7 @@ class CLanguage:
 
     def statement(self, name: str, text: str, term: Term, is_first: bool) -> str:
         """See ``Language``."""
-        kind = "int32_t" if term.kind == "count" else self.kind
+        kind = "int32_t" if term.kind == "count" or (term.kind == "bool" and self.kind == FLOAT) else self.kind
         return f"{kind} {name} = {text};" if is_first else f"{name} = {text};"
 
 
@@ -296,7 +337,7 @@ def neuron_function(n: Neurons, functions: Functions) -> Iterator[str]:
         yield f"    for (uint32_t row = 0; row < {n.rows}u; ++row) {{"
         for name, parameter in n.parameters.items():
             if parameter.level == "row" and not name.endswith("_init"):
-                yield f"        const {n.kind} {name} = {n.id}_{name}[row];"
+                yield f"        const {parameter.type} {name} = {n.id}_{name}[row];"
         yield f"        for (uint32_t i = row * {n.row}u; i < (row + 1u) * {n.row}u; ++i) {{"
         yield from ("            " + line for line in lines)
         yield "        }"
@@ -306,7 +347,7 @@ def neuron_function(n: Neurons, functions: Functions) -> Iterator[str]:
         yield from ("        " + line for line in lines)
         yield "    }"
     if n.source.is_binary and n.source.slots:
-        yield f"    nb_pack(m->{n.id}_sent[m->step & {n.source.slots - 1}u], {FIRED}, {n.source.size}u);"
+        yield f"    nb_pack({sent_text(n.source)}, {FIRED}, {n.source.size}u);"
     yield "}"
     yield ""
 
@@ -316,7 +357,7 @@ def _neuron(n: Neurons, functions: Functions) -> Iterator[str]:
         if term.op == "param" and term.name in n.parameters:
             parameter = n.parameters[term.name]
             if parameter.one is not None:
-                return _literal(parameter.one, n.kind)
+                return _literal(parameter.one, parameter.type)
             return term.name if parameter.level == "row" else f"{n.id}_{term.name}[i]"
         if term.name == "drive":
             return "sums[i]" if n.exponent == 0 else f"(sums[i] * {_literal(1 << n.exponent, n.kind)})"
@@ -343,7 +384,7 @@ def _send(n: Neurons, what: str) -> Iterator[str]:
         yield f"{FIRED}[i] = (uint8_t){what};"
     if source.slots and not source.is_binary:
         cast = "" if source.type == n.kind else f"({source.type})"
-        yield f"m->{n.id}_sent[m->step & {source.slots - 1}u][i] = {cast}{what};"
+        yield f"{sent_text(source)}[i] = {cast}{what};"
     if n.is_shown:
         cast = "" if n.out_type == n.kind else f"({n.out_type})"
         yield f"m->out.{n.id}[i] = {cast}{what};"
@@ -353,10 +394,12 @@ def _send(n: Neurons, what: str) -> Iterator[str]:
 
 def _number(term: Term, kind: str) -> str:
     if term.op == "const":
-        return _literal(int(term.value), "int32_t" if term.kind == "count" else kind)
+        return _literal(term.value, "int32_t" if term.kind == "count" else kind)
     return term.name
 
 
-def _literal(value: int, kind: str) -> str:
+def _literal(value: float, kind: str) -> str:
     """A constant of a type of 32 or 64 bits."""
-    return f"INT64_C({value})" if kind == "int64_t" else str(value)
+    if kind == FLOAT:
+        return float_text(value)
+    return f"INT64_C({int(value)})" if kind == "int64_t" else str(int(value))

@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
-from nirbridge.emitters.artifact import Artifact, write_artifact
-from nirbridge.emitters.c.costs import synaptic_operations
+from nirbridge.emitters.artifact import MANIFEST, Artifact, read_document, write_artifact
 from nirbridge.emitters.c.options import COptions, recorded_options
-from nirbridge.emitters.c.plan import CPlan, Neurons, c_plan
+from nirbridge.emitters.c.plan import FLOAT, c_plan
 from nirbridge.emitters.c.render import input_type
 from nirbridge.emitters.ended_process import run_to_end
 from nirbridge.emitters.host_outputs import needed_arrays, recorded_arrays
 from nirbridge.emitters.own_time import compile_time
-from nirbridge.errors import ModelError, ToolMissing, UsageError, quoted
+from nirbridge.emitters.ports import NETWORK, PROGRAM
+from nirbridge.emitters.program_runs import Ran, quantized_of, record_program
+from nirbridge.errors import FileError, ModelError, ToolMissing, UsageError, quoted
 from nirbridge.files.atomic import create_file, write_new
 from nirbridge.files.regular import open_file
 from nirbridge.files.scratch import temporary_folder
-from nirbridge.quantization.storage.file import read_quantized
 from nirbridge.simulators.fixed.host_io import fixed_channels, fixed_meta, integer_inputs, signature_network
 from nirbridge.simulators.inputs import Input
 from nirbridge.simulators.recording import ChannelRecorder, required_variables
@@ -60,74 +64,125 @@ def run_program(
         ModelError: it cannot be compiled, fails, or does not end in time.
     """
     compiler = find_compiler()
-    with temporary_folder("c") as scratch:
-        folder = Path(scratch) / "program"
-        write_artifact(artifact, folder)
-        options = recorded_options(artifact)
-        quantized = read_quantized(folder / "network.q.npz", max_bytes=sys.maxsize)
-        channels = fixed_channels(quantized, signature_network(quantized), record)
-        arrays, batched = integer_inputs(quantized, inputs, steps)
-        length, samples = next(iter(arrays.values())).shape[:2]
-        requested = required_variables(channels)
-        run = _Run(c_plan(quantized), options, folder, length, samples)
-        progress("compile", 0.0)
-        found = run.recorded(arrays, needed_arrays(quantized, requested), compiler)
-        progress("run", 1.0)
+    options = recorded_options(artifact)
+    started = partial(_Run, artifact, options, compiler, progress)
+    if options.in_reals:
+        return record_program(artifact, inputs, steps, record, partial(_of_reals, started))
+    quantized = quantized_of(artifact.files[NETWORK])
+    channels = fixed_channels(quantized, signature_network(quantized), record)
+    arrays, batched = integer_inputs(quantized, inputs, steps)
+    length, samples = next(iter(arrays.values())).shape[:2]
+    requested = required_variables(channels)
+    plan, keys = c_plan(quantized), needed_arrays(quantized, requested)
+    ports = {p.name: Field(f"in.{s.id}", input_type(s)) for p, s in zip(quantized.inputs, plan.inputs, strict=True)}
+    fields = {
+        (n.population.name, v): Field(f"model.{n.id}_{v}", n.kind, n.source.size)
+        for n in plan.neurons
+        for v in n.step.variables
+        if (n.population.name, v) in keys
+    }
+    found = started((length, samples)).recorded(arrays, ports, fields)
     recorder = ChannelRecorder(channels, 0, length, samples)
     recorder.take(recorded_arrays(quantized, requested, found, arrays), length, np.asarray)
     return recorder.finish(batched, fixed_meta(quantized, length, 0, samples if batched else None, backend="c"))
 
 
+class Field(NamedTuple):
+    """An array of a program: its text in C, the type of its elements, and their number where it is recorded."""
+
+    text: str
+    type: str
+    size: int = 0
+
+
+def _of_reals(started: Callable[..., _Run], facts: Any, values: Mapping[str, Array], keys: set[Key], steps: int) -> Ran:
+    """A run in float32, from what ``program.json`` says."""
+    ports = {p["name"]: Field(f"in.{_word(p['id'])}", FLOAT) for p in facts["inputs"]}
+    sizes = {x["name"]: math.prod(x["shape"]) for x in (*facts["nodes"], *facts["outputs"])}
+    variables = {(n["name"], v): _word(field) for n in facts["nodes"] for v, field in n["variables"].items()}
+    fields = {key: Field(f"model.{variables[key]}", FLOAT, sizes[key[0]]) for key in sorted(keys)}
+    kinds = {name: Field(f"model.{_word(text)}", _word(kind), sizes[name]) for name, (text, kind) in
+             facts["fields"].items()}  # fmt: skip
+    shapes = {p["name"]: tuple(p["shape"]) for p in facts["outputs"]}
+    outputs = {(name, OUTPUT): field for name, field in kinds.items()}
+    samples = next(iter(values.values())).shape[1] if values else 1
+    found = started((steps, samples)).recorded(values, ports, {**fields, **outputs})
+    given = {name: found.pop((name, OUTPUT)).reshape(steps, samples, *shapes[name]) for name in kinds}
+    return found, given
+
+
+OUTPUT = "out"
+"""In place of a variable: the value of an output."""
+
+
+def _word(text: str) -> str:
+    """A name of a field or a type, as ``emit`` writes them. Raises FileError."""
+    if re.fullmatch(r"(out\.)?[a-z][a-z0-9_]*", text) is None:
+        raise FileError.of("program", f"a field {quoted(text)} in its {PROGRAM}", "", "emit the program again")
+    return text
+
+
 class _Run:
-    """One compiled run: its plan, its names, its folder, and the shape of its inputs."""
+    """One compiled run of a program: its names, and the shape of its inputs."""
 
-    def __init__(self, plan: CPlan, options: COptions, folder: Path, steps: int, samples: int) -> None:
-        self.plan, self.options, self.folder, self.steps, self.samples = plan, options, folder, steps, samples
+    def __init__(
+        self,
+        artifact: Artifact,
+        options: COptions,
+        compiler: Sequence[str],
+        progress: Progress,
+        shape: tuple[int, int],
+    ) -> None:
+        self.artifact, self.options, self.compiler, self.progress = artifact, options, compiler, progress
+        self.steps, self.samples = shape
 
-    def recorded(self, inputs: Mapping[str, Array], keys: set[Key], compiler: Sequence[str]) -> dict[Key, Array]:
-        """The arrays of the run, flat over neurons: ``[steps, samples, neurons]``."""
-        kept = kept_arrays(self.plan, keys)
-        write_new(self.folder / "driver.c", driver_text(self.plan, kept, self.options).encode("ascii"))
-        place = self.options.folder
-        flags = (*FLAGS, self.options.renamed("-DNB_TRACE"), *([f"-I{place}"] if place else []))
-        sources = ("driver.c", f"{place}{self.options.stem}.c")
-        with compile_time():
-            program = compile_program(self.folder, sources, "driver", flags, compiler)
-        self._write_inputs(inputs)
-        self._execute(program)
-        return self._read(kept)
+    def recorded(
+        self, inputs: Mapping[str, Array], ports: Mapping[str, Field], fields: Mapping[Key, Field]
+    ) -> dict[Key, Array]:
+        """The arrays of the run, flat over neurons: ``[steps, samples, neurons]``; integers as int64."""
+        with temporary_folder("c") as scratch:
+            folder, place = Path(scratch) / "program", self.options.folder
+            write_artifact(self.artifact, folder)
+            write_new(folder / "driver.c", driver_text(ports, fields, self.options).encode("ascii"))
+            flags = (*FLAGS, self.options.renamed("-DNB_TRACE"), *([f"-I{place}"] if place else []))
+            sources = ("driver.c", f"{place}{self.options.stem}.c")
+            self.progress("compile", 0.0)
+            with compile_time():
+                program = compile_program(folder, sources, "driver", flags, self.compiler)
+            self._write_inputs(folder, [inputs[name].astype(numpy_type(f.type)) for name, f in ports.items()])
+            self._execute(folder, program)
+            found = self._read(folder, fields)
+            self.progress("run", 1.0)
+        return found
 
-    def _write_inputs(self, inputs: Mapping[str, Array]) -> None:
-        with create_file(self.folder / "in.bin") as file:
-            typed = [
-                inputs[port.name].reshape(self.steps, self.samples, -1).astype(numpy_type(input_type(source)))
-                for port, source in zip(self.plan.quantized.inputs, self.plan.inputs, strict=True)
-            ]
+    def _write_inputs(self, folder: Path, arrays: Sequence[Array]) -> None:
+        with create_file(folder / "in.bin") as file:
+            typed = [a.reshape(self.steps, self.samples, -1) for a in arrays]
             for sample in range(self.samples):
                 for step in range(self.steps):
                     for values in typed:
                         file.write(values[step, sample].tobytes())
 
-    def _execute(self, program: Path) -> None:
-        seconds = START_S + OPERATION_S * self._operations() * self.steps * self.samples
+    def _execute(self, folder: Path, program: Path) -> None:
+        about = read_document(self.artifact, MANIFEST, {"costs": dict[str, dict[str, int]]})
+        operations = about["costs"]["operations_per_step"]
+        count = operations["synaptic_most"] + 10 * operations["neuron_updates"]
+        seconds = START_S + OPERATION_S * count * self.steps * self.samples
         command = [str(program), str(self.samples), str(self.steps)]
-        with open_file(self.folder / "in.bin") as source, create_file(self.folder / "out.bin") as target:
-            run_to_end(command, self.folder, seconds, stdin=source, stdout=target)
+        with open_file(folder / "in.bin") as source, create_file(folder / "out.bin") as target:
+            run_to_end(command, folder, seconds, stdin=source, stdout=target)
 
-    def _operations(self) -> int:
-        synaptic = sum(synaptic_operations(s.operator) for s in self.plan.synapses)
-        return synaptic + 10 * sum(n.source.size for n in self.plan.neurons)
-
-    def _read(self, kept: Sequence[tuple[Neurons, str]]) -> dict[Key, Array]:
-        fields = [(f"{n.id}_{v}", numpy_type(n.kind), (n.source.size,)) for n, v in kept]
-        if not fields:
+    def _read(self, folder: Path, fields: Mapping[Key, Field]) -> dict[Key, Array]:
+        types = [(f"f{k}", numpy_type(f.type), (f.size,)) for k, f in enumerate(fields.values())]
+        if not types:
             return {}
-        with open_file(self.folder / "out.bin") as file:
-            rows = np.fromfile(file, np.dtype(fields))
+        with open_file(folder / "out.bin") as file:
+            rows = np.fromfile(file, np.dtype(types))
         if len(rows) != self.steps * self.samples:
             raise ModelError.of("program", f"wrote {len(rows)} of {self.steps * self.samples} time steps")
         by_step = rows.reshape(self.samples, self.steps).T
-        return {(n.population.name, v): by_step[f"{n.id}_{v}"].astype(np.int64) for n, v in kept}
+        found = {key: by_step[f"f{k}"] for k, key in enumerate(fields)}
+        return {key: a if fields[key].type == FLOAT else a.astype(np.int64) for key, a in found.items()}
 
 
 # -- driver --------------------------------------------------------------------------------------------------------
@@ -175,15 +230,10 @@ int main(int count, char **words)
 _INDENT = " " * 12
 
 
-def kept_arrays(plan: CPlan, keys: Collection[Key]) -> list[tuple[Neurons, str]]:
-    """(population, variable) of the requested arrays, in a fixed order."""
-    return [(n, v) for n in plan.neurons for v in n.step.variables if (n.population.name, v) in keys]
-
-
-def driver_text(plan: CPlan, kept: Sequence[tuple[Neurons, str]], options: COptions) -> str:
+def driver_text(ports: Mapping[str, Field], fields: Mapping[Key, Field], options: COptions) -> str:
     """The file ``driver.c``."""
-    read = [_checked("fread", f"in.{source.id}", "stdin") for source in plan.inputs]
-    write = [_checked("fwrite", f"model.{n.id}_{variable}", "stdout") for n, variable in kept]
+    read = [_checked("fread", f.text, "stdin") for f in ports.values()]
+    write = [_checked("fwrite", f.text, "stdout") for f in fields.values()]
     text = options.renamed(_TEXT.replace("@STEM@", options.stem))
     return text.replace("@READ@", "\n".join(read)).replace("@WRITE@", "\n".join(write))
 
@@ -194,7 +244,7 @@ def _checked(function: str, array: str, stream: str) -> str:
 
 def numpy_type(kind: str) -> str:
     """The numpy type of a C type, in the order of bytes of this machine."""
-    return kind.removesuffix("_t")
+    return "float32" if kind == FLOAT else kind.removesuffix("_t")
 
 
 # -- toolchain -----------------------------------------------------------------------------------------------------

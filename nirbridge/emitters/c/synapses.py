@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.emitters.c.plan import CPlan, Neurons, Synapses, integer_type
-from nirbridge.network.operators import Conv, Dense, Sparse
+from nirbridge.emitters.c.plan import FLOAT, CPlan, Neurons, Parameter, Source, Summed, Synapses, integer_type, single
+from nirbridge.network.operators import Conv, Dense, Identity, Scale, Sparse, SumPool
 
 GROUP = 8
 """Spikes whose rows of a matrix are added at once: each sum is then loaded and stored once for all of them."""
@@ -18,7 +19,15 @@ GROUPED_TARGETS = 128
 """Targets from which on a matrix is worth it (measured: 1,000 targets in 0.66 of the time, 64 in 1.03)."""
 
 
-def synapse_functions(n: Neurons, s: Synapses) -> Iterator[str]:
+def sent_text(source: Source, delay: str = "") -> str:
+    """What a source sent in this time step, or a delay before."""
+    if source.slots == 1:
+        return f"m->{source.id}_sent[0]"
+    step = f"(m->step - {delay})" if delay else "m->step"
+    return f"m->{source.id}_sent[{step} & {source.slots - 1}u]"
+
+
+def synapse_functions(n: Summed, s: Synapses) -> Iterator[str]:
     """The functions of a projection into ``n``.
 
     ``NAME_event`` adds one spike, ``NAME_events`` of a matrix ``GROUP`` of them, ``NAME_add`` all spikes that arrive.
@@ -35,11 +44,13 @@ def synapse_functions(n: Neurons, s: Synapses) -> Iterator[str]:
 
 
 def _title(s: Synapses) -> str:
-    operator = s.operator
-    kind = {Dense: "dense", Sparse: "sparse", Conv: "convolution"}[type(operator)]
+    operator: Any = s.operator
+    kinds = {Dense: "dense", Sparse: "sparse", Conv: "convolution", SumPool: "pool", Scale: "factors"}
+    kind = kinds.get(type(operator), "copy")
     after = f"{s.delay} time step{'s' if s.delay != 1 else ''}" if s.delay is not None else "a delay per source"
     sources, targets = math.prod(operator.input_shape), math.prod(operator.output_shape)
-    return f"{s.id}: {kind}, {sources} -> {targets}, after {after}, times 2 to the {s.weight_exp}"
+    times = "" if s.kind == FLOAT else f", times 2 to the {s.weight_exp}"
+    return f"{s.id}: {kind}, {sources} -> {targets}, after {after}{times}"
 
 
 def _event(s: Synapses, scale: int) -> Iterator[str]:
@@ -49,8 +60,11 @@ def _event(s: Synapses, scale: int) -> Iterator[str]:
     operator = s.operator
     if isinstance(operator, Dense):
         yield from _dense(s, scale, operator.weight.shape[0])
-    elif isinstance(operator, Conv):
+    elif isinstance(operator, Conv | SumPool):
         yield from _conv(s, scale, operator)
+    elif isinstance(operator, Identity | Scale):
+        weight = "1.0f" if isinstance(operator, Identity) else f"{s.id}_weight[source]"
+        yield f"    sums[source] += {_term(s, scale, weight)};"
     else:
         yield from _sparse(s, scale)
     yield "}"
@@ -58,10 +72,13 @@ def _event(s: Synapses, scale: int) -> Iterator[str]:
 
 def _term(s: Synapses, scale: int, weight: str) -> str:
     """One stored weight in units of the sums, times the value that was sent."""
+    if weight in ("1", "1.0f") and scale == 1:
+        return weight if s.source.is_binary else "value"
     factors = [*([] if s.source.is_binary else ["value"]), *([str(scale)] if scale > 1 else [])]
     if not factors:
         return weight
-    return f"({s.kind}){weight} * {' * '.join(factors)}"
+    cast = "" if s.kind == FLOAT else f"({s.kind})"
+    return f"{cast}{weight} * {' * '.join(factors)}"
 
 
 def _dense(s: Synapses, scale: int, targets: int) -> Iterator[str]:
@@ -79,8 +96,10 @@ def is_grouped(s: Synapses) -> bool:
 
 def _events(s: Synapses, scale: int) -> Iterator[str]:
     """Sums of weights, of 9 bits at most, stay narrow until they are added: compilers take vectors of 16 bits."""
-    targets, kind = s.operator.output_shape[0], weights_table(s).type
+    operator: Any = s.operator
+    targets, kind = operator.output_shape[0], weights_table(s).type
     total = " + ".join(f"row{k}[i]" for k in range(GROUP))
+    plus = "+= " if kind != FLOAT else "= sums[i] + "  # reals are added one after the other
     if scale > 1:
         total = f"({s.kind})({total}) * {scale}"
     yield f"static void {s.id}_events({s.kind} *restrict sums, const uint32_t *sources)"
@@ -89,7 +108,7 @@ def _events(s: Synapses, scale: int) -> Iterator[str]:
         yield f"    const {kind} *const row{k} = {s.id}_weight + sources[{k}] * {targets}u;"
     yield ""
     yield f"    for (uint32_t i = 0; i < {targets}u; ++i)"
-    yield f"        sums[i] += {total};"
+    yield f"        sums[i] {plus}{total};"
     yield "}"
 
 
@@ -98,7 +117,7 @@ def _sparse(s: Synapses, scale: int) -> Iterator[str]:
     yield f"        sums[{s.id}_target[k]] += {_term(s, scale, f'{s.id}_weight[k]')};"
 
 
-def _conv(s: Synapses, scale: int, conv: Conv) -> Iterator[str]:
+def _conv(s: Synapses, scale: int, conv: Conv | SumPool) -> Iterator[str]:
     """Every tap of the kernel that leads from this pixel to one of the targets."""
     flat = len(conv.kernel) == 1
     height, width = (1, *conv.input_shape[1:]) if flat else conv.input_shape[1:]
@@ -106,13 +125,15 @@ def _conv(s: Synapses, scale: int, conv: Conv) -> Iterator[str]:
     strides = (1, *conv.stride) if flat else conv.stride
     dilations = (1, *conv.dilation) if flat else conv.dilation
     (top, _), (left, _) = ((0, 0), *conv.padding) if flat else conv.padding
-    _, kernel_rows, kernel_columns, fan_out = by_input_channel(conv).shape
+    kernel_rows, kernel_columns = (1, *conv.kernel) if flat else conv.kernel
+    channels, groups = conv.input_shape[0], conv.groups if isinstance(conv, Conv) else conv.input_shape[0]
+    fan_out = conv.output_shape[0] // groups
     plane = rows * columns
     yield f"    const uint32_t channel = source / {height * width}u;"
-    if conv.groups > 1:
-        per_group = conv.weight.shape[1]
+    if groups > 1:
+        per_group = channels // groups
         yield f"    {s.kind} *const first = sums + channel / {per_group}u * {fan_out * plane}u;"
-    target = "first" if conv.groups > 1 else "sums"
+    target = "first" if groups > 1 else "sums"
     yield f"    const int32_t y = (int32_t)(source / {width}u % {height}u) + {top};"
     yield f"    const int32_t x = (int32_t)(source % {width}u) + {left};"
     yield f"    {_taps('a', 'y', kernel_rows, strides[0], dilations[0])}"
@@ -121,12 +142,14 @@ def _conv(s: Synapses, scale: int, conv: Conv) -> Iterator[str]:
     yield f"        {_taps('b', 'x', kernel_columns, strides[1], dilations[1])}"
     yield f"            const int32_t along = x{_times(' - b', dilations[1])};"
     yield from ("    " + line for line in _skip("along", columns, strides[1], dilations[1]))
+    weight = f"{s.id}_weight[tap + c]" if isinstance(conv, Conv) else "1.0f"
     tap = f"((channel * {kernel_rows}u + (uint32_t)a) * {kernel_columns}u + (uint32_t)b) * {fan_out}u"
-    yield f"            const uint32_t tap = {tap};"
+    if isinstance(conv, Conv):
+        yield f"            const uint32_t tap = {tap};"
     row = f"{_index('down', strides[0])} * {columns}u"
     yield f"            {s.kind} *const to = {target} + {row} + {_index('along', strides[1])};"
     yield f"            for (uint32_t c = 0; c < {fan_out}u; ++c)"
-    yield f"                to[c * {plane}u] += {_term(s, scale, f'{s.id}_weight[tap + c]')};"
+    yield f"                to[c * {plane}u] += {_term(s, scale, weight)};"
     yield "        }"
     yield "    }"
 
@@ -155,26 +178,31 @@ def _index(name: str, stride: int) -> str:
 def _add(s: Synapses) -> Iterator[str]:
     yield f"static void {s.id}_add(const nb_model *m, {s.kind} *sums)"
     yield "{"
-    source, mask = s.source, s.source.slots - 1
+    source, sent = s.source, sent_text(s.source, f"{s.delay}u" if s.delay else "")
     if s.delay is None:
-        yield from _add_by_delays(s, mask)
+        yield from _add_by_delays(s)
     elif is_grouped(s):
-        yield from _add_in_groups(s, mask)
+        yield from _add_in_groups(s, sent)
     elif source.is_binary:
-        yield f"    const uint32_t *const spikes = m->{source.id}_sent[(m->step - {s.delay}u) & {mask}u];"
+        yield f"    const uint32_t *const spikes = {sent};"
         yield f"    for (uint32_t w = 0; w < {source.words}u; ++w)"
         yield "        for (uint32_t left = spikes[w]; left != 0u; left &= left - 1u)"
         yield f"            {s.id}_event(sums, 32u * w + nb_lowest(left));"
     else:
-        yield f"    const {source.type} *const sent = m->{source.id}_sent[(m->step - {s.delay}u) & {mask}u];"
+        yield f"    const {source.type} *const sent = {sent};"
         yield f"    for (uint32_t i = 0; i < {source.size}u; ++i)"
-        yield "        if (sent[i] != 0)"
+        yield f"        if ({differs(source, 'sent[i]')})"
         yield f"            {s.id}_event(sums, i, {_as_kind(s, 'sent[i]')});"
     yield "}"
 
 
-def _add_in_groups(s: Synapses, mask: int) -> Iterator[str]:
-    yield f"    const uint32_t *const spikes = m->{s.source.id}_sent[(m->step - {s.delay}u) & {mask}u];"
+def differs(source: Source, value: str) -> str:
+    """True for a value other than 0; nothing else compares reals for being equal."""
+    return f"{value} < 0.0f || {value} > 0.0f" if source.type == FLOAT else f"{value} != 0"
+
+
+def _add_in_groups(s: Synapses, sent: str) -> Iterator[str]:
+    yield f"    const uint32_t *const spikes = {sent};"
     yield f"    uint32_t sources[{GROUP}], count = 0;"
     yield ""
     yield f"    for (uint32_t w = 0; w < {s.source.words}u; ++w)"
@@ -189,17 +217,17 @@ def _add_in_groups(s: Synapses, mask: int) -> Iterator[str]:
     yield f"        {s.id}_event(sums, sources[k]);"
 
 
-def _add_by_delays(s: Synapses, mask: int) -> Iterator[str]:
+def _add_by_delays(s: Synapses) -> Iterator[str]:
     source = s.source
     yield f"    for (uint32_t i = 0; i < {source.size}u; ++i) {{"
-    sent = f"m->{source.id}_sent[(m->step - {s.id}_delay[i]) & {mask}u]"
+    sent = sent_text(source, f"{s.id}_delay[i]")
     if source.is_binary:
         yield f"        const uint32_t *const spikes = {sent};"
         yield "        if ((spikes[i / 32u] >> (i % 32u) & 1u) != 0u)"
         yield f"            {s.id}_event(sums, i);"
     else:
         yield f"        const {source.type} value = {sent}[i];"
-        yield "        if (value != 0)"
+        yield f"        if ({differs(source, 'value')})"
         yield f"            {s.id}_event(sums, i, {_as_kind(s, 'value')});"
     yield "    }"
 
@@ -221,6 +249,7 @@ BYTES = {
     "uint32_t": 4,
     "int64_t": 8,
     "uint64_t": 8,
+    FLOAT: 4,
 }
 
 
@@ -245,7 +274,7 @@ class Table:
 
 
 def _lines(values: Array) -> str:
-    words = [_literal(int(x)) + "," for x in values]
+    words = [(float_text(x) if values.dtype.kind == "f" else _literal(int(x))) + "," for x in values]
     lines, line = [], "   "
     for word in words:
         if len(line) + 1 + len(word) > WIDTH:
@@ -253,6 +282,14 @@ def _lines(values: Array) -> str:
             line = "   "
         line += " " + word
     return "\n".join([*lines, line.rstrip(",")])
+
+
+def float_text(value: float) -> str:
+    """A constant in float32, in the fewest digits that name it; ``INFINITY`` is of ``math.h``."""
+    number = single(value)[()]
+    if np.isinf(number):
+        return "INFINITY" if number > 0 else "-INFINITY"
+    return f"{number}f"
 
 
 def _literal(value: int) -> str:
@@ -272,10 +309,18 @@ def tables(plan: CPlan) -> Iterator[Table]:
 
 def _of_neurons(neurons: Neurons) -> Iterator[Table]:
     for name, parameter in neurons.parameters.items():
-        if parameter.level != "one":
-            values = np.array(parameter.values, np.int64)
-            note = "one per row" if parameter.level == "row" else "one per neuron"
-            yield Table(f"{neurons.id}_{name}", integer_type(values), values, f"{note} of {neurons.id}")
+        yield from _of_parameter(f"{neurons.id}_{name}", parameter, neurons.id)
+
+
+def _of_parameter(name: str, parameter: Parameter, of: str) -> Iterator[Table]:
+    if parameter.level != "one":
+        values = single(parameter.values) if parameter.type == FLOAT else np.array(parameter.values, np.int64)
+        note = "one per row" if parameter.level == "row" else "one per neuron"
+        yield Table(name, _type_of(values), values, f"{note} of {of}")
+
+
+def _type_of(values: Array) -> str:
+    return FLOAT if values.dtype.kind == "f" else integer_type(values)
 
 
 def _of_synapses(synapses: Synapses) -> Iterator[Table]:
@@ -283,11 +328,17 @@ def _of_synapses(synapses: Synapses) -> Iterator[Table]:
     if synapses.delay is None:
         delays = synapses.delays.reshape(-1)
         yield Table(f"{name}_delay", integer_type(delays, signed=False), delays, "time steps, one per source")
-    if not isinstance(operator, Dense | Conv):
+    if synapses.late is not None:
+        late = synapses.late.reshape(-1)
+        yield Table(f"{name}_later", integer_type(late, signed=False), late, "time steps, one per target")
+    if synapses.bias is not None:
+        yield from _of_parameter(f"{name}_bias", synapses.bias, f"the targets of {name}")
+    if isinstance(operator, Sparse):
         starts, targets, _ = by_source(operator)
         yield Table(f"{name}_start", integer_type(starts, signed=False), starts, "first synapse of each source")
         yield Table(f"{name}_target", integer_type(targets, signed=False), targets)
-    yield weights_table(synapses)
+    if operator is not None and not isinstance(operator, Identity | SumPool):
+        yield weights_table(synapses)
 
 
 def weights_table(synapses: Synapses) -> Table:
@@ -298,10 +349,15 @@ def weights_table(synapses: Synapses) -> Table:
     if isinstance(operator, Conv):
         order = "[input channel][row][column][output channel of the group]"
         return _weights(synapses, by_input_channel(operator), order)
+    if isinstance(operator, Scale):
+        return _weights(synapses, operator.scale, "one per source")
+    assert isinstance(operator, Sparse)
     return _weights(synapses, by_source(operator)[2], "")
 
 
 def _weights(synapses: Synapses, values: Array, note: str) -> Table:
+    if synapses.kind == FLOAT:
+        return Table(f"{synapses.id}_weight", FLOAT, single(values).reshape(-1), note)
     flat = np.ascontiguousarray(values).reshape(-1) >> synapses.even
     unit = f"in units of {1 << synapses.exponent}"
     return Table(f"{synapses.id}_weight", integer_type(flat), flat, ", ".join(filter(None, (note, unit))))

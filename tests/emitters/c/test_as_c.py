@@ -125,7 +125,7 @@ def test_the_program_refuses_other_lines(line: str, tmp_path: Path, tmp_path_fac
 
 def test_refusals(digits: QuantizedNetwork, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="model of emitter 'c'"):
-        C.emit(digits.network)  # pyright: ignore[reportArgumentType]
+        C.emit(digits.chip)  # pyright: ignore[reportArgumentType]
     with pytest.raises(UsageError, match="options of emitter 'c'"):
         C.emit(digits, "fast")  # pyright: ignore[reportArgumentType]
     assert C.emit(digits, C.options()).digest == C.emit(digits).digest
