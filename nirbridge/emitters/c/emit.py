@@ -46,8 +46,8 @@ def emit(model: Network | QuantizedNetwork, options: COptions | None = None) -> 
         hint = "quantize it for a chip, or leave dtype out" if numbers == "float32" else "emit the network itself"
         raise UsageError.of("model of emitter 'c'", f"numbers in {numbers}", f"dtype is {chosen.dtype}", hint)
     chosen = replace(chosen, dtype=numbers)
-    plan = c_plan(model)
-    found, extra = list(tables(plan)), _data(plan)
+    plan = c_plan(model, hops=chosen.hops)
+    found, extra = list(tables(plan)), _data(model, plan)
     about = {"costs": costs(plan, found), **ports(plan), "tables_bytes": sum(t.bytes for t in found)}
     stem, digest = chosen.stem, hashlib.sha256(next(iter(extra.values()))).hexdigest()
     marks = {"MACROS": macros(plan, chosen, about, digest)}
@@ -81,10 +81,10 @@ def _check_selftest(plan: CPlan) -> None:
         raise UsageError.of("options of emitter 'c'", "a self-test of a program in float32", limit, hint)
 
 
-def _data(plan: CPlan) -> dict[str, bytes]:
+def _data(model: Network | QuantizedNetwork, plan: CPlan) -> dict[str, bytes]:
     """The file of the integers, or of the names of a network in float32."""
-    if isinstance(plan.model, QuantizedNetwork):
-        return {NETWORK: quantized_bytes(plan.model)}
+    if isinstance(model, QuantizedNetwork):
+        return {NETWORK: quantized_bytes(model)}
     return {PROGRAM: program_names(plan).as_json()}
 
 

@@ -35,6 +35,7 @@ class COptions:
     dtype: Annotated[
         Literal["integers", "float32"] | None, "Numbers: a chip's integers, the default, or the network's own reals"
     ] = None
+    hops: Annotated[bool, "Delays as on the chip, where every hop takes a time step; else the network's own"] = True
     selftest: Annotated[int, "Time steps of a self-test that the device runs; 0: none"] = 0
 
     @property

@@ -11,6 +11,7 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, compact
+from nirbridge.emitters.c.timing import causal_names, first_states, without_hops
 from nirbridge.errors import ModelError, counted, quoted
 from nirbridge.network.compose import part_weights, parts_of
 from nirbridge.network.graph import in_causal_order
@@ -286,17 +287,18 @@ WEIGHTS_MAX = 20_000_000
 INT32_MAX = 2**31 - 1
 
 
-def c_plan(model: Network | QuantizedNetwork) -> CPlan:
-    """The plan of a quantized network in its integers, or of a network in float32.
+def c_plan(model: Network | QuantizedNetwork, *, hops: bool = True) -> CPlan:
+    """The plan of a quantized network in its integers, or of a network in float32, which has no ``hops``.
 
     Raises:
-        ModelError: more weights than a compiler can be given as text.
+        ModelError: more weights than a compiler can be given as text; see ``timing.py``.
     """
     if isinstance(model, Network):
         return real_plan(in_causal_order(model))
-    quantized = model
+    quantized = model if hops else without_hops(model)
     _check_count(weights_of(p.operator).size for p in quantized.projections)
-    program, bounds = step_program(quantized), prove(quantized)
+    program, bounds = step_program(model), prove(model)
+    initial = program.initial if hops else {**program.initial, **first_states(model)}
     sent = {p.name: (-p.value_max if p.graded else 0, p.value_max) for p in quantized.inputs}
     steps, values = {}, {}
     for p in quantized.populations:
@@ -309,11 +311,11 @@ def c_plan(model: Network | QuantizedNetwork) -> CPlan:
             raise ModelError.of(f"population {quoted(p.name)}", found, limit, hint)
     sources, neurons = _sources(quantized, program, lambda name: integer_type(np.array(sent[name]))), []
     read, carried = {r.source for r in quantized.reads}, program.carried
-    for p in _in_order(program, quantized.populations):
+    for p in _in_order(program.populations if hops else causal_names(quantized), quantized.populations):
         kind, step = "int32_t" if fits(values[p.name], 32) else "int64_t", steps[p.name]
         into = tuple(_synapses(quantized, p.name, sources, sent, kind))
         kept = _kept(step, [v for v in step.state if (p.name, v) in carried], kind)
-        first = {f"{v}_init": _parameter(program.initial[p.name, v], p.shape, kind) for v in kept}
+        first = {f"{v}_init": _parameter(initial[p.name, v], p.shape, kind) for v in kept}
         found = step, values[p.name], kept, _parameters(p.shape, step, kind) | first
         neurons.append(Neurons(p, sources[p.name], into, *found, kind, p.name in read))
     return CPlan(quantized, tuple(sources[p.name] for p in quantized.inputs), tuple(neurons))
@@ -328,10 +330,10 @@ def _check_count(sizes: Iterable[int]) -> None:
         )
 
 
-def _in_order(program: StepProgram, populations: Sequence[Any]) -> list[Any]:
+def _in_order(names: Iterable[str], populations: Sequence[Any]) -> list[Any]:
     """The populations in the order in which a time step computes them."""
     by_name = {p.name: p for p in populations}
-    return [by_name[name] for name in program.populations]
+    return [by_name[name] for name in names]
 
 
 def _sources(
@@ -414,7 +416,7 @@ def real_plan(network: Network) -> CPlan:
     program, neurons = step_program(network), []
     carried, direct = program.carried, direct_outputs(network)
     sources = _sources(network, program, lambda name: FLOAT, direct)
-    for p in _in_order(program, network.populations):
+    for p in _in_order(program.populations, network.populations):
         step = rewritten(traced_step(p.neuron), lambda t: replace(t, name="current") if t.name == "i" else t)
         kept = _kept(step, [v for v in step.state if (p.name, v) in carried], FLOAT)
         first = {f"{v}_init": _parameter(program.initial[p.name, v], p.shape, _type_of(v)) for v in kept}

@@ -73,7 +73,8 @@ def run_program(
     arrays, batched = integer_inputs(quantized, inputs, steps)
     length, samples = next(iter(arrays.values())).shape[:2]
     requested = required_variables(channels)
-    plan, keys = c_plan(quantized), needed_arrays(quantized, requested)
+    plan, keys = c_plan(quantized, hops=options.hops), needed_arrays(quantized, requested)
+    quantized = plan.quantized
     ports = {p.name: Field(f"in.{s.id}", input_type(s)) for p, s in zip(quantized.inputs, plan.inputs, strict=True)}
     fields = {
         (n.population.name, v): Field(f"model.{n.id}_{v}", n.kind, n.source.size)
