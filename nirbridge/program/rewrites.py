@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol, Self, TypeVar
 
-from nirbridge.program.terms import Change, Function, Term, as_term, fold
+import numpy as np
+
+from nirbridge.program.terms import LEAVES, Change, Function, Term, as_term, fold, in_order
 
 
 class _Remade(Protocol):
@@ -34,6 +36,74 @@ def in_halves(step: Remade) -> Remade:
         return term
 
     return rewritten(step, rule)
+
+
+def lowest_terms(step: Remade) -> Remade:
+    """``(x * k) >> n`` in functions as ``(x * (k >> z)) >> (n - z)``, where all k are multiples of ``2 ** z``.
+
+    So a decay of 7/8 needs three bits more than its state, and not twelve.
+    """
+
+    def rule(term: Term) -> Term:
+        if term.op != "call":
+            return term
+        for k, (p, a) in enumerate(zip(term.value.parameters, term.args, strict=True)):
+            shift = _only_shift(term.value, p)
+            if a.op == "param" and shift is not None and (fewer := min(_zeros(a.value), shift.args[1].value)) > 0:
+                args = (*term.args[:k], replace(a, value=a.value >> fewer), *term.args[k + 1 :])
+                left = as_term(int(shift.args[1].value) - fewer, shift)
+                made = {id(shift): replace(shift, args=(shift.args[0], left))}
+                (body,) = fold([term.value.value], lambda t, own: _with(t, own, t.value), made)
+                return replace(term, args=args, value=replace(term.value, value=body))
+        return term
+
+    return rewritten(step, rule)
+
+
+def _only_shift(function: Function, p: Term) -> Term | None:
+    """The shift down of the product that alone reads a parameter; None where something else reads one of them."""
+    terms = list(in_order([function.value]))
+    products = [t for t in terms if any(a is p for a in t.args)]
+    shifts = [t for t in terms for a in t.args if products and a is products[0]]
+    if len(products) == len(shifts) == 1 and products[0].op == "mul" and shifts[0].op == "shr":
+        return shifts[0]
+    return None
+
+
+def _zeros(values: Any) -> int:
+    """The power of 2 of which all whole numbers are multiples; 0 where all are 0."""
+    bits = int(np.bitwise_or.reduce(np.asarray(values), axis=None))
+    return (bits & -bits).bit_length() - 1 if bits else 0
+
+
+def decided(step: Remade, values: Mapping[int, tuple[int, int]]) -> Remade:
+    """One branch of choices, minima and maxima that are always the same one, by the least and greatest of each term.
+
+    So a wrap or a saturation vanishes where no input reaches it.
+    """
+
+    def make(term: Term, args: list[Term]) -> Term:
+        if (chosen := _always(term, values)) is None:
+            return _with(term, args, term.value)
+        only = args[chosen]
+        return only if only.name or only.op in LEAVES else replace(only, name=term.name)
+
+    return step.remade(lambda ends: fold(ends, make))
+
+
+def _always(term: Term, values: Mapping[int, tuple[int, int]]) -> int | None:
+    """Which argument a choice always is; None where that depends on the values."""
+    known = [values.get(id(a)) for a in term.args]
+    if term.op == "where" and known[0] in ((0, 0), (1, 1)):
+        return 1 if known[0] == (1, 1) else 2
+    if term.op not in ("min", "max") or None in known:
+        return None
+    (a_low, a_high), (b_low, b_high) = (x for x in known if x is not None)
+    if a_high <= b_low:
+        return 0 if term.op == "min" else 1
+    if b_high <= a_low:
+        return 1 if term.op == "min" else 0
+    return None
 
 
 def inlined(step: Remade) -> Remade:
