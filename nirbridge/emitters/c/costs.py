@@ -9,7 +9,7 @@ from typing import Any
 
 from nirbridge.emitters.c.plan import CPlan, Neurons, Synapses
 from nirbridge.emitters.c.render import input_type, state_arrays
-from nirbridge.emitters.c.synapses import BYTES, Table, is_grouped
+from nirbridge.emitters.c.synapses import BYTES, Table, is_grouped, is_partition
 from nirbridge.emitters.readme import PORTS_SHOWN, latency_facts, shape_text, table_name
 from nirbridge.errors import counted
 from nirbridge.network.model import Network, Port
@@ -32,10 +32,14 @@ class CortexM4:
     conv: float = 7.8
     tap: float = 28.6
     """For each place of a kernel that a spike meets."""
-    neuron: float = 35.0
-    decay: float = 13.0
+    pool: float = 20.0
+    """For each source of a pool whose windows do not overlap."""
+    neuron: float = 28.0
+    decay: float = 9.0
     """For each state of a neuron that decays by another factor than 0 or 1."""
-    code: float = 330.0
+    halves: float = 8.0
+    """More where its product is taken in halves."""
+    code: float = 300.0
     """Bytes of code for each population."""
 
 
@@ -48,7 +52,7 @@ def costs(plan: CPlan, found: Iterable[Table]) -> dict[str, Any]:
     """Bytes, operations of a time step, and estimates, as plain JSON."""
     synaptic = sum(synaptic_operations(s.operator) for s in plan.synapses)
     neurons = sum(n.source.size for n in plan.neurons)
-    idle = sum(n.source.size * (M4.neuron + M4.decay * _decays(n)) for n in plan.neurons)
+    idle = sum(n.source.size * (M4.neuron + _decays(n)) for n in plan.neurons)
     busy = idle + sum(map(_instructions, plan.synapses))
     instructions = {"without_spikes": _rounded(idle), "most": _rounded(busy)}
     return {
@@ -149,14 +153,18 @@ def _taps(conv: Conv | SumPool) -> list[int]:
 def _instructions(s: Synapses) -> float:
     """Of a projection where every source sends."""
     operations = synaptic_operations(s.operator)
+    if isinstance(s.operator, SumPool) and is_partition(s.operator):
+        return operations * M4.pool
     if isinstance(s.operator, Conv | SumPool):
         return operations * M4.conv + s.operator.input_shape[0] * math.prod(_taps(s.operator)) * M4.tap
     return operations * (M4.grouped if is_grouped(s) else M4.dense)
 
 
-def _decays(n: Neurons) -> int:
-    """Products with a decay: the functions that a time step calls."""
-    return sum(term.op == "call" for term in in_order(n.step.ends))
+def _decays(n: Neurons) -> float:
+    """Instructions of the products with a decay: the functions that a time step calls."""
+    called = [term.value for term in in_order(n.step.ends) if term.op == "call"]
+    halves = [f for f in called if any(term.op == "and" for term in in_order([f.value]))]
+    return M4.decay * len(called) + M4.halves * len(halves)
 
 
 def _rounded(value: float) -> int:

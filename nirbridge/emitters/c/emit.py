@@ -220,7 +220,8 @@ def _helpers() -> dict[str, str]:
         for n, text in own.items()
         for bits, kind in widths
     }
-    found |= {f"nb_{name}f": text for name, text in reals.items()}
+    narrow = {f"nb_clear{bits}": _CLEAR.format(bits=bits, kind=f"int{bits}_t") for bits in (8, 16)}
+    found |= narrow | {f"nb_{name}f": text for name, text in reals.items()}
     return {"nb_lowest": _LOWEST, "nb_pack": _PACK, "nb_floor": _FLOOR, **found}
 
 

@@ -11,14 +11,15 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, compact
+from nirbridge.emitters.c.pools import pool_apart
 from nirbridge.emitters.c.timing import causal_names, first_states, without_hops
 from nirbridge.errors import ModelError, counted, quoted
 from nirbridge.network.compose import part_weights, parts_of
 from nirbridge.network.graph import in_causal_order
 from nirbridge.network.model import Network, Population
 from nirbridge.network.operators import Conv, Dense, Identity, Operator, Reshape, Sparse, SumPool
-from nirbridge.program.interval import Interval, first_values, fits, intervals
-from nirbridge.program.rewrites import in_halves, rewritten
+from nirbridge.program.interval import Bounds, Interval, first_values, fits, intervals
+from nirbridge.program.rewrites import decided, in_halves, lowest_terms, rewritten
 from nirbridge.program.rules import traced_step
 from nirbridge.program.step import StepProgram, step_program
 from nirbridge.program.terms import Stepped, in_order, is_truth
@@ -128,7 +129,7 @@ class Synapses:
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """Sums that no neuron takes: those of a part of a chain, which the next part reads, and those of an output.
+    """Sums that no neuron takes: of an output, and of a pool or another part of a chain, which the next part reads.
 
     ``name``: of the output.
     """
@@ -302,8 +303,8 @@ def c_plan(model: Network | QuantizedNetwork, *, hops: bool = True) -> CPlan:
     sent = {p.name: (-p.value_max if p.graded else 0, p.value_max) for p in quantized.inputs}
     steps, values = {}, {}
     for p in quantized.populations:
-        steps[p.name] = step = in_halves(traced_step(p.neuron))
-        values[p.name] = intervals(step, first_values(p.neuron, bounds[p.name].a_in))
+        steps[p.name], values[p.name] = _narrow(traced_step(p.neuron), first_values(p.neuron, bounds[p.name].a_in))
+        step = steps[p.name]
         sent[p.name] = values[p.name][id(step.sent)]
         if p.neuron.fires and sent[p.name][0] < 0:
             found = "several spikes in a time step, and a threshold below 0"
@@ -319,6 +320,17 @@ def c_plan(model: Network | QuantizedNetwork, *, hops: bool = True) -> CPlan:
         found = step, values[p.name], kept, _parameters(p.shape, step, kind) | first
         neurons.append(Neurons(p, sources[p.name], into, *found, kind, p.name in read))
     return CPlan(quantized, tuple(sources[p.name] for p in quantized.inputs), tuple(neurons))
+
+
+def _narrow(step: Stepped, args: Bounds) -> tuple[Stepped, dict[int, Interval]]:
+    """A time step without choices that are always the same, and its values: in 32 bits where it can be."""
+    step = lowest_terms(step)
+    for form in (step, in_halves(step)):
+        found = decided(form, intervals(form, args))
+        values = intervals(found, args)
+        if fits(values, 32):
+            break
+    return found, values
 
 
 def _check_count(sizes: Iterable[int]) -> None:
@@ -364,11 +376,25 @@ def _synapses(
     model: QuantizedNetwork, target: str, sources: Mapping[str, Source], sent: Mapping[str, Interval], kind: str
 ) -> Iterator[Synapses]:
     """The currents of a population, in the order in which they are added; those without weights add nothing."""
+    shapes = {x.name: x.shape for x in (*model.inputs, *model.populations)}
     for k, p in enumerate(model.projections):
         if p.target == target and weights_of(p.operator).any():  # C has no arrays of no elements
             is_wide = kind == "int64_t" or _largest(p.operator, p.weight_exp, sent[p.source]) > INT32_MAX
             own = "int64_t" if is_wide else "int32_t"
-            yield Synapses(f"s{k}", sources[p.source], p.operator, compact(p.delay_steps), p.weight_exp, own)
+            s = Synapses(f"s{k}", sources[p.source], p.operator, compact(p.delay_steps), p.weight_exp, own)
+            yield _pooled(s, shapes[p.source], sent[p.source])
+
+
+def _pooled(s: Synapses, shape: Shape, sent: Interval) -> Synapses:
+    """A projection that reads the sums of a pool, where its weights are those of one."""
+    if (found := pool_apart(s.operator, shape)) is None:
+        return s
+    pool, rest = found
+    most = np.array(sent) * math.prod(pool.kernel)
+    sums = Source(f"{s.id}_0", math.prod(pool.output_shape), False, 1, integer_type(most))
+    before = Synapses(sums.id, s.source, pool, s.delays, 0, sums.type)
+    nothing = np.asarray(np.int64(0))
+    return replace(s, source=sums, operator=rest, delays=nothing, before=(Sums(sums, (before,)),))
 
 
 def _largest(operator: Any, shift: int, sent: Interval) -> int:

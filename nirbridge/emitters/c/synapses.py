@@ -60,6 +60,8 @@ def _event(s: Synapses, scale: int) -> Iterator[str]:
     operator = s.operator
     if isinstance(operator, Dense):
         yield from _dense(s, scale, operator.weight.shape[0])
+    elif isinstance(operator, SumPool) and is_partition(operator):
+        yield from _pool(s, operator)
     elif isinstance(operator, Conv | SumPool):
         yield from _conv(s, scale, operator)
     elif isinstance(operator, Identity | Scale):
@@ -115,6 +117,29 @@ def _events(s: Synapses, scale: int) -> Iterator[str]:
 def _sparse(s: Synapses, scale: int) -> Iterator[str]:
     yield f"    for (uint32_t k = {s.id}_start[source]; k < {s.id}_start[source + 1u]; ++k)"
     yield f"        sums[{s.id}_target[k]] += {_term(s, scale, f'{s.id}_weight[k]')};"
+
+
+def is_partition(pool: SumPool) -> bool:
+    """True where each source is in one window at most, without a border."""
+    return pool.stride == pool.kernel and not np.any(pool.padding)
+
+
+def _pool(s: Synapses, pool: SumPool) -> Iterator[str]:
+    """The one window of a source; what is left at the ends of rows and columns is in none."""
+    flat = len(pool.kernel) == 1
+    height, width = (1, *pool.input_shape[1:]) if flat else pool.input_shape[1:]
+    rows, columns = (1, *pool.output_shape[1:]) if flat else pool.output_shape[1:]
+    down, along = (1, *pool.kernel) if flat else pool.kernel
+    yield f"    const uint32_t y = source / {width}u % {height}u / {down}u, x = source % {width}u / {along}u;"
+    place = f"(source / {height * width}u * {rows}u + y) * {columns}u + x"
+    if height % down or width % along:
+        yield f"    if (y >= {rows}u || x >= {columns}u)"
+        yield "        return;"
+    one = "value" if not s.source.is_binary else "1.0f" if s.kind == FLOAT else "1"
+    if s.kind in ("int8_t", "int16_t"):
+        yield f"    sums[{place}] = ({s.kind})(sums[{place}] + {one});"
+    else:
+        yield f"    sums[{place}] += {one};"
 
 
 def _conv(s: Synapses, scale: int, conv: Conv | SumPool) -> Iterator[str]:
