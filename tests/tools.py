@@ -44,6 +44,11 @@ TOOLS: Mapping[str, Tool] = {
         ("riscv64-linux-gnu-gcc",), "gcc-riscv64-linux-gnu libc6-dev-riscv64-cross", "compiles emitted C for RISC-V"
     ),
     "qemu-riscv": Tool(("qemu-riscv64",), "qemu-user", "runs it"),
+    "cmake": Tool(("cmake",), "cmake", "builds emitted C"),
+    "avr-gcc": Tool(
+        ("avr-gcc",), "gcc-avr avr-libc", "compiles emitted C for an ATmega, whose int has 16 bits", optional=True
+    ),
+    "simavr": Tool(("simavr",), "simavr", "runs it", optional=True),
     "iverilog": Tool(("iverilog",), "iverilog", "runs emitted Verilog"),
     "verilator": Tool(("verilator",), "verilator", "reads and runs emitted Verilog"),
     "yosys": Tool(("yosys",), "yosys", "proves emitted neurons and counts their cells"),

@@ -57,7 +57,7 @@ class Target:
         self._check_carried(known)
         subject = f"options of emitter '{self.name}'"
         chosen = self.options() if options is None else instance_of(options, self.options, subject)
-        UsageError.raise_all(_wrong_choices(chosen, subject))
+        UsageError.raise_all(wrong_choices(chosen, subject))
         return self.make(known, chosen)
 
     def _check_carried(self, model: Model) -> None:
@@ -95,7 +95,7 @@ def other_fields(n: Neuron | FixedNeuron, *carried: str) -> list[str]:
     return [EXTRAS[name].noun if name in EXTRAS else f"its field {name!r}" for name in found]
 
 
-def _wrong_choices(options: Any, subject: str) -> Iterator[Diagnostic]:
+def wrong_choices(options: Any, subject: str) -> Iterator[Diagnostic]:
     """Values that are none of the words of their ``Literal``, or of ``tuple[Literal[…], ...]``."""
     for name, kind in get_type_hints(type(options)).items():
         value, is_list = getattr(options, name), get_origin(kind) is tuple

@@ -60,7 +60,7 @@ def emit(model: Network | QuantizedNetwork, options: COptions | None = None) -> 
     if chosen.selftest:
         _check_selftest(plan)
         vectors = golden(plan, chosen.selftest)
-        texts[f"{stem}_selftest.c"] = chosen.renamed(selftest_text(plan, vectors, stem))
+        texts[f"{stem}_selftest.c"] = chosen.renamed(selftest_text(plan, vectors))
         about["selftest"] = {"steps": vectors.steps, "bytes": vectors.bytes, "active_outputs": vectors.active}
     texts = laid_out(plan, chosen, texts, main_text(plan, template("main.c", chosen)))
     texts["README.md"] = readme_text(plan, template("README.md", chosen), about)

@@ -16,11 +16,7 @@ TEMPLATES = Path(__file__).with_name("templates")
 
 def template(name: str, options: COptions) -> str:
     """A file of the folder ``templates`` in the names of a program."""
-    text = template_text(TEMPLATES / f"{name}.txt")
-    words = {"STEM": options.stem, "WEIGHTS": options.weights, "PREFIX": options.prefix, "VERSION": __version__}
-    for name, word in words.items():
-        text = text.replace(f"@{name}@", word)
-    return options.renamed(text)
+    return options.renamed(template_text(TEMPLATES / f"{name}.txt").replace("@VERSION@", __version__))
 
 
 def laid_out(plan: CPlan, options: COptions, network: Mapping[str, str], main: str) -> dict[str, str]:

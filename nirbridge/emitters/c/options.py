@@ -8,8 +8,10 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
 from nirbridge.emitters.artifact import MANIFEST, Artifact, read_document
+from nirbridge.emitters.target import wrong_choices
 from nirbridge.errors import Diagnostic, UsageError, quoted
 
+SUBJECT = "options of emitter 'c'"
 DEFAULT = "nb"
 PREFIX_MAX = 32
 SELFTEST_MAX = 10_000
@@ -18,7 +20,8 @@ stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads t
 _TAKEN = frozenset(f"{_HEADERS} arduino main model weights aux con nul prn".split())
 """Files that would hide headers of C, others of the program, or devices of Windows."""
 _IDENTIFIER = re.compile(r"[A-Za-z](_?[A-Za-z0-9])*")
-_OWN, _INNER = re.compile(r"(?:\b|(?<=-D))(nb|NB)_"), re.compile(r"(?<![.>\w])(?=[sp]\d+_\w)")
+_WORDS = r"(?:\b|(?<=-D))(?:nb|NB)_|@(?:STEM|PREFIX|WEIGHTS)@"
+_OWN, _LINKED = re.compile(_WORDS), re.compile(rf"{_WORDS}|(?<![.>\w])(?=[sp]\d+_\w)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,39 +62,47 @@ class COptions:
         return {"arduino": "src/", "platformio": f"lib/{self.prefix}/src/"}.get(self.layout, "")
 
     def renamed(self, text: str) -> str:
-        """Text of C, printed with ``nb_`` and ``NB_``, with the prefix."""
-        words = {"nb_": f"{self.prefix}_", "NB_": f"{self.prefix.upper()}_"}
-        return _OWN.sub(lambda match: words[match[0]], text)
+        """Text with the program's names: printed with ``nb_``, ``NB_``, ``@STEM@``, ``@PREFIX@`` and ``@WEIGHTS@``.
+
+        In one pass, so that no part of a name is taken for another one.
+        """
+        return _OWN.sub(lambda match: self._words[match[0]], text)
 
     def linked(self, text: str) -> str:
         """``renamed``, and the functions and tables of projections and populations (``s0_add``) with the prefix.
 
         Fields of structs, which follow ``.`` or ``->``, keep their names.
         """
-        return _INNER.sub(f"{self.prefix}_", self.renamed(text))
+        return _LINKED.sub(lambda match: self._words[match[0]], text)
+
+    @property
+    def _words(self) -> dict[str, str]:
+        start = f"{self.prefix}_"
+        own = {"@STEM@": self.stem, "@PREFIX@": self.prefix, "@WEIGHTS@": self.weights}
+        return {"": start, "nb_": start, "NB_": start.upper(), **own}
 
 
 def check_options(options: COptions) -> None:
-    """Refuse a prefix that is no usable identifier, and lengths out of range.
+    """Refuse a prefix that is no usable identifier, unknown layouts, and lengths out of range.
 
     Raises:
         UsageError: every wrong option.
     """
-    UsageError.raise_all(_problems(options))
+    UsageError.raise_all([*wrong_choices(options, SUBJECT), *_problems(options)])
 
 
 def _problems(options: COptions) -> Iterator[Diagnostic]:
-    subject, prefix, steps = "options of emitter 'c'", options.prefix, options.selftest
+    prefix, steps = options.prefix, options.selftest
     if not isinstance(prefix, str) or len(prefix) > PREFIX_MAX or not _IDENTIFIER.fullmatch(prefix):
         limit = f"a prefix is a letter, then letters, digits and single underscores, at most {PREFIX_MAX} characters"
-        yield Diagnostic(subject, f"prefix {quoted(str(prefix))}", limit)
+        yield Diagnostic(SUBJECT, f"prefix {quoted(str(prefix))}", limit)
     elif prefix.lower() in _TAKEN:
         limit = f"{prefix.lower()}.h would hide another file of that name"
-        yield Diagnostic(subject, f"prefix {quoted(prefix)}", limit, "choose another prefix")
+        yield Diagnostic(SUBJECT, f"prefix {quoted(prefix)}", limit, "choose another prefix")
     if options.dtype not in (None, "integers", "float32"):
-        yield Diagnostic(subject, f"dtype {options.dtype!r}", "integers or float32")
+        yield Diagnostic(SUBJECT, f"dtype {options.dtype!r}", "integers or float32")
     if isinstance(steps, bool) or not isinstance(steps, int) or not 0 <= steps <= SELFTEST_MAX:
-        yield Diagnostic(subject, f"selftest {steps!r}", f"a self-test has 0 to {SELFTEST_MAX:,} time steps")
+        yield Diagnostic(SUBJECT, f"selftest {steps!r}", f"a self-test has 0 to {SELFTEST_MAX:,} time steps")
 
 
 def recorded_options(artifact: Artifact) -> COptions:

@@ -29,7 +29,7 @@ def header(plan: CPlan, template: str, options: COptions, named: Mapping[str, st
 
 def weights_header(found: list[Table], options: COptions) -> str:
     """The file ``weights.h``."""
-    head = f"/* Made by nirbridge: constant tables of {options.stem}.c, which alone includes them. */\n"
+    head = "/* Made by nirbridge: constant tables of @STEM@.c, which alone includes them. */\n"
     return options.linked(
         head
         + "#ifndef NB_WEIGHTS_H\n#define NB_WEIGHTS_H\n\n#include <stdint.h>\n\n"
@@ -46,7 +46,7 @@ def source_text(plan: CPlan, helpers: dict[str, str], options: COptions) -> str:
     used = [text for name, text in helpers.items() if f"{name}(" in body]
     numbers = "in float32" if plan.is_real else "in integers"
     head = f"/* Made by nirbridge: one time step of the network, {numbers}. README.md names its parts. */\n"
-    includes = f'#include <stddef.h>\n\n#include "{options.stem}.h"\n#include "{options.weights}"\n'
+    includes = '#include <stddef.h>\n\n#include "@STEM@.h"\n#include "@WEIGHTS@"\n'
     return options.linked("\n".join([head + includes, *([_ROUNDING] if plan.is_real else []), *used, body]))
 
 

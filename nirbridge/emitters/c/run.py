@@ -235,7 +235,7 @@ def driver_text(ports: Mapping[str, Field], fields: Mapping[Key, Field], options
     """The file ``driver.c``."""
     read = [_checked("fread", f.text, "stdin") for f in ports.values()]
     write = [_checked("fwrite", f.text, "stdout") for f in fields.values()]
-    text = options.renamed(_TEXT.replace("@STEM@", options.stem))
+    text = options.renamed(_TEXT)
     return text.replace("@READ@", "\n".join(read)).replace("@WRITE@", "\n".join(write))
 
 

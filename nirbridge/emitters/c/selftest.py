@@ -10,6 +10,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.emitters.c.interface import function_names
+from nirbridge.emitters.c.options import SUBJECT
 from nirbridge.emitters.c.plan import CPlan, Neurons, integer_type
 from nirbridge.emitters.c.synapses import Table
 from nirbridge.errors import UsageError
@@ -48,7 +49,7 @@ def golden(plan: CPlan, steps: int) -> Golden:
     if steps * values > 8 * BYTES_MAX:
         limit = f"at most {8 * BYTES_MAX:,}"
         found = f"selftest {steps} has {steps * values:,} values of inputs and outputs"
-        raise UsageError.of("options of emitter 'c'", found, limit, "choose fewer time steps")
+        raise UsageError.of(SUBJECT, found, limit, "choose fewer time steps")
     inputs = _drawn(plan, steps)
     probes = [Probe(n.population.name, _variables(n)) for n in plan.neurons]
     found = simulate_fixed(plan.quantized, inputs, steps=steps, record=probes).recording.arrays
@@ -98,12 +99,12 @@ def _table(name: str, values: Array, is_binary: bool) -> Table:
 # -- source --------------------------------------------------------------------------------------------------------
 
 
-def selftest_text(plan: CPlan, vectors: Golden, stem: str) -> str:
-    """The file of the self-test, with ``nb_``."""
+def selftest_text(plan: CPlan, vectors: Golden) -> str:
+    """The file of the self-test, for ``renamed``."""
     lines = [
         f"/* Made by nirbridge: inputs of {vectors.steps} time steps, and the outputs of its fixed-point simulator.",
         "   -DNB_SELFTEST_MAIN adds a main, for machines with an operating system; it returns 0 if all are equal. */",
-        f'#include "{stem}.h"\n\n#include <stddef.h>\n',
+        '#include "@STEM@.h"\n\n#include <stddef.h>\n',
         *(t.text() for t in vectors.tables.values()),
         "uint32_t nb_selftest(nb_model *m)\n{",
         "    nb_reset(m);",
