@@ -58,7 +58,6 @@ def emit(model: Network | QuantizedNetwork, options: COptions | None = None) -> 
         chosen.weights: weights_header(found, chosen),
     }
     if chosen.selftest:
-        _check_selftest(plan)
         vectors = golden(plan, chosen.selftest)
         texts[f"{stem}_selftest.c"] = chosen.renamed(selftest_text(plan, vectors))
         about["selftest"] = {"steps": vectors.steps, "bytes": vectors.bytes, "active_outputs": vectors.active}
@@ -73,12 +72,6 @@ def emit(model: Network | QuantizedNetwork, options: COptions | None = None) -> 
         "names": _names(chosen),
     }
     return make_artifact({**files, **extra}, {**facts, **about})
-
-
-def _check_selftest(plan: CPlan) -> None:
-    if plan.is_real:
-        limit, hint = "its vectors are in integers", "leave it out, or choose a chip"
-        raise UsageError.of("options of emitter 'c'", "a self-test of a program in float32", limit, hint)
 
 
 def _data(model: Network | QuantizedNetwork, plan: CPlan) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""Golden vectors as a program: inputs of some time steps, and the outputs of the fixed-point simulator."""
+"""Golden vectors as a program: inputs of some time steps, and the outputs of the simulator of its numbers."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.emitters.c.interface import function_names
 from nirbridge.emitters.c.options import SUBJECT
-from nirbridge.emitters.c.plan import CPlan, Neurons, integer_type
+from nirbridge.emitters.c.plan import FLOAT, CPlan, Neurons, Source, Summed, integer_type
 from nirbridge.emitters.c.synapses import Table
 from nirbridge.errors import UsageError
+from nirbridge.network.model import Network
+from nirbridge.quantization.model import FixedInput
 from nirbridge.simulators.fixed.simulate import simulate_fixed
+from nirbridge.simulators.simulate import simulate
 from nirbridge.simulators.types import Key, Probe
 
-BYTES_MAX = 1 << 20
+VALUES_MAX = 1 << 23
 SEED, DENSITY = 0, 0.3
 """Inputs are drawn: spikes with this probability, whole numbers of the input's range evenly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Golden:
-    """Vectors of a network: the tables of inputs, of outputs, and of the sum of all potentials in each time step.
+    """Vectors of a network: the tables of inputs, of outputs and, in integers, of the sum of all potentials per step.
 
     ``active``: values of outputs that are not 0.
     """
@@ -43,57 +46,70 @@ def golden(plan: CPlan, steps: int) -> Golden:
     """Vectors of ``steps`` time steps from the initial state; the same network gives the same vectors.
 
     Raises:
-        UsageError: tables of more than a megabyte.
+        UsageError: more than 8 million values.
     """
-    values = sum(s.size for s in plan.inputs) + sum(n.source.size for n in plan.shown)
-    if steps * values > 8 * BYTES_MAX:
-        limit = f"at most {8 * BYTES_MAX:,}"
+    ends = (*plan.shown, *plan.outputs)
+    values = sum(s.size for s in plan.inputs) + sum(n.source.size for n in ends)
+    if steps * values > VALUES_MAX:
         found = f"selftest {steps} has {steps * values:,} values of inputs and outputs"
-        raise UsageError.of(SUBJECT, found, limit, "choose fewer time steps")
+        raise UsageError.of(SUBJECT, found, f"at most {VALUES_MAX:,}", "choose fewer time steps")
     inputs = _drawn(plan, steps)
-    probes = [Probe(n.population.name, _variables(n)) for n in plan.neurons]
-    found = simulate_fixed(plan.quantized, inputs, steps=steps, record=probes).recording.arrays
-    tables = {}
-    for port, source in zip(plan.quantized.inputs, plan.inputs, strict=True):
-        sent = np.rint(inputs[port.name] / port.scale).astype(np.int64).reshape(steps, -1)
-        tables[source.id] = _table(f"nb_given_{source.id}", sent, source.is_binary)
-    for n in plan.shown:
-        out = found[n.population.name, "s" if n.population.neuron.fires else "v"].reshape(steps, -1)
+    found, tables, active = _recorded(plan, inputs, steps), {}, 0
+    for port, source in zip(plan.model.inputs, plan.inputs, strict=True):
+        scale = port.scale if isinstance(port, FixedInput) else 1.0
+        sent = np.rint(inputs[port.name] / scale).astype(np.int64).reshape(steps, -1)
+        tables[source.id] = _table(f"nb_given_{source.id}", sent, _is_spikes(source))
+    for n in ends:
+        out = found[n.name, _sent(n)].reshape(steps, -1)
         tables[n.id] = _table(f"nb_expected_{n.id}", out, n.source.is_binary)
-    active = sum(np.count_nonzero(found[n.population.name, _variables(n)[0]]) for n in plan.shown)
-    sums = _sums(plan, steps, found)
-    tables["sum"] = Table("nb_expected_sum", "int32_t", sums, "sum of all potentials, lowest 32 bits")
-    return Golden(steps, tables, int(active))
+        active += int(np.count_nonzero(out))
+    if not plan.is_real:
+        sums = _sums(plan, steps, found)
+        tables["sum"] = Table("nb_expected_sum", "int32_t", sums, "sum of all potentials, lowest 32 bits")
+    return Golden(steps, tables, active)
 
 
-def _variables(n: Neurons) -> tuple[str, ...]:
-    return ("s", "v") if n.population.neuron.fires else ("v",)
+def _is_spikes(source: Source) -> bool:
+    """True for an input whose values are drawn as 0 and 1."""
+    return source.is_binary or source.type == FLOAT
+
+
+def _sent(n: Summed) -> str:
+    return "s" if not isinstance(n, Neurons) or n.population.neuron.fires else "v"
 
 
 def _drawn(plan: CPlan, steps: int) -> dict[str, Array]:
     rng, found = np.random.default_rng(SEED), {}
-    for port in plan.quantized.inputs:
+    for port in plan.model.inputs:
         shape = (steps, *port.shape)
-        if port.graded:
+        if isinstance(port, FixedInput) and port.graded:
             found[port.name] = rng.integers(-port.value_max, port.value_max + 1, shape) * port.scale
         else:
             found[port.name] = (rng.random(shape) < DENSITY).astype(np.uint8)
     return found
 
 
+def _recorded(plan: CPlan, inputs: Mapping[str, Array], steps: int) -> Mapping[Key, Array]:
+    ends = [Probe(n.name, (_sent(n),)) for n in (*plan.shown, *plan.outputs)]
+    if isinstance(plan.model, Network):
+        return simulate(plan.model, inputs, steps=steps, record=ends, backend="numpy").recording.arrays
+    probes = [*ends, *(Probe(n.name, ("v",)) for n in plan.neurons if "v" in n.kept)]
+    return simulate_fixed(plan.model, inputs, steps=steps, record=probes).recording.arrays
+
+
 def _sums(plan: CPlan, steps: int, found: Mapping[Key, Array]) -> Array:
     total = np.zeros(steps, np.int64)
     for n in plan.neurons:
         if "v" in n.kept:
-            total += (found[n.population.name, "v"].astype(np.int64).reshape(steps, -1) & 0xFFFFFFFF).sum(axis=1)
+            total += (found[n.name, "v"].astype(np.int64).reshape(steps, -1) & 0xFFFFFFFF).sum(axis=1)
     return (total & 0xFFFFFFFF).astype(np.uint32).astype(np.int32)
 
 
-def _table(name: str, values: Array, is_binary: bool) -> Table:
+def _table(name: str, values: Array, is_bits: bool) -> Table:
     """``[steps, elements]``: spikes as bits, 8 in a byte, the first one lowest."""
-    if is_binary:
+    if is_bits:
         return Table(name, "uint8_t", np.packbits(values.astype(np.uint8), axis=1, bitorder="little").reshape(-1))
-    return Table(name, integer_type(values), values.reshape(-1))
+    return Table(name, FLOAT if values.dtype.kind == "f" else integer_type(values), values.reshape(-1))
 
 
 # -- source --------------------------------------------------------------------------------------------------------
@@ -101,20 +117,20 @@ def _table(name: str, values: Array, is_binary: bool) -> Table:
 
 def selftest_text(plan: CPlan, vectors: Golden) -> str:
     """The file of the self-test, for ``renamed``."""
+    checks = ["sum != (uint32_t)nb_expected_sum[t]"] if "sum" in vectors.tables else []
     lines = [
-        f"/* Made by nirbridge: inputs of {vectors.steps} time steps, and the outputs of its fixed-point simulator.",
+        f"/* Made by nirbridge: inputs of {vectors.steps} time steps, and the outputs that its simulator computed.",
         "   -DNB_SELFTEST_MAIN adds a main, for machines with an operating system; it returns 0 if all are equal. */",
         '#include "@STEM@.h"\n\n#include <stddef.h>\n',
         *(t.text() for t in vectors.tables.values()),
         "uint32_t nb_selftest(nb_model *m)\n{",
         "    nb_reset(m);",
         f"    for (uint32_t t = 0; t < {vectors.steps}u; ++t) {{",
-        "        uint32_t sum = 0;\n",
+        *("        uint32_t sum = 0;\n" for _ in checks),
         *("        " + line for line in _given(plan, vectors)),
         "        nb_step(m, NULL);",
         *("        " + line for line in _compared(plan, vectors)),
-        "        if (sum != (uint32_t)nb_expected_sum[t])",
-        "            return t + 1u;",
+        *(f"        if ({check})\n            return t + 1u;" for check in checks),
         "    }",
         "    return 0;",
         "}\n",
@@ -129,29 +145,31 @@ def selftest_text(plan: CPlan, vectors: Golden) -> str:
 
 def _given(plan: CPlan, vectors: Golden) -> Iterator[str]:
     names = function_names(plan)["inputs"]
-    for port, source in zip(plan.quantized.inputs, plan.inputs, strict=True):
+    for port, source in zip(plan.model.inputs, plan.inputs, strict=True):
         yield f"for (uint32_t i = 0; i < {source.size}u; ++i)"
-        value = _value(vectors.tables[source.id], source.size, source.is_binary)
-        if source.is_binary:
+        value = _value(vectors.tables[source.id], source.size, _is_spikes(source))
+        if _is_spikes(source):
             yield f"    if ({value} != 0u)"
-            yield f"        {names[port.name]}(m, i);"
+            yield f"        {names[port.name]}(m, i{'' if source.is_binary else ', 1.0f'});"
         else:
             yield f"    {names[port.name]}(m, i, {value});"
 
 
 def _compared(plan: CPlan, vectors: Golden) -> Iterator[str]:
-    for n in plan.shown:
+    for n in (*plan.shown, *plan.outputs):
+        out, value = f"m->out.{n.id}[i]", _value(vectors.tables[n.id], n.source.size, n.source.is_binary)
         yield f"for (uint32_t i = 0; i < {n.source.size}u; ++i)"
-        yield f"    if (m->out.{n.id}[i] != {_value(vectors.tables[n.id], n.source.size, n.source.is_binary)})"
+        is_real = vectors.tables[n.id].type == FLOAT
+        yield f"    if ({out} < {value} || {out} > {value})" if is_real else f"    if ({out} != {value})"
         yield "        return t + 1u;"
-    for n in plan.neurons:
+    for n in plan.neurons if "sum" in vectors.tables else ():
         if "v" in n.kept:
             yield f"for (uint32_t i = 0; i < {n.source.size}u; ++i)"
             yield f"    sum += (uint32_t)m->{n.id}_v[i];"
 
 
-def _value(table: Table, size: int, is_binary: bool) -> str:
+def _value(table: Table, size: int, is_bits: bool) -> str:
     """Element i of time step t."""
-    if not is_binary:
+    if not is_bits:
         return f"{table.name}[t * {size}u + i]"
     return f"({table.name}[t * {math.ceil(size / 8)}u + i / 8u] >> (i % 8u) & 1u)"

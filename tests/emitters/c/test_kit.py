@@ -6,23 +6,32 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import nirbridge as nb
+from nirbridge.arrays import freeze
 from nirbridge.emitters.artifact import Artifact, make_artifact, read_artifact, write_artifact
 from nirbridge.emitters.c.emit import C, emit
 from nirbridge.emitters.c.interface import labels
 from nirbridge.emitters.c.options import COptions
 from nirbridge.errors import FileError, UsageError
+from nirbridge.network.model import Network, Population, Port, Projection
+from nirbridge.network.neurons import neuron as neuron_of
+from nirbridge.network.operators import Dense, Identity
 from nirbridge.quantization.model import FixedInput, QuantizedNetwork
 from nirbridge.simulators.fixed.simulate import simulate_fixed
+from nirbridge.simulators.simulate import simulate
 from tests.emitters.c.programs import STRICT, random_inputs, run, whole
 from tests.emitters.c.test_clang import KINDS, WARNINGS
+from tests.emitters.c.test_float32 import odd_operators
 from tests.emitters.hand_made import dense, neuron, population, projection, quantized
+from tests.emitters.held_out import dyadic_network
+from tests.emitters.oracles import TIMING
 from tests.tools import needs
 
 BOARD = Path(__file__).with_name("cortex_m4")
@@ -178,7 +187,7 @@ int main()
             printf("%d", one.out.FIRST_OUTPUT_OUT_P_FIELD[i]);
         printf(" ");
         for (uint32_t i = 0; i < SECOND_OUTPUT_OUT_P_SIZE; ++i)
-            printf("%d", two.out.SECOND_OUTPUT_OUT_P_FIELD[i]);
+            printf("%d", static_cast<int>(two.out.SECOND_OUTPUT_OUT_P_FIELD[i]));
         printf("\\n");
     }
     printf("%d\\n", static_cast<int>(first_argmax(counts)));
@@ -188,30 +197,47 @@ int main()
 STEPS = 25
 
 
-def two_programs(place: Path) -> str:
+def real() -> Network:
+    """A network in real numbers, with the names of ``small``."""
+    rng = np.random.default_rng(2)
+    cells = Population(
+        "p", (3,), neuron_of("LIF", a_mem=0.9, g_mem=0.1, theta=0.31, reset="subtract", reset_amount=0.3)
+    )
+    edges = [Projection("in", "p", Dense(freeze(rng.normal(0.1, 0.3, (3, 40)))))]
+    edges.append(Projection("p", "out p", Identity((3,))))
+    return Network(1e-3, TIMING, (cells,), tuple(edges), (Port("in", (40,)),), (Port("out p", (3,)),))
+
+
+def two_programs(place: Path, second: QuantizedNetwork | Network) -> str:
     """Two programs with names that collide but for the prefix, and a main in C++; returns what it has to print."""
     place.mkdir()
     spikes, text = [], TWO.replace("@STEPS@", str(STEPS))
-    for name, q in {"first": small(1), "second": small(2, 40)}.items():
-        given = random_inputs(q, STEPS, 1, seed=len(name))
-        for path, data in emit(q, COptions(prefix=name, selftest=STEPS)).files.items():
+    for name, model in {"first": small(1), "second": second}.items():
+        given = (np.random.default_rng(len(name)).random((STEPS, *model.inputs[0].shape)) < 0.3).astype(np.uint8)
+        for path, data in emit(model, COptions(prefix=name, selftest=STEPS)).files.items():
             if path.startswith(name):
                 (place / path).write_bytes(data)
-        rows = ", ".join("{" + ", ".join(map(str, row)) + "}" for row in given["in"].reshape(STEPS, -1).tolist())
+        rows = ", ".join("{" + ", ".join(map(str, row)) + "}" for row in given.tolist())
         text = text.replace(f"@{name.upper()}@", rows)
-        spikes.append(simulate_fixed(q, given, record=[nb.Probe("p", ("s",))]).recording.arrays["p", "s"][:, 0])
+        run_model = simulate if isinstance(model, Network) else simulate_fixed
+        probes = [nb.Probe("p", ("s",))]
+        spikes.append(run_model(model, {"in": given}, record=probes).recording.arrays["p", "s"].astype(int))  # pyright: ignore[reportArgumentType]
     (place / "main.cpp").write_text(text)
     assert all(s.any() for s in spikes)
     lines = [" ".join("".join(map(str, s[t])) for s in spikes) for t in range(STEPS)]
     return "\n".join(["0 0", *lines, str(int(np.argmax(spikes[0].sum(axis=0))))]) + "\n"
 
 
+SECOND = {"integers": lambda: small(2, 40), "float32": real}
+
+
 SOURCES = [f"{name}{end}.c" for name in ("first", "second") for end in ("", "_selftest")]
 
 
-def test_two_programs_and_a_main_in_cpp(tmp_path: Path) -> None:
+@pytest.mark.parametrize("second", list(SECOND))
+def test_two_programs_and_a_main_in_cpp(second: str, tmp_path: Path) -> None:
     place = tmp_path / "both"
-    expected = two_programs(place)
+    expected = two_programs(place, SECOND[second]())
     run(["gcc", *STRICT, "-O2", "-c", *SOURCES], place)
     for compiler in ("g++", "clang++"):
         if compiler == "clang++":
@@ -223,10 +249,11 @@ def test_two_programs_and_a_main_in_cpp(tmp_path: Path) -> None:
     run(["gcc", *STRICT, "-O1", "-c", "all.c"], place)  # in one unit of compilation, too
 
 
-def test_two_programs_on_a_cortex_m4(tmp_path: Path) -> None:
+@pytest.mark.parametrize("second", list(SECOND))
+def test_two_programs_on_a_cortex_m4(second: str, tmp_path: Path) -> None:
     gcc, qemu = needs("arm-gcc"), needs("qemu-arm")
     place = tmp_path / "both"
-    expected = two_programs(place)
+    expected = two_programs(place, SECOND[second]())
     cpu = ["-mcpu=cortex-m4", "-mthumb", "-Os"]
     run([gcc, *cpu, *STRICT, "-c", *SOURCES, BOARD / "start.c", "-Wno-pedantic"], place)
     run([gcc.replace("gcc", "g++"), *cpu, *CPP, "-fno-exceptions", "-fno-rtti", "-c", "main.cpp"], place)
@@ -250,7 +277,7 @@ target_link_libraries(both first second)
 
 
 def test_cmake_builds_a_folder_and_a_project_of_two(tmp_path: Path) -> None:
-    cmake, expected = needs("cmake"), two_programs(tmp_path / "both")
+    cmake, expected = needs("cmake"), two_programs(tmp_path / "both", small(2, 40))
     flags = f"-DCMAKE_C_FLAGS={' '.join(STRICT[1:])}"
     for name, q in {"first": small(1), "second": small(2, 40)}.items():
         folder_of(q, tmp_path / name, prefix=name, layout="cmake", selftest=STEPS)
@@ -401,13 +428,24 @@ int main(void)
 """
 
 
+@pytest.mark.parametrize("make", [real, odd_operators, *(partial(dyadic_network, seed) for seed in range(2, 8))])
+def test_self_tests_in_float32(make: Callable[[], Network], tmp_path: Path) -> None:
+    place = folder_of(make(), tmp_path / "p", prefix="net", selftest=30)  # pyright: ignore[reportArgumentType]
+    active = json.loads((place / "manifest.json").read_text())["selftest"]["active_outputs"]
+    assert active > 0 or isinstance(make, partial)
+    run(["gcc", *STRICT, "-O2", "-c", "net.c", "net_selftest.c", "main.c"], place)
+    (place / "header.cpp").write_text('#include "net.h"\n')
+    run(["g++", *CPP, "-c", "header.cpp"], place)
+    run(["make", "selftest"], place)
+
+
 @pytest.mark.parametrize("path", ["net.c", "net_weights.h", "net_selftest.c"])
 def test_a_self_test_finds_a_fault(path: str, tmp_path: Path) -> None:
     """In the step, in a weight, in a vector: the number of the first time step that differs."""
     q = small()
     place = folder_of(q, tmp_path / "p", prefix="net", selftest=20)
     text = (place / path).read_text()
-    wrong = {"net.c": ("v > ", "v > 900 + "), "net_weights.h": ("= {\n    ", "= {\n    1")}
+    wrong = {"net.c": ("fired = v > ", "fired = v > 900 + "), "net_weights.h": ("= {\n    ", "= {\n    1")}
     wrong["net_selftest.c"] = ("net_expected_sum[20] = {\n    ", "net_expected_sum[20] = {\n    1")
     assert wrong[path][0] in text
     (place / path).write_text(text.replace(*wrong[path], 1))
