@@ -505,6 +505,7 @@ ROWS: dict[str, dict[str, Row]] = {
     | added(IN_C, {"--chip": "--chip loihi1", "--bits": "--bits 4", "--graded": "--graded in=1.0:8"})
     | added(f"{IN_C} --chip loihi1", {"--set": "--set synapses.weight_bits_default=2"})
     | added(IN_LAVA, {"--map": "--map @n.map.json", "--per-core": "--per-core", "--floating": "--floating"})
+    | added(IN_C, {"--prefix": "--prefix net", "--layout": "--layout cmake", "--selftest": "--selftest 9"})
     | added(IN_SANAFE, {"--floating-currents": "--floating-currents"})
     | added(IN_JAX, {option: f"{option} {value}" for option, value in OF_JAX.items()})
     | added(IN_IREE, {option: f"{option} {value}" for option, value in OF_IREE.items()})

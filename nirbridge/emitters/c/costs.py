@@ -44,7 +44,9 @@ class CortexM4:
 
 
 M4 = CortexM4()
-CYCLES = "1.3 to 1.8"
+STACK = 256
+"""Bytes of stack below ``nb_step`` on a Cortex-M4: 4 to 140 for twelve networks at -Os, -O2 and -O3."""
+CYCLES = (1.3, 1.8)
 """Cycles of an instruction in the loops of weights: six take 8 to 11 (Arm 100166, once DDI 0439, table 3-1)."""
 
 
@@ -58,6 +60,7 @@ def costs(plan: CPlan, found: Iterable[Table]) -> dict[str, Any]:
     return {
         "flash_bytes": {"tables": sum(t.bytes for t in found), "code_estimated": _rounded(M4.code * len(plan.neurons))},
         "ram_bytes": {"nb_model": _struct_bytes(_state(plan))[1], "nb_inputs": _struct_bytes(_inputs(plan))[1]},
+        "stack_bytes_estimated": STACK,
         "operations_per_step": {"synaptic_most": synaptic, "neuron_updates": neurons},
         **({} if plan.is_real else {"cortex_m4_instructions_per_step_estimated": instructions}),
     }
@@ -91,13 +94,19 @@ def cost_facts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     found = manifest["costs"]
     flash, ram, operations = found["flash_bytes"], found["ram_bytes"], found["operations_per_step"]
     yield "flash", f"{flash['tables']:,} bytes of tables, and about {flash['code_estimated']:,} of code"
-    yield "RAM", f"{ram['nb_model']:,} bytes of state, and {ram['nb_inputs']:,} of inputs"
+    yield "RAM", f"{ram['nb_model']:,} bytes of state, {ram['nb_inputs']:,} of inputs, stack below {STACK}"
     updates = counted(operations["neuron_updates"], "neuron update")
     yield "time step", f"{counted(operations['synaptic_most'], 'synaptic operation')} at most, and {updates}"
     if (instructions := found.get("cortex_m4_instructions_per_step_estimated")) is not None:
         most, idle = instructions["most"], instructions["without_spikes"]
-        text = f"about {most:,} instructions a time step at most, {idle:,} without spikes; {CYCLES} cycles each"
-        yield "Cortex-M4", text
+        text = f"about {most:,} instructions a time step at most, {idle:,} without spikes"
+        yield "Cortex-M4", f"{text}; {CYCLES[0]} to {CYCLES[1]} cycles each"
+        yield "at 100 MHz", f"about {_microseconds(most)} us a time step at most, {_microseconds(idle)} without spikes"
+
+
+def _microseconds(instructions: int, mhz: float = 100.0) -> str:
+    low, high = (f"{float(f'{instructions * cycles / mhz:.1e}'):,g}" for cycles in CYCLES)
+    return f"{low} to {high}"
 
 
 def program_facts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

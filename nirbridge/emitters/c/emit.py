@@ -12,15 +12,15 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact, make_artifact
 from nirbridge.emitters.c.costs import cost_facts, costs, ports, program_facts, takes_text
-from nirbridge.emitters.c.interface import functions, macros
-from nirbridge.emitters.c.layouts import TEMPLATES, built_files, laid_out, template
+from nirbridge.emitters.c.interface import function_names, functions, macros, shown_as
+from nirbridge.emitters.c.layouts import TEMPLATES, built_files, laid_out, layout_texts, template
 from nirbridge.emitters.c.options import COptions, check_options
 from nirbridge.emitters.c.plan import FLOAT, CPlan, Neurons, Source, c_plan, direct_outputs
 from nirbridge.emitters.c.render import header, input_type, source_text, weights_header
 from nirbridge.emitters.c.selftest import golden, selftest_text
 from nirbridge.emitters.c.synapses import differs, tables
 from nirbridge.emitters.ports import PROGRAM, ProgramNames, real_names
-from nirbridge.emitters.readme import shape_text, table_name
+from nirbridge.emitters.readme import filled, shape_text, table_name
 from nirbridge.emitters.target import Target, later
 from nirbridge.errors import UsageError, quoted
 from nirbridge.files.regular import template_text
@@ -62,7 +62,7 @@ def emit(model: Network | QuantizedNetwork, options: COptions | None = None) -> 
         texts[f"{stem}_selftest.c"] = chosen.renamed(selftest_text(plan, vectors))
         about["selftest"] = {"steps": vectors.steps, "bytes": vectors.bytes, "active_outputs": vectors.active}
     texts = laid_out(plan, chosen, texts, main_text(plan, template("main.c", chosen)))
-    texts["README.md"] = readme_text(plan, template("README.md", chosen), about)
+    texts["README.md"] = readme_text(plan, template("README.md", chosen), about, chosen)
     files = {path: text.encode("utf-8") for path, text in texts.items()}
     facts = {
         "kind": "c",
@@ -299,18 +299,33 @@ def _show_text(plan: CPlan) -> str:
     return "\n".join([*lines, "    putchar('\\n');", "}", ""]) + "\n"
 
 
-def readme_text(plan: CPlan, text: str, about: Mapping[str, Any]) -> str:
+def readme_text(plan: CPlan, text: str, about: Mapping[str, Any], options: COptions) -> str:
     """The file ``README.md``; ``text``: its template; ``about``: the facts of the manifest."""
     values = {
         **_numbers(plan),
+        **{name: options.renamed(part) for name, part in layout_texts(options).items()},
+        "FUNCTIONS": options.renamed(_functions_table(plan, options)),
         "COSTS": _table(("", ""), cost_facts(about)),
         "INPUTS": _inputs_table(plan),
         "OUTPUTS": _outputs_table(plan),
         "POPULATIONS": _populations_table(plan),
     }
-    for name, value in values.items():
-        text = text.replace(f"@{name}@", value)
-    return text
+    return filled(text, values)
+
+
+def _functions_table(plan: CPlan, options: COptions) -> str:
+    """The small functions of the header that every program has, or its ports by their labels."""
+    names = function_names(plan)
+    rows = [(f"`{name}`", "an event of the next time step") for name in names["inputs"].values()]
+    for port in plan.model.outputs:
+        n, end = shown_as(plan, port), names["outputs"].get(port.name, "")
+        if isinstance(n, Neurons) and n.population.neuron.fires:
+            rows.append((f"`nb_count{end}`", f"adds the spikes of `model.out.{n.id}` to counts, over a window"))
+        if n is not None:
+            rows.append((f"`nb_argmax{end}`", "the index of the largest count or value"))
+    if options.selftest:
+        rows.append(("`nb_selftest`", "0 where all time steps of the self-test are equal to the simulator's"))
+    return _table(("function", "does"), rows)
 
 
 def _numbers(plan: CPlan) -> dict[str, str]:

@@ -92,6 +92,7 @@ def macros(plan: CPlan, options: COptions, about: Mapping[str, Any], digest: str
         f"#define NB_OUTPUTS {len(plan.model.outputs)}",
         f"#define NB_POPULATIONS {len(plan.neurons)}",
         f"#define NB_RAM_BYTES {ram['nb_model']} /* of one nb_model */",
+        f"#define NB_STACK_BYTES {about['costs']['stack_bytes_estimated']} /* nb_step needs less on a Cortex-M4 */",
         f"#define NB_FLASH_BYTES {bytes_} /* {flash['tables']} of tables, and an estimate of code at -Os */",
     ]
     lines, first, start = [options.renamed(line) for line in lines], 0, options.renamed("NB_")

@@ -33,6 +33,51 @@ def laid_out(plan: CPlan, options: COptions, network: Mapping[str, str], main: s
     return {**files, **library, "platformio.ini": template("platformio.ini", options), "src/main.c": main}
 
 
+_TEXT_PROGRAM = "reads spikes as text (`main.c`): one line per time step with the indices of the elements"
+_AND_RESET = "that spike, `reset` between two samples."
+_BUILDS = {
+    "plain": f"""`make` builds `@STEM@`, which {_TEXT_PROGRAM}
+{_AND_RESET}
+
+    printf '0 3\\n1\\n\\n' | ./@STEM@""",
+    "cmake": f"""`cmake -B build && cmake --build build` builds `@PREFIX@_text`, which {_TEXT_PROGRAM}
+{_AND_RESET} In a project of yours: `add_subdirectory` of this folder, and `target_link_libraries(main @PREFIX@)`.
+
+    printf '0 3\\n1\\n\\n' | build/@PREFIX@_text""",
+    "arduino": """This folder is a library for Arduino: copy it to `libraries/@PREFIX@` of your sketchbook,
+and include `@STEM@.h`. On AVR boards constants are in RAM: tables and state together have to fit there.""",
+    "platformio": f"""This folder is a project for PlatformIO; `lib/@PREFIX@` is its library, for projects of yours.
+`pio run` builds a program for this machine that {_TEXT_PROGRAM}
+{_AND_RESET}""",
+}
+_FILES = {
+    "plain": "| `main.c`, `Makefile` | the program that reads spikes |",
+    "cmake": "| `main.c`, `CMakeLists.txt` | the library, and the program that reads spikes |",
+    "arduino": "| `library.properties`, `examples` | for Arduino's tools |",
+    "platformio": "| `platformio.ini`, `src/main.c`, `lib/@PREFIX@/library.json` | for PlatformIO |",
+}
+_TEST_RUNS = {"plain": "`make selftest`", "cmake": "`ctest --test-dir build`"}
+
+
+def layout_texts(options: COptions) -> dict[str, str]:
+    """Passages of README.md that depend on the layout, for ``renamed``."""
+    build, files = _BUILDS[options.layout], _FILES[options.layout]
+    if options.selftest:
+        test = f"{options.folder}{options.stem}_selftest.c"
+        host = f" {_TEST_RUNS[options.layout]} runs it here." if options.layout in _TEST_RUNS else ""
+        build += (
+            f"\n\n`nb_selftest` runs {options.selftest} time steps on the device, and returns 0 if all are equal.{host}"
+        )
+        files += f"\n| `{test}` | the self-test, with its inputs and expected outputs |"
+    measure = _MEASURE if options.layout == "plain" else ""
+    return {"BUILD": build, "FILES": files, "MEASURE": measure, "FOLDER": options.folder}
+
+
+_MEASURE = """ `make size` measures the code. For a Cortex-M4:
+
+    make clean && make CC=arm-none-eabi-gcc SIZE=arm-none-eabi-size CFLAGS="-Os -mcpu=cortex-m4 -mthumb" size"""
+
+
 def built_files(options: COptions) -> list[str]:
     """Files that make adds to the folder."""
     if options.layout != "plain":

@@ -13,7 +13,7 @@ import pytest
 
 import nirbridge as nb
 from nirbridge.cli import main as cli
-from nirbridge.emitters.c.costs import cost_facts, program_facts
+from nirbridge.emitters.c.costs import STACK, cost_facts, program_facts
 from nirbridge.emitters.c.plan import CPlan, c_plan
 from nirbridge.quantization.model import FixedInput, QuantizedNetwork
 from tests.emitters.c.programs import STRICT, expected_text, random_networks, run, whole, wide_matrices, written
@@ -66,6 +66,19 @@ def test_bytes_are_those_of_the_compiler(name: str, compiler: str, tmp_path: Pat
     assert -inlined <= size[".rodata"] - flash["tables"] < padding
     if compiler == "arm-gcc" and name not in ("random", "matrices"):
         assert size[".text"] == pytest.approx(flash["code_estimated"], rel=0.25)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_stack_is_below_what_is_stated(name: str, tmp_path: Path) -> None:
+    """The frame of a time step and the three largest of the functions that it may call."""
+    gcc, folder = needs("arm-gcc"), written(network(name), tmp_path / name)
+    for level in ("-Os", "-O2", "-O3"):
+        run([gcc, *M4[:2], level, "-fstack-usage", "-c", "model.c"], folder)
+        rows = [line.split("\t") for line in (folder / "model.su").read_text().splitlines()]
+        frames = {words[0].rpartition(":")[2]: int(words[1]) for words in rows}
+        step = frames.pop("nb_step")
+        assert all(words[2] == "static" for words in rows)
+        assert 0 < step + sum(sorted(frames.values())[-3:]) < STACK
 
 
 DRIVER = """
@@ -160,13 +173,14 @@ def test_what_is_said_of_a_program() -> None:
     lines = [f"{label}: {text}" for label, text in program_facts(found)]
     assert lines[: len(list(cost_facts(found)))] == [
         "flash: 1,200 bytes of tables, and about 330 of code",
-        "RAM: 40 bytes of state, and 6 of inputs",
+        "RAM: 40 bytes of state, 6 of inputs, stack below 256",
         "time step: 1 synaptic operation at most, and 2 neuron updates",
         "Cortex-M4: about 1,200 instructions a time step at most, 70 without spikes; 1.3 to 1.8 cycles each",
+        "at 100 MHz: about 16 to 22 us a time step at most, 0.91 to 1.3 without spikes",
     ]
-    assert lines[4] == "latency: 'a' 1 time step, 'b' 3 time steps"
-    assert lines[5] == "input: 'x' 2 x 3, last axis fastest, as int8_t in.in0[6]: round(x / 0.25), -9 to 9"
-    assert lines[9] == ": and 1 more inputs"
+    assert lines[5] == "latency: 'a' 1 time step, 'b' 3 time steps"
+    assert lines[6] == "input: 'x' 2 x 3, last axis fastest, as int8_t in.in0[6]: round(x / 0.25), -9 to 9"
+    assert lines[10] == ": and 1 more inputs"
 
 
 def test_the_page_shows_what_is_printed(
