@@ -356,7 +356,7 @@ HOSTILE = [
 def hostile() -> QuantizedNetwork:
     """An input, a population and an output of each name."""
     rng = np.random.default_rng(0)
-    inputs = [FixedInput(f"{name}.", (6,), *((9, 0.25) if k % 2 else ())) for k, name in enumerate(HOSTILE)]
+    inputs = [FixedInput(f"{name}.", (6,), 9 if k % 2 else 1, 0.25 if k % 2 else 1.0) for k, name in enumerate(HOSTILE)]
     cells = [population(name, (4,), neuron(fires_above=40 if k % 3 else None)) for k, name in enumerate(HOSTILE)]
     edges = [projection(f"{name}.", name, dense(rng, 4, 6)) for name in HOSTILE]
     return whole(quantized(inputs, cells, edges, HOSTILE))
