@@ -64,14 +64,13 @@ def emit(model: Network | QuantizedNetwork, options: COptions | None = None) -> 
     texts = laid_out(plan, chosen, texts, main_text(plan, template("main.c", chosen)))
     texts["README.md"] = readme_text(plan, template("README.md", chosen), about, chosen)
     files = {path: text.encode("utf-8") for path, text in texts.items()}
-    facts = {
-        "kind": "c",
-        "schema": 1,
-        "builds": built_files(chosen),
-        "options": asdict(chosen),
-        "names": _names(chosen),
-    }
-    return make_artifact({**files, **extra}, {**facts, **about})
+    return make_artifact({**files, **extra}, {**_facts(chosen), **about})
+
+
+def _facts(options: COptions) -> dict[str, Any]:
+    """The part of the manifest that follows from the options."""
+    own = {"builds": built_files(options), "options": asdict(options), "names": _names(options)}
+    return {"kind": "c", "schema": 1, **own}
 
 
 def _data(model: Network | QuantizedNetwork, plan: CPlan) -> dict[str, bytes]:
