@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -369,12 +370,16 @@ def _neuron(n: Neurons, functions: Functions) -> Iterator[str]:
     printer = Printer(CLanguage(n.kind, leaf, is_positive, functions, n.exponent))
     ends = [n.step.sent, *(n.step.state[name] for name in n.kept), *(n.step.variables[name] for name in n.traced)]
     sent, *found = printer.write(ends)
-    yield from printer.lines
+    body = [*printer.lines]
     for (name, kind), text in zip(n.kept.items(), found, strict=False):
         cast = f"({kind})" if n.step.state[name].kind == "count" else ""
-        yield f"m->{n.id}_{name}[i] = {cast}{text};"
-    yield from _send(n, sent)
+        body.append(f"m->{n.id}_{name}[i] = {cast}{text};")
+    body += _send(n, sent)
+    yield from body
+    read = re.findall(r"\w+", " ".join(line.partition(" = ")[2] or line for line in body))
     for name, text in zip(n.traced, found[len(n.kept) :], strict=True):
+        if text.isidentifier() and text not in read:
+            yield f"(void){text};"
         yield f"NB_TRACED(m->{n.id}_{name}[i] = {text};)"
 
 
