@@ -540,6 +540,7 @@ ROWS: dict[str, dict[str, Row]] = {
                 "no C++ compiler is installed",
                 patch=lambda monkeypatch: monkeypatch.setenv("CXX", "none"),  # else a minute of compilation
             ),
+            "--hops": (IN_C, f"{IN_C} --no-hops"),
             # takes jax, which the environment of make test lacks
             "--source": Row(IN_IREE, f"{IN_IREE} --source stablehlo", None),
             "--json": "--json",
