@@ -297,7 +297,7 @@ def test_a_model_is_emitted_for_loihi2_by_default(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(emit_command, "progress_on_stderr", lambda: contextlib.nullcontext("p"))
     monkeypatch.setattr(pipeline, "load_network", lambda *args, **options: ("network", args, options))
     monkeypatch.setattr(pipeline, "load_chip", lambda name: f"chip {name}")
-    monkeypatch.setattr(pipeline, "default_chip", lambda target: "loihi2")
+    monkeypatch.setattr(pipeline, "default_chip", lambda target, options=None: "loihi2")
     monkeypatch.setattr(pipeline, "file_sha256", lambda path: f"sha of {path}")
     monkeypatch.setattr(pipeline, "load_map", lambda *args: ("map", *args))
     monkeypatch.setattr(pipeline, "emit_with", lambda *args, **options: (args, options))
