@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -41,11 +41,7 @@ def emit(model: Network | QuantizedNetwork, options: COptions | None = None) -> 
     """
     chosen = options or COptions()
     check_options(chosen)
-    numbers = "float32" if isinstance(model, Network) else "integers"
-    if chosen.dtype not in (None, numbers):
-        hint = "quantize it for a chip, or leave dtype out" if numbers == "float32" else "emit the network itself"
-        raise UsageError.of("model of emitter 'c'", f"numbers in {numbers}", f"dtype is {chosen.dtype}", hint)
-    chosen = replace(chosen, dtype=numbers)
+    chosen = replace(chosen, dtype=_dtype(model, chosen))
     plan = c_plan(model, hops=chosen.hops)
     found, extra = list(tables(plan)), _data(model, plan)
     about = {"costs": costs(plan, found), **ports(plan), "tables_bytes": sum(t.bytes for t in found)}
@@ -71,6 +67,15 @@ def _facts(options: COptions) -> dict[str, Any]:
     """The part of the manifest that follows from the options."""
     own = {"builds": built_files(options), "options": asdict(options), "names": _names(options)}
     return {"kind": "c", "schema": 1, **own}
+
+
+def _dtype(model: Network | QuantizedNetwork, options: COptions) -> Literal["integers", "float32"]:
+    """The numbers of the model, which have to be the requested ones. Raises UsageError."""
+    numbers: Literal["integers", "float32"] = "float32" if isinstance(model, Network) else "integers"
+    if options.dtype not in (None, numbers):
+        hint = "quantize it for a chip, or leave dtype out" if numbers == "float32" else "emit the network itself"
+        raise UsageError.of("model of emitter 'c'", f"numbers in {numbers}", f"dtype is {options.dtype}", hint)
+    return numbers
 
 
 def _data(model: Network | QuantizedNetwork, plan: CPlan) -> dict[str, bytes]:

@@ -153,10 +153,6 @@ class Sums:
         """The power of 2 that all sums have."""
         return 0
 
-    def has_own_sum(self, s: Synapses) -> bool:
-        """See ``Neurons``."""
-        return has_own_sum(self, s)
-
 
 @dataclass(frozen=True, slots=True)
 class Neurons:
@@ -205,16 +201,12 @@ class Neurons:
     @property
     def exponent(self) -> int:
         """The power of 2 that all sums have."""
-        return min((s.exponent for s in self.into if not self.has_own_sum(s)), default=0) * (not self.has_parts)
+        return min((s.exponent for s in self.into if not has_own_sum(self, s)), default=0) * (not self.has_parts)
 
     @property
     def has_parts(self) -> bool:
         """True where a projection has sums of its own."""
-        return any(self.has_own_sum(s) for s in self.into)
-
-    def has_own_sum(self, s: Synapses) -> bool:
-        """True for a projection whose sums are changed at the end, or wider, or are added in an order of their own."""
-        return has_own_sum(self, s)
+        return any(has_own_sum(self, s) for s in self.into)
 
     @property
     def traced(self) -> list[str]:
@@ -227,7 +219,7 @@ Summed = Neurons | Sums
 
 
 def has_own_sum(target: Summed, s: Synapses) -> bool:
-    """See ``Neurons``. Reals keep the order of the sums: a projection is summed up before it is added to others."""
+    """True for a projection whose sums are changed at the end or wider; of reals, for all but the first, in order."""
     return not s.is_plain or s.kind != target.kind or (s.kind == FLOAT and s is not target.into[0])
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from nirbridge.emitters.c.options import COptions
-from nirbridge.emitters.c.plan import FLOAT, CPlan, Neurons, Parameter, Source, Summed, Synapses, suffix
+from nirbridge.emitters.c.plan import FLOAT, CPlan, Neurons, Parameter, Source, Summed, Synapses, has_own_sum, suffix
 from nirbridge.emitters.c.synapses import BYTES, Table, float_text, sent_text, synapse_functions
 from nirbridge.emitters.readme import filled
 from nirbridge.program.printing import ATOM, Printer, Text, bracketed
@@ -120,7 +120,7 @@ def _arrays(plan: CPlan) -> Iterator[tuple[str, str, tuple[int, ...]]]:
     yield from ((s.kind, f"{s.id}_late", (s.late_slots, math.prod(s.late.shape)))
                 for s in plan.synapses if s.late is not None)  # fmt: skip
     sums = {"sums": [(n.kind, n.source.size) for n in plan.neurons]}
-    sums["part"] = [(s.kind, n.source.size) for n in plan.targets for s in n.into if n.has_own_sum(s) and s.operator]
+    sums["part"] = [(s.kind, n.source.size) for n in plan.targets for s in n.into if has_own_sum(n, s) and s.operator]
     for name, sizes in sums.items():  # of each type as many as the largest population has neurons
         yield from ((kind, f"{name}{suffix(kind)}", (size,)) for kind, size in dict(sorted(sizes)).items())
     packed = [n.source.size for n in plan.neurons if n.source.is_binary and n.source.slots]
@@ -182,7 +182,7 @@ def _sums_of(target: Summed) -> str:
 
 def _added(target: Summed, s: Synapses, sums: str) -> Iterator[str]:
     """A projection added to sums; one with sums of its own as a whole, with what comes after its operator."""
-    if not target.has_own_sum(s):
+    if not has_own_sum(target, s):
         yield f"    {s.id}_add(m, {sums});"
         return
     part, size = f"m->part{suffix(s.kind)}", target.source.size

@@ -144,13 +144,10 @@ def _pool(s: Synapses, pool: SumPool) -> Iterator[str]:
 
 def _conv(s: Synapses, scale: int, conv: Conv | SumPool) -> Iterator[str]:
     """Every tap of the kernel that leads from this pixel to one of the targets."""
-    flat = len(conv.kernel) == 1
-    height, width = (1, *conv.input_shape[1:]) if flat else conv.input_shape[1:]
-    rows, columns = (1, *conv.output_shape[1:]) if flat else conv.output_shape[1:]
-    strides = (1, *conv.stride) if flat else conv.stride
-    dilations = (1, *conv.dilation) if flat else conv.dilation
-    (top, _), (left, _) = ((0, 0), *conv.padding) if flat else conv.padding
-    kernel_rows, kernel_columns = (1, *conv.kernel) if flat else conv.kernel
+    lengths = (conv.input_shape[1:], conv.output_shape[1:], conv.kernel, conv.stride, conv.dilation)
+    (height, width), (rows, columns), kernel, strides, dilations = ((1, *x)[-2:] for x in lengths)
+    (top, _), (left, _) = ((0, 0), *conv.padding)[-2:]
+    kernel_rows, kernel_columns = kernel
     channels, groups = conv.input_shape[0], conv.groups if isinstance(conv, Conv) else conv.input_shape[0]
     fan_out = conv.output_shape[0] // groups
     plane = rows * columns
@@ -167,9 +164,9 @@ def _conv(s: Synapses, scale: int, conv: Conv | SumPool) -> Iterator[str]:
     yield f"        {_taps('b', 'x', kernel_columns, strides[1], dilations[1])}"
     yield f"            const int32_t along = x{_times(' - b', dilations[1])};"
     yield from ("    " + line for line in _skip("along", columns, strides[1], dilations[1]))
-    weight = f"{s.id}_weight[tap + c]" if isinstance(conv, Conv) else "1.0f"
-    tap = f"((channel * {kernel_rows}u + (uint32_t)a) * {kernel_columns}u + (uint32_t)b) * {fan_out}u"
+    tap, weight = f"((channel * {kernel_rows}u + (uint32_t)a) * {kernel_columns}u + (uint32_t)b) * {fan_out}u", "1.0f"
     if isinstance(conv, Conv):
+        weight = f"{s.id}_weight[tap + c]"
         yield f"            const uint32_t tap = {tap};"
     row = f"{_index('down', strides[0])} * {columns}u"
     yield f"            {s.kind} *const to = {target} + {row} + {_index('along', strides[1])};"
