@@ -50,6 +50,7 @@ _PLACES = {
     "plot_traffic": "nirbridge.api.pictures",
     "profile": "nirbridge.api.measures",
     "quantize": "nirbridge.api.stages",
+    "read_events": "nirbridge.api.files",
     "run": "nirbridge.api.runs",
     "save": "nirbridge.api.files",
     "simulate": "nirbridge.api.runs",

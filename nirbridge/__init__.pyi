@@ -6,6 +6,7 @@ from nirbridge.api.files import load_map as load_map
 from nirbridge.api.files import load_quantized as load_quantized
 from nirbridge.api.files import load_recording as load_recording
 from nirbridge.api.files import load_verification as load_verification
+from nirbridge.api.files import read_events as read_events
 from nirbridge.api.files import save as save
 from nirbridge.api.files import write_report as write_report
 from nirbridge.api.measures import bench as bench

@@ -29,6 +29,7 @@ ROOMS = (
     ("partitioner",),
     ("mapping",),
     ("simulators",),
+    ("events",),
     ("dialect",),
     ("emitters",),
     ("comparison",),

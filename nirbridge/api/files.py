@@ -6,10 +6,10 @@ import os
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from nirbridge import pipeline
-from nirbridge.api.arguments import Count, checked, kind_of
+from nirbridge.api.arguments import Count, Natural, checked, kind_of, plain_arrays
 from nirbridge.api.models import ChipLike, FilePath, chip, is_graph, network_of
 from nirbridge.benchmarking.model import Bench
 from nirbridge.emitters.artifact import Artifact
@@ -83,8 +83,61 @@ def load_quantized(path: FilePath, *, max_bytes: Count | None = None) -> Quantiz
 
 
 @checked
+def read_events(
+    events: object,
+    model: object,
+    *,
+    bin: float | None = None,
+    sensor: tuple[int, int] | None = None,
+    merge: bool = False,
+    clip: bool = False,
+    unit: Literal["s", "ms", "us", "ns"] | None = None,
+    origin: Literal["zero", "first"] | None = None,
+    steps: Natural | None = None,
+    max_bytes: Count | None = None,
+) -> Any:
+    """Events as an array of spike counts per time step, for the input of a model; none is lost or counted twice.
+
+    Args:
+        events: the path of a file of events (AEDAT 2 or 4, a structured ``.npy``, columns in a ``.npz``, or NIR's own
+            data), ``tonic:NAME?folder=...&index=0``, a structured array with fields x, y, t, p, or columns by name.
+        model: as ``load`` takes it, or a quantized or mapped network: it gives the shapes and dt.
+        bin: seconds per time step; None: dt of the model.
+        sensor: width and height; None: those of the input.
+        merge: count both polarities in one channel.
+        clip: count several events of one place and time step as one.
+        unit: of the times of columns; None: microseconds.
+        origin: whether time step 0 begins at time zero or with the first event; None: ``first`` for AEDAT, whose clocks
+            begin anywhere, else ``zero``.
+        steps: time steps; None: up to the last event.
+        max_bytes: of the file, and of the array; None: 2 GiB.
+
+    Returns:
+        a ``BinnedEvents``, taken wherever an array is; for several inputs, arrays by name (and ``labels``).
+
+    Raises:
+        FileError: a file that is damaged or too large.
+        UsageError: events that do not fit the input; tonic, or the package that unpacks a file, is not installed.
+
+    Example:
+        >>> binned = nb.read_events({"x": np.array([3, 3]), "t": np.array([50, 90])}, "model.nir")
+        >>> binned.text
+        '2 events in 1 time step of 0.0001 s, 1 bin with several (at most 2)'
+        >>> nb.simulate("model.nir", binned)["output"].shape
+        (1, 10)
+    """
+    ready = model if isinstance(model, QuantizedNetwork | MappedNetwork) else network_of(model)
+    options = pipeline.EventOptions(bin, sensor, merge, clip, unit, origin)
+    settings = {} if max_bytes is None else {"max_bytes": max_bytes}
+    is_path = isinstance(events, str | os.PathLike)
+    data = pipeline.load_data(os.fspath(events), **settings) if is_path else plain_arrays(events)
+    subject = f"file {quoted(Path(os.fspath(events)).name)}" if is_path else "events"
+    return pipeline.binned_events(ready, data, options, steps=steps, subject=subject, **settings)
+
+
+@checked
 def load_recording(path: FilePath) -> Recording:
-    """A recording from a ``.npz`` file. Raises FileError.
+    """A recording from a ``.npz`` file, or from a ``.h5`` file that ``save`` wrote. Raises FileError.
 
     Example:
         >>> nb.simulate("model.nir", np.ones((25, 64))).save("run.npz")
@@ -113,7 +166,8 @@ def save(value: object, path: FilePath) -> None:
     A ``Network`` or ``nir.NIRGraph`` becomes a ``.nir`` file, or a ``.net.npz`` file where ``path`` ends so (sparse
     matrices stay sparse, and every network has this form), a ``MappedNetwork`` a ``.map.json`` file, a
     ``QuantizedNetwork`` a ``.q.npz`` file, a ``Recording`` or a ``Verification`` a ``.npz`` file, a ``Profile`` a
-    ``.json``, ``.csv`` or ``.parquet`` file, a ``Bench`` a ``.json`` file, and an ``Artifact`` a folder. The map of
+    ``.json``, ``.csv`` or ``.parquet`` file, a ``Bench`` a ``.json`` file, and an ``Artifact`` a folder. A ``Recording``
+    also becomes NIR's own data (``.h5``), and its spikes events (``.npy``, ``.aedat``, ``.aedat4``). The map of
     a network that was not read from a file names the file that saving the network writes: a ``.net.npz`` file where
     NIR cannot express it, or where a sparse matrix would have more than 10,000,000 weights as a dense one, else a
     ``.nir`` file. An ``ExportWarning`` says what of a ``.nir`` file other tools drop.
@@ -136,7 +190,8 @@ def save(value: object, path: FilePath) -> None:
         _check_suffix("a quantized network", path)
         pipeline.write_quantized(value, Path(path))
     elif isinstance(value, Recording):
-        _check_suffix("a recording", path)
+        if os.path.splitext(os.fspath(path))[1].lower() not in pipeline.EVENT_FILES:
+            _check_suffix("a recording", path)
         pipeline.write_recording(value, Path(path))
     elif isinstance(value, Verification):
         _check_suffix("a verification", path)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -321,24 +322,81 @@ def widths(texts: tuple[str, ...]) -> dict[str, int] | int | None:
     return {**({"*": everywhere} if everywhere is not None else {}), **by_layer} if by_layer else everywhere
 
 
-axes_option = in_section(
-    READING,
-    click.option(
-        "--axes",
-        metavar="sample,time",
-        help="Axes of the data before the shape of an input; default: those of the imported module, else time,sample.",
-    ),
-)
-"""The option of every command that takes data."""
+_EVENTS = "nirbridge.events"
+_EVENT_WORDS = ("merge", "clip", "unit", "origin")
+
+
+def data_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of every command that takes data: the command gets ``axes``; see ``event_options`` for the others."""
+    return in_section(READING, _data_options)(function)
+
+
+def _data_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    kept: dict[str, Any] = {"callback": _keep, "expose_value": False}
+    words = "merge: both polarities in one channel; clip: events of one place and time step count as one;"
+    options = (
+        click.option(
+            "--axes",
+            metavar="sample,time",
+            help="Axes of the data before the shape of an input; default: those of the imported module, else "
+            "time,sample.",
+        ),
+        click.option(
+            "--bin", type=float, metavar="SECONDS", help="Events: a time step; default: the model's dt.", **kept
+        ),
+        click.option(
+            "--sensor", metavar="WIDTHxHEIGHT", help="Events: size of the sensor; default: that of the input.", **kept
+        ),
+        click.option(
+            "--events",
+            metavar="merge,clip,unit=ms,origin=first",
+            help=f"{words} unit: of columns (s, ms, us, ns); origin: time step 0 is at time zero, or the first event.",
+            **kept,
+        ),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    if value is not None:
+        ctx.meta.setdefault(_EVENTS, {})[param.name] = value
+
+
+def event_options() -> pipeline.EventOptions:
+    """The options of events of the running command. Raises UsageError."""
+    given = click.get_current_context().meta.get(_EVENTS, {})
+    sensor = re.fullmatch(r"(\d{1,5})x(\d{1,5})", given.get("sensor", "1x1"))
+    size = (0, 0) if sensor is None else (int(sensor[1]), int(sensor[2]))
+    if 0 in size:
+        raise UsageError.of("--sensor", quoted(given["sensor"]), "WIDTHxHEIGHT, both from 1", "for example 346x260")
+    words = dict(_event_word(text) for text in given.get("events", "").split(",") if text)
+    return pipeline.EventOptions(given.get("bin"), size if "sensor" in given else None, **words)
+
+
+def _event_word(text: str) -> tuple[str, Any]:
+    """A word of ``--events``, and its value. Raises UsageError."""
+    name, equals, value = text.strip().partition("=")
+    choices = {"unit": ("s", "ms", "us", "ns"), "origin": ("zero", "first")}.get(name)
+    if name not in _EVENT_WORDS or bool(equals) != bool(choices) or (choices and value not in choices):
+        limit = "words are merge, clip, unit=s|ms|us|ns and origin=zero|first"
+        step = did_you_mean(name, _EVENT_WORDS) if name not in _EVENT_WORDS else "correct it"
+        raise UsageError.of("--events", quoted(text), limit, step)
+    return name, value if choices else True
 
 
 def read_data_file(network: Any, path: str | None, axes: str | None, max_bytes: int, **options: Any) -> Given:
-    """The arrays of a file, read by named axes, which stderr states. Raises FileError or UsageError."""
-    if path is None and axes is not None:
-        limit = "it names the axes of data"
-        raise UsageError.of("--axes", "given without data", limit, "give a file, or leave it out")
-    arrays = None if path is None else pipeline.load_inputs(path, max_bytes=max_bytes)
-    given = pipeline.read_inputs(network, arrays, axes=axes, **options)
+    """The arrays of a file, by named axes, or its events, binned; stderr states how. Raises FileError, UsageError."""
+    events = event_options()
+    if path is None:
+        given = {"--axes": axes, "--bin, --sensor and --events": None if events == pipeline.EventOptions() else events}
+        for name in (name for name, value in given.items() if value is not None):
+            limit = f"{'it names the axes' if name == '--axes' else 'they are'} of data"
+            raise UsageError.of(name, "given without data", limit, "give a file, or leave it out")
+    arrays = None if path is None else pipeline.load_data(path, max_bytes=max_bytes)
+    settings = {"events": events, "max_bytes": max_bytes, "subject": f"file {quoted(Path(path or '').name)}"}
+    given = pipeline.read_inputs(network, arrays, axes=axes, **settings, **options)
     state_reading(path, given.reading)
     return given
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,8 @@ def document(saved: SavedFile) -> dict[str, Any]:
         return verify_document(value)
     if saved.kind == "chip":
         return value.record
+    if saved.kind == "events":
+        return pipeline.describe_events(value)
     return {"program": _program, "module": _module, "page": _page}.get(saved.kind, summary)(value)
 
 
@@ -77,8 +80,36 @@ def text_of(saved: SavedFile, path: str = "") -> Any:
         from nirbridge.report.chips import chip_table
 
         return chip_table(value)
+    if saved.kind == "events":
+        return _event_lines(value)
     lines = {"program": _program_lines, "module": _module_lines, "page": _page_lines}.get(saved.kind)
     return summary_lines(value, "see --verbose") if lines is None else lines(value, path)
+
+
+def _event_lines(value: Any) -> list[str]:
+    """Events, their length and the sensor; of NIR's data each observable."""
+    facts = pipeline.describe_events(value)
+    if "nodes" not in facts:
+        return [f"{facts['format']}: {_event_line(facts)}"]
+    lines = [f"{facts['format']}: {counted(len(facts['nodes']), 'node')}"]
+    each = [(node, name, one) for node, group in facts["nodes"].items() for name, one in group.items()]
+    lines += [f"  {quoted(node)} {quoted(name)[1:-1]}: {_event_line(one)}" for node, name, one in each[:_SHOWN]]
+    return [*lines, *([f"  {len(each) - _SHOWN:,} more"] if len(each) > _SHOWN else [])]
+
+
+def _event_line(facts: Mapping[str, Any]) -> str:
+    if "dt_s" in facts:
+        size = ", ".join(counted(facts[key], noun) for key, noun in (("samples", "sample"), ("steps", "time step")))
+        return (
+            f"{size} of {facts['dt_s']:g} s, {counted(facts['neurons'], 'neuron')}, {facts['nonzero']:,} values not 0"
+        )
+    span = f" from {facts['first_s']:g} s to {facts['last_s']:g} s" if facts["events"] else ""
+    sensor = facts["sensor"] or [n + 1 for n in facts["largest"]]
+    size = f"{'sensor of' if facts['sensor'] else 'places up to'} {' x '.join(f'{n:,}' for n in sensor)}"
+    samples = f", {counted(facts['samples'], 'sample')}" if facts.get("samples") else ""
+    polarity = f", {facts['on']:,} of polarity 1" if "on" in facts else ""
+    left = "".join(f", {count:,} {name} left out" for name, count in facts.get("left_out", {}).items() if count)
+    return f"{counted(facts['events'], 'event')}{span}, {size}{polarity}{samples}{left}"
 
 
 # -- programs, modules, pages --------------------------------------------------------------------------------------

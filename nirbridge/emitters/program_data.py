@@ -22,6 +22,7 @@ from nirbridge.simulators.types import Recording
 class _Signature:
     inputs: tuple[Port, ...]
     axes: Axes = ()
+    dt: float | None = None
 
 
 def read_for(
@@ -31,24 +32,28 @@ def read_for(
 
     A program that does not name its ports takes the data as they are. Raises UsageError.
     """
-    signature, latency = _signature(program)
+    signature, latency = signature_of(program)
     if signature is None:
         return Given(inputs, None, ""), {}
     return read_given(signature, inputs, axes=axes, steps=steps), latency
 
 
-def _signature(program: str | Path | Artifact) -> tuple[_Signature | None, Mapping[str, int]]:
+def signature_of(program: str | Path | Artifact) -> tuple[Any, Mapping[str, int]]:
+    """The ``inputs``, ``axes`` and ``dt`` of a program (None: not stated), and the latency of its nodes."""
     files = program.files if isinstance(program, Artifact) else {}
     if NETWORK in files:
         quantized = quantized_of(files[NETWORK])
-        return _Signature(tuple(Port(p.name, p.shape) for p in quantized.inputs), quantized.axes), quantized.latency
+        return _Signature(
+            tuple(Port(p.name, p.shape) for p in quantized.inputs), quantized.axes, quantized.dt
+        ), quantized.latency
     try:
         facts = read_document(program, PROGRAM, {"inputs": list[dict[str, Any]]})
         ports = tuple(Port(str(port["name"]), tuple(map(int, port["shape"]))) for port in facts["inputs"])
         latency = {str(name): int(value) for name, value in facts.get("latency", {}).items()}
     except (FileError, KeyError, TypeError, ValueError, AttributeError):
         return None, {}  # the run itself says what is wrong
-    return _Signature(ports), latency
+    dt = facts.get("dt")
+    return _Signature(ports, dt=dt if isinstance(dt, float) else None), latency
 
 
 def drained_run(

@@ -28,7 +28,7 @@ from nirbridge.errors import FileError, ModelError, NirbridgeError, quoted
 from nirbridge.files.atomic import atomic_write
 from nirbridge.files.json_text import parse_json
 from nirbridge.files.places import file_name
-from nirbridge.files.regular import open_file
+from nirbridge.files.regular import open_file, read_up_to
 
 MAX_BYTES = 2 * 2**30
 MEMBERS_MAX = 100_000
@@ -39,6 +39,11 @@ HEADER = re.compile(
     r"\{'descr': '(?P<type>\|b1|\|[iu]1|[<>][iu][248]|[<>]f[248])', 'fortran_order': (?P<fortran>True|False), "
     r"'shape': \((?P<shape>(\d{1,15}(, \d{1,15})*,?)?)\),? *\}\s*"
 )
+FIELDS = re.compile(
+    r"\{'descr': \[(?P<fields>(\('\w{0,30}', '[<>|][a-zA-Z]\d{1,4}'\)(, )?){1,100})\], 'fortran_order': (True|False), "
+    r"'shape': \((?P<count>\d{1,15}),\),? *\}\s*"
+)
+FIELD = re.compile(r"\('(\w{0,30})', '(\|b1|\|[iu]1|[<>][iu][248]|[<>]f[248]|\|V\d{1,4})'\)")
 TEXT = re.compile(r"\{'descr': '<U(?P<length>\d{1,8})', 'fortran_order': False, 'shape': \(\),? *\} *\s*")
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
 _PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -131,6 +136,42 @@ def load_npy(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Array:
                 return np.zeros(header.shape, header.dtype)
             order = "F" if header.fortran else "C"
             return np.memmap(file, header.dtype, "r", header.start, header.shape, order)
+    except UNREADABLE as error:
+        raise _unreadable(subject, error) from None
+
+
+def field_names(start: bytes) -> tuple[str, ...]:
+    """The names of the fields of a structured array, from the first bytes of its ``.npy`` file; none of another."""
+    header = start[10 : 10 + int.from_bytes(start[8:10], "little")].decode("latin-1")
+    found = FIELDS.fullmatch(header) if start.startswith(MAGIC) else None
+    return () if found is None else tuple(name for name, _ in FIELD.findall(found["fields"]))
+
+
+def load_fields(path: str | Path, *, max_bytes: int = MAX_BYTES) -> dict[str, Array] | None:
+    """The fields of a ``.npy`` file that holds one structured array ``[n]`` of plain numbers; None for another file.
+
+    Raises:
+        FileError: fields of other types, more than ``max_bytes``, a file that ends early.
+    """
+    subject = f"file {quoted(file_name(path))}"
+    try:
+        with open_file(path) as file:
+            start = file.read(10)
+            length = int.from_bytes(start[8:], "little")
+            header = FIELDS.fullmatch(file.read(length).decode("latin-1")) if start.startswith(MAGIC) else None
+            if header is None:
+                return None
+            fields = FIELD.findall(header["fields"])
+            if len(fields) != header["fields"].count("(") or len(dict(fields)) != len(fields):
+                raise FileError.of(subject, "has fields that are no plain numbers, or of one name", "", "convert them")
+            dtype = np.dtype([(name or f"_{k}", kind) for k, (name, kind) in enumerate(fields)])
+            size = int(header["count"]) * dtype.itemsize
+            _limit(subject, size, max_bytes)
+            data = read_up_to(file, size)
+            if len(data) < size:
+                raise FileError.of(subject, "ends early", f"its header declares {size:,} bytes", "save it again")
+            table = np.frombuffer(data[:size], dtype)
+            return {name: table[name] for name, kind in fields if name and "V" not in kind}
     except UNREADABLE as error:
         raise _unreadable(subject, error) from None
 

@@ -11,6 +11,9 @@ from nirbridge.dialect.lower import save_module as save_module
 from nirbridge.emitters.artifact import check_folder as check_folder
 from nirbridge.emitters.lava.runtime.environment import environment_status as environment_status
 from nirbridge.emitters.lava.runtime.environment import install_environment as install_environment
+from nirbridge.events.model import BinnedEvents as BinnedEvents
+from nirbridge.events.model import EventOptions as EventOptions
+from nirbridge.events.sources import describe_events as describe_events
 from nirbridge.files.npy import load_npy as load_npy
 from nirbridge.importers.frameworks import FRAMEWORKS as FRAMEWORKS
 from nirbridge.importers.nirfile.reader import file_sha256 as file_sha256
@@ -72,11 +75,16 @@ from nirbridge.pipeline.profile import read_data as read_data
 from nirbridge.pipeline.quantize import quantize_network as quantize_network
 from nirbridge.pipeline.quantize import quantize_plan as quantize_plan
 from nirbridge.pipeline.quantize import simulate_on_chip as simulate_on_chip
+from nirbridge.pipeline.recordings import EVENT_FILES as EVENT_FILES
+from nirbridge.pipeline.recordings import binned_events as binned_events
+from nirbridge.pipeline.recordings import load_data as load_data
 from nirbridge.pipeline.recordings import load_inputs as load_inputs
 from nirbridge.pipeline.recordings import probes as probes
 from nirbridge.pipeline.recordings import read_inputs as read_inputs
+from nirbridge.pipeline.recordings import read_recording as read_recording
 from nirbridge.pipeline.recordings import simulate_network as simulate_network
 from nirbridge.pipeline.recordings import with_reading as with_reading
+from nirbridge.pipeline.recordings import write_recording as write_recording
 from nirbridge.pipeline.saved_files import SavedFile as SavedFile
 from nirbridge.pipeline.saved_files import check_map as check_map
 from nirbridge.pipeline.saved_files import differences as differences
@@ -92,7 +100,5 @@ from nirbridge.pipeline.saved_files import viewed_file as viewed_file
 from nirbridge.pipeline.verify import VERIFY_STEPS as VERIFY_STEPS
 from nirbridge.pipeline.verify import verify_network as verify_network
 from nirbridge.quantization.storage.file import write_quantized as write_quantized
-from nirbridge.simulators.recording_file import read_recording as read_recording
-from nirbridge.simulators.recording_file import write_recording as write_recording
 from nirbridge.verification.storage import read_verification as read_verification
 from nirbridge.verification.storage import write_verification as write_verification

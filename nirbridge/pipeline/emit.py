@@ -22,10 +22,11 @@ from nirbridge.emitters.artifact import (
 )
 from nirbridge.emitters.lava.runtime.run import run_program
 from nirbridge.emitters.ports import PROGRAM
-from nirbridge.emitters.program_data import drained_run, read_for
+from nirbridge.emitters.program_data import drained_run, read_for, signature_of
 from nirbridge.emitters.readme import port_facts
 from nirbridge.emitters.target import Target
 from nirbridge.errors import IllegalMapping, UsageError, quoted
+from nirbridge.events.model import EventOptions
 from nirbridge.files.npy import MAX_BYTES
 from nirbridge.mapping.model import MappedNetwork, Model
 from nirbridge.mapping.storage.consistency import network_mismatches
@@ -34,11 +35,12 @@ from nirbridge.network.model import Network
 from nirbridge.pipeline.fit import retime
 from nirbridge.pipeline.map import map_retimed
 from nirbridge.pipeline.options import MapOptions
-from nirbridge.pipeline.recordings import with_reading
+from nirbridge.pipeline.recordings import NO_EVENTS, bind_events, has_events, refuse_axes, with_reading
 from nirbridge.pipeline.saved_files import mapped_network
 from nirbridge.plugins import Emitter
 from nirbridge.quantization import QuantizationOptions, QuantizedNetwork, quantize
 from nirbridge.quantization.storage.file import read_quantized
+from nirbridge.simulators.given import Given
 from nirbridge.simulators.types import Probe, Recording
 
 if TYPE_CHECKING:
@@ -215,6 +217,7 @@ def run_emitted(
     axes: str | Sequence[str] | None = None,
     record: Sequence[str] = (),
     drain: bool = False,
+    events: EventOptions = NO_EVENTS,
     progress: Progress | None = None,
 ) -> Recording:
     """Runs an emitted program of any target, in memory or in a folder, as its manifest says.
@@ -226,7 +229,7 @@ def run_emitted(
     kind = artifact_kind(program)
     is_lava = kind in ("", "lava")  # a Lava program runs where it lies, with all that was changed in it
     artifact: Any = program if isinstance(program, Artifact) or is_lava else read_artifact(program)
-    given, latency = read_for(artifact, inputs, axes, steps)
+    given, latency = _read(artifact, inputs, axes, steps, events)
     is_drained = drain and any(latency.values())
     recorded = [_spikes_for_counts(text) for text in record] if is_drained else record
 
@@ -239,6 +242,22 @@ def run_emitted(
     if not is_drained:
         return with_reading(run(given.inputs, steps), given)
     return with_reading(_with_counts(drained_run(run, given, steps, latency), _probes(record) or ()), given)
+
+
+def _read(
+    artifact: Any, inputs: Any, axes: str | Sequence[str] | None, steps: int | None, events: EventOptions
+) -> tuple[Given, Mapping[str, int]]:
+    """As ``read_for``, with events of the inputs binned by the dt of the program. Raises UsageError."""
+    if events == NO_EVENTS and not has_events(inputs):
+        return read_for(artifact, inputs, axes, steps)
+    refuse_axes(axes)
+    signature, _ = signature_of(artifact)
+    if signature is None:
+        limit = "this program does not state the shapes of its inputs"
+        raise UsageError.of("events", "cannot be given", limit, "give arrays, as nirbridge.read_events returns them")
+    arrays, text = bind_events(signature, inputs, events, steps=steps)
+    given, latency = read_for(artifact, arrays, "time,sample", steps)
+    return replace(given, reading=text), latency
 
 
 def _spikes_for_counts(text: str) -> str:

@@ -11,8 +11,9 @@ from typing import Literal
 
 from nirbridge.emitters.artifact import artifact_kind
 from nirbridge.errors import FileError, quoted
+from nirbridge.events.nirdata import is_nir_data
 from nirbridge.files.json_text import parse_json
-from nirbridge.files.npy import UNREADABLE, open_archive, open_member, stored_kind
+from nirbridge.files.npy import UNREADABLE, field_names, open_archive, open_member, stored_kind
 from nirbridge.files.regular import open_regular, read_up_to
 from nirbridge.importers.weights import weights_hint
 from nirbridge.network.storage.file import FORMAT
@@ -29,6 +30,7 @@ Kind = Literal[
     "table",
     "module",
     "page",
+    "events",
 ]
 _HDF5, _ZIP = b"\x89HDF\r\n\x1a\n", b"PK"
 _META, _TEXT_TYPE = "meta.npy", b"<U"
@@ -49,7 +51,8 @@ _BY_ENDING = {
     ".onnx": ("is an ONNX model", "convert the module that it was exported from: nirbridge import"),
 }
 KNOWN = (
-    "expected is a model, map, quantized network, recording, verification, table, chip, program or report of nirbridge"
+    "expected is a model, map, quantized network, recording, verification, table, chip, program or report of "
+    "nirbridge, or a file of events"
 )
 
 
@@ -63,7 +66,9 @@ def kind_of_file(path: str | Path) -> Kind:
     with open_regular(Path(path), subject, "a file that nirbridge saved") as file:
         start = file.read(_START)
     if start.startswith(_HDF5):
-        return "model"
+        return "events" if is_nir_data(path) else "model"
+    if start.startswith(b"#!AER-DAT") or {"x", "t"} <= set(field_names(start)):
+        return "events"
     if start.startswith(_ZIP):
         return _kind_of_archive(path, subject)
     if start.startswith(b"PAR1"):
@@ -75,6 +80,8 @@ def _kind_of_archive(path: str | Path, subject: str) -> Kind:
     """The ``meta`` of a recording is a text, that of other archives a record."""
     try:
         with open_archive(path) as archive:
+            if {"x.npy", "t.npy"} <= set(archive.namelist()) <= {"x.npy", "y.npy", "t.npy", "p.npy"}:
+                return "events"
             if _META not in archive.namelist():
                 found, step = _other_archive(archive.namelist(), Path(path).name)
                 raise FileError.of(subject, found, "", step)

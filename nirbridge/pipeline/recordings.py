@@ -1,23 +1,35 @@
-"""Arrays of the user, probes, and the reference simulation."""
+"""Arrays and events of the user, probes, the reference simulation, and recordings as files of either kind."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from nirbridge import plugins as registry
-from nirbridge.errors import UsageError, quoted
+from nirbridge.errors import FileError, UsageError, quoted
+from nirbridge.events.model import MAX_BYTES as EVENT_BYTES
+from nirbridge.events.model import BinnedEvents, EventOptions
+from nirbridge.events.nirdata import SIGNATURE, read_nir_data, suffix_of, write_nir_data
+from nirbridge.events.sources import WRITERS, bound_events, is_events, read_event_file, write_events
+from nirbridge.files.atomic import atomic_write
 from nirbridge.files.npy import MAX_BYTES, load_npy, load_npz
+from nirbridge.files.regular import open_regular
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.network.model import Network
+from nirbridge.simulators import recording_file
 from nirbridge.simulators.best import simulate_best
 from nirbridge.simulators.given import Given, read_given
 from nirbridge.simulators.recording import default_probes
 from nirbridge.simulators.simulate import BACKENDS, Probe, Recording, simulate
 from nirbridge.simulators.threads import refuse_threads
+
+NIR_DATA = (".h5", ".hdf5")
+EVENT_FILES = (*NIR_DATA, *WRITERS)
+"""Suffixes of recordings that are no ``.npz`` files."""
+NO_EVENTS = EventOptions()
 
 
 def load_inputs(path: str | Path, *, max_bytes: int | None = None) -> Any:
@@ -29,10 +41,102 @@ def load_inputs(path: str | Path, *, max_bytes: int | None = None) -> Any:
     return reader(path, max_bytes=MAX_BYTES if max_bytes is None else max_bytes)
 
 
-def read_inputs(model: Any, inputs: Any, **options: Any) -> Given:
-    """Arrays of the user for a model, read by named axes: ``simulators.given.read_given``. Raises UsageError."""
+def load_data(path: str | Path, *, max_bytes: int | None = None) -> Any:
+    """As ``load_inputs``, and events of any kind that ``read_event_file`` reads. Raises FileError or UsageError."""
+    events = read_event_file(path, EVENT_BYTES if max_bytes is None else max_bytes)
+    if events is None and suffix_of(path) not in (".npy", ".npz"):
+        limit = "arrays are .npy and .npz files, events also .aedat, .aedat4 and .h5"
+        raise UsageError.of(f"file {quoted(path)}", "holds neither arrays nor events", limit, "save it as one of these")
+    return load_inputs(path, max_bytes=max_bytes) if events is None else events
+
+
+def read_inputs(
+    model: Any,
+    inputs: Any,
+    *,
+    events: EventOptions = NO_EVENTS,
+    subject: str = "events",
+    max_bytes: int = EVENT_BYTES,
+    **options: Any,
+) -> Given:
+    """Arrays of the user for a model, read by named axes: ``simulators.given.read_given``; events are binned first.
+
+    ``subject``: of messages on events. Raises UsageError.
+    """
     network = (model.model or model.network) if isinstance(model, MappedNetwork) else model
-    return read_given(network, inputs, **options)
+    arrays, text = bind_events(
+        network, inputs, events, steps=options.get("steps"), subject=subject, max_bytes=max_bytes
+    )
+    if not text:
+        return read_given(network, inputs, **options)
+    refuse_axes(options.get("axes"))
+    return replace(read_given(network, arrays, **{**options, "axes": "time,sample"}), reading=text)
+
+
+def has_events(inputs: Any) -> bool:
+    """True for events, and for a mapping with some."""
+    return is_events(inputs) or (isinstance(inputs, Mapping) and any(map(is_events, inputs.values())))
+
+
+def refuse_axes(axes: Any) -> None:
+    """Raises UsageError for axes of events."""
+    if axes is not None:
+        raise UsageError.of("--axes", "given with events", "their time steps come first", "leave it out")
+
+
+def bind_events(model: Any, inputs: Any, options: EventOptions = NO_EVENTS, **settings: Any) -> tuple[Any, str]:
+    """Inputs with their events as arrays, and these events in words; no words where there are none.
+
+    Raises:
+        UsageError: options of events without events; else as ``events.model.bin_events``.
+    """
+    if not has_events(inputs) or (_by_name(model, inputs) and not any(map(is_events, inputs.values()))):
+        if options != NO_EVENTS:
+            raise UsageError.of("--bin, --sensor, --events", "given without events", "", "leave them out")
+        return inputs, ""
+    bound = binned_events(model, inputs, options, **settings)
+    if isinstance(bound, BinnedEvents):
+        return bound.array, bound.text
+    found = {name: each for name, each in bound.items() if isinstance(each, BinnedEvents)}
+    text = "; ".join(each.text if len(found) == 1 else f"{quoted(name)}: {each.text}" for name, each in found.items())
+    return {name: each.array if name in found else each for name, each in bound.items()}, text
+
+
+def _by_name(model: Any, inputs: Any) -> bool:
+    """True for arrays by the names of the model's inputs."""
+    return isinstance(inputs, Mapping) and any(port.name in inputs for port in model.inputs)
+
+
+def binned_events(
+    model: Any,
+    inputs: Any,
+    options: EventOptions = NO_EVENTS,
+    *,
+    steps: int | None = None,
+    subject: str = "events",
+    max_bytes: int = EVENT_BYTES,
+) -> Any:
+    """Events as ``BinnedEvents``, by name for several inputs or where other arrays stand beside them.
+
+    Raises:
+        UsageError: no events; else as ``events.model.bin_events``.
+    """
+    network = (model.model or model.network) if isinstance(model, MappedNetwork) else model
+    ports = {port.name: port.shape for port in network.inputs}
+    settings: dict[str, Any] = {"steps": steps, "max_bytes": max_bytes}
+    dt = getattr(network, "dt", None)
+    if is_events(inputs) and not _by_name(network, inputs):
+        bound = bound_events(ports, dt, inputs, options, subject=subject, **settings)
+        return next(iter(bound.values())) if len(bound) == 1 else bound
+    if not isinstance(inputs, Mapping) or not has_events(inputs):
+        raise UsageError.of(subject, "no events", "columns are x, y, t and p", "give arrays to simulate as they are")
+    found: dict[str, Any] = dict(inputs)
+    for name in [name for name, value in inputs.items() if is_events(value)]:
+        port = name or next(iter(ports), "")
+        place = {port: ports[port]} if port in ports else ports
+        one = bound_events(place, dt, found.pop(name), options, subject=f"{subject}, {quoted(port)}", **settings)
+        found |= {port if port in ports else name: next(iter(one.values()))}
+    return found
 
 
 def with_reading(recording: Recording, given: Given) -> Recording:
@@ -63,3 +167,36 @@ def probes(network: Network, variables_of: Sequence[tuple[str, tuple[str, ...]]]
     if variables_of:
         return [Probe(node, variables, every) for node, variables in variables_of]
     return None if every == 1 else [Probe(r.node, r.variables, every) for r in default_probes(network)]
+
+
+# -- recordings ----------------------------------------------------------------------------------------------------
+# Files of recordings: nirbridge's own, NIR's data, and events; the suffix decides what is written.
+
+
+def write_recording(recording: Recording, path: str | Path) -> None:
+    """Write a recording: ``.npz`` as ``simulators.recording_file``, ``.h5`` as NIR's data, and spikes as events.
+
+    Raises:
+        FileError: the place cannot be written.
+        UsageError: what the format of the suffix cannot hold.
+    """
+    suffix, subject = suffix_of(path), f"recording {quoted(Path(path).name)}"
+    if suffix in NIR_DATA:
+        atomic_write(path, lambda file: write_nir_data(recording, file, subject), subject=subject)
+    elif suffix in WRITERS:
+        atomic_write(path, lambda file: write_events(recording, file, suffix, subject), subject=subject)
+    else:
+        recording_file.write_recording(recording, path)
+
+
+def read_recording(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Recording:
+    """A recording from a ``.npz`` file, or from one that ``write_recording`` wrote as NIR's data. Raises FileError."""
+    subject = f"recording {quoted(Path(path).name)}"
+    with open_regular(path, subject, "a recording") as file:
+        is_hdf5 = file.read(len(SIGNATURE)) == SIGNATURE
+    if not is_hdf5:
+        return recording_file.read_recording(path, max_bytes=max_bytes)
+    recording = read_nir_data(path, max_bytes=max_bytes).recording
+    if recording is None:
+        raise FileError.of(subject, "was not written by nirbridge", "its shapes are not known", "give it as --input")
+    return recording

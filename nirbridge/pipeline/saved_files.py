@@ -35,11 +35,11 @@ from nirbridge.pipeline.kinds import Kind, kind_of_file, text_of_file
 from nirbridge.pipeline.load import load_chip, load_network
 from nirbridge.pipeline.map import place_partition
 from nirbridge.pipeline.options import MapOptions
+from nirbridge.pipeline.recordings import load_data, read_recording
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.quantization.storage.file import quantized_to_dict, read_quantized
 from nirbridge.report.compare import place_text
 from nirbridge.report.html.page import ReportSources
-from nirbridge.simulators.recording_file import read_recording
 from nirbridge.simulators.types import Recording
 from nirbridge.verification.storage import read_verification, verification_to_dict
 from nirbridge.verification.verify import Verification
@@ -54,6 +54,7 @@ READERS: Mapping[Kind, Callable[[str | Path], Any]] = MappingProxyType(
         "verification": read_verification,
         "chip": lambda path: read_chip(Path(path)),
         "program": read_artifact,
+        "events": load_data,
         "module": lambda path: text_of_file(path, quoted(Path(path).name)),
         "page": lambda path: text_of_file(path, quoted(Path(path).name)),
     }

@@ -200,11 +200,13 @@ def _path(point: SweepPoint, role: str) -> str:
 
 def _arrays(point: SweepPoint, network: Network) -> Any:
     """The data, encoded on request with the seed of the point."""
-    arrays = pipeline.load_inputs(_path(point, "input"))
+    path = _path(point, "input")
     if point.encoder is None:
+        arrays = pipeline.load_data(path)
         return pipeline.read_inputs(network, arrays, labels=_labels(point), steps=point.steps).with_labels
     from nirbridge.simulators import encoders
 
+    arrays = pipeline.load_inputs(path)
     kind, steps = point.encoder
     names = {port.name for port in network.inputs}
 

@@ -14,8 +14,8 @@ from nirbridge.cli.common import (
     Command,
     ModelFile,
     OutputFile,
-    axes_option,
     check_plot,
+    data_options,
     read_data_file,
     refuse_given,
 )
@@ -71,7 +71,7 @@ Example:
     type=click.Path(),
     help="Input spikes or currents, samples repeated in turn; default: random spikes.",
 )
-@axes_option
+@data_options
 @click.option(
     "--rate",
     type=click.FloatRange(0, 1),

@@ -16,8 +16,8 @@ from nirbridge.cli.common import (
     ModelFile,
     OutputFile,
     ReportFolder,
-    axes_option,
     check_plot,
+    data_options,
     model_title,
     rates_on,
     refuse_given,
@@ -91,7 +91,7 @@ Example:
     type=click.Path(),
     help="Measure the rates on these input spikes or currents.",
 )
-@axes_option
+@data_options
 @mapping_options
 @click.option(
     "--report", metavar="DIR", type=ReportFolder(), help="Also write the report to this folder (text and HTML)."

@@ -15,8 +15,8 @@ from nirbridge.cli.common import (
     ModelFile,
     OutputFile,
     RegisteredName,
-    axes_option,
     check_plot,
+    data_options,
     read_data_file,
 )
 from nirbridge.cli.mapping_options import OBJECTIVES, core_numbers, map_options, mapping_options
@@ -66,7 +66,7 @@ Example:
     type=click.Path(),
     help="Input spikes or currents, with as many samples as there are; 'labels' may be among them.",
 )
-@axes_option
+@data_options
 @click.option("--labels", metavar="FILE.npy", type=click.Path(), help="Class of each sample, for accuracy.")
 @click.option(
     "--steps",

@@ -12,7 +12,7 @@ from nirbridge.cli.common import (
     Command,
     ModelFile,
     OutputFile,
-    axes_option,
+    data_options,
     graded_inputs,
     read_data_file,
     widths,
@@ -58,7 +58,7 @@ Example:
 @click.option(
     "--calibrate", metavar="DATA.npz|npy", type=click.Path(), help="Calibration inputs by name, and 'labels'."
 )
-@axes_option
+@data_options
 @clipping_options
 @click.option(
     "--memory-kib",

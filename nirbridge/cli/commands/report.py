@@ -16,8 +16,8 @@ from nirbridge.cli.common import (
     Command,
     ModelFile,
     OutputFile,
-    axes_option,
     beside,
+    data_options,
     model_title,
     names_module,
     rates_on,
@@ -53,7 +53,7 @@ Example:
     type=click.Path(),
     help="Measure the rates for traffic, energy and time on these input spikes or currents; with --map.",
 )
-@axes_option
+@data_options
 @click.option("--quantized", metavar="FILE.q.npz", type=click.Path(), help="The model in a chip's integers.")
 @click.option("--verify", "verification", metavar="FILE.npz", type=click.Path(), help="A verification (verify -o).")
 @click.option(

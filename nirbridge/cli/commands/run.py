@@ -5,7 +5,15 @@ from __future__ import annotations
 import click
 
 from nirbridge import pipeline
-from nirbridge.cli.common import OutputFile, ProgramFolder, axes_option, state_reading, summary, summary_lines
+from nirbridge.cli.common import (
+    OutputFile,
+    ProgramFolder,
+    data_options,
+    event_options,
+    state_reading,
+    summary,
+    summary_lines,
+)
 from nirbridge.cli.output import print_result, progress_on_stderr
 from nirbridge.cli.target_options import TargetCommand
 
@@ -20,7 +28,7 @@ Example:
 @click.option(
     "--input", "source", required=True, metavar="IN.npy|npz", type=click.Path(), help="Input spikes or currents."
 )
-@axes_option
+@data_options
 @click.option("-o", "--output", required=True, metavar="OUT.npz", type=OutputFile(), help="The recording.")
 @click.option("--steps", type=int, metavar="N", help="Time steps to run; default: the length of the input.")
 @click.option(
@@ -44,9 +52,9 @@ def command(
     A run without progress is terminated. However a run ends, no process and no shared memory is left. The output of
     processes that failed is in the message. u is the synaptic current.
     """
-    inputs = pipeline.load_inputs(source)
+    inputs = pipeline.load_data(source)
     with progress_on_stderr() as progress:
-        options = {"steps": steps, "record": record, "progress": progress}
+        options = {"steps": steps, "record": record, "events": event_options(), "progress": progress}
         recording = pipeline.run_emitted(folder, inputs, axes=axes, drain=True, **options)
     state_reading(source, recording.meta["reading"])
     pipeline.write_recording(recording, output)

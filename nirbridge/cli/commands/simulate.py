@@ -16,8 +16,8 @@ from nirbridge.cli.common import (
     ModelFile,
     OutputFile,
     RegisteredName,
-    axes_option,
     check_plot,
+    data_options,
     names_module,
     read_data_file,
     refuse_given,
@@ -85,7 +85,7 @@ def _ports(model: str | None) -> tuple[Port, ...]:
     type=click.Path(),
     help="Input spikes or currents.",
 )
-@axes_option
+@data_options
 @click.option("-o", "--output", required=True, metavar="OUT.npz", type=OutputFile(), help="The recording.")
 @click.option("--steps", type=int, metavar="N", help="Time steps to run; default: the length of the input.")
 @click.option(

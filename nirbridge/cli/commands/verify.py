@@ -13,8 +13,8 @@ from nirbridge.cli.common import (
     ModelFile,
     OutputFile,
     RegisteredName,
-    axes_option,
     check_plot,
+    data_options,
     graded_inputs,
     read_data_file,
     refuse_given,
@@ -75,7 +75,7 @@ Example:
     type=click.Path(),
     help="Input spikes or currents; default: random spikes.",
 )
-@axes_option
+@data_options
 @click.option("--labels", metavar="FILE.npy", type=click.Path(), help="Class of each sample, for accuracy.")
 @click.option(
     "--steps", type=click.IntRange(min=1), metavar="N", help="Time steps; default: the length of the input, or 100."

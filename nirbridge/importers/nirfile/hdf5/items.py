@@ -209,6 +209,39 @@ def _objects(heap: bytes) -> dict[int, bytes]:
     return objects
 
 
+def global_heap_fault(descriptor: int) -> str:
+    """The fault of the heaps of texts of an open file; empty if the library can read them.
+
+    For attributes, whose texts the library reads itself: a heap that states sizes beyond its end, or free space of no
+    bytes, would keep it busy. Every place with a heap's first letters is taken for one.
+    """
+    if not os.fstat(descriptor).st_size:
+        return ""
+    with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as data:
+        position, parsed = data.find(b"GCOL"), 0
+        while position >= 0:
+            size = _HEADER.unpack_from(data, position)[2] if position + _HEADER.size <= len(data) else 0
+            parsed += size
+            if not _HEADER.size <= size <= len(data) - position or parsed > 2 * len(data):
+                return "a heap of texts lies beyond the end"
+            if not _is_sound_heap(data, position, position + size):
+                return "a heap of texts is damaged"
+            position = data.find(b"GCOL", position + 4)
+    return ""
+
+
+def _is_sound_heap(data: mmap.mmap, start: int, end: int) -> bool:
+    """True where the objects of a heap fill it, each within its bounds."""
+    position = start + _HEADER.size
+    while position + _OBJECT.size <= end:
+        index, _count, _reserved, size = _OBJECT.unpack_from(data, position)
+        taken = size if index == 0 else _OBJECT.size + -(-size // 8) * 8
+        if taken < _OBJECT.size or position + taken > end:
+            return False
+        position += taken
+    return True
+
+
 def longest_and_total(references: bytes) -> tuple[int, int]:
     """The longest text and the bytes of all texts that references announce."""
     lengths = [length for length, _address, _index in _REFERENCE.iter_unpack(references)]

@@ -51,8 +51,9 @@ class ScanLimits:
 
 @dataclass(slots=True)
 class ScannedFile:
-    """Content of a file: the root group, its problems, and the number of bytes."""
+    """Content of a file: the root group, its problems, the number of bytes; ``file`` is open (``h5py.h5f.FileID``)."""
 
+    file: Any
     limits: ScanLimits
     descriptor: int
     heaps: StringHeaps
@@ -74,7 +75,7 @@ def scan_file(file: Any, descriptor: int, limits: ScanLimits) -> ScannedFile:
 
     Stops early where a count is over its limit, since going on would take as long as the file wants it to.
     """
-    result = ScannedFile(limits, descriptor, StringHeaps(descriptor))
+    result = ScannedFile(file.id, limits, descriptor, StringHeaps(descriptor))
     if file.id.get_create_plist().get_sizes() != (8, 8):
         result.report("/", "its addresses are not of 64 bits", "64 bits are read", "write it again with nir.write")
         return result

@@ -1,0 +1,58 @@
+"""Events as columns: structured arrays, and arrays by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import IO, Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.errors import UsageError, did_you_mean, quoted
+from nirbridge.events.model import MICROSECOND, UNITS, Events, checked_events
+
+NAMES = ("x", "y", "t", "p")
+
+
+def columns_of(value: Any) -> dict[str, Array] | None:
+    """The columns of a structured array, or of arrays ``x``, ``t`` and perhaps ``y``, ``p`` by name; None of others."""
+    names: tuple[str, ...] | None = getattr(getattr(value, "dtype", None), "names", None)
+    if names:
+        return {name: np.asarray(value[name]) for name in names}
+    if not isinstance(value, Mapping) or not {"x", "t"} <= set(value) <= set(NAMES):
+        return None
+    arrays = {name: np.asarray(column) for name, column in value.items()}
+    return arrays if all(a.ndim == 1 for a in arrays.values()) else None
+
+
+def events_of_columns(columns: Mapping[str, Array], subject: str, unit: str | None = None) -> Events:
+    """Events of columns ``x``, ``t`` and perhaps ``y``, ``p``; ``unit``: of ``t``, None: microseconds.
+
+    Raises:
+        UsageError: other columns, or values that are none of events.
+    """
+    for name in ("x", "t"):
+        if name not in columns:
+            limit = f"there are {', '.join(map(quoted, list(columns)[:8]))}"
+            hint = did_you_mean(name, columns) or "events are columns x, y, t and p"
+            raise UsageError.of(subject, f"has no column {quoted(name)}", limit, hint)
+    return checked_events(
+        Events("columns", *(columns.get(name) for name in ("t", "x", "y", "p")), unit=unit_of(unit)),  # pyright: ignore[reportArgumentType]
+        subject,
+    )
+
+
+def unit_of(name: str | None) -> Any:
+    """The seconds of a unit by name. Raises UsageError."""
+    if name is not None and name not in UNITS:
+        raise UsageError.of(f"unit {quoted(name)}", "is not known", f"units are {', '.join(UNITS)}", "choose one")
+    return MICROSECOND if name is None else UNITS[name]
+
+
+def write_columns(events: Events, file: IO[bytes]) -> None:
+    """Write a structured ``.npy`` array with the fields x, y, t, p, as tonic has them."""
+    table = np.zeros(len(events), [("x", "<i2"), ("y", "<i2"), ("t", "<i8"), ("p", "|b1")])
+    table["x"], table["t"] = events.x, events.t
+    table["y"] = 0 if events.y is None else events.y
+    table["p"] = 1 if events.p is None else events.p
+    np.lib.format.write_array(file, table, version=(1, 0), allow_pickle=False)
