@@ -166,9 +166,9 @@ def save(value: object, path: FilePath) -> None:
     A ``Network`` or ``nir.NIRGraph`` becomes a ``.nir`` file, or a ``.net.npz`` file where ``path`` ends so (sparse
     matrices stay sparse, and every network has this form), a ``MappedNetwork`` a ``.map.json`` file, a
     ``QuantizedNetwork`` a ``.q.npz`` file, a ``Recording`` or a ``Verification`` a ``.npz`` file, a ``Profile`` a
-    ``.json``, ``.csv`` or ``.parquet`` file, a ``Bench`` a ``.json`` file, and an ``Artifact`` a folder. A ``Recording``
-    also becomes NIR's own data (``.h5``), and its spikes events (``.npy``, ``.aedat``, ``.aedat4``). The map of
-    a network that was not read from a file names the file that saving the network writes: a ``.net.npz`` file where
+    ``.json``, ``.csv`` or ``.parquet`` file, a ``Bench`` a ``.json`` file, and an ``Artifact`` a folder. Also,
+    a ``Recording`` becomes NIR's own data (``.h5``), and its spikes events (``.npy``, ``.aedat``, ``.aedat4``). The map
+    of a network that was not read from a file names the file that saving the network writes: a ``.net.npz`` file where
     NIR cannot express it, or where a sparse matrix would have more than 10,000,000 weights as a dense one, else a
     ``.nir`` file. An ``ExportWarning`` says what of a ``.nir`` file other tools drop.
 

@@ -162,7 +162,8 @@ def load_fields(path: str | Path, *, max_bytes: int = MAX_BYTES) -> dict[str, Ar
             if header is None:
                 return None
             fields = FIELD.findall(header["fields"])
-            if len(fields) != header["fields"].count("(") or len(dict(fields)) != len(fields):
+            names = [name for name, _ in fields if name]
+            if len(fields) != header["fields"].count("(") or len(set(names)) != len(names):
                 raise FileError.of(subject, "has fields that are no plain numbers, or of one name", "", "convert them")
             dtype = np.dtype([(name or f"_{k}", kind) for k, (name, kind) in enumerate(fields)])
             size = int(header["count"]) * dtype.itemsize
