@@ -77,6 +77,7 @@ NO_FILES = {
     "self.filling.open": "a core of a chip",
     "archive.open": "a member of an archive that is open",
     "webbrowser.open": "a page that was written",
+    "h5.h5a.open": "an attribute of a file that is open",
     "h5.h5o.open": "an object of a file that is open",
     "touch": "a counter of a kernel",
 }

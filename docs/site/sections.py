@@ -58,6 +58,7 @@ SECTIONS = {
             "quantization",
             "simulators",
             "sessions",
+            "events",
             "bench",
             "gpu",
             "compare",

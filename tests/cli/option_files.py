@@ -71,6 +71,8 @@ def write_files(folder: Path) -> None:
     np.save(folder / "labels.npy", np.array([0, 1]))
     np.save(folder / "sparse.npy", (rng.random((8, 2, 300)) < 0.02).astype(np.uint8))
     np.savez(folder / "data.npz", **{"in": spikes, "labels": np.array([0, 1])})
+    moments, places = np.nonzero(rng.random((8, 4)) < 0.7)
+    np.savez(folder / "events.npz", x=places, t=moments * 200 + 150)
     np.savez(folder / "rates.npz", lif=np.full(6, 0.9), relay=np.full(6, 0.01), last=np.full(3, 0.5))
     np.save(folder / "calibrate.npy", rng.random((40, 4)).astype(np.float32))
     np.savez(folder / "images.npz", images=rng.random((6, 8, 1, 8, 8)), labels=np.arange(8) % 2)

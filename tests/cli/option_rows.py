@@ -48,6 +48,12 @@ def refused(line: str, option: str, says: str, code: int = 2) -> Row:
     return Row(line, f"{line} {option}", code, says)
 
 
+def event_rows(line: str) -> dict[str, Row]:
+    """The options of events of a line that reads them."""
+    more = {"--bin": "--bin 2e-4", "--events": "--events origin=first"}
+    return added(line, more) | {"--sensor": refused(line, "--sensor 0x3", "WIDTHxHEIGHT, both from 1")}
+
+
 def silent(line: str) -> dict[str, Row]:
     """``--json``, and ``--quiet`` of a command without notes."""
     return added(line, {"--json": "--json", "--quiet": Row(line, f"{line} --quiet", no_effect=QUIET)})
@@ -215,6 +221,7 @@ ROWS: dict[str, dict[str, Row]] = {
     },
     "map": model_rows("map {} --chip loihi1 --effort fast --json")
     | mapping_rows(MAP)
+    | event_rows(f"{MAP} --input @events.npz")
     | added(
         MAP,
         {
@@ -263,6 +270,7 @@ ROWS: dict[str, dict[str, Row]] = {
         },
     ),
     "simulate": model_rows("simulate {} --input @in.npy -o o.npz --json")
+    | event_rows(SIMULATE.replace("in.npy", "events.npz"))
     | added(
         SIMULATE,
         {
@@ -323,6 +331,7 @@ ROWS: dict[str, dict[str, Row]] = {
         }.items()
     },
     "quantize": model_rows("quantize {} --chip loihi1 -o o.q.npz --json")
+    | event_rows(f"{QUANTIZE} --calibrate @events.npz --tight")
     | added(
         QUANTIZE,
         {
@@ -354,6 +363,7 @@ ROWS: dict[str, dict[str, Row]] = {
     ),
     "profile": model_rows("profile {} --chip loihi1 --input @in.npy --effort fast --json")
     | mapping_rows(f"{PROFILE} --effort fast --json")
+    | event_rows(PROFILE.replace("in.npy", "events.npz"))
     | added(
         PROFILE,
         {
@@ -401,6 +411,7 @@ ROWS: dict[str, dict[str, Row]] = {
         for option, row in added(BENCH, {"--output": "-o o.json", "--plot": "--plot p.svg", "--json": "--json"}).items()
     }
     | {"--verbose": Row(BENCH, f"{BENCH} --verbose", patch=one_bench)}
+    | patched(event_rows("bench @tiny.nir --input @events.npz"), no_bench)
     | patched(
         added(
             "bench @tiny.nir",
@@ -422,6 +433,7 @@ ROWS: dict[str, dict[str, Row]] = {
         no_bench,
     ),
     "verify": model_rows("verify {} --chip loihi1 --steps 5 --json")
+    | event_rows(f"{VERIFY} --input @events.npz")
     | added(
         VERIFY,
         {
@@ -454,6 +466,7 @@ ROWS: dict[str, dict[str, Row]] = {
         },
     ),
     "report": model_rows("report {} -o o.html --json")
+    | event_rows(f"{REPORT} --input @events.npz")
     | added(
         "report @tiny.nir -o o.html",
         {
@@ -568,7 +581,8 @@ ROWS: dict[str, dict[str, Row]] = {
             "--json": "--json",
         },
     ),
-    "run": added(
+    "run": event_rows(RUN.replace("in.npy", "events.npz"))
+    | added(
         RUN,
         {
             "--input": (RUN, RUN.replace("in.npy", "other.npy")),

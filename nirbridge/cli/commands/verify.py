@@ -185,7 +185,7 @@ def _quantization(network: Network, max_bytes: int, progress: Any, options: dict
     graded = graded_inputs(options.pop("graded"))
     numbers = {"weight_bits": widths(bits), "graded": graded, "progress": progress}
     plan = {name: options.pop(name) for name in ("method", "percentile", "tight")}
-    arrays = read_data_file(network, data, None if data is None else axes, max_bytes).with_labels
+    arrays = None if data is None else read_data_file(network, data, axes, max_bytes).with_labels
     return pipeline.quantize_plan(network, numbers, arrays, {**plan, "progress": progress})
 
 
