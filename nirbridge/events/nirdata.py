@@ -224,7 +224,7 @@ def _entries(record: Any) -> Any:
 
 def _restored(entry: Mapping[str, Any], nodes: Mapping[str, Mapping[str, Observable]]) -> Array:
     """One array of the shape and type that it was recorded with."""
-    variable = entry["variable"]
+    variable = str(entry["variable"])
     grid = nodes[entry["node"]][_NAMES.get(variable, variable)]
     dtype, shape = np.dtype(entry["dtype"]), tuple(map(int, entry["shape"]))
     if variable not in VARIABLES or not isinstance(grid, Grid) or dtype.kind not in "biuf":

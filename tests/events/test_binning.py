@@ -57,7 +57,7 @@ def test_binning_is_the_count_of_a_dict(seed: int, bin_s: float, kind: str) -> N
 def test_merged_flat_and_one_dimensional_inputs() -> None:
     events = random_events(1, 200, 5, 4, 9000)
     for shape, options in (((4, 5), {}), ((1, 4, 5), {}), ((20,), {"sensor": (5, 4)})):
-        found = binned(columns(events), shape, merge=True, **options)
+        found = binned(columns(events), shape, merge=True, **options)  # pyright: ignore[reportArgumentType]
         np.testing.assert_array_equal(
             found.array, counted(events, Fraction(1000), (1, 4, 5), merge=True).reshape(-1, *shape)
         )

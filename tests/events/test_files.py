@@ -74,7 +74,7 @@ def test_a_first_address_that_begins_as_a_line_does_is_an_event(tmp_path: Path) 
 def test_columns_in_npy_and_npz(tmp_path: Path) -> None:
     array = table(EVENTS)
     np.save(tmp_path / "a.npy", array)
-    np.savez(tmp_path / "a.npz", **{name: array[name] for name in "xytp"})
+    np.savez(tmp_path / "a.npz", **{name: array[name] for name in "xytp"})  # pyright: ignore[reportArgumentType]
     padded = np.zeros(len(array), np.dtype({"names": list("xytp"), "formats": ["i1", "<i4", "<f8", "|b1"]}, align=True))
     for name in "xytp":
         padded[name] = array[name]

@@ -95,7 +95,7 @@ def test_values_of_events_are_summed(tmp_path: Path, tiny_events: Any) -> None:
 def test_several_inputs_and_nested_graphs_by_name(tmp_path: Path) -> None:
     path = save(tmp_path / "a.h5", {"spikes": nir.TimeGriddedData(np.ones((1, 2, 3), bool), 1e-3)})
     with h5py.File(path, "a") as file:  # nir 1.0.8 cannot write a graph within a graph
-        inner = file["nodes"].create_group("sub")
+        inner = file.create_group("nodes/sub")
         inner.attrs["__type__"] = "NIRGraphData"
         file.copy(file["nodes/input"], inner.create_group("nodes"), "lif")
     data = pipeline.load_data(path)
