@@ -126,6 +126,9 @@ class Command(click.Command):
         check_address_space()
         outputs = list(_outputs(ctx))
         places = check_outputs(outputs, list(_inputs(ctx))) if outputs else ()
+        if ctx.params.get("viewed") and places[0].descriptor is not None:
+            limit = "the page of -o goes to a stream"
+            raise UsageError.of("--view", "writes a page beside that of -o", limit, "name a file with -o")
         if self._chips:
             change_chips(ctx, self._chips)
         if not any(place.descriptor == STDOUT for place in places):

@@ -17,7 +17,7 @@ from nirbridge.arrays import stored_part
 from nirbridge.dialect.model_files import network_loader
 from nirbridge.errors import counted, quoted
 from nirbridge.importers.nirfile.faults import SHAPES_ONLY, exporter_of, fault_sentences, unsettled_findings
-from nirbridge.importers.nirfile.form import stored_version
+from nirbridge.importers.nirfile.form import stored_form
 from nirbridge.importers.nirfile.reader import DEFAULT_MAX_BYTES, file_sha256, load_repaired
 from nirbridge.network.compose import part_weights, parts_of
 from nirbridge.network.graph import (
@@ -316,31 +316,48 @@ def inspect_file(
     graph, findings = load_repaired(path, repairs, dt=timing.dt, max_bytes=max_bytes)
     left = fault_sentences(unsettled_findings(findings, repairs))
     faults = {"findings": [asdict(f) for f in findings], "faults": list(left)}
-    about = {**faults, "repaired": list(repairs), "nir_version": stored_version(path, max_bytes)}
+    version, defaults = stored_form(path, max_bytes)
+    about = {**faults, "repaired": list(repairs), "nir_version": version}
     about["exporter"] = exporter_of({} if repairs else graph.metadata or {}, findings)  # repairs write metadata, too
-    document = inspect_graph(graph, timing, rewrite)
+    document = inspect_graph(graph, timing, rewrite, frozenset() if repairs else defaults)
     if document["dt_from"] == "stored" and any(name not in SHAPES_ONLY for name in repairs):
         document["dt_from"] = "assumed by the repair"
     return {"sha256": file_sha256(path), **about, **document}
 
 
-def inspect_graph(graph: Any, timing: Timing, rewrite: Callable[[Network], Network] | None = None) -> dict[str, Any]:
+def inspect_graph(
+    graph: Any,
+    timing: Timing,
+    rewrite: Callable[[Network], Network] | None = None,
+    defaults: frozenset[tuple[str, str]] = frozenset(),
+) -> dict[str, Any]:
     """Nodes, populations, projections, totals, timing (read and assumed), warnings and dead parts of a graph.
 
     ``synapses`` are pairs of source and target (null where they cannot be counted without listing too many; the
     total leaves out those onto outputs), ``weights`` numbers stored in the file, each node counted once. Nodes are in
     the order in which values pass through them, with ranges of what they store. ``dt_from``: ``given``, ``stored`` or
-    ``assumed``. With ``rewrite`` populations and projections are those of the rewritten network, nodes those of the
+    ``assumed``. ``defaults``: parameters, by node and name, that the file leaves out; they are not counted as stored,
+    and are listed among what is assumed. With ``rewrite`` populations and projections are those of the rewritten network, nodes those of the
     graph.
     """
     flat, shapes = nodes_with_shapes(graph)
     network = with_import_notes(lower_graph(graph, flat, shapes, timing), graph)
     network = network if rewrite is None else rewrite(network)
     stored = {
-        "parameters": _stored(flat.nodes.values(), {**WEIGHTED, **NEURONS, "Scale": ("scale",)}),
-        "weights": _stored(flat.nodes.values(), {**WEIGHTED, "Scale": ("scale",)}),
+        "parameters": _stored(flat.nodes, {**WEIGHTED, **NEURONS, "Scale": ("scale",)}, defaults),
+        "weights": _stored(flat.nodes, {**WEIGHTED, "Scale": ("scale",)}, defaults),
     }
-    return _document(network, timing, _nodes(flat, shapes), stored)
+    document = _document(network, timing, _nodes(flat, shapes), stored)
+    return {**document, "assumed": [*document["assumed"], *_left_out(flat, defaults)]}
+
+
+def _left_out(flat: FlatGraph, defaults: frozenset[tuple[str, str]]) -> Iterator[str]:
+    """A sentence for each parameter that nodes leave out, with the value that it is read as."""
+    for field, pairs in grouped((field, name) for name, field in sorted(defaults) if name in flat.nodes).items():
+        values = sorted({value for name in pairs for value in _range(getattr(flat.nodes[name], field, 0.0))})
+        names = ", ".join(map(quoted, pairs[:_NAMES_SHOWN]))
+        more = f" and {len(pairs) - _NAMES_SHOWN} more" if len(pairs) > _NAMES_SHOWN else ""
+        yield f"{field} = {values[0]:g} of {names}{more}: not in the file"
 
 
 def inspect_network(network: Network, rewrite: Callable[[Network], Network] | None = None) -> dict[str, Any]:
@@ -420,6 +437,13 @@ def _range(values: Any) -> list[float]:
     return [float(part.min()), float(part.max())]
 
 
-def _stored(nodes: Iterable[Any], fields: Mapping[str, tuple[str, ...]]) -> int:
-    values = (getattr(node, field, None) for node in nodes for field in fields.get(kind_of(node), ()))
+def _stored(
+    nodes: Mapping[str, Any], fields: Mapping[str, tuple[str, ...]], defaults: frozenset[tuple[str, str]]
+) -> int:
+    values = (
+        getattr(node, field, None)
+        for name, node in nodes.items()
+        for field in fields.get(kind_of(node), ())
+        if (name, field) not in defaults
+    )
     return sum(math.prod(getattr(v, "shape", ())) for v in values if v is not None)

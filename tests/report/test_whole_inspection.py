@@ -83,7 +83,8 @@ def test_synapses_that_can_not_be_counted_leave_the_total_open(monkeypatch: pyte
 
 
 def test_numbers_that_a_file_stores_are_counted_once() -> None:
-    nodes = list(graph().nodes.values())
-    assert inspect_document._stored(nodes, {"Linear": ("weight",)}) == 9 + 9
-    assert inspect_document._stored(nodes, {"Linear": ("weight", "none"), "Affine": ("bias", "weight")}) == 18 + 3 + 24
-    assert inspect_document._stored([], {"Linear": ("weight",)}) == 0
+    nodes, none = graph().nodes, frozenset()
+    assert inspect_document._stored(nodes, {"Linear": ("weight",)}, none) == 9 + 9
+    fields = {"Linear": ("weight", "none"), "Affine": ("bias", "weight")}
+    assert inspect_document._stored(nodes, fields, none) == 18 + 3 + 24
+    assert inspect_document._stored({}, {"Linear": ("weight",)}, none) == 0

@@ -64,7 +64,7 @@ def command(
     document = inspect_file(model, timing, max_bytes, repairs, rewrite)
     if portability:
         network = pipeline.load_network(model, timing, max_bytes=max_bytes, repairs=repairs)
-        document["portability"] = list(pipeline.export_warnings(network))
+        document["portability"] = list(pipeline.export_warnings(network, as_read=True))
     if plot is not None:
         from nirbridge.report.plots.chips import plot_network
         from nirbridge.report.plots.style import save_picture

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
 
 from nirbridge.errors import quoted
 from nirbridge.files.places import file_name
@@ -17,6 +20,7 @@ from nirbridge.importers.nirfile.reader import (
     draft_of,
     open_scanned,
 )
+from nirbridge.network.nir.fields import ELEMENTWISE, kind_of
 
 
 def check_form(path: Path) -> None:
@@ -25,11 +29,25 @@ def check_form(path: Path) -> None:
         draft_of(scanned, limits)
 
 
-def stored_version(path: Path, max_bytes: int = DEFAULT_MAX_BYTES) -> str | None:
-    """The version of nir that wrote a file, as the file says it; None where it does not. Raises FileError."""
-    with _scanned(path, max_bytes) as (scanned, _):
+def stored_form(path: Path, max_bytes: int = DEFAULT_MAX_BYTES) -> tuple[str | None, frozenset[tuple[str, str]]]:
+    """The version of nir that wrote a file, None where it does not say, and (node, parameter) left to a default.
+
+    Raises FileError.
+    """
+    with _scanned(path, max_bytes) as (scanned, limits):
         leaf = scanned.root.leaf("version")
-        return text_of(leaf) if leaf is not None and leaf.content == "text" and leaf.size == 1 else None
+        version = text_of(leaf) if leaf is not None and leaf.content == "text" and leaf.size == 1 else None
+        return version, frozenset(_defaults(draft_of(scanned, limits)[0], ""))
+
+
+def _defaults(graph: Any, prefix: str) -> Iterator[tuple[str, str]]:
+    """Parameters that are no array before the values are read, named as in a flat graph."""
+    for name, node in graph.nodes.items():
+        if kind_of(node) == "NIRGraph":
+            yield from _defaults(node, f"{prefix}{name}.")
+        for field in ELEMENTWISE.get(kind_of(node), ()):
+            if not isinstance(getattr(node, field, None), np.ndarray):
+                yield prefix + name, field
 
 
 @contextmanager

@@ -64,13 +64,16 @@ def _is_stateful(n: Neuron) -> bool:
     return n.fires and bool(np.any(n.a_mem != 0))
 
 
-def export_warnings(network: Network) -> tuple[str, ...]:
-    """One sentence per point that plain NIR leaves open and tools resolve differently; empty if there is none."""
-    return tuple(_warnings(network))
+def export_warnings(network: Network, *, as_read: bool = False) -> tuple[str, ...]:
+    """One sentence per point that plain NIR leaves open and tools resolve differently; empty if there is none.
+
+    ``as_read``: of the file that the network was read from, which need not state dt; False: of one that is written.
+    """
+    place = "is assumed, the file has none" if as_read and network.is_dt_assumed else "is kept in metadata only"
+    return (f"dt = {network.dt:g} s {place}: other tools run the file with their own dt", *_warnings(network))
 
 
 def _warnings(network: Network) -> Iterator[str]:
-    yield f"dt = {network.dt:g} s is kept in metadata only: other tools run the file with their own dt"
     for applies, text in _RULES:
         names = [p.name for p in network.populations if applies(p.neuron)]
         if names:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import h5py
 import nir
 import numpy as np
 import pytest
@@ -255,3 +256,28 @@ def test_sentences_of_several_nodes_are_said_once() -> None:
     ]
     assert folded(["node 'a\\'): b' (IF): c", "node 'a' (LIF): c"]) == ["in 2 nodes ('a', 'a\\'): b'): c"]
     assert folded(["late", "late"]) == ["late"]
+
+
+def test_parameters_that_a_file_leaves_out_are_assumed_and_not_counted(
+    model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    full = document(model, capsys)
+    with h5py.File(model, "r+") as file:
+        del file["node/nodes/1/v_reset"]
+    found = document(model, capsys)
+    assert full["totals"]["parameters"] - found["totals"]["parameters"] == 3 * 4 * 4
+    assert [text for text in found["assumed"] if text not in full["assumed"]] == ["v_reset = 0 of '1': not in the file"]
+
+
+def test_portability_says_where_dt_comes_from(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assumed, *rest = document(model, capsys, "--portability")["portability"]
+    given, *same = document(model, capsys, "--portability", "--dt", "1e-4")["portability"]
+    assert assumed == "dt = 0.0001 s is assumed, the file has none: other tools run the file with their own dt"
+    assert given == "dt = 0.0001 s is kept in metadata only: other tools run the file with their own dt"
+    assert rest == same
+
+
+def test_the_page_of_view_needs_a_file_beside_it(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["report", model, "--view", "-o", "/dev/stdout"]) == 2
+    expected = "--view: writes a page beside that of -o, the page of -o goes to a stream; name a file with -o"
+    assert expected in capsys.readouterr().err
