@@ -247,7 +247,7 @@ def plot_difference(
     node: str | None = None,
     *,
     latency: int | Literal["auto"] = "auto",
-    sample: Natural = 0,
+    sample: Natural | None = None,
     names: tuple[str, str] = ("A", "B"),
     ax: Axes | None = None,
 ) -> Axes:
@@ -258,7 +258,7 @@ def plot_difference(
         b: the other recording.
         node: name of the node; None: the first that differs, else the first.
         latency: time steps by which B lags A; ``auto``: as the recordings state it.
-        sample: number of the sample of a batch.
+        sample: number of the sample of a batch; None: the first that differs.
         names: of the two recordings, for the legend.
         ax: axes to draw on; None: those of a new figure.
 

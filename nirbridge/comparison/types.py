@@ -81,8 +81,8 @@ class Comparison(ReportedValue):
     notes: tuple[str, ...]
     recordings: tuple[Recording, Recording] | None = field(default=None, compare=False)
 
-    def plot(self, node: str | None = None, *, sample: int = 0, ax: Axes | None = None) -> Axes:
-        """Draw the spikes that differ: of ``node``, or of the first node that differs. Raises UsageError."""
+    def plot(self, node: str | None = None, *, sample: int | None = None, ax: Axes | None = None) -> Axes:
+        """Draw the spikes that differ: of ``node`` and ``sample``, or of the first that differs. Raises UsageError."""
         return load_attribute("nirbridge.report.plots.recordings:plot_comparison")(self, node, sample=sample, ax=ax)
 
     @property

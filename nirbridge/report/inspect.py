@@ -337,8 +337,8 @@ def inspect_graph(
     total leaves out those onto outputs), ``weights`` numbers stored in the file, each node counted once. Nodes are in
     the order in which values pass through them, with ranges of what they store. ``dt_from``: ``given``, ``stored`` or
     ``assumed``. ``defaults``: parameters, by node and name, that the file leaves out; they are not counted as stored,
-    and are listed among what is assumed. With ``rewrite`` populations and projections are those of the rewritten network, nodes those of the
-    graph.
+    and are listed among what is assumed. With ``rewrite`` populations and projections are those of the rewritten
+    network, nodes those of the graph.
     """
     flat, shapes = nodes_with_shapes(graph)
     network = with_import_notes(lower_graph(graph, flat, shapes, timing), graph)

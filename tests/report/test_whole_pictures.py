@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import nirbridge as nb
 from nirbridge.errors import UsageError
 from nirbridge.report.pictures.raster_picture import differing_events
 from nirbridge.report.plots import recordings as pictures
@@ -328,3 +329,13 @@ def test_the_name_is_looked_at_before_matplotlib(monkeypatch: pytest.MonkeyPatch
         style.check_picture("a/b.jpg")
     with pytest.raises(UsageError, match="^pictures: matplotlib is not installed"):
         style.check_picture("a.png")
+
+
+def test_a_comparison_draws_the_first_sample_that_differs() -> None:
+    a = np.zeros((4, 3, 2), np.uint8)
+    b = a.copy()
+    b[1, 2, 0] = 1
+    pair = [Recording({("c", "s"): x}, {"dt": 1e-3, "batch": 3}) for x in (a, b)]
+    compared = nb.compare(*pair, latency=0)
+    assert compared.plot().get_title().endswith("sample 2")
+    assert compared.plot(sample=1).get_title().endswith("sample 1")

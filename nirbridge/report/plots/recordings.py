@@ -307,11 +307,12 @@ def _marks(axes: Axes, steps: Array, rows: Array, color: str, marker: str, size:
 
 
 def plot_comparison(
-    comparison: Comparison, node: str | None = None, *, sample: int = 0, ax: Axes | None = None
+    comparison: Comparison, node: str | None = None, *, sample: int | None = None, ax: Axes | None = None
 ) -> Axes:
     """The difference of two rasters of a comparison: of ``node``, or of the first node that differs, or of the first.
 
-    Raises UsageError: the comparison has no recordings, or no spikes of such a node.
+    ``sample`` None: the first that differs. Raises UsageError: the comparison has no recordings, or no spikes of such
+    a node.
     """
     if comparison.recordings is None:
         raise UsageError.of(
