@@ -259,7 +259,8 @@ def lower(
 
     Args:
         model: as ``load`` takes it, or a quantized network.
-        until: the last stage: ``dialect``, ``forms`` or ``linalg``; or ``snn-mlir``, the dialect of that project.
+        until: the last stage: ``dialect``, ``forms`` or ``linalg``; or ``cores``: one function for each core of
+            ``mapping``, in its integers; or ``snn-mlir``, the dialect of that project.
         chip: by name, path or value: its integers are lowered; None: real numbers.
         sample: of a module, as ``load`` takes it.
         dtype: the real numbers of the module.
@@ -319,5 +320,5 @@ def _on_cores(
     elif chip is not None and chip.name != mapping.chip.name:
         found = f"{quoted(chip.name)}, and the map is of {quoted(mapping.chip.name)}"
         raise UsageError.of("nirbridge.lower(), chip", found, "", "give the chip of the map")
-    placed = pipeline.model_on_cores(mapping, in_integers=chip is not None)
+    placed = pipeline.model_on_cores(mapping, in_integers=chip is not None or until == "cores")
     return pipeline.lower_model(placed, until, mapping=mapping, **settings)

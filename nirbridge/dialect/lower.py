@@ -100,6 +100,8 @@ def linalg_program(
 
 STAGES = ("dialect", "forms", "linalg")
 """Stages in order: the network as it is, in the chosen forms, and as loops over tensors."""
+CORES = "cores"
+"""The stage of a map instead of ``linalg``: one function for each core, in the integers that it holds."""
 SNN_MLIR = "snn-mlir"
 """The stage of another dialect, made from the network itself: one time step of one sample."""
 
@@ -110,7 +112,7 @@ class Lowering:
 
     ``definition`` is the dialect for ``mlir-opt --irdl-file``, which the stages before ``linalg`` need; ``program``
     describes arguments and results of the functions of ``linalg``, None where that was not reached. The stage
-    ``snn-mlir`` is alone, and has no ``definition``.
+    ``snn-mlir`` is alone, and has no ``definition``, and so is ``cores``.
 
     Example:
         >>> lowering = nb.lower("model.nir")
@@ -156,7 +158,7 @@ def lower_model(
 
     Args:
         model: see ``dialect_module``.
-        until: the last stage, one of ``STAGES``, or ``snn-mlir``.
+        until: the last stage, one of ``STAGES``; or ``cores``, of integers and their map; or ``snn-mlir``.
         dtype: see ``dialect_module``.
         batch: see ``linalg_program``.
         steps: see ``linalg_program``.
@@ -168,11 +170,11 @@ def lower_model(
     Raises:
         ToolMissing: xDSL is not installed.
         UsageError: no stage or variable of that name, an activity that is none, or settings that ``snn-mlir`` does not
-            have.
+            have; ``cores`` without a map or integers.
         ModelError: a network that ``check_network`` refuses or that snn-mlir does not hold, or a map of other
             populations.
     """
-    names = (*STAGES, SNN_MLIR)
+    names = (*STAGES, CORES, SNN_MLIR)
     if until not in names:
         hint = did_you_mean(until, names) or "choose one of them"
         raise UsageError.of("lower, until", f"no stage {quoted(until)}", f"stages: {', '.join(names)}", hint)
@@ -184,7 +186,11 @@ def lower_model(
             "activity": activity,
             "mapping": mapping,
         }
-        return _interchanged(model, dtype, [name for name, value in settings.items() if value is not None])
+        return _interchanged(model, dtype, settings)
+    if until == CORES:
+        settings = {"records": records or None, "activity": activity}
+        _refuse(settings, "cores have forms of their own, and outputs alone")
+        return _by_core(model, mapping, batch, steps)
     _check_activity(model, activity or {})
     module = dialect_module(model, dtype=dtype, records=records, mapping=mapping)
     from nirbridge.dialect.lowering.program import lowered
@@ -202,13 +208,30 @@ def lower_model(
     return Lowering(MappingProxyType(texts), irdl_text(), program)
 
 
-def _interchanged(model: Network | QuantizedNetwork, dtype: str, settings: Sequence[str]) -> Lowering:
+def _refuse(settings: Mapping[str, object], limit: str) -> None:
+    for name in (name for name, value in settings.items() if value is not None):
+        raise UsageError.of(f"lower, {name}", "does not apply here", limit, "leave it out")
+
+
+def _by_core(
+    model: Network | QuantizedNetwork, mapping: MappedNetwork | None, batch: int | None, steps: int | None
+) -> Lowering:
+    """The stage of a map."""
+    if mapping is None or not isinstance(model, QuantizedNetwork):
+        found = "no map" if mapping is None else "a network in real numbers"
+        raise UsageError.of(f"lower, stage {quoted(CORES)}", found, "it is of a map in integers", "map the model first")
+    need_xdsl()
+    from nirbridge.dialect.lowering.cores import cores_program
+
+    program = cores_program(model, mapping, batch=batch, steps=steps)
+    return Lowering(MappingProxyType({CORES: program.text}), "", program)
+
+
+def _interchanged(model: Network | QuantizedNetwork, dtype: str, settings: Mapping[str, object]) -> Lowering:
     """The stage of snn-mlir, for which no setting but the number format counts."""
     from nirbridge.dialect.snn_mlir.write import snn_mlir_text
 
-    if settings:
-        limit = f"a module of {SNN_MLIR} is one time step of one sample"
-        raise UsageError.of(f"lower, {settings[0]}", "does not apply here", limit, "leave it out")
+    _refuse(settings, f"a module of {SNN_MLIR} is one time step of one sample")
     if isinstance(model, QuantizedNetwork):
         limit = f"{SNN_MLIR} has integers of its own (8 bits, potentials of 12 bits after the point)"
         raise UsageError.of("lower, chip", "does not apply here", limit, "leave it out")

@@ -22,7 +22,7 @@ Example:
   nirbridge lower model.nir --until dialect
   nirbridge lower model.nir --until snn-mlir -o model.mlir
   nirbridge lower model.nir --chip loihi2 --batch 1 --print-ir-after-all
-  nirbridge lower model.nir --map model.map.json --until dialect"""
+  nirbridge lower model.nir --map model.map.json --until cores"""
 EXTENT_MAX = 2**31 - 1
 """Far beyond any run; MLIR holds an extent in 64 bits."""
 
@@ -33,10 +33,10 @@ EXTENT_MAX = 2**31 - 1
 @click.argument("model", metavar="MODEL.nir|MODEL.net.npz|FILE.py:ATTR", type=ModelFile())
 @click.option(
     "--until",
-    type=click.Choice(["dialect", "forms", "linalg", "snn-mlir"]),
+    type=click.Choice(["dialect", "forms", "linalg", "cores", "snn-mlir"]),
     default="linalg",
     show_default=True,
-    help="The last stage; snn-mlir: the dialect of that project.",
+    help="The last stage; cores: a function for each core of --map; snn-mlir: the dialect of that project.",
 )
 @click.option(
     "--chip",
@@ -82,8 +82,9 @@ def command(
     The last stage is one function over time with inputs, outputs and state as arguments and results, for mlir-opt,
     IREE and others. Needs the extra mlir, but for snn-mlir: one time step in the dialect of that project.
     """
-    if irdl is not None and options["until"] == "snn-mlir":
-        raise UsageError.of("--irdl", "does not apply here", "snn-mlir has a dialect of its own", "leave it out")
+    if irdl is not None and options["until"] in ("snn-mlir", "cores"):
+        limit = f"the stage {options['until']} has no operations of this dialect"
+        raise UsageError.of("--irdl", "does not apply here", limit, "leave it out")
     lowering = run(**options)
     for path, text in ((output, lowering.text), (irdl, lowering.definition)):
         if path is not None:
@@ -118,7 +119,7 @@ def run(
     chip = None if chip_name is None else pipeline.load_chip(chip_name)
     if map_file is not None:
         mapping = pipeline.load_mapped(map_file, network, pipeline.file_sha256(model), chip)
-        placed = pipeline.model_on_cores(mapping, in_integers=chip is not None)
+        placed = pipeline.model_on_cores(mapping, in_integers=chip is not None or until == "cores")
         return pipeline.lower_model(placed, until, mapping=mapping, **settings)
     return pipeline.lower_model(
         network if chip is None else pipeline.quantize_network(network, chip), until, **settings

@@ -60,6 +60,11 @@ class BodyLowering:
             if isinstance(op, NeuronBase):
                 self.neurons[op] = self._neuron_states(op, len(found))
                 found += self.neurons[op].values()
+        return [*found, *self.late(len(found))]
+
+    def late(self, first: int) -> list[LoweredState]:
+        """Histories of delayed values; ``first``: number of the first argument."""
+        found: list[LoweredState] = []
         depths: dict[Any, int] = {}
         for op in self.ops:
             if isinstance(op, DelayOp):
@@ -68,7 +73,7 @@ class BodyLowering:
         for x, depth in depths.items():
             if depth:
                 extents = (depth, *shape(x))
-                argument = self._argument(len(found), str(element(x)), extents)
+                argument = self._argument(first + len(found), str(element(x)), extents)
                 self.histories[x] = LoweredState(*_past_of(x), np.zeros(extents), argument)
                 found.append(self.histories[x])
         return found
@@ -128,7 +133,7 @@ class BodyLowering:
             f"{name}{many} = scf.for %t = {f.index(0)} to {extent} step {f.index(1)} iter_args({args}) -> ({types}) {{"
         )
         f.indent += 1
-        self._time_step()
+        self.step()
         stacked = self._stacked(inner[: len(outs)], collected)
         for x, state in self.histories.items():
             assert state.inside is not None
@@ -149,14 +154,15 @@ class BodyLowering:
             found.append(self.f.inserted(now, into, ["%t", 0, *rest], [1, self.batch, *now.shape]))
         return found
 
-    def _time_step(self) -> None:
+    def step(self) -> None:
+        """The operations of one time step."""
         for op in self.ops:
             if isinstance(op, ScanOp):
                 self.values[op.y] = self._time_step_of(self._value(op.x))
             elif isinstance(op, DelayOp):
                 self.values[op.y] = self._delay(op)
             elif isinstance(op, NeuronBase):
-                self._neuron(op)
+                self.neuron(op)
             elif isinstance(op, OutputOp):
                 p = Pointwise(self.f, (self.batch,), shape(op.y), op.fused is not None)
                 total = self._sum(p, op.operands, str(element(op.y)))
@@ -202,7 +208,8 @@ class BodyLowering:
             return found[1]
         return p.of(self._value(value))
 
-    def _neuron(self, op: Any) -> None:
+    def neuron(self, op: Any) -> None:
+        """One time step of a population."""
         kind, states = str(element(op.results[0])), self.neurons[op]
         p = Pointwise(self.f, (self.batch,), op.shape, op.fused is not None)
         drive = self._sum(p, op.operands, kind) if op.operands else None
@@ -210,13 +217,13 @@ class BodyLowering:
         found = lowered_step(p, attribute_values(op, self.resources), kind, drive, inside)
         needed = [name for name in found if name in states or (name in op.given and any(op.given[name].uses))]
         own = {id(found[name]): s.inside for name, s in states.items() if s.inside is not None}
-        tensors = dict(zip(needed, self._distinct(p, [found[name] for name in needed], own), strict=True))
+        tensors = dict(zip(needed, self.distinct(p, [found[name] for name in needed], own), strict=True))
         for name, state in states.items():
             state.following = tensors[name]
         self.values |= {value: tensors[name] for name, value in op.given.items() if name in tensors}
 
     @staticmethod
-    def _distinct(p: Pointwise, nodes: Sequence[Node], states: Mapping[int, Tensor]) -> list[Tensor]:
+    def distinct(p: Pointwise, nodes: Sequence[Node], states: Mapping[int, Tensor]) -> list[Tensor]:
         """The values as tensors; one that stands for several variables is computed once, a state in its own place."""
         unique = list({id(node): node for node in nodes}.values())
         into = {k: states[id(node)] for k, node in enumerate(unique) if id(node) in states}

@@ -59,10 +59,12 @@ def lowered(module: DialectModule, *, batch: int | None = None, steps: int | Non
         batch: number of samples; None: any, at run time.
         steps: number of time steps; None: any.
     """
-    return _Lowering(module, batch, steps).program()
+    return Lowering(module, batch, steps).program()
 
 
-class _Lowering:
+class Lowering:
+    """The function over time of a module; ``functions``: texts of others that it calls."""
+
     def __init__(self, module: DialectModule, batch: int | None, steps: int | None) -> None:
         self.module = module
         self.resources = Resources()
@@ -71,10 +73,15 @@ class _Lowering:
         self.inputs = [op for op in self.ops if isinstance(op, InputOp)]
         self.results = [op for op in self.ops if isinstance(op, ResultOp)]
         self.time, self.batch = Extent(steps, "%time"), Extent(batch, "%batch")
+        self.functions: list[str] = []
+
+    def body(self) -> BodyLowering:
+        """The body of the loop over time."""
+        return BodyLowering(self.f, self.ops, self.module.resources, self.time, self.batch)
 
     def program(self) -> LoweredProgram:
-        f = self.f
-        body = BodyLowering(f, self.ops, self.module.resources, self.time, self.batch)
+        """The module with its functions."""
+        f, body = self.f, self.body()
         numbers = str(self.module.network.attributes["numbers"].data)  # type: ignore[attr-defined]
         clock = "i32" if numbers.startswith("int") else {"float32": "f32", "float64": "f64"}[numbers]
         lead = (self.time, self.batch)
@@ -94,7 +101,8 @@ class _Lowering:
         f.line(f"return {', '.join(t.name for t in final)} : {types}")
         head = f"  func.func @{RUN}({', '.join(f'{t.name}: {t.type}' for t in taken)}) -> ({types}) {{"
         run = "\n".join([head, *f.head, *f.lines, "  }"])
-        text = f"module {{\n{run}\n{self._initial(states)}\n}}\n{self.resources.text()}"
+        functions = "\n".join([*self.functions, run, self._initial(states)])
+        text = f"module {{\n{functions}\n}}\n{self.resources.text()}"
         return self._described(text, states, _dtype(clock))
 
     def _outs(self, lead: tuple[Extent, ...]) -> list[Tensor]:
