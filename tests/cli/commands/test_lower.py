@@ -60,7 +60,7 @@ def test_the_network_of_a_map(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 def test_wrong_arguments() -> None:
     with pytest.raises(
-        UsageError, match="no stage 'linlag', stages: dialect, forms, linalg, snn-mlir; did you mean 'linalg'"
+        UsageError, match="no stage 'linlag', stages: dialect, forms, linalg, cores, snn-mlir; did you mean 'linalg'"
     ):
         nb.lower(MODEL, "linlag")
     with pytest.raises(UsageError, match="given with a quantized network"):
