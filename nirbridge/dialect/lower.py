@@ -178,17 +178,10 @@ def lower_model(
     if until not in names:
         hint = did_you_mean(until, names) or "choose one of them"
         raise UsageError.of("lower, until", f"no stage {quoted(until)}", f"stages: {', '.join(names)}", hint)
+    settings = {"records": records or None, "activity": activity}
     if until == SNN_MLIR:
-        settings = {
-            "batch": batch,
-            "steps": steps,
-            "records": records or None,
-            "activity": activity,
-            "mapping": mapping,
-        }
-        return _interchanged(model, dtype, settings)
+        return _interchanged(model, dtype, settings | {"batch": batch, "steps": steps, "mapping": mapping})
     if until == CORES:
-        settings = {"records": records or None, "activity": activity}
         _refuse(settings, "cores have forms of their own, and outputs alone")
         return _by_core(model, mapping, batch, steps)
     _check_activity(model, activity or {})
