@@ -273,7 +273,7 @@ class _CoresBody(BodyLowering):
         """The values on the input axons of a core, from the routes to it."""
         parts, places, first = [], np.zeros(core.axons, np.int64), 0
         for route in self.board.routes:
-            if route.target != core.number:
+            if route.target != core.number or not len(route.slots):
                 continue
             if route.source is None:
                 op = self.inputs[str(route.source_input)]
