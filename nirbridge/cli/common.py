@@ -126,7 +126,7 @@ class Command(click.Command):
         check_address_space()
         outputs = list(_outputs(ctx))
         places = check_outputs(outputs, list(_inputs(ctx))) if outputs else ()
-        if ctx.params.get("viewed") and places[:1] and places[0].descriptor is not None:
+        if ctx.params.get("viewed") and any(place.descriptor is not None for place in places[:1]):
             limit = "the page of -o goes to a stream"
             raise UsageError.of("--view", "writes a page beside that of -o", limit, "name a file with -o")
         if self._chips:
