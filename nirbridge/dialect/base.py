@@ -1,46 +1,60 @@
-"""Base class of the dialect's operations: an xDSL operation whose verifier yields diagnostics. Needs xDSL."""
+"""Types of the dialect, and the base class of its operations, whose verifier yields diagnostics. Needs xDSL."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    ArrayAttr,
-    DenseArrayBase,
-    DictionaryAttr,
-    FloatAttr,
-    IntegerAttr,
-    StringAttr,
-    TensorType,
-    UnitAttr,
-)
-from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import IRDLOperation
+from xdsl.dialects.builtin import DenseArrayBase, FileLineColLoc, IntegerType, StringAttr, f32, f64, i1, i64
+from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.irdl import IRDLOperation, irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
 
 from nirbridge._types import Shape
-from nirbridge.dialect.values import DTYPES, shape_of, unescaped
+from nirbridge.dialect.kinds import CLASSES, OF_OPERATIONS, VALUES, Kind
+from nirbridge.dialect.values import ELEMENTS, integers, shape_of
 from nirbridge.errors import Diagnostic, quoted
 
-NAME = "spike"
-"""The name of the dialect."""
-_KINDS: tuple[tuple[type[Any], str, tuple[str, ...]], ...] = (
-    (IntegerAttr, "an integer", ("index", "max_spikes", "u_bits", "v_bits", "groups", "exponent", "is_back")),
-    (FloatAttr, "a number", ("dt", "factor")),
-    (StringAttr, "a text", ("name", "variable", "kind", "reset", "compare", "numbers")),
-    (ArrayAttr, "a list", ("nodes", "delay_nodes", "placement")),
-    (DenseArrayBase, "integers", ("stride", "padding", "dilation", "kernel")),
-    (DictionaryAttr, "a dictionary", ("timing", "facts")),
-    (UnitAttr, "a mark without a value", ("fused", "events")),
-)
-"""What each attribute holds; all others hold the values of a tensor."""
-_KIND_OF = {name: (kind, words) for kind, words, names in _KINDS for name in names}
+ELEMENTS_OF_VALUES: Mapping[str, Any] = {"i1": i1, **{str(e): e for e in (IntegerType(32), i64, f32, f64)}}
+"""Elements of values: spikes, and numbers."""
+
+
+class SpikeType(ParametrizedAttribute, TypeAttribute):
+    """Values of a shape, for every sample of a batch."""
+
+    shape: DenseArrayBase[IntegerType]
+    element: Attribute
+
+    def verify(self) -> None:
+        """Raises VerifyException for a shape or an element that no values have."""
+        if self.shape.elt_type != i64 or any(n < 0 for n in self.shape.get_values()):
+            raise VerifyException("a shape is array<i64: ...> of extents of 0 or more")
+        if self.element not in ELEMENTS_OF_VALUES.values():
+            raise VerifyException(f"elements are {', '.join(ELEMENTS_OF_VALUES)}")
+
+
+@irdl_attr_definition
+class ValueType(SpikeType):
+    """Values of one time step; lowered, a tensor ``[batch, *shape]``."""
+
+    name = "spike.value"
+
+
+@irdl_attr_definition
+class StreamType(SpikeType):
+    """Values of all time steps; lowered, a tensor ``[time, batch, *shape]``."""
+
+    name = "spike.stream"
 
 
 class SpikeOp(IRDLOperation):
     """An operation whose faults are diagnostics; xDSL's verifier raises them all as one."""
+
+    @property
+    def place(self) -> str:
+        """Line and column, where it was read from a text; else nothing."""
+        at = self.location
+        return f"line {at.line.data}, column {at.column.data}" if isinstance(at, FileLineColLoc) else ""
 
     def diagnose(self) -> Iterator[Diagnostic]:
         """Every fault of an operation whose operands, results and attributes are of the right kinds."""
@@ -54,25 +68,18 @@ class SpikeOp(IRDLOperation):
         except VerifyException as error:
             yield self.fault(quoted(str(error).strip().splitlines()[0], 200), "the dialect's definition", "correct it")
             return
-        own = {name: value for name, value in self.attributes.items() if name in definition.attributes}
-        kinds = [fault for name, value in own.items() for fault in self._of_kind(name, value)]
-        yield from kinds or self.diagnose()
-
-    def _of_kind(self, name: str, value: Attribute) -> Iterator[Diagnostic]:
-        kind, words = _KIND_OF.get(name, (None, ""))
-        if kind is None and not is_tensor(value):
-            yield self.fault(f"{name} is no tensor", "a dense or dense_resource attribute")
-        elif kind is None and value.get_type().get_element_type() not in DTYPES:  # type: ignore[attr-defined]
-            yield self.fault(f"{name} has elements that no array has", f"one of {', '.join(map(str, DTYPES))}")
-        elif kind is not None and not isinstance(value, kind):
-            yield self.fault(f"{name} is not {words}", f"{name} is {words}", "correct it")
-        elif kind is StringAttr or name in ("nodes", "delay_nodes"):
-            yield from self._of_names(name, [value] if kind is StringAttr else value.data)  # type: ignore[attr-defined]
-
-    def _of_names(self, name: str, values: Iterable[Any]) -> Iterator[Diagnostic]:
-        for value in values:
-            if not isinstance(value, StringAttr) or not is_escaped(value.data):
-                yield self.fault(f"{name} holds no name", "a text, escaped as in URLs", "correct it")
+        faults = [
+            self.fault(f"{name} is {quoted(str(value), 60)}", f"expected {kind.noun}", "correct it")
+            for name, value in self.attributes.items()
+            if name in definition.attributes and not (kind := OF_OPERATIONS.get(name, VALUES)).accepts(value)
+        ]
+        faults += [
+            self.fault(f"{name} of {attribute.name} is {quoted(str(value), 60)}", f"expected {kind.noun}", "correct it")
+            for attribute in self.attributes.values()
+            for name, kind, value in parameters_of(attribute)
+            if not kind.accepts(value)
+        ]
+        yield from faults or self.diagnose()
 
     def verify_(self) -> None:
         """Raises xDSL's VerifyException with every fault."""
@@ -83,50 +90,54 @@ class SpikeOp(IRDLOperation):
         """A diagnostic on this operation, named if it has a name."""
         named: Any = self.attributes.get("name") or self.attributes.get("sym_name")
         is_named = isinstance(named, StringAttr)
-        return Diagnostic(f"{self.name} {quoted(named.data)}" if is_named else self.name, found, limit, hint)
+        subject = f"{self.name} {quoted(named.data)}" if is_named else self.name
+        return Diagnostic(f"{self.place}, {subject}" if self.place else subject, found, limit, hint)
 
     def attribute(self, name: str) -> Any:
         """An attribute that is there, or None."""
         return self.attributes.get(name)
 
 
+def parameters_of(attribute: Attribute) -> Iterator[tuple[str, Kind, Attribute]]:
+    """Name, kind and value of each parameter of an attribute of the dialect's classes; none of others."""
+    for known in CLASSES:
+        if isinstance(attribute, known.type):
+            yield from ((name, kind, getattr(attribute, name)) for name, kind in known.parameters.items())
+
+
 def element(value: SSAValue) -> Any:
-    """Element type of a tensor; None of anything else."""
-    return value.type.get_element_type() if isinstance(value.type, TensorType) else None
+    """The element that a value is computed in: its own, and for spikes the numbers of the network."""
+    kind = value.type.element  # type: ignore[attr-defined]
+    if kind != i1:
+        return kind
+    network: Any = value.owner.parent_op()  # type: ignore[union-attr]
+    return ELEMENTS[network.numbers.data]
 
 
-def shape(value: SSAValue, leading: int = 1) -> Shape:
-    """Shape of a tensor without its leading axes; empty of anything else."""
-    return tuple(value.type.get_shape()[leading:]) if isinstance(value.type, TensorType) else ()
+def shape(value: SSAValue) -> Shape:
+    """The shape of a value, without batch and time."""
+    return tuple(value.type.shape.get_values())  # type: ignore[attr-defined]
 
 
 def leading_axes(value: SSAValue) -> int:
-    """Axes of unknown extent at the front of a tensor: the batch, and time before it outside of a scan."""
-    extents = value.type.get_shape() if isinstance(value.type, TensorType) else ()
-    count = 0
-    while count < len(extents) and extents[count] == DYNAMIC_INDEX:
-        count += 1
-    return count
+    """Axes in front of the shape in the tensor that a value is lowered to: the batch, and time before it in a stream."""
+    return 2 if isinstance(value.type, StreamType) else 1
+
+
+def value_type(element: Any, shape: Shape) -> ValueType:
+    """The type of values of one time step."""
+    return ValueType(integers(shape), element)
+
+
+def stream_type(element: Any, shape: Shape) -> StreamType:
+    """The type of values of all time steps."""
+    return StreamType(integers(shape), element)
 
 
 def has_values(op: SpikeOp, names: Iterable[str], shapes: Sequence[Shape]) -> Iterator[Diagnostic]:
-    """Attributes that hold tensors of one of some shapes; absent ones are left to the operation's definition."""
+    """Attributes that hold tensors of one of some shapes, by name or given; absent ones are left to the definition."""
     for name in names:
-        attribute = op.attribute(name)
+        attribute = names[name] if isinstance(names, Mapping) else op.attribute(name)
         if attribute is not None and shape_of(attribute) not in shapes:
             expected = " or ".join(map(str, shapes))
             yield op.fault(f"{name} has shape {shape_of(attribute)}", f"expected {expected}", "reshape it")
-
-
-def is_escaped(name: str) -> bool:
-    """Whether a name is one that ``escaped`` may have written."""
-    try:
-        unescaped(name)
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def is_tensor(attribute: Attribute) -> bool:
-    """Whether an attribute holds the values of a tensor."""
-    return hasattr(attribute, "get_type") and isinstance(attribute.get_type(), TensorType)  # type: ignore[attr-defined]

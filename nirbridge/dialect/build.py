@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i1
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr, UnitAttr, i1
 from xdsl.ir import Region
 
 from nirbridge.arrays import Array
+from nirbridge.dialect.base import shape, value_type
+from nirbridge.dialect.kinds import GRID, TIMING
 from nirbridge.dialect.module import DialectModule
 from nirbridge.dialect.placement import Placement, check_placements
-from nirbridge.dialect.step import StepBuilder
-from nirbridge.dialect.structure import NetworkOp
+from nirbridge.dialect.step import StepBuilder, sends_spikes
+from nirbridge.dialect.structure import END, NetworkOp
 from nirbridge.dialect.synapses import CurrentOp, RealOp, ShiftOp
-from nirbridge.dialect.values import ELEMENTS, integer, real, tensor_type, text, texts
+from nirbridge.dialect.values import ELEMENTS, integer, plain_attribute, real, text, texts
 from nirbridge.errors import UsageError, quoted
 from nirbridge.network.check import check_network
 from nirbridge.network.compose import parts_of
 from nirbridge.network.graph import population_groups
 from nirbridge.network.model import Network, Port, Projection
 from nirbridge.network.operators import Reshape
+from nirbridge.network.storage.codec import ValueEncoder
 from nirbridge.program.interval import fit_of_neurons
-from nirbridge.quantization.model import QuantizedNetwork
+from nirbridge.quantization.model import FixedInput, FixedProjection, QuantizedNetwork
 from nirbridge.quantization.overflow import largest_sum, prove
 
 Variable = tuple[str, str]
@@ -64,34 +68,54 @@ class Builder:
 
     def __init__(self, network: Any, numbers: str, placement: Mapping[str, Placement]) -> None:
         self.network, self.numbers, self.placement = network, numbers, placement
-        self.step = StepBuilder(ELEMENTS[numbers])
+        self.step = StepBuilder(ELEMENTS[numbers], narrow=numbers.startswith("int"))
         self.resources = self.step.resources
 
     def module(self, records: Sequence[Variable]) -> DialectModule:
         """The module; ``records`` become further results."""
         network, step = self.network, self.step
-        timing, facts = map(_plain, self.facts())
-        given = {"dt": real(network.dt), "timing": timing, "numbers": StringAttr(self.numbers), "facts": facts}
-        step.block.add_op(NetworkOp.create(attributes=given))
-        variables: dict[Variable, Any] = {(p.name, "s"): step.input(p.name, p.shape) for p in network.inputs}
+        variables: dict[Variable, Any] = {(p.name, "s"): self.input(p) for p in network.inputs}
         for p in self.order():
             index = next(k for k, q in enumerate(network.populations) if q is p)
-            found = step.neurons(index, p, self.placement.get(p.name), self.currents(p))
+            found = step.neurons(
+                index, p, self.placement.get(p.name), self.currents(p), **self.latency_of(p.name)
+            )
             variables |= {(p.name, name): value for name, value in found.items()}
             step.now[p.name] = found["s"]
         for p in network.outputs:
-            step.result(p.name, "s", step.output(p.name, p.shape, list(self.read(p)), self.host))
+            value = step.output(p.name, p.shape, list(self.read(p)), self.host, **self.latency_of(p.name))
+            step.result(p.name, "s", value)
         for name, variable in records:
             step.result(name, variable, variable_of(variables, name, variable))
         step.connect()
-        return DialectModule(ModuleOp(Region(step.block)), self.resources)
+        step.block.add_op(END.create())
+        whole = NetworkOp.create(attributes=self.facts(), regions=[Region(step.block)])
+        return DialectModule(ModuleOp([whole]), self.resources)
 
-    def facts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The timing of a network, and what else a module says of it."""
+    def input(self, port: Any) -> Any:
+        """An input."""
+        return self.step.input(port.name, port.shape)
+
+    def latency_of(self, name: str) -> dict[str, Any]:
+        """The latency of a node as an attribute, where there is one."""
+        return {}
+
+    def facts(self) -> dict[str, Any]:
+        """The attributes of a network: meaning, and bookkeeping as ``provenance``."""
         network = self.network
-        file = {} if network.file is None else {"file": (network.file.name, network.file.sha256)}
         timing = {f.name: getattr(network.timing, f.name) for f in fields(network.timing)}
-        return timing, {"assumed": network.assumed, "notes": network.notes, **file}
+        plain = {name: real(x) if isinstance(x, float) else text(x) for name, x in timing.items() if x is not None}
+        file = {} if network.file is None else {"file": texts((network.file.name, network.file.sha256))}
+        listed = {name: texts(getattr(network, name)) for name in ("assumed", "notes", "axes") if getattr(network, name)}
+        return self.common(file | listed) | {"timing": TIMING.of(plain), "chip": UnitAttr()}
+
+    def common(self, provenance: dict[str, Any]) -> dict[str, Any]:
+        """The attributes of networks of both kinds of numbers."""
+        file = getattr(self.network, "file", None)
+        stem = "network" if file is None else re.sub(r"\W", "_", file.name.partition(".")[0], flags=re.ASCII)
+        name = stem if re.match(r"[A-Za-z_]", stem) else "network"
+        numbers, kept = StringAttr(self.numbers), DictionaryAttr(provenance)
+        return {"sym_name": StringAttr(name), "dt": real(self.network.dt), "numbers": numbers, "provenance": kept}
 
     def order(self) -> Iterator[Any]:
         """The populations in the order in which a time step computes them."""
@@ -107,7 +131,8 @@ class Builder:
         """The current of a projection."""
         step = self.step
         if p.source not in step.now and not p.delay_steps.all():  # the delay after the operator closes a cycle
-            return self.ended(k, p, step.awaited(lambda: self._sums(p), p.target_delay_steps, p.operator.output_shape))
+            late, out = p.target_delay_steps, p.operator.output_shape
+            return self.ended(k, p, step.awaited(lambda: self._sums(p), late, step.element, out))
         value = self._sums(p)
         if p.target_delay_steps.any() or p.target_delay_steps.ndim:
             value = step.delayed(value, p.target_delay_steps)
@@ -115,16 +140,26 @@ class Builder:
 
     def ended(self, k: int, p: Any, value: Any) -> Any:
         """The last operation of a projection, which has what no other says of it."""
-        given: dict[str, Any] = {"index": integer(k), "nodes": texts(p.nodes)}
-        given["delay_nodes"] = texts(getattr(p, "delay_nodes", ()))
-        given["is_back"] = IntegerAttr(int(getattr(p, "is_back", False)), i1)
+        names = {name: texts(getattr(p, name)) for name in ("nodes", "delay_nodes") if getattr(p, name, ())}
+        given: dict[str, Any] = {"index": integer(k), "provenance": DictionaryAttr(names) if names else None}
+        given["is_back"] = UnitAttr() if getattr(p, "is_back", False) else None
         bias = getattr(p, "bias", None)
         given["bias"] = None if bias is None else self.resources.attribute(bias)
-        return self.step.op(CurrentOp, [value], value.type, **given)
+        element = i1_as(value.type.element, self.step.element)
+        return self.step.op(CurrentOp, [value], value_type(element, shape(value)), **given, **self.grid(p))
+
+    def grid(self, p: Any) -> dict[str, Any]:
+        """The number format of a projection's weights as an attribute, where there is one."""
+        return {}
 
     def _sums(self, p: Projection) -> Any:
         """What a projection's operator makes of the values that arrive."""
-        return self.applied(p.operator, self.step.sent(p.source, p.delay_steps, p.operator.input_shape))
+        return self.applied(p.operator, self.sent(p.source, p.delay_steps, p.operator.input_shape))
+
+    def sent(self, source: str, delays: Array, shape: tuple[int, ...]) -> Any:
+        """Values that a source sent some time steps ago."""
+        spikes = any(p.name == source and sends_spikes(p.neuron) for p in self.network.populations)
+        return self.step.sent(source, delays, shape, spikes=spikes)
 
     def applied(self, operator: Any, value: Any) -> Any:
         """What an operator makes of values, part by part."""
@@ -147,14 +182,9 @@ def variable_of(variables: Mapping[Variable, Any], name: str, variable: str) -> 
     raise UsageError.of("lower, records", found, limit, "choose one of them")
 
 
-def _plain(values: dict[str, Any]) -> DictionaryAttr:
-    found: dict[str, Any] = {}
-    for name, value in values.items():
-        if isinstance(value, tuple):
-            found[name] = texts(value)
-        elif value is not None:
-            found[name] = real(value) if isinstance(value, float) else text(value)
-    return DictionaryAttr(found)
+def i1_as(element: Any, numbers: Any) -> Any:
+    """The element of a value as numbers."""
+    return numbers if element == i1 else element
 
 
 # -- integers ------------------------------------------------------------------------------------------------------
@@ -196,8 +226,26 @@ class _FixedBuilder(Builder):
 
     host = ELEMENTS["float64"]
 
-    def facts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        return {}, {"chip": self.network.chip, "notes": self.network.notes}
+    def facts(self) -> dict[str, Any]:
+        q = self.network
+        kept = {name: texts(getattr(q, name)) for name in ("notes", "axes") if getattr(q, name)}
+        kept |= {name: plain_attribute(ValueEncoder().plain(getattr(q, name))) for name in ("formats", "report")}
+        return self.common(kept) | {"timing": UnitAttr(), "chip": text(q.chip)}
+
+    def input(self, port: FixedInput) -> Any:
+        given = {"value_max": integer(port.value_max), "unit": real(port.scale)}
+        given |= self.latency_of(port.name)
+        return self.step.input(port.name, port.shape, spikes=not port.graded, **given)
+
+    def latency_of(self, name: str) -> dict[str, Any]:
+        latency = self.network.latency
+        return {"latency": integer(latency[name])} if name in latency else {}
+
+    def grid(self, p: Any) -> dict[str, Any]:
+        if not isinstance(p, FixedProjection):
+            return {}
+        given = {"weight_bits": integer(p.weight_bits), "index": integer(p.index), "sign_mode": StringAttr(p.sign_mode)}
+        return {"grid": GRID.of(given | {"scale": self.resources.attribute(p.scale)})}
 
     def order(self) -> Iterator[Any]:
         return iter(self.network.populations)
@@ -210,9 +258,10 @@ class _FixedBuilder(Builder):
 
     def current(self, k: int, p: Any) -> Any:
         step, source, target = self.step, self._shape(p.source), self._shape(p.target)
-        value = step.sent(p.source, _over(p.delay_steps, source), source)
+        value = self.sent(p.source, _over(p.delay_steps, source), source)
         value = step.part(p.operator, self._reshaped(value, source, p.operator.input_shape))
-        value = step.op(ShiftOp, [value], value.type, exponent=integer(p.weight_exp))
+        kind = value_type(step.element, p.operator.output_shape)
+        value = step.op(ShiftOp, [value], kind, exponent=integer(p.weight_exp))
         value = self._reshaped(value, p.operator.output_shape, target)
         if p.target_delay_steps.any():
             value = step.delayed(value, _over(p.target_delay_steps, target))
@@ -224,11 +273,11 @@ class _FixedBuilder(Builder):
     def _read(self, k: int, read: Projection) -> Any:
         """The values of an output from one source, in reals."""
         step, source = self.step, self._shape(read.source)
-        value = step.sent(read.source, _over(read.delay_steps, source), source)
+        value = self.sent(read.source, _over(read.delay_steps, source), source)
         scale, offset = self._units(read.source)
         given: dict[str, Any] = {"scale": self.resources.attribute(scale)}
         given["offset"] = None if offset is None else self.resources.attribute(offset)
-        value = step.op(RealOp, [value], tensor_type(ELEMENTS["float64"], None, *source), **given)
+        value = step.op(RealOp, [value], value_type(ELEMENTS["float64"], source), **given)
         return self.ended(k, read, self.applied(read.operator, value))
 
     def _units(self, name: str) -> tuple[Array, Array | None]:

@@ -187,7 +187,7 @@ def lower_model(
     _check_activity(model, activity or {})
     module = dialect_module(model, dtype=dtype, records=records, mapping=mapping)
     from nirbridge.dialect.lowering.program import lowered
-    from nirbridge.dialect.module import irdl_text
+    from nirbridge.dialect.definition import irdl_text
 
     program, texts = None, {"dialect": module.text()}
     if until != "dialect":

@@ -10,21 +10,21 @@ from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
-from xdsl.dialects.builtin import Builtin, DenseResourceAttr, ModuleOp
+from xdsl.dialects.builtin import AnyFloat, Builtin, DenseResourceAttr, FileLineColLoc, IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Dialect, Operation
-from xdsl.irdl import OptionalDef, VarOperandDef, VarResultDef
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.exceptions import ParseError, VerifyException
 
-from nirbridge.dialect.base import NAME, SpikeOp
+from nirbridge.dialect.base import SpikeOp, StreamType, ValueType, parameters_of
+from nirbridge.dialect.kinds import CLASSES, NAME, is_tensor
 from nirbridge.dialect.neurons import NEURONS, NeuronBase
-from nirbridge.dialect.structure import STRUCTURE, CollectOp, DelayOp, NetworkOp, OutputOp, ScanOp
+from nirbridge.dialect.structure import END, STRUCTURE, CollectOp, DelayOp, InputOp, NetworkOp, OutputOp, PastOp, ScanOp
 from nirbridge.dialect.synapses import SYNAPSES, CurrentOp, RealOp, Synapse
-from nirbridge.dialect.values import DTYPES, Resources, array_from_blob
+from nirbridge.dialect.values import ARRAYS_MAX, DTYPES, Resources, array_from_blob, size_of
 from nirbridge.errors import Diagnostic, FileError, ModelError, quoted
 
-OPERATIONS: tuple[type[Any], ...] = (*STRUCTURE, *SYNAPSES, *NEURONS.values())
+OPERATIONS: tuple[type[Any], ...] = (NetworkOp, *STRUCTURE, *SYNAPSES, *NEURONS.values())
 """Every operation of the dialect."""
 
 
@@ -41,18 +41,27 @@ class DialectModule:
         (network,) = (op for op in self.operation.body.block.ops if isinstance(op, NetworkOp))
         return network
 
-    def text(self) -> str:
-        """The module in MLIR's generic form, with its arrays; always the same text for the same network."""
+    @property
+    def ops(self) -> list[Operation]:
+        """The operations of the network's time step, without the terminator."""
+        return [op for op in self.network.body.block.ops if not isinstance(op, END)]
+
+    def text(self, *, pretty: bool = False) -> str:
+        """The module with its arrays; always the same text for the same network.
+
+        In MLIR's generic form, which stock tools read by the dialect's definition; ``pretty``: in that of the dialect.
+        """
         stream = io.StringIO()
-        Printer(stream=stream, print_generic_format=True).print_op(self.operation)
+        Printer(stream=stream, print_generic_format=not pretty).print_op(self.operation)
         return stream.getvalue() + "\n" + self.resources.text()
 
 
 def diagnose_module(module: DialectModule) -> Iterator[Diagnostic]:
     """Every fault of every operation; where each is sound, those of what they make together."""
-    ops = list(module.operation.body.block.ops)
-    faults = [fault for op in ops if isinstance(op, SpikeOp) for fault in op.faults()]
+    faults = list(module.network.faults())
+    ops = module.ops if not faults else []
     faults += [_foreign(op) for op in ops if not isinstance(op, SpikeOp)]
+    faults += faults or [fault for op in ops for fault in op.faults()]  # type: ignore[attr-defined]
     yield from faults or diagnose_flow(ops)
 
 
@@ -69,8 +78,55 @@ def check_module(module: DialectModule) -> None:
         raise ModelError.of("dialect", quoted(str(error), 300), "", "correct the module") from None
 
 
+OPERATIONS_MAX = 2**26
+"""Characters of the operations of a text; arrays come after them."""
+
+
+class _Bits(Parser._TensorLiteralElement):
+    """A number in hexadecimal: of a float its bits, as MLIR and xDSL print those without a short decimal form."""
+
+    def to_type(self, parser: Any, type: Any) -> Any:
+        """See xDSL, which takes the bits for the number."""
+        if not isinstance(type, AnyFloat):
+            return super().to_type(parser, type)
+        return type.unpack(int(self.value).to_bytes(type.compile_time_size, "little"), 1)[0]  # type: ignore[arg-type]
+
+
+class _Parser(Parser):
+    """xDSL's parser, which notes the place of every operation; nothing is made that is larger than the arrays may be."""
+
+    given, line, counted, newline = 0, 1, 0, -1
+
+    def parse_operation(self) -> Operation:
+        text, start = self.lexer.input.content, self._current_token.span.start
+        self.line += text.count("\n", self.counted, start)
+        self.newline = max(self.newline, text.rfind("\n", self.counted, start))
+        self.counted = start
+        location = FileLineColLoc(StringAttr(""), IntAttr(self.line), IntAttr(start - self.newline))
+        op = super().parse_operation()
+        op.location = location
+        return op
+
+    def _parse_tensor_literal_element(self) -> Any:
+        element = super()._parse_tensor_literal_element()
+        is_hexadecimal = element.span.text[:2] in ("0x", "0X")
+        return _Bits(element.is_negative, element.value, element.span) if is_hexadecimal else element
+
+    def _parse_dense_literal_type(self) -> Any:
+        kind = super()._parse_dense_literal_type()
+        if any(n < 0 for n in kind.get_shape()):
+            self.raise_error("values have a shape without unknown extents")
+        self.given += size_of(kind.get_shape()) * kind.element_type.compile_time_size
+        if self.given > ARRAYS_MAX:
+            self.raise_error(f"arrays of more than {ARRAYS_MAX:,} bytes in all")
+        return kind
+
+    def _parse_alias_def(self) -> None:
+        self.raise_error("aliases are not read")
+
+
 def parse_module(text: str) -> DialectModule:
-    """The module of a text in MLIR's generic form.
+    """The module of a text in MLIR's generic form, or in the dialect's own.
 
     Raises:
         FileError: no text of one network in this dialect.
@@ -79,19 +135,29 @@ def parse_module(text: str) -> DialectModule:
     interface = OpAsmDialectInterface()  # xDSL's own keeps the arrays of every text that it ever read
     context = Context()
     context.load_dialect(Dialect("builtin", list(Builtin.operations), list(Builtin.attributes), [interface]))
-    context.load_dialect(Dialect(NAME, list(OPERATIONS)))
+    context.load_dialect(Dialect(NAME, list(OPERATIONS), [ValueType, StreamType, *(each.type for each in CLASSES)]))
+    context.load_dialect(Dialect(END.dialect_name(), [END]))
+    length = text.find("{-#")
+    if (len(text) if length < 0 else length) > OPERATIONS_MAX:
+        limit, hint = f"at most {OPERATIONS_MAX:,}", "give a .net.npz file"
+        raise FileError.of("dialect", "more characters of operations than are read", limit, hint)
+    parser = _Parser(context, text)
     try:
-        operation = Parser(context, text).parse_module()
+        operation = parser.parse_module()
         resources = _resources(operation, interface)
-        count = sum(isinstance(op, NetworkOp) for op in operation.body.block.ops)
+    except FileError:
+        raise
     except Exception as error:  # of any type: xDSL's parser takes its input to be sound
-        first = str(error).strip().splitlines()[-1:] or [type(error).__name__]
-        raise FileError.of(
-            "dialect", f"not a module: {quoted(first[0], 200)}", "", "give a text that nirbridge wrote"
-        ) from None
+        is_placed = isinstance(error, ParseError)
+        at = error.span.start if is_placed else parser.pos
+        place = f"line {text.count(chr(10), 0, at) + 1}, column {at - text.rfind(chr(10), 0, at)}"
+        words = error.msg if is_placed else f"{type(error).__name__}: {error}"
+        limit = "a module of the dialect, generic or in its own form"
+        raise FileError.of(f"dialect, {place}", quoted(words, 200), limit, "correct it there") from None
+    listed = list(operation.body.block.ops)
+    if len(listed) != 1 or not isinstance(listed[0], NetworkOp) or len(listed[0].body.blocks) != 1:
+        raise FileError.of("dialect", f"{len(listed)} operations, or others", "one spike.network", "cut it")
     module = DialectModule(operation, resources)
-    if count != 1:
-        raise FileError.of("dialect", "a module without a network, or with several", "one spike.network", "cut it")
     check_module(module)
     return module
 
@@ -100,42 +166,53 @@ def _resources(operation: ModuleOp, interface: OpAsmDialectInterface) -> Resourc
     resources = Resources()
     for op in operation.walk():
         for attribute in _attributes(op):
-            if isinstance(attribute, DenseResourceAttr):
-                kind: Any = attribute.get_type()
-                name = attribute.resource_handle.data
-                blob = interface.lookup(name)
-                if not blob:
-                    raise KeyError(f"no bytes of the resource {name}")
-                values = array_from_blob(blob, DTYPES[kind.get_element_type()]).reshape(kind.get_shape())
-                if (known := resources.arrays.setdefault(name, values)) is not values and (
-                    known.dtype != values.dtype or known.shape != values.shape
-                ):
-                    raise ValueError(f"the resource {name} has two types")
+            if isinstance(attribute, DenseResourceAttr) and is_tensor(attribute):
+                try:
+                    _read_resource(attribute, interface, resources)
+                except ValueError as error:
+                    place = op.place if isinstance(op, SpikeOp) else op.name
+                    raise FileError.of(f"dialect, {place}", quoted(str(error), 200), "", "correct the type") from None
     return resources
 
 
+def _read_resource(attribute: Any, interface: OpAsmDialectInterface, resources: Resources) -> None:
+    """Adds the array of an attribute. Raises ValueError for bytes that are none of its type."""
+    kind, name = attribute.get_type(), attribute.resource_handle.data
+    blob = interface.lookup(name)
+    if not blob:
+        raise ValueError(f"no bytes of the resource {name}")
+    values = array_from_blob(blob, DTYPES[kind.get_element_type()]).reshape(kind.get_shape())
+    known = resources.arrays.setdefault(name, values)
+    if (known.dtype, known.shape) != (values.dtype, values.shape):
+        raise ValueError(f"the resource {name} has two types")
+
+
 def _attributes(op: Operation) -> Iterator[Any]:
-    yield from op.attributes.values()
+    for attribute in op.attributes.values():
+        yield attribute
+        yield from (value for _, _, value in parameters_of(attribute))
 
 
 # -- flow ----------------------------------------------------------------------------------------------------------
-# What the operations of a module make together: every value is used, every projection ends. Needs xDSL.
+# What the operations of a network make together: values stand before their use, every projection ends.
 
-LINKS = (Synapse, RealOp, DelayOp, ScanOp, CollectOp)
-"""Operations with one operand and one result, of which a projection is made."""
+LINKS = (Synapse, RealOp, DelayOp, PastOp, CollectOp)
+"""Operations with one result, which another one uses."""
 
 
 def diagnose_flow(ops: Sequence[Any]) -> Iterator[Diagnostic]:
-    """Results that nothing uses, currents without one target, cycles without a neuron, names that two nodes have."""
-    for op in ops:
-        if isinstance(op, LINKS) and not isinstance(op, ScanOp):  # an input may have no use
+    """Values used before they are made, results without use, currents without one target, names of two nodes."""
+    places = {op: k for k, op in enumerate(ops)}
+    for k, op in enumerate(ops):
+        if any(places.get(value.owner, k) >= k for value in op.operands):
+            yield op.fault("it uses a value that comes later", "a cycle leads through spike.past", "delay it")
+        if isinstance(op, LINKS):
             yield from _of_uses(op)
-    if left := _on_cycles([op for op in ops if isinstance(op, LINKS)]):
-        yield left[0].fault("it is on a cycle without a neuron", "neurons are between projections", "remove it")
-    names = Counter(_name(op) for op in ops if isinstance(op, NeuronBase))
-    for op in ops:
-        if isinstance(op, NeuronBase) and names[_name(op)] > 1:
-            yield op.fault("another population has this name", "names are unique", "rename it")
+    for kind in (InputOp, NeuronBase, OutputOp):
+        names = Counter(_name(op) for op in ops if isinstance(op, kind))
+        for op in ops:
+            if isinstance(op, kind) and names[_name(op)] > 1:
+                yield op.fault("another one has this name", "names are unique", "rename it")
 
 
 def _name(op: Any) -> str:
@@ -150,51 +227,3 @@ def _of_uses(op: Any) -> Iterator[Diagnostic]:
         is_before = len(users) == 1 and isinstance(users[0], ScanOp)  # moved out of the loop over time
         if not is_before:
             yield op.fault("its result has another use", "one neuron or output", "correct it")
-
-
-def _on_cycles(links: Sequence[Any]) -> list[Any]:
-    """Those of which each takes the result of another one, without end."""
-    members = set(links)
-    waiting = {op for op in links if op.operands[0].owner in members}
-    ready = [op for op in links if op not in waiting]
-    while ready:
-        for use in ready.pop().results[0].uses:
-            if use.operation in waiting:
-                waiting.discard(use.operation)
-                ready.append(use.operation)
-    return [op for op in links if op in waiting]
-
-
-# -- definition ----------------------------------------------------------------------------------------------------
-# For other tools: ``mlir-opt --irdl-file`` parses and verifies modules with it.
-
-
-def irdl_text() -> str:
-    """The dialect in IRDL: every operation with its operands, results and required attributes."""
-    body = "\n".join(_operation(kind) for kind in OPERATIONS)
-    return f"module {{\n  irdl.dialect @{NAME} {{\n{body}\n  }}\n}}\n"
-
-
-def _operation(kind: type[Any]) -> str:
-    definition = kind.get_irdl_definition()
-    lines, count = [], 0
-
-    def fresh(operation: str) -> str:
-        nonlocal count
-        count += 1
-        lines.append(f"      %{count} = {operation}")
-        return f"%{count}"
-
-    for word, values, variadic in (
-        ("operands", definition.operands, VarOperandDef),
-        ("results", definition.results, VarResultDef),
-    ):
-        each = [f"{name}: {'variadic ' if isinstance(v, variadic) else ''}{fresh('irdl.any')}" for name, v in values]
-        if each:
-            lines.append(f"      irdl.{word}({', '.join(each)})")
-    required = [name for name, value in definition.attributes.items() if not isinstance(value, OptionalDef)]
-    each = [f'"{name}" = {fresh("irdl.any")}' for name in required]
-    if each:
-        lines.append(f"      irdl.attributes {{ {', '.join(each)} }}")
-    inner = "\n".join(lines)
-    return f"    irdl.operation @{kind.name.removeprefix(NAME + '.')} {{\n{inner}\n    }}"

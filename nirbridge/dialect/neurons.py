@@ -12,20 +12,29 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, ClassVar, TypeVar, get_args, get_type_hints
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import UnitAttr, i1
 from xdsl.irdl import attr_def, irdl_op_definition, opt_attr_def, result_def, var_operand_def
 
 from nirbridge._types import Shape
-from nirbridge.dialect.base import SpikeOp, has_values, shape
+from nirbridge.dialect.base import SpikeOp, ValueType, element, has_values, shape
+from nirbridge.dialect.kinds import (
+    FIRING,
+    FIXED_BIAS,
+    FIXED_CURRENT,
+    FIXED_FIRING,
+    FIXED_MEMBRANE,
+    FIXED_RESET,
+    MEMBRANE,
+    RESET,
+    SYNAPSE,
+    UNITS,
+    AttributeClass,
+)
 from nirbridge.dialect.placement import placement_faults
 from nirbridge.dialect.values import Resources, integer, size_of, text
-from nirbridge.errors import Diagnostic, quoted
+from nirbridge.errors import Diagnostic
 from nirbridge.network.neurons import Neuron, flat_fields
 from nirbridge.quantization.model import FixedNeuron
-
-OF_THE_HOST = ("bias_mant", "bias_exp", "scale", "v_offset")
-"""Fields of integer neurons that no time step reads: the host reads them, or ``bias`` has them."""
-
 
 @cache
 def record_parts(record: type[Any]) -> dict[str, type[Any]]:
@@ -37,38 +46,49 @@ def record_parts(record: type[Any]) -> dict[str, type[Any]]:
 @cache
 def record_fields(record: type[Any]) -> dict[str, str]:
     """The fields of a neuron record that a module holds, and their types in words; of records in it ``field.name``."""
-    found = {f.name: str(f.type) for f in fields(record) if f.name not in OF_THE_HOST} | {"bias": "Array"}
+    found = {f.name: str(f.type) for f in fields(record)}
     for name, part in record_parts(record).items():
         del found[name]
         found |= {f"{name}.{f.name}": "Array | None" for f in fields(part)}
     return found
 
 
-def neuron_attributes(n: Neuron | FixedNeuron, resources: Resources) -> dict[str, Any]:
-    """The fields of a neuron record as attributes; absent ones are left out."""
-    made, given = {str: text, int: integer}, {**flat_fields(n), "bias": n.bias}
+def neuron_attributes(kind: type[NeuronBase], n: Neuron | FixedNeuron, resources: Resources) -> dict[str, Any]:
+    """The fields of a neuron record as attributes of its operation; absent ones are left out."""
+    made, given = {str: text, int: integer}, flat_fields(n)
     values = {name: given[name] for name in record_fields(type(n)) if given.get(name) is not None}
-    return {name: made.get(type(x), resources.attribute)(x) for name, x in values.items()}
+    listed: dict[str, Any] = {name: made.get(type(x), resources.attribute)(x) for name, x in values.items()}
+    held = {name for each in kind.CLASSES for name in each.parameters}
+    alone = {name: value for name, value in listed.items() if name not in held}
+    return alone | {each.name: each.of(listed) for each in kind.CLASSES}
 
 
 class NeuronBase(SpikeOp):
     """What neurons of both kinds of numbers share."""
 
-    args = var_operand_def()
+    args = var_operand_def(ValueType)
     named = attr_def(attr_name="name")
     index = attr_def()
     placement = opt_attr_def()
     order = opt_attr_def()
     fused = opt_attr_def()
+    latency = opt_attr_def()
+    assembly_format = "$args attr-dict `:` functional-type($args, results)"
 
     RECORD: ClassVar[type[Any]] = Neuron
-    RESETS: ClassVar[tuple[str, ...]] = ()
+    CLASSES: ClassVar[tuple[AttributeClass, ...]] = ()
     THRESHOLD: ClassVar[str] = ""
+
+    def field(self, name: str) -> Any:
+        """The attribute of a field of the record, in a class or alone; None where it is absent."""
+        holder = next((each.name for each in self.CLASSES if name in each.parameters), None)
+        found = self.attribute(name) if holder is None else getattr(self.attribute(holder), name)
+        return None if isinstance(found, UnitAttr) else found
 
     @property
     def fires(self) -> bool:
         """False for a readout."""
-        return self.attribute(self.THRESHOLD) is not None
+        return self.field(self.THRESHOLD) is not None
 
     @property
     def shape(self) -> Shape:
@@ -84,12 +104,13 @@ class NeuronBase(SpikeOp):
     def diagnose(self) -> Iterator[Diagnostic]:
         """Faults of types, coefficients and rules."""
         for value in (*self.operands, *self.results):
-            if value.type != self.results[0].type:
-                yield self.fault(
-                    f"a value of type {value.type}", f"its neurons send {self.results[0].type}", "reshape it"
-                )
-        arrays = [name for name, words in record_fields(self.RECORD).items() if "Array" in words]
-        yield from has_values(self, arrays, [(), self.shape])
+            if (shape(value), element(value)) != (self.shape, element(self.results[0])):
+                yield self.fault(f"a value of type {value.type}", f"its neurons send {self.results[0].type}", "reshape it")
+        if any(value.type != self.results[1].type for value in (*self.operands, *self.results[1:])):
+            yield self.fault("currents or states are spikes", "only s may be", "correct it")
+        for name, words in record_fields(self.RECORD).items():
+            if "Array" in words and (values := self.field(name)) is not None:
+                yield from has_values(self, {name: values}, [(), self.shape])
         if self.placement is not None:
             for found, limit in placement_faults(self.placement, self.shape):
                 yield self.fault(found, limit, "give the placement of a map")
@@ -97,18 +118,18 @@ class NeuronBase(SpikeOp):
         yield from self._rules()
 
     def _rules(self) -> Iterator[Diagnostic]:
-        reset = self.attribute("reset").data
-        if reset not in self.RESETS:
-            yield self.fault(f"reset {quoted(reset)}", f"one of {', '.join(self.RESETS)}", "correct it")
-        if self.attribute("max_spikes").value.data < 1:
-            yield self.fault(f"max_spikes is {self.attribute('max_spikes').value.data}", "at least 1", "correct it")
+        most = self.field("max_spikes").value.data
+        if most < 1:
+            yield self.fault(f"max_spikes is {most}", "at least 1", "correct it")
+        if (self.results[0].type.element == i1) != (self.fires and most == 1):  # type: ignore[attr-defined]
+            yield self.fault(f"sends {self.results[0].type}", "i1 where neurons send one spike at most, else numbers")
         for name, part in record_parts(self.RECORD).items():
-            if len({self.attribute(f"{name}.{f.name}") is None for f in fields(part)}) > 1:
+            if len({self.field(f"{name}.{f.name}") is None for f in fields(part)}) > 1:
                 yield self.fault(
                     f"a part of {name} alone", f"it is {', '.join(f.name for f in fields(part))}", "add it"
                 )
         for name, words in record_fields(self.RECORD).items():
-            if "None" in words and self.attribute(name) is not None and not self.fires:
+            if "None" in words and self.field(name) is not None and not self.fires:
                 yield self.fault(f"a readout with {name}", "only neurons that fire have it", f"remove {name}")
 
 
@@ -116,8 +137,11 @@ Operation = TypeVar("Operation", bound=NeuronBase)
 
 
 def neuron_operation(kind: type[Operation]) -> type[Operation]:
-    """The operation of a neuron record: an attribute for each of its fields, those that may be None optional."""
-    for name, words in record_fields(kind.RECORD).items():
+    """The operation of a neuron record: its classes, and an attribute for each other field, optional where it may be None."""
+    for each in kind.CLASSES:
+        setattr(kind, each.name, attr_def())
+    held = {name for each in kind.CLASSES for name in each.parameters}
+    for name, words in ((n, w) for n, w in record_fields(kind.RECORD).items() if n not in held):
         setattr(kind, name, opt_attr_def() if "None" in words else attr_def())
     return irdl_op_definition(kind)
 
@@ -127,19 +151,13 @@ class NeuronOp(NeuronBase):
     """The canonical neuron (``network/neurons.py``) in real numbers; without ``theta`` a readout."""
 
     name = "spike.neuron"
-    s = result_def(TensorType)
-    u = result_def(TensorType)
-    v = result_def(TensorType)
-    i = result_def(TensorType)
+    s = result_def(ValueType)
+    u = result_def(ValueType)
+    v = result_def(ValueType)
+    i = result_def(ValueType)
     RECORD: ClassVar[type[Any]] = Neuron
-    RESETS: ClassVar[tuple[str, ...]] = ("to-value", "subtract", "none")
+    CLASSES: ClassVar[tuple[AttributeClass, ...]] = (MEMBRANE, SYNAPSE, FIRING, RESET)
     THRESHOLD: ClassVar[str] = "theta"
-
-    def _rules(self) -> Iterator[Diagnostic]:
-        yield from super()._rules()
-        compare = self.attribute("compare").data
-        if compare not in (">", ">="):
-            yield self.fault(f"compare {quoted(compare)}", "'>' or '>='", "correct it")
 
 
 @neuron_operation
@@ -147,11 +165,18 @@ class FixedNeuronOp(NeuronBase):
     """A chip's neuron (``quantization/model.py``) in integers; without ``fires_above`` a readout."""
 
     name = "spike.fixed_neuron"
-    s = result_def(TensorType)
-    u = result_def(TensorType)
-    v = result_def(TensorType)
+    s = result_def(ValueType)
+    u = result_def(ValueType)
+    v = result_def(ValueType)
     RECORD: ClassVar[type[Any]] = FixedNeuron
-    RESETS: ClassVar[tuple[str, ...]] = ("zero", "subtract", "none")
+    CLASSES: ClassVar[tuple[AttributeClass, ...]] = (
+        FIXED_MEMBRANE,
+        FIXED_CURRENT,
+        FIXED_BIAS,
+        FIXED_FIRING,
+        FIXED_RESET,
+        UNITS,
+    )
     THRESHOLD: ClassVar[str] = "fires_above"
 
 

@@ -2,63 +2,75 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DenseIntOrFPElementsAttr,
-    DenseResourceAttr,
-    FloatAttr,
-    IntegerAttr,
-    StringAttr,
-)
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, DenseResourceAttr, Float32Type, Float64Type, UnitAttr
 
 from nirbridge.arrays import Array, freeze
-from nirbridge.dialect.base import is_escaped, shape
+from nirbridge.dialect.base import element, parameters_of, shape
 from nirbridge.dialect.module import DialectModule
-from nirbridge.dialect.neurons import NeuronBase, NeuronOp, record_fields, record_parts
+from nirbridge.dialect.neurons import FixedNeuronOp, NeuronBase, NeuronOp, record_fields, record_parts
 from nirbridge.dialect.placement import Placement, slice_of
-from nirbridge.dialect.structure import STRUCTURE, DelayOp, InputOp, OutputOp, ScanOp
+from nirbridge.dialect.structure import Delayed, InputOp, OutputOp, ScanOp
 from nirbridge.dialect.synapses import (
     PARTS,
     ConvOp,
     CurrentOp,
     DenseOp,
     IdentityOp,
+    RealOp,
     ReshapeOp,
     ScaleOp,
+    ShiftOp,
     SparseOp,
-    Synapse,
 )
-from nirbridge.dialect.values import Resources, integers_in, names_in, unescaped
-from nirbridge.errors import ModelError
+from nirbridge.dialect.values import Resources, integers_in, names_in, plain_value, unescaped
+from nirbridge.errors import Diagnostic, ModelError, quoted
 from nirbridge.network.check import check_network
 from nirbridge.network.model import ModelFile, Network, Population, Port, Projection, Timing
-from nirbridge.network.neurons import Neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
+from nirbridge.network.storage.codec import ValueDecoder
+from nirbridge.quantization.model import FixedInput, FixedPopulation, FixedProjection, LayerReport, QuantizedNetwork
+from nirbridge.quantization.storage.file import check_quantized
 
+INTEGERS = "quantize a network instead"
 HINT = "give the module as network_module makes it, before its passes"
 
 
-def module_network(module: DialectModule) -> Network:
-    """The network of a module in real numbers.
+def module_model(module: DialectModule) -> Network | QuantizedNetwork:
+    """The network of a module, or the quantized network where it is of a chip's integers.
 
     Raises:
-        ModelError: a module of integers, one that a pass rewrote, or a network that ``check_network`` refuses.
+        ModelError: a module that a pass rewrote, or a model that its own checks refuse, with the place of each fault.
     """
-    network = _Reader(module).network()
-    check_network(network)
-    return network
+    reader = (_Reader if isinstance(module.network.chip, UnitAttr) else _FixedReader)(module)
+    try:
+        model = reader.model()
+        (check_network if isinstance(model, Network) else check_quantized)(model)  # type: ignore[operator]
+    except ModelError as error:
+        raise ModelError(*(reader.placed(problem) for problem in error.problems)) from None
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:  # of provenance, or huge shapes
+        raise ModelError(replace(module.network.fault(quoted(str(error), 200)), hint=HINT)) from None
+    return model
+
+
+def module_network(module: DialectModule) -> Network:
+    """``module_model`` of a module in real numbers. Raises ModelError for others."""
+    model = module_model(module)
+    if not isinstance(model, Network):
+        raise ModelError.of("dialect", "a module of a chip's integers", "networks in real numbers are read", INTEGERS)
+    return model
 
 
 def module_placements(module: DialectModule) -> dict[str, Placement]:
     """The placements that a module holds, by population."""
     found = {}
-    for op in module.operation.body.block.ops:
+    for op in module.ops:
         if isinstance(op, NeuronBase) and (placement := op.attribute("placement")) is not None:
             order = op.attribute("order")
             values = None if order is None else module.resources.array(order)
@@ -69,73 +81,177 @@ def module_placements(module: DialectModule) -> dict[str, Placement]:
 class _Reader:
     """Follows every current back to its source."""
 
-    def __init__(self, module: DialectModule) -> None:
-        self.op, self.resources = module.network, module.resources
-        self.ops = list(module.operation.body.block.ops)
+    neuron: type[Any] = NeuronOp
 
-    def network(self) -> Network:
-        if any(not isinstance(op, (NeuronOp, Synapse, *STRUCTURE)) for op in self.ops):
-            raise ModelError.of("dialect", "a module of a chip's integers", "networks in real numbers are read", HINT)
-        neurons = sorted((op for op in self.ops if isinstance(op, NeuronOp)), key=lambda op: _integer(op, "index"))
-        currents = sorted((op for op in self.ops if isinstance(op, CurrentOp)), key=lambda op: _integer(op, "index"))
-        given: Any = self.op.attributes
-        facts = given["facts"].data
-        if set(facts) - {"file"} != {"assumed", "notes"} or not all(map(_are_names, facts.values())):
-            raise ModelError.of("dialect", "facts of another kind", "assumed and notes, perhaps file", HINT)
-        file = names_in(facts["file"]) if "file" in facts else None
+    def __init__(self, module: DialectModule) -> None:
+        self.op, self.resources, self.ops = module.network, module.resources, module.ops
+
+    def model(self) -> Any:
+        """The network."""
+        provenance: Any = self.op.provenance
+        facts = {name: names_in(value) for name, value in provenance.data.items()}
+        if others := set(facts) - {"assumed", "notes", "axes", "file"}:
+            raise ValueError(f"provenance has {min(others)}")
+        file = facts.pop("file", None)
         return Network(
-            given["dt"].value.data,
-            _timing(given["timing"].data),
-            tuple(Population(_name(op), op.shape, self._neuron(op)) for op in neurons),
-            tuple(self._projection(op) for op in currents),
-            tuple(Port(_name(op), shape(op.y, 2)) for op in self.ops if isinstance(op, InputOp)),
-            tuple(Port(_name(op), shape(op.y)) for op in self.ops if isinstance(op, OutputOp)),
-            names_in(facts["assumed"]),
-            names_in(facts["notes"]),
-            None if file is None else ModelFile(*file),
+            self.op.dt.value.data,  # type: ignore[attr-defined]
+            Timing(**{name: _plain(value, self.resources) for name, _, value in parameters_of(self.op.timing)}),
+            tuple(Population(_name(op), op.shape, self.record(op)) for op in self.sorted(NeuronOp)),
+            tuple(self.projection(op) for op in self.sorted(CurrentOp)),
+            tuple(Port(_name(op), shape(op.y)) for op in self.listed(InputOp)),
+            tuple(Port(_name(op), shape(op.y)) for op in self.listed(OutputOp)),
+            file=None if file is None else ModelFile(*file),
+            **facts,
         )
 
-    def _neuron(self, op: NeuronOp) -> Neuron:
-        found = attribute_values(op, self.resources)
-        return Neuron(**{f.name: found[f.name] for f in fields(Neuron)})
+    def listed(self, kind: type[Any]) -> list[Any]:
+        """The operations of a kind in order."""
+        return [op for op in self.ops if isinstance(op, kind)]
 
-    def _projection(self, op: CurrentOp) -> Projection:
-        value, late = self._undelayed(op.operands[0])
+    def sorted(self, kind: type[Any]) -> list[Any]:
+        """The operations of a kind by their ``index``."""
+        return sorted(self.listed(kind), key=lambda op: _integer(op, "index"))
+
+    def placed(self, problem: Diagnostic) -> Diagnostic:
+        """A fault of the model at the operation that it is of."""
+        return replace(problem, subject=f"{self.place_of(problem) or 'dialect'}, {problem.subject}")
+
+    def place_of(self, problem: Diagnostic) -> str:
+        """The place of the projection, the population or the port of a fault, else that of the network."""
+        subject = problem.subject
+        if subject.startswith(("line ", "spike.")):
+            return ""
+        number = re.match(r"projection (\d+)", subject)
+        if number is not None:
+            return self.sorted(CurrentOp)[int(number[1])].place
+        named = [op for op in self.ops if "name" in op.attributes and quoted(_name(op)) in subject + problem.found]
+        return (named or [self.op])[-1].place
+
+    def record(self, op: Any) -> Any:
+        """The record of a population."""
+        found = attribute_values(op, self.resources)
+        return op.RECORD(**{f.name: found[f.name] for f in fields(op.RECORD)})
+
+    def projection(self, op: CurrentOp) -> Projection:
+        """The projection that ends in a current."""
+        value, late = self.undelayed(op.x)
         parts: list[Operator] = []
         while isinstance(value.owner, PARTS):
             parts.insert(0, operator_of(value.owner, self.resources))
-            value = value.owner.operands[0]
-        value, delays = self._undelayed(value)
+            value = value.owner.x
+        value, delays = self.undelayed(value.owner.x if isinstance(value.owner, RealOp) else value)
         if not parts:  # an operator of its own comes between the two delays
-            raise ModelError.of("dialect", "a projection without an operator", "", HINT)
-        given: Any = op.attributes
-        return Projection(
-            _source(value),
-            _target(op),
-            parts[0] if len(parts) == 1 else Chain(tuple(parts)),
-            self._array(op, "bias") if "bias" in given else None,
-            delays,
-            late,
-            bool(given["is_back"].value.data),
-            names_in(given["nodes"]),
-            names_in(given["delay_nodes"]),
-        )
+            raise ModelError(op.fault("a projection without an operator", "", HINT))
+        bias = None if op.bias is None else self.array(op, "bias")
+        operator = parts[0] if len(parts) == 1 else Chain(tuple(parts))
+        ends, is_back = (self.source(op, value), _target(op)), op.is_back is not None
+        return Projection(*ends, operator, bias, delays, late, is_back, **self.nodes(op))
 
-    def _undelayed(self, value: SSAValue) -> tuple[SSAValue, Array]:
-        if isinstance(value.owner, DelayOp):
-            return value.owner.operands[0], self._array(value.owner, "steps")
+    def nodes(self, op: CurrentOp) -> dict[str, Any]:
+        """The names of nodes of a projection."""
+        listed: Any = {} if op.provenance is None else op.provenance.data  # type: ignore[attr-defined]
+        return {name: names_in(value) for name, value in listed.items()}
+
+    def undelayed(self, value: Any) -> tuple[Any, Array]:
+        """A value before its delay, and the delay."""
+        if isinstance(value.owner, Delayed):
+            return value.owner.late, self.array(value.owner, "steps")
         return value, freeze(np.int64(0))
 
-    def _array(self, op: Any, name: str) -> Array:
+    def array(self, op: Any, name: str) -> Array:
+        """The values of an attribute."""
         return self.resources.array(op.attributes[name])
+
+    def source(self, op: Any, value: Any) -> str:
+        """The source of the values of a projection."""
+        owner: Any = value.owner
+        if isinstance(owner, self.neuron) and value is owner.given["s"]:
+            return _name(owner)
+        if isinstance(owner, ScanOp) and isinstance(owner.x.owner, InputOp):
+            return _name(owner.x.owner)
+        raise ModelError(op.fault("a projection that no source drives", "an input or a neuron", HINT))
+
+
+class _FixedReader(_Reader):
+    """As ``_Reader``, of a chip's integers."""
+
+    neuron = FixedNeuronOp
+
+    def model(self) -> Any:
+        kept: Any = dict(self.op.provenance.data)  # type: ignore[attr-defined]
+        stored = {name: plain_value(kept.pop(name)) for name in ("formats", "report")}
+        currents = self.sorted(CurrentOp)
+        populations = tuple(self.population(op) for op in self.sorted(FixedNeuronOp))
+        nodes = [(op, _integer(op, "latency")) for op in self.ops if op.attributes.get("latency") is not None]
+        plain = ValueDecoder({}).parts(_Bookkeeping, stored)
+        return QuantizedNetwork(
+            unescaped(self.op.chip.data),  # type: ignore[attr-defined]
+            self.op.dt.value.data,  # type: ignore[attr-defined]
+            populations,
+            tuple(self.fixed(op) for op in currents if op.grid is not None),
+            tuple(self.input(op) for op in self.listed(InputOp)),
+            tuple(Port(_name(op), shape(op.y)) for op in self.listed(OutputOp)),
+            tuple(self.projection(op) for op in currents if op.grid is None),
+            MappingProxyType({_name(op): steps for op, steps in nodes}),
+            plain.formats,
+            plain.report,
+            **{name: names_in(value) for name, value in kept.items()},
+        )
+
+    def input(self, op: InputOp) -> FixedInput:
+        """An input and the integers that it takes."""
+        if op.value_max is None or op.unit is None:
+            raise ModelError(op.fault("an input without value_max or unit", "inputs of integers have both", HINT))
+        return FixedInput(_name(op), shape(op.y), _integer(op, "value_max"), op.unit.value.data)  # type: ignore[attr-defined]
+
+    def population(self, op: FixedNeuronOp) -> FixedPopulation:
+        """A population."""
+        record = self.record(op)
+        return FixedPopulation(_name(op), op.shape, record, "lif" if record.is_lava_lif else "custom")
+
+    def fixed(self, op: CurrentOp) -> FixedProjection:
+        """A projection in integers: delay, operator, shift, delay, with reshapes to and from the operator's shapes."""
+        value, late = self.undelayed(op.x)
+        chain = []
+        while isinstance(value.owner, (*PARTS, ShiftOp)):
+            chain.insert(0, value.owner)
+            value = value.owner.x
+        value, delays = self.undelayed(value)
+        shifts = [each for each in chain if isinstance(each, ShiftOp)]
+        operators = [each for each in chain if isinstance(each, DenseOp | SparseOp | ConvOp)]
+        if len(shifts) != 1 or len(operators) != 1:
+            raise ModelError(op.fault("a projection of other operations", "one operator and one shift", HINT))
+        grid = {name: _plain(each, self.resources) for name, _, each in parameters_of(op.grid)}  # type: ignore[arg-type]
+        return FixedProjection(
+            self.source(op, value),
+            _target(op),
+            operator_of(operators[0], self.resources),
+            weight_exp=_integer(shifts[0], "exponent"),
+            delay_steps=delays,
+            target_delay_steps=late,
+            **grid,
+            **self.nodes(op),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Bookkeeping:
+    """The fields of a quantized network that are plain values."""
+
+    formats: Mapping[str, Any]
+    report: tuple[LayerReport, ...]
 
 
 def operator_of(op: Any, resources: Resources) -> Any:
-    """The linear operator of an operation of synapses."""
+    """The linear operator of an operation of synapses; weights of integers are int64, those of reals as stored."""
     taken, given = op.taken, op.given
 
     def array(name: str) -> Array:
-        return resources.array(op.attributes[name])
+        stored = resources.array(op.attributes[name])
+        if name not in ("weight", "data") or isinstance(element(op.y), Float32Type | Float64Type):
+            return stored
+        shift = 0 if op.weight_shift is None else op.weight_shift.value.data
+        return freeze(stored.astype(np.int64) << min(max(shift, 0), 63))
 
     if isinstance(op, IdentityOp):
         return Identity(taken)
@@ -157,7 +273,7 @@ def operator_of(op: Any, resources: Resources) -> Any:
 
 def attribute_values(op: Any, resources: Resources) -> dict[str, Any]:
     """The fields of a neuron as arrays, numbers, words and records; None for absent ones."""
-    found = {name: _plain(op.attributes.get(name), resources) for name in record_fields(op.RECORD)}
+    found = {name: _plain(op.field(name), resources) for name in record_fields(op.RECORD)}
     for name, part in record_parts(op.RECORD).items():
         given = {f.name: found.pop(f"{name}.{f.name}") for f in fields(part)}
         given |= {f.name: bool(given[f.name]) for f in fields(part) if f.type == "bool"}
@@ -165,19 +281,10 @@ def attribute_values(op: Any, resources: Resources) -> dict[str, Any]:
     return found
 
 
-def _source(value: SSAValue) -> str:
-    owner: Any = value.owner
-    if isinstance(owner, NeuronOp) and value is owner.given["s"]:
-        return _name(owner)
-    if isinstance(owner, ScanOp) and isinstance(owner.x.owner, InputOp):
-        return _name(owner.x.owner)
-    raise ModelError.of("dialect", "a projection that no source drives", "an input or a neuron", HINT)
-
-
 def _target(op: CurrentOp) -> str:
-    targets = [use.operation for use in op.y.uses if isinstance(use.operation, NeuronOp | OutputOp)]
+    targets = [use.operation for use in op.y.uses if isinstance(use.operation, NeuronBase | OutputOp)]
     if len(targets) != 1:
-        raise ModelError.of("dialect", f"a current with {len(targets)} targets", "one", HINT)
+        raise ModelError(op.fault(f"a current with {len(targets)} targets", "one", HINT))
     return _name(targets[0])
 
 
@@ -189,19 +296,7 @@ def _integer(op: Any, name: str) -> int:
     return op.attributes[name].value.data
 
 
-def _are_names(attribute: Any) -> bool:
-    return isinstance(attribute, ArrayAttr) and all(
-        isinstance(each, StringAttr) and is_escaped(each.data) for each in attribute.data
-    )
-
-
-def _timing(values: Mapping[str, Any]) -> Timing:
-    return Timing(**{name: _plain(values.get(name), Resources()) for name in (f.name for f in fields(Timing))})
-
-
 def _plain(attribute: Any, resources: Resources) -> Any:
     if isinstance(attribute, DenseResourceAttr | DenseIntOrFPElementsAttr):
         return resources.array(attribute)
-    if isinstance(attribute, StringAttr):
-        return unescaped(attribute.data)
-    return attribute.value.data if isinstance(attribute, IntegerAttr | FloatAttr) else None
+    return None if attribute is None else plain_value(attribute)

@@ -1,51 +1,54 @@
-"""Operations of synapses: linear operators on tensors whose trailing axes are those of a population. Needs xDSL.
+"""Operations of synapses: linear operators on values, or on streams where all time steps are taken at once. Needs xDSL.
 
-The leading axes are the batch, or time and batch where an operation acts on all time steps at once. Weights
+Weights
 have the element type that the network stores; the lowering casts them to that of the tensors once, as the reference
-does.
+does. With ``weight_shift`` k they are the stored integers times 2**k.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from typing import Any
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import i1
 from xdsl.irdl import attr_def, irdl_op_definition, operand_def, opt_attr_def, result_def
 
 from nirbridge._types import Shape
-from nirbridge.dialect.base import SpikeOp, element, has_values, is_tensor, leading_axes, shape
+from nirbridge.dialect.base import SpikeOp, SpikeType, ValueType, element, has_values, leading_axes, shape
+from nirbridge.dialect.kinds import is_tensor
 from nirbridge.dialect.values import integers_in, shape_of, size_of
 from nirbridge.errors import Diagnostic
 from nirbridge.network.operators import window_shape
 
 
 class Synapse(SpikeOp):
-    """One tensor in, one out, both with the same leading axes."""
+    """One value in, one out, or one stream in and one out."""
 
-    x = operand_def(TensorType)
-    y = result_def(TensorType)
+    x = operand_def(SpikeType)
+    y = result_def(SpikeType)
+    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
 
     @property
     def taken(self) -> Shape:
-        """Shape of the input without leading axes."""
-        return shape(self.x, leading_axes(self.x))
+        """Shape of the input."""
+        return shape(self.x)
 
     @property
     def given(self) -> Shape:
-        """Shape of the output without leading axes."""
-        return shape(self.y, leading_axes(self.x))
+        """Shape of the output."""
+        return shape(self.y)
 
     def expected(self) -> Shape | None:
         """Shape of the output, as the attributes have it; None where they contradict the input."""
         return self.taken
 
     def diagnose(self) -> Iterator[Diagnostic]:
-        """Faults of the leading axes, the element type, and the shapes."""
-        if leading_axes(self.x) < 1 or leading_axes(self.x) != leading_axes(self.y):
-            yield self.fault(f"takes {self.x.type} and gives {self.y.type}", "equal leading axes", "add the batch")
-        elif element(self.x) != element(self.y):
-            yield self.fault(f"takes {element(self.x)} and gives {element(self.y)}", "one element type")
+        """Faults of time, the element, and the shapes."""
+        if leading_axes(self.x) != leading_axes(self.y):
+            yield self.fault(f"takes {self.x.type} and gives {self.y.type}", "both are values or both streams")
+        elif element(self.x) != element(self.y) or (self.y.type.element == i1 and not keeps_spikes(type(self))):  # type: ignore[attr-defined]
+            yield self.fault(f"takes {self.x.type} and gives {self.y.type}", "spikes and numbers become numbers")
         else:
             yield from self.diagnose_shapes()
 
@@ -60,7 +63,7 @@ class Synapse(SpikeOp):
 
 @irdl_op_definition
 class IdentityOp(Synapse):
-    """y = x."""
+    """y = x; spikes stay spikes."""
 
     name = "spike.identity"
 
@@ -95,6 +98,7 @@ class DenseOp(Synapse):
 
     name = "spike.dense"
     weight = attr_def()
+    weight_shift = opt_attr_def()
     events = opt_attr_def()
 
     def expected(self) -> Shape | None:
@@ -111,6 +115,7 @@ class SparseOp(Synapse):
     indptr = attr_def()
     indices = attr_def()
     data = attr_def()
+    weight_shift = opt_attr_def()
 
     def expected(self) -> Shape | None:
         """The shape of the result, if it has an element per row."""
@@ -159,6 +164,7 @@ class ConvOp(Window):
 
     name = "spike.conv"
     weight = attr_def()
+    weight_shift = opt_attr_def()
     stride = attr_def()
     padding = attr_def()
     dilation = attr_def()
@@ -196,15 +202,16 @@ class SumPoolOp(Window):
 class CurrentOp(Synapse):
     """The end of a projection: the current of its target, after its bias, which is not delayed.
 
-    ``index`` is the position of the projection in the network, whose order is that of the sums.
+    ``index`` is the position of the projection in the network, whose order is that of the sums; ``grid`` the number
+    format of a chip's weights; ``provenance`` the names of its nodes.
     """
 
     name = "spike.current"
     index = attr_def()
     bias = opt_attr_def()
-    nodes = attr_def()
-    delay_nodes = attr_def()
-    is_back = attr_def()
+    is_back = opt_attr_def()
+    grid = opt_attr_def()
+    provenance = opt_attr_def()
 
     def diagnose_shapes(self) -> Iterator[Diagnostic]:
         """See ``Synapse``; the bias has the shape of the target."""
@@ -225,16 +232,22 @@ class RealOp(SpikeOp):
     """Reals of integers: y = x * scale, or y = x / scale + offset where an offset is given (v of a readout)."""
 
     name = "spike.real"
-    x = operand_def(TensorType)
-    y = result_def(TensorType)
+    x = operand_def(ValueType)
+    y = result_def(ValueType)
     scale = attr_def()
     offset = opt_attr_def()
+    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
 
     def diagnose(self) -> Iterator[Diagnostic]:
         """The shapes agree."""
-        if self.x.type.get_shape() != self.y.type.get_shape():  # type: ignore[attr-defined]
+        if shape(self.x) != shape(self.y):
             yield self.fault(f"takes {self.x.type} and gives {self.y.type}", "one shape")
         yield from has_values(self, ["scale", "offset"], [(), shape(self.x)])
+
+
+def keeps_spikes(kind: type[Any]) -> bool:
+    """Whether an operation gives spikes where it takes spikes; all others give numbers."""
+    return kind in (IdentityOp, ReshapeOp)
 
 
 SYNAPSES = (IdentityOp, ReshapeOp, ScaleOp, DenseOp, SparseOp, ConvOp, SumPoolOp, CurrentOp, ShiftOp, RealOp)

@@ -10,11 +10,11 @@ from urllib.parse import quote, unquote
 
 import numpy as np
 from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
     ArrayAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
+    DictionaryAttr,
     Float16Type,
     FloatAttr,
     IntegerAttr,
@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
     Signedness,
     StringAttr,
     TensorType,
+    UnitAttr,
     f32,
     f64,
     i1,
@@ -69,9 +70,14 @@ def element_of(dtype: Any) -> Any:
     return ELEMENTS[name]
 
 
-def tensor_type(element: Any, *extents: int | None) -> TensorType[Any]:
-    """A tensor; an extent of None is only known at run time."""
-    return TensorType(element, [DYNAMIC_INDEX if n is None else n for n in extents])
+def narrowest(values: Array) -> tuple[int, Array]:
+    """(k, integers) of the fewest bits, with ``values == integers << k``; weights of a chip may all be even."""
+    joined = int(np.bitwise_or.reduce(values, axis=None, initial=0))
+    shift = (joined & -joined).bit_length() - 1 if joined else 0
+    stored = values >> shift
+    ends = (int(stored.min(initial=0)), int(stored.max(initial=0)))
+    kinds = (np.iinfo(kind) for kind in (np.int8, np.int16, np.int32, np.int64))
+    return shift, stored.astype(next(kind.dtype for kind in kinds if kind.min <= ends[0] and ends[1] <= kind.max))
 
 
 class Resources:
@@ -193,6 +199,34 @@ def integer(value: int) -> IntegerAttr[Any]:
 def real(value: float) -> FloatAttr[Any]:
     """One real number as an attribute, bit for bit."""
     return FloatAttr(value, f64)
+
+
+def plain_attribute(value: Any) -> Attribute:
+    """A plain value, as JSON has them, as an attribute."""
+    if isinstance(value, Mapping):
+        return DictionaryAttr({escaped(str(name)): plain_attribute(each) for name, each in value.items()})
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ArrayAttr([plain_attribute(each) for each in value])
+    if value is None:
+        return UnitAttr()
+    if isinstance(value, bool):
+        return IntegerAttr(int(value), i1)
+    return {str: text, int: integer, float: real}[type(value)](value)
+
+
+def plain_value(attribute: Attribute) -> Any:
+    """The value that ``plain_attribute`` was made of. Raises ValueError for other attributes."""
+    if isinstance(attribute, DictionaryAttr):
+        return {unescaped(name): plain_value(each) for name, each in attribute.data.items()}
+    if isinstance(attribute, ArrayAttr):
+        return [plain_value(each) for each in attribute.data]
+    if isinstance(attribute, UnitAttr):
+        return None
+    if isinstance(attribute, StringAttr):
+        return unescaped(attribute.data)
+    if not isinstance(attribute, IntegerAttr | FloatAttr):
+        raise ValueError("an attribute that is no plain value")
+    return bool(attribute.value.data) if attribute.type == i1 else attribute.value.data
 
 
 def integers_in(attribute: Any) -> tuple[int, ...]:

@@ -11,16 +11,17 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
-from xdsl.dialects.builtin import TensorType
 from xdsl.irdl import result_def
 
 from nirbridge.arrays import Array, freeze
 from nirbridge.dialect.build import fits_in_32, network_module, quantized_module
 from nirbridge.dialect.lower import dialect_module
-from nirbridge.dialect.module import DialectModule, check_module, irdl_text, parse_module
+from nirbridge.dialect.definition import irdl_text
+from nirbridge.dialect.module import DialectModule, check_module, parse_module
 from nirbridge.dialect.neurons import NeuronBase, neuron_attributes, neuron_operation
 from nirbridge.dialect.read import attribute_values, module_network
-from nirbridge.dialect.values import ELEMENTS, Resources, integer, tensor_type, text
+from nirbridge.dialect.base import ValueType, value_type
+from nirbridge.dialect.values import ELEMENTS, Resources, integer, text
 from nirbridge.errors import FileError, ModelError, ToolMissing
 from nirbridge.network.model import Network
 from nirbridge.network.neurons import Neuron, neuron
@@ -91,21 +92,12 @@ def test_the_text_is_that_of_the_golden_file() -> None:
 
 
 FAULTS = [
-    ('reset = "none"', 'reset = "never"', "reset 'never'"),
-    ('compare = ">="', 'compare = "="', "compare '='"),
-    ("max_spikes = 1", "max_spikes = 0", "max_spikes is 0, at least 1"),
-    ("dt = 1.000000e-03 : f64, timing", "dt = 0.0 : f64, timing", "dt is 0.0 s, above 0"),
-    ("(tensor<?x12xf32>) -> tensor<?x3x4xf32>", "(tensor<?x12xf32>) -> tensor<?x3x5xf32>", "not a module"),
-    (
-        "steps = dense<2> : tensor<i64>",
-        "steps = dense<2> : tensor<5xi64>",
-        "spike.delay: steps has shape (5,), expected ()",
-    ),
-    (
-        "theta = dense<6.250000e-02> : tensor<f64>",
-        "theta = dense<0.5> : tensor<7xf64>",
-        "theta has shape (7,), expected",
-    ),
+    ('"none", dense', '"never", dense', "reset of spike.reset is"),
+    ('">=", 1 : i64', '"=", 1 : i64', "compare of spike.firing is"),
+    ('">=", 1 : i64', '">=", 0 : i64', "max_spikes is 0, at least 1"),
+    ("dt = 1.000000e-03 : f64, numbers", "dt = 0.0 : f64, numbers", "dt is 0.0 s, above 0"),
+    ("steps = dense<2> : tensor<i64>", "steps = dense<2> : tensor<5xi64>", "steps has shape (5,), expected ()"),
+    ("dense<6.250000e-02> : tensor<f64>, \">=\"", "dense<0.5> : tensor<7xf64>, \">=\"", "theta has shape (7,), expected"),
 ]
 
 
@@ -120,7 +112,7 @@ def test_one_wrong_attribute_is_found(old: str, new: str, found: str) -> None:
 
 def test_every_fault_is_listed() -> None:
     text = network_module(several_ports(np.random.default_rng(0))).text()
-    text = text.replace('reset = "none"', 'reset = "x"').replace("max_spikes = 1", "max_spikes = 0")
+    text = text.replace('"none", dense', '"x", dense').replace('">=", 1 : i64', '"=", "a"')
     with pytest.raises(ModelError) as raised:
         parse_module(text)
     assert len(raised.value.problems) == 3
@@ -146,17 +138,16 @@ class Whole(Neuron):
 @neuron_operation
 class WholeOp(NeuronBase):
     name = "spike.whole"
-    s = result_def(TensorType)
+    s = result_def(ValueType)
     RECORD: ClassVar[type[Any]] = Whole
-    RESETS: ClassVar[tuple[str, ...]] = ("to-value",)
     THRESHOLD: ClassVar[str] = "theta"
 
 
 def test_a_record_in_a_neuron_record_is_attributes() -> None:
     plain, resources = neuron("LIF"), Resources()
     n = Whole(**{f.name: getattr(plain, f.name) for f in fields(plain)}, part=Part(freeze(np.arange(3.0)), True))
-    attributes = neuron_attributes(n, resources) | {"name": text("p"), "index": integer(0)}
-    op = WholeOp.create(result_types=[tensor_type(ELEMENTS["float32"], None, 3)], attributes=attributes)
+    attributes = neuron_attributes(WholeOp, n, resources) | {"name": text("p"), "index": integer(0)}
+    op = WholeOp.create(result_types=[value_type(ELEMENTS["float32"], (3,))], attributes=attributes)
     part = attribute_values(op, resources)["part"]
     assert (part.is_on, part.decay.tolist()) == (True, [0.0, 1.0, 2.0])
     assert not list(op.faults())

@@ -16,7 +16,7 @@ from nirbridge.dialect.lowering.pointwise import Node, Pointwise, kept_states, l
 from nirbridge.dialect.neurons import NeuronBase
 from nirbridge.dialect.passes.batch_time import projection_of
 from nirbridge.dialect.read import attribute_values, operator_of
-from nirbridge.dialect.structure import CollectOp, DelayOp, InputOp, NetworkOp, OutputOp, ResultOp, ScanOp
+from nirbridge.dialect.structure import CollectOp, ConnectOp, Delayed, InputOp, OutputOp, ResultOp, ScanOp, user_of
 from nirbridge.dialect.synapses import (
     ConvOp,
     CurrentOp,
@@ -67,9 +67,9 @@ class BodyLowering:
         found: list[LoweredState] = []
         depths: dict[Any, int] = {}
         for op in self.ops:
-            if isinstance(op, DelayOp):
+            if isinstance(op, Delayed):
                 steps = self.resources.array(op.steps)
-                depths[op.x] = max(depths.get(op.x, 0), int(steps.max(initial=0)))
+                depths[op.late] = max(depths.get(op.late, 0), int(steps.max(initial=0)))
         for x, depth in depths.items():
             if depth:
                 extents = (depth, *shape(x))
@@ -159,7 +159,7 @@ class BodyLowering:
         for op in self.ops:
             if isinstance(op, ScanOp):
                 self.values[op.y] = self._time_step_of(self._value(op.x))
-            elif isinstance(op, DelayOp):
+            elif isinstance(op, Delayed):
                 self.values[op.y] = self._delay(op)
             elif isinstance(op, NeuronBase):
                 self.neuron(op)
@@ -172,7 +172,7 @@ class BodyLowering:
             elif isinstance(op, Synapse):
                 if leading_axes(op.x) == 1:
                     self.values[op.y] = self._synapse(op, self.values.get(op.x))
-            elif not isinstance(op, InputOp | ResultOp | CollectOp | NetworkOp):
+            elif not isinstance(op, InputOp | ResultOp | CollectOp | ConnectOp):
                 raise ModelError.of("dialect", f"an operation {quoted(op.name)}", "it has no lowering", "remove it")
 
     def _value(self, value: Any) -> Tensor:
@@ -189,10 +189,10 @@ class BodyLowering:
         (tensor,) = p.finish([node])
         return tensor
 
-    def _delay(self, op: DelayOp) -> Tensor:
+    def _delay(self, op: Any) -> Tensor:
         steps = self.resources.array(op.steps)
-        history = self.histories.get(op.x)
-        now = self._value(op.x) if not steps.all() else None
+        history = self.histories.get(op.late)
+        now = self._value(op.late) if not steps.all() else None
         return delayed(self.f, None if history is None else history.inside, now, steps)
 
     def _sum(self, p: Pointwise, currents: Sequence[Any], kind: str) -> Node:
@@ -284,8 +284,7 @@ class BodyLowering:
 def _is_fused(op: Any) -> bool:
     """Whether the elementwise operations of a projection are one loop with those of its target."""
     while not isinstance(op, NeuronBase | OutputOp):
-        (use, *_) = op.results[0].uses
-        op = use.operation
+        op = user_of(op.results[0])
     return op.fused is not None
 
 
@@ -302,8 +301,7 @@ def _past_of(value: Any) -> tuple[str, str]:
         return _name(owner.x.owner), "past"
     end = owner
     while not isinstance(end, NeuronBase | OutputOp):  # forwards, which a projection ends
-        (use, *_) = end.results[0].uses
-        end = use.operation
+        end = user_of(end.results[0])
     return _name(end), f"past of projection {projection_of(owner)}"
 
 

@@ -69,7 +69,7 @@ class Lowering:
         self.module = module
         self.resources = Resources()
         self.f = FunctionText(self.resources)
-        self.ops = list(module.operation.body.block.ops)
+        self.ops = module.ops
         self.inputs = [op for op in self.ops if isinstance(op, InputOp)]
         self.results = [op for op in self.ops if isinstance(op, ResultOp)]
         self.time, self.batch = Extent(steps, "%time"), Extent(batch, "%batch")
@@ -85,7 +85,7 @@ class Lowering:
         numbers = str(self.module.network.attributes["numbers"].data)  # type: ignore[attr-defined]
         clock = "i32" if numbers.startswith("int") else {"float32": "f32", "float64": "f64"}[numbers]
         lead = (self.time, self.batch)
-        given = [Tensor(f"%in{k}", str(element(op.y)), lead, shape(op.y, 2)) for k, op in enumerate(self.inputs)]
+        given = [Tensor(f"%in{k}", str(element(op.y)), lead, shape(op.y)) for k, op in enumerate(self.inputs)]
         arguments = given or [Tensor("%in0", clock, lead, ())]
         for op, tensor in zip(self.inputs, given, strict=True):
             body.values[op.y] = tensor
@@ -112,19 +112,19 @@ class Lowering:
         """
         outs: list[Tensor] = []
         for op in self.results:
-            kind, rest = str(element(op.x)), shape(op.x, 2)
+            kind, rest = str(element(op.x)), shape(op.x)
             before = sum(t.element == kind and t.shape == rest for t in outs)
             outs.append(self.f.filled(kind, lead, rest, before) if before else self.f.empty(kind, lead, rest))
         return outs
 
     def _described(self, text: str, states: Sequence[LoweredState], clock: str) -> LoweredProgram:
-        listed = [LoweredTensor(_name(op), "s", shape(op.y, 2), _dtype(element(op.y))) for op in self.inputs]
+        listed = [LoweredTensor(_name(op), "s", shape(op.y), _dtype(element(op.y))) for op in self.inputs]
         inputs = listed or [LoweredTensor("", "s", (), clock)]
         kept = [
             LoweredTensor(s.of, s.variable, s.argument.shape, _dtype(s.argument.element), s.initial) for s in states
         ]
         outputs = [
-            LoweredTensor(_name(op), _variable(op), shape(op.x, 2), _dtype(element(op.x))) for op in self.results
+            LoweredTensor(_name(op), _variable(op), shape(op.x), _dtype(element(op.x))) for op in self.results
         ]
         return LoweredProgram(text, tuple(inputs), tuple(kept), tuple(outputs))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from nirbridge.dialect.base import shape, stream_type
 from nirbridge.dialect.module import DialectModule
-from nirbridge.dialect.structure import ScanOp
+from nirbridge.dialect.structure import ScanOp, user_of
 from nirbridge.dialect.synapses import Synapse
-from nirbridge.dialect.values import tensor_type
 
 
 def batch_time(module: DialectModule, indices: Collection[int] | None = None) -> DialectModule:
@@ -23,7 +23,7 @@ def batch_time(module: DialectModule, indices: Collection[int] | None = None) ->
     moved = True
     while moved:
         moved = False
-        for op in list(module.operation.body.block.ops):
+        for op in module.ops:
             if isinstance(op, Synapse) and isinstance(op.x.owner, ScanOp) and _is_chosen(op, indices):
                 _moved_out(op)
                 moved = True
@@ -33,8 +33,7 @@ def batch_time(module: DialectModule, indices: Collection[int] | None = None) ->
 def projection_of(op: Any) -> int:
     """The projection that an operation belongs to."""
     while "index" not in op.attributes:
-        (use, *_) = op.results[0].uses
-        op = use.operation
+        op = user_of(op.results[0])
     return op.attributes["index"].value.data
 
 
@@ -45,7 +44,7 @@ def _is_chosen(op: Any, indices: Collection[int] | None) -> bool:
 def _moved_out(op: Any) -> None:
     """One operation and the scan before it change places."""
     scan, kind = op.x.owner, op.y.type
-    whole = tensor_type(kind.get_element_type(), None, *kind.get_shape())
+    whole = stream_type(kind.element, shape(op.y))
     outer = type(op).create(operands=[scan.x], result_types=[whole], attributes=dict(op.attributes))
     inner = ScanOp.create(operands=[outer.results[0]], result_types=[kind])
     block = op.parent

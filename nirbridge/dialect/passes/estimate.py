@@ -56,7 +56,7 @@ class Work:
 def operators(module: DialectModule, activity: Mapping[str, float] | None) -> list[Work]:
     """The operators of a module that cost more than a pass over their elements."""
     found = []
-    for op in module.operation.body.block.ops:
+    for op in module.ops:
         make = next((make for kind, make in _WORK.items() if isinstance(op, kind)), None)
         if make is not None:
             found.append(make(op, (activity or {}).get(_source(op), 1.0)))
@@ -65,7 +65,7 @@ def operators(module: DialectModule, activity: Mapping[str, float] | None) -> li
 
 def neurons(module: DialectModule) -> list[int]:
     """The size of each population."""
-    return [size_of(op.shape) for op in module.operation.body.block.ops if isinstance(op, NeuronBase)]
+    return [size_of(op.shape) for op in module.ops if isinstance(op, NeuronBase)]
 
 
 def _product(op: Any, active: float) -> Work:

@@ -108,7 +108,7 @@ def apply_forms(module: DialectModule, forms: Forms) -> DialectModule:
     from nirbridge.dialect.structure import OutputOp
     from nirbridge.dialect.synapses import DenseOp
 
-    for op in module.operation.body.block.ops:
+    for op in module.ops:
         if isinstance(op, NeuronBase | OutputOp) and forms.fused:
             op.attributes["fused"] = UnitAttr()
         if isinstance(op, DenseOp) and projection_of(op) in forms.events:

@@ -54,6 +54,12 @@ def load_snn_mlir(
         ModelError: see ``read_snn_mlir``.
         UsageError: repairs, which are of NIR files; see ``read_snn_mlir``.
     """
+    subject, text = text_of(path, max_bytes)
+    return read_snn_mlir(text, timing, repairs, subject=subject)
+
+
+def text_of(path: str | os.PathLike[str], max_bytes: int | None) -> tuple[str, str]:
+    """(subject of messages, content) of a ``.mlir`` file. Raises FileError: see ``load_snn_mlir``."""
     name = os.path.basename(os.fsdecode(path))
     subject, limit = f"file {quoted(name)}", min(max_bytes or MAX_BYTES, MAX_BYTES)
     with open_regular(path, quoted(name), "a model file") as file:
@@ -61,10 +67,9 @@ def load_snn_mlir(
     if len(content) > limit:
         raise FileError.of(subject, f"more than {limit:,} bytes", "the limit of a text", "use a .nir or .net.npz file")
     try:
-        text = content.decode("utf-8")
+        return subject, content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise FileError.of(subject, f"byte {error.start:,} is no UTF-8 text", "MLIR is text", HINT) from None
-    return read_snn_mlir(text, timing, repairs, subject=subject)
 
 
 def read_snn_mlir(

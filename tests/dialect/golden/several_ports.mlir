@@ -1,40 +1,43 @@
 "builtin.module"() ({
-  "spike.network"() {dt = 1.000000e-03 : f64, timing = {dt = 1.000000e-03 : f64, integrator = "euler", reset = "to-value", compare = ">", if_gain = "per-second"}, numbers = "float32", facts = {assumed = ["one"], notes = ["two %22%0A"]}} : () -> ()
-  %0 = "spike.input"() {name = "x"} : () -> tensor<?x?x5xf32>
-  %1 = "spike.scan"(%0) : (tensor<?x?x5xf32>) -> tensor<?x5xf32>
-  %2 = "spike.input"() {name = "y"} : () -> tensor<?x?x3x4xf32>
-  %3 = "spike.scan"(%2) : (tensor<?x?x3x4xf32>) -> tensor<?x3x4xf32>
-  %4 = "spike.dense"(%1) {weight = dense_resource<a0> : tensor<12x5xf64>} : (tensor<?x5xf32>) -> tensor<?x12xf32>
-  %5 = "spike.reshape"(%4) : (tensor<?x12xf32>) -> tensor<?x3x4xf32>
-  %6 = "spike.current"(%5) {index = 0 : i64, nodes = ["n", "m"], delay_nodes = [], is_back = false, bias = dense<[[0.52734375, 0.37890625, 0.39453125, 8.593750e-02], [0.5615234375, -0.1611328125, 0.271484375, 0.4111328125], [0.5322265625, 0.2197265625, 0.0732421875, 0.009765625]]> : tensor<3x4xf64>} : (tensor<?x3x4xf32>) -> tensor<?x3x4xf32>
-  %7 = "spike.delay"(%3) {steps = dense<[[0, 1, 2, 0], [1, 2, 0, 1], [2, 0, 1, 2]]> : tensor<3x4xi64>} : (tensor<?x3x4xf32>) -> tensor<?x3x4xf32>
-  %8 = "spike.scale"(%7) {scale = dense<[[0.119140625, 0.1806640625, 0.408203125, 0.5751953125], [-0.22265625, 0.619140625, 0.2255859375, 0.0556640625], [0.36328125, 0.2646484375, -0.044921875, 0.0205078125]]> : tensor<3x4xf64>} : (tensor<?x3x4xf32>) -> tensor<?x3x4xf32>
-  %9 = "spike.current"(%8) {index = 1 : i64, nodes = [], delay_nodes = [], is_back = false} : (tensor<?x3x4xf32>) -> tensor<?x3x4xf32>
-  %10, %11, %12, %13 = "spike.neuron"(%6, %9) {kind = "LIF", a_mem = dense<8.750000e-01> : tensor<f64>, g_mem = dense<1.250000e-01> : tensor<f64>, bias = dense<0.000000e+00> : tensor<f64>, theta = dense<6.250000e-02> : tensor<f64>, a_syn = dense<0.000000e+00> : tensor<f64>, g_syn = dense<1.000000e+00> : tensor<f64>, v_reset = dense<0.000000e+00> : tensor<f64>, reset = "none", reset_amount = dense<6.250000e-02> : tensor<f64>, compare = ">=", max_spikes = 1 : i64, refractory_steps = dense<0> : tensor<i64>, v_init = dense<0.000000e+00> : tensor<f64>, i_init = dense<0.000000e+00> : tensor<f64>, name = "a %22b%22%5C%0A%00%C3%A9%E6%BC%A2%2520", index = 0 : i64} : (tensor<?x3x4xf32>, tensor<?x3x4xf32>) -> (tensor<?x3x4xf32>, tensor<?x3x4xf32>, tensor<?x3x4xf32>, tensor<?x3x4xf32>)
-  %14 = "spike.reshape"(%10) : (tensor<?x3x4xf32>) -> tensor<?x12xf32>
-  %15 = "spike.dense"(%14) {weight = dense<[[0.4091796875, 0.287109375, 0.19921875, 0.0361328125, 0.44921875, 0.0888671875, 0.02734375, 0.576171875, -0.0361328125, -0.0712890625, 0.404296875, 0.3154296875]]> : tensor<1x12xf64>} : (tensor<?x12xf32>) -> tensor<?x1xf32>
-  %16 = "spike.reshape"(%15) : (tensor<?x1xf32>) -> tensor<?xf32>
-  %17 = "spike.current"(%16) {index = 2 : i64, nodes = [], delay_nodes = [], is_back = false} : (tensor<?xf32>) -> tensor<?xf32>
-  %18 = "spike.delay"(%19) {steps = dense<1> : tensor<i64>} : (tensor<?xf32>) -> tensor<?xf32>
-  %20 = "spike.identity"(%18) : (tensor<?xf32>) -> tensor<?xf32>
-  %21 = "spike.current"(%20) {index = 3 : i64, nodes = [], delay_nodes = ["d"], is_back = true} : (tensor<?xf32>) -> tensor<?xf32>
-  %19, %22, %23, %24 = "spike.neuron"(%17, %21) {kind = "LIF", a_mem = dense<8.750000e-01> : tensor<f64>, g_mem = dense<1.250000e-01> : tensor<f64>, bias = dense<0.000000e+00> : tensor<f64>, theta = dense<6.250000e-02> : tensor<f64>, a_syn = dense<0.000000e+00> : tensor<f64>, g_syn = dense<1.000000e+00> : tensor<f64>, v_reset = dense<0.000000e+00> : tensor<f64>, reset = "to-value", reset_amount = dense<6.250000e-02> : tensor<f64>, compare = ">", max_spikes = 1 : i64, refractory_steps = dense<0> : tensor<i64>, v_init = dense<0.000000e+00> : tensor<f64>, i_init = dense<0.000000e+00> : tensor<f64>, v_min = dense<-1.562500e-02> : tensor<f64>, name = "b", index = 1 : i64} : (tensor<?xf32>, tensor<?xf32>) -> (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>)
-  %25 = "spike.identity"(%10) : (tensor<?x3x4xf32>) -> tensor<?x3x4xf32>
-  %26 = "spike.current"(%25) {index = 4 : i64, nodes = [], delay_nodes = [], is_back = false} : (tensor<?x3x4xf32>) -> tensor<?x3x4xf32>
-  %27 = "spike.delay"(%3) {steps = dense<2> : tensor<i64>} : (tensor<?x3x4xf32>) -> tensor<?x3x4xf32>
-  %28 = "spike.identity"(%27) : (tensor<?x3x4xf32>) -> tensor<?x3x4xf32>
-  %29 = "spike.current"(%28) {index = 5 : i64, nodes = [], delay_nodes = [], is_back = false} : (tensor<?x3x4xf32>) -> tensor<?x3x4xf32>
-  %30 = "spike.output"(%26, %29) {name = "o"} : (tensor<?x3x4xf32>, tensor<?x3x4xf32>) -> tensor<?x3x4xf32>
-  %31 = "spike.collect"(%30) : (tensor<?x3x4xf32>) -> tensor<?x?x3x4xf32>
-  "spike.result"(%31) {name = "o", variable = "s"} : (tensor<?x?x3x4xf32>) -> ()
-  %32 = "spike.identity"(%19) : (tensor<?xf32>) -> tensor<?xf32>
-  %33 = "spike.current"(%32) {index = 6 : i64, nodes = [], delay_nodes = [], is_back = false} : (tensor<?xf32>) -> tensor<?xf32>
-  %34 = "spike.output"(%33) {name = "p"} : (tensor<?xf32>) -> tensor<?xf32>
-  %35 = "spike.collect"(%34) : (tensor<?xf32>) -> tensor<?x?xf32>
-  "spike.result"(%35) {name = "p", variable = "s"} : (tensor<?x?xf32>) -> ()
-  %36 = "spike.output"() {name = "q"} : () -> tensor<?x2xf32>
-  %37 = "spike.collect"(%36) : (tensor<?x2xf32>) -> tensor<?x?x2xf32>
-  "spike.result"(%37) {name = "q", variable = "s"} : (tensor<?x?x2xf32>) -> ()
+  "spike.network"() ({
+    %0 = "spike.input"() {name = "x"} : () -> !spike.stream<array<i64: 5>, f32>
+    %1 = "spike.scan"(%0) : (!spike.stream<array<i64: 5>, f32>) -> !spike.value<array<i64: 5>, f32>
+    %2 = "spike.input"() {name = "y"} : () -> !spike.stream<array<i64: 3, 4>, f32>
+    %3 = "spike.scan"(%2) : (!spike.stream<array<i64: 3, 4>, f32>) -> !spike.value<array<i64: 3, 4>, f32>
+    %4 = "spike.dense"(%1) {weight = dense_resource<a0> : tensor<12x5xf64>} : (!spike.value<array<i64: 5>, f32>) -> !spike.value<array<i64: 12>, f32>
+    %5 = "spike.reshape"(%4) : (!spike.value<array<i64: 12>, f32>) -> !spike.value<array<i64: 3, 4>, f32>
+    %6 = "spike.current"(%5) {index = 0 : i64, provenance = {nodes = ["n", "m"]}, bias = dense<[[0.52734375, 0.37890625, 0.39453125, 8.593750e-02], [0.5615234375, -0.1611328125, 0.271484375, 0.4111328125], [0.5322265625, 0.2197265625, 0.0732421875, 0.009765625]]> : tensor<3x4xf64>} : (!spike.value<array<i64: 3, 4>, f32>) -> !spike.value<array<i64: 3, 4>, f32>
+    %7 = "spike.delay"(%3) {steps = dense<[[0, 1, 2, 0], [1, 2, 0, 1], [2, 0, 1, 2]]> : tensor<3x4xi64>} : (!spike.value<array<i64: 3, 4>, f32>) -> !spike.value<array<i64: 3, 4>, f32>
+    %8 = "spike.scale"(%7) {scale = dense<[[0.119140625, 0.1806640625, 0.408203125, 0.5751953125], [-0.22265625, 0.619140625, 0.2255859375, 0.0556640625], [0.36328125, 0.2646484375, -0.044921875, 0.0205078125]]> : tensor<3x4xf64>} : (!spike.value<array<i64: 3, 4>, f32>) -> !spike.value<array<i64: 3, 4>, f32>
+    %9 = "spike.current"(%8) {index = 1 : i64} : (!spike.value<array<i64: 3, 4>, f32>) -> !spike.value<array<i64: 3, 4>, f32>
+    %10, %11, %12, %13 = "spike.neuron"(%6, %9) {kind = "LIF", membrane = #spike.membrane<dense<8.750000e-01> : tensor<f64>, dense<1.250000e-01> : tensor<f64>, dense<0.000000e+00> : tensor<f64>, dense<0.000000e+00> : tensor<f64>>, synapse = #spike.synapse<dense<0.000000e+00> : tensor<f64>, dense<1.000000e+00> : tensor<f64>, dense<0.000000e+00> : tensor<f64>>, firing = #spike.firing<dense<6.250000e-02> : tensor<f64>, ">=", 1 : i64, dense<0> : tensor<i64>>, reset = #spike.reset<"none", dense<0.000000e+00> : tensor<f64>, dense<6.250000e-02> : tensor<f64>>, name = "a %22b%22%5C%0A%00%C3%A9%E6%BC%A2%2520", index = 0 : i64} : (!spike.value<array<i64: 3, 4>, f32>, !spike.value<array<i64: 3, 4>, f32>) -> (!spike.value<array<i64: 3, 4>, i1>, !spike.value<array<i64: 3, 4>, f32>, !spike.value<array<i64: 3, 4>, f32>, !spike.value<array<i64: 3, 4>, f32>)
+    %14 = "spike.reshape"(%10) : (!spike.value<array<i64: 3, 4>, i1>) -> !spike.value<array<i64: 12>, i1>
+    %15 = "spike.dense"(%14) {weight = dense<[[0.4091796875, 0.287109375, 0.19921875, 0.0361328125, 0.44921875, 0.0888671875, 0.02734375, 0.576171875, -0.0361328125, -0.0712890625, 0.404296875, 0.3154296875]]> : tensor<1x12xf64>} : (!spike.value<array<i64: 12>, i1>) -> !spike.value<array<i64: 1>, f32>
+    %16 = "spike.reshape"(%15) : (!spike.value<array<i64: 1>, f32>) -> !spike.value<array<i64>, f32>
+    %17 = "spike.current"(%16) {index = 2 : i64} : (!spike.value<array<i64>, f32>) -> !spike.value<array<i64>, f32>
+    %18 = "spike.past"() {steps = dense<1> : tensor<i64>} : () -> !spike.value<array<i64>, i1>
+    %19 = "spike.identity"(%18) : (!spike.value<array<i64>, i1>) -> !spike.value<array<i64>, i1>
+    %20 = "spike.current"(%19) {index = 3 : i64, provenance = {delay_nodes = ["d"]}, is_back} : (!spike.value<array<i64>, i1>) -> !spike.value<array<i64>, f32>
+    %21, %22, %23, %24 = "spike.neuron"(%17, %20) {kind = "LIF", v_min = dense<-1.562500e-02> : tensor<f64>, membrane = #spike.membrane<dense<8.750000e-01> : tensor<f64>, dense<1.250000e-01> : tensor<f64>, dense<0.000000e+00> : tensor<f64>, dense<0.000000e+00> : tensor<f64>>, synapse = #spike.synapse<dense<0.000000e+00> : tensor<f64>, dense<1.000000e+00> : tensor<f64>, dense<0.000000e+00> : tensor<f64>>, firing = #spike.firing<dense<6.250000e-02> : tensor<f64>, ">", 1 : i64, dense<0> : tensor<i64>>, reset = #spike.reset<"to-value", dense<0.000000e+00> : tensor<f64>, dense<6.250000e-02> : tensor<f64>>, name = "b", index = 1 : i64} : (!spike.value<array<i64>, f32>, !spike.value<array<i64>, f32>) -> (!spike.value<array<i64>, i1>, !spike.value<array<i64>, f32>, !spike.value<array<i64>, f32>, !spike.value<array<i64>, f32>)
+    %25 = "spike.identity"(%10) : (!spike.value<array<i64: 3, 4>, i1>) -> !spike.value<array<i64: 3, 4>, i1>
+    %26 = "spike.current"(%25) {index = 4 : i64} : (!spike.value<array<i64: 3, 4>, i1>) -> !spike.value<array<i64: 3, 4>, f32>
+    %27 = "spike.delay"(%3) {steps = dense<2> : tensor<i64>} : (!spike.value<array<i64: 3, 4>, f32>) -> !spike.value<array<i64: 3, 4>, f32>
+    %28 = "spike.identity"(%27) : (!spike.value<array<i64: 3, 4>, f32>) -> !spike.value<array<i64: 3, 4>, f32>
+    %29 = "spike.current"(%28) {index = 5 : i64} : (!spike.value<array<i64: 3, 4>, f32>) -> !spike.value<array<i64: 3, 4>, f32>
+    %30 = "spike.output"(%26, %29) {name = "o"} : (!spike.value<array<i64: 3, 4>, f32>, !spike.value<array<i64: 3, 4>, f32>) -> !spike.value<array<i64: 3, 4>, f32>
+    %31 = "spike.collect"(%30) : (!spike.value<array<i64: 3, 4>, f32>) -> !spike.stream<array<i64: 3, 4>, f32>
+    "spike.result"(%31) {name = "o", variable = "s"} : (!spike.stream<array<i64: 3, 4>, f32>) -> ()
+    %32 = "spike.identity"(%21) : (!spike.value<array<i64>, i1>) -> !spike.value<array<i64>, i1>
+    %33 = "spike.current"(%32) {index = 6 : i64} : (!spike.value<array<i64>, i1>) -> !spike.value<array<i64>, f32>
+    %34 = "spike.output"(%33) {name = "p"} : (!spike.value<array<i64>, f32>) -> !spike.value<array<i64>, f32>
+    %35 = "spike.collect"(%34) : (!spike.value<array<i64>, f32>) -> !spike.stream<array<i64>, f32>
+    "spike.result"(%35) {name = "p", variable = "s"} : (!spike.stream<array<i64>, f32>) -> ()
+    %36 = "spike.output"() {name = "q"} : () -> !spike.value<array<i64: 2>, f32>
+    %37 = "spike.collect"(%36) : (!spike.value<array<i64: 2>, f32>) -> !spike.stream<array<i64: 2>, f32>
+    "spike.result"(%37) {name = "q", variable = "s"} : (!spike.stream<array<i64: 2>, f32>) -> ()
+    "spike.connect"(%18, %21) : (!spike.value<array<i64>, i1>, !spike.value<array<i64>, i1>) -> ()
+    "ub.unreachable"() : () -> ()
+  }) {sym_name = "network", dt = 1.000000e-03 : f64, numbers = "float32", provenance = {assumed = ["one"], notes = ["two %22%0A"]}, timing = #spike.timing<1.000000e-03 : f64, "euler", "to-value", ">", "per-second">, chip} : () -> ()
 }) : () -> ()
 
 {-#
