@@ -60,6 +60,11 @@ class SpikeOp(IRDLOperation):
         """Every fault of an operation whose operands, results and attributes are of the right kinds."""
         yield from ()
 
+    @classmethod
+    def kind_of(cls, name: str) -> Kind:
+        """The kind of an attribute."""
+        return OF_OPERATIONS.get(name, VALUES)
+
     def faults(self) -> Iterator[Diagnostic]:
         """Every fault of this operation; where something is absent or of another kind, these faults alone."""
         definition = type(self).get_irdl_definition()
@@ -71,7 +76,7 @@ class SpikeOp(IRDLOperation):
         faults = [
             self.fault(f"{name} is {quoted(str(value), 60)}", f"expected {kind.noun}", "correct it")
             for name, value in self.attributes.items()
-            if name in definition.attributes and not (kind := OF_OPERATIONS.get(name, VALUES)).accepts(value)
+            if name in definition.attributes and not (kind := self.kind_of(name)).accepts(value)
         ]
         faults += [
             self.fault(f"{name} of {attribute.name} is {quoted(str(value), 60)}", f"expected {kind.noun}", "correct it")
@@ -120,18 +125,18 @@ def shape(value: SSAValue) -> Shape:
 
 
 def leading_axes(value: SSAValue) -> int:
-    """Axes in front of the shape in the tensor that a value is lowered to: the batch, and time before it in a stream."""
+    """Axes in front of the shape, lowered: the batch, and time before it in a stream."""
     return 2 if isinstance(value.type, StreamType) else 1
 
 
 def value_type(element: Any, shape: Shape) -> ValueType:
     """The type of values of one time step."""
-    return ValueType(integers(shape), element)
+    return ValueType(integers(shape), element)  # pyright: ignore[reportCallIssue]
 
 
 def stream_type(element: Any, shape: Shape) -> StreamType:
     """The type of values of all time steps."""
-    return StreamType(integers(shape), element)
+    return StreamType(integers(shape), element)  # pyright: ignore[reportCallIssue]
 
 
 def has_values(op: SpikeOp, names: Iterable[str], shapes: Sequence[Shape]) -> Iterator[Diagnostic]:

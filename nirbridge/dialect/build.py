@@ -77,9 +77,7 @@ class Builder:
         variables: dict[Variable, Any] = {(p.name, "s"): self.input(p) for p in network.inputs}
         for p in self.order():
             index = next(k for k, q in enumerate(network.populations) if q is p)
-            found = step.neurons(
-                index, p, self.placement.get(p.name), self.currents(p), **self.latency_of(p.name)
-            )
+            found = step.neurons(index, p, self.placement.get(p.name), self.currents(p), **self.latency_of(p.name))
             variables |= {(p.name, name): value for name, value in found.items()}
             step.now[p.name] = found["s"]
         for p in network.outputs:
@@ -106,7 +104,9 @@ class Builder:
         timing = {f.name: getattr(network.timing, f.name) for f in fields(network.timing)}
         plain = {name: real(x) if isinstance(x, float) else text(x) for name, x in timing.items() if x is not None}
         file = {} if network.file is None else {"file": texts((network.file.name, network.file.sha256))}
-        listed = {name: texts(getattr(network, name)) for name in ("assumed", "notes", "axes") if getattr(network, name)}
+        listed = {
+            name: texts(getattr(network, name)) for name in ("assumed", "notes", "axes") if getattr(network, name)
+        }
         return self.common(file | listed) | {"timing": TIMING.of(plain), "chip": UnitAttr()}
 
     def common(self, provenance: dict[str, Any]) -> dict[str, Any]:

@@ -13,10 +13,20 @@ from typing import Any
 from xdsl.irdl import OptionalDef, VarOperandDef, VarResultDef
 
 from nirbridge.dialect.base import ELEMENTS_OF_VALUES
-from nirbridge.dialect.kinds import CLASSES, NAME, OF_OPERATIONS, VALUES
+from nirbridge.dialect.kinds import CLASSES, NAME
 from nirbridge.dialect.module import OPERATIONS
 from nirbridge.dialect.neurons import NeuronBase
-from nirbridge.dialect.structure import CollectOp, ConnectOp, DelayOp, InputOp, NetworkOp, OutputOp, PastOp, ResultOp, ScanOp
+from nirbridge.dialect.structure import (
+    CollectOp,
+    ConnectOp,
+    DelayOp,
+    InputOp,
+    NetworkOp,
+    OutputOp,
+    PastOp,
+    ResultOp,
+    ScanOp,
+)
 from nirbridge.dialect.synapses import CurrentOp, IdentityOp, RealOp, ReshapeOp, ScaleOp, ShiftOp, Synapse
 
 NUMBERS = tuple(name for name in ELEMENTS_OF_VALUES if name != "i1")
@@ -126,7 +136,7 @@ def _operation(kind: type[Any]) -> str:
             each.append(f"{name}: {'variadic ' if isinstance(value, variadic) else ''}{body.named(chosen)}")
         last += [f"irdl.{word}({', '.join(each)})"] if each else []
     required = [name for name, value in definition.attributes.items() if not isinstance(value, OptionalDef)]
-    listed = [f'"{name}" = {OF_OPERATIONS.get(name, VALUES).irdl(body.emit)}' for name in required]
+    listed = [f'"{name}" = {kind.kind_of(name).irdl(body.emit)}' for name in required]
     last += [f"irdl.attributes {{ {', '.join(listed)} }}"] if listed else []
     if kind is NetworkOp:
         last.append(f"irdl.regions(body: {body.emit('irdl.region()')})")

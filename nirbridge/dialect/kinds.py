@@ -144,9 +144,7 @@ TIMING = attribute_class(
 """How continuous time became time steps."""
 MEMBRANE = attribute_class("membrane", a_mem=VALUES, g_mem=VALUES, bias=VALUES, v_init=VALUES)
 SYNAPSE = attribute_class("synapse", a_syn=VALUES, g_syn=VALUES, i_init=VALUES)
-FIRING = attribute_class(
-    "firing", theta=optional(VALUES), compare=COMPARE, max_spikes=INTEGER, refractory_steps=VALUES
-)
+FIRING = attribute_class("firing", theta=optional(VALUES), compare=COMPARE, max_spikes=INTEGER, refractory_steps=VALUES)
 """``theta`` is ``unit`` for a readout."""
 RESET = attribute_class(
     "reset", reset=words(*get_args(Reset)), v_reset=VALUES, reset_amount=VALUES
@@ -168,8 +166,8 @@ GRID = attribute_class(
     scale=VALUES,
 )
 """Number format of the weights of a projection: see ``FixedProjection``."""
-CLASSES = (TIMING, MEMBRANE, SYNAPSE, FIRING, RESET, FIXED_MEMBRANE, FIXED_CURRENT, FIXED_BIAS, FIXED_FIRING, FIXED_RESET,
-           UNITS, GRID)  # fmt: skip
+CLASSES = (TIMING, MEMBRANE, SYNAPSE, FIRING, RESET, FIXED_MEMBRANE, FIXED_CURRENT, FIXED_BIAS, FIXED_FIRING,
+           FIXED_RESET, UNITS, GRID)  # fmt: skip
 """Every class of attributes."""
 OF_OPERATIONS: Mapping[str, Kind] = {
     **dict.fromkeys(("index", "groups", "exponent", "value_max", "latency", "weight_shift"), INTEGER),

@@ -186,8 +186,8 @@ def lower_model(
         return _by_core(model, mapping, batch, steps)
     _check_activity(model, activity or {})
     module = dialect_module(model, dtype=dtype, records=records, mapping=mapping)
-    from nirbridge.dialect.lowering.program import lowered
     from nirbridge.dialect.definition import irdl_text
+    from nirbridge.dialect.lowering.program import lowered
 
     program, texts = None, {"dialect": module.text()}
     if until != "dialect":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -93,7 +94,7 @@ class _Bits(Parser._TensorLiteralElement):
 
 
 class _Parser(Parser):
-    """xDSL's parser, which notes the place of every operation; nothing is made that is larger than the arrays may be."""
+    """xDSL's parser, which notes the place of every operation, and makes no larger arrays than a text may have."""
 
     given, line, counted, newline = 0, 1, 0, -1
 
@@ -141,25 +142,33 @@ def parse_module(text: str) -> DialectModule:
     if (len(text) if length < 0 else length) > OPERATIONS_MAX:
         limit, hint = f"at most {OPERATIONS_MAX:,}", "give a .net.npz file"
         raise FileError.of("dialect", "more characters of operations than are read", limit, hint)
-    parser = _Parser(context, text)
+    parser: _Parser | None = None
     try:
+        parser = _Parser(context, text)
         operation = parser.parse_module()
         resources = _resources(operation, interface)
     except FileError:
         raise
     except Exception as error:  # of any type: xDSL's parser takes its input to be sound
-        is_placed = isinstance(error, ParseError)
-        at = error.span.start if is_placed else parser.pos
-        place = f"line {text.count(chr(10), 0, at) + 1}, column {at - text.rfind(chr(10), 0, at)}"
-        words = error.msg if is_placed else f"{type(error).__name__}: {error}"
-        limit = "a module of the dialect, generic or in its own form"
-        raise FileError.of(f"dialect, {place}", quoted(words, 200), limit, "correct it there") from None
+        raise _unreadable(text, error, 0 if parser is None else parser.pos) from None
     listed = list(operation.body.block.ops)
     if len(listed) != 1 or not isinstance(listed[0], NetworkOp) or len(listed[0].body.blocks) != 1:
         raise FileError.of("dialect", f"{len(listed)} operations, or others", "one spike.network", "cut it")
     module = DialectModule(operation, resources)
     check_module(module)
     return module
+
+
+def _unreadable(text: str, error: Exception, at: int) -> FileError:
+    """The error of a text that xDSL does not parse, with its place."""
+    words = f"{type(error).__name__}: {error}"
+    if isinstance(error, ParseError):
+        words, at = error.msg, error.span.start
+        if (undefined := re.match(r"values used but not defined: \[(%[\w.$-]+)", words)) is not None:
+            at = max(text.find(undefined[1]), 0)
+    place = f"line {text.count(chr(10), 0, at) + 1}, column {at - text.rfind(chr(10), 0, at)}"
+    limit = "a module of the dialect, generic or in its own form"
+    return FileError.of(f"dialect, {place}", quoted(words, 200), limit, "correct it there")
 
 
 def _resources(operation: ModuleOp, interface: OpAsmDialectInterface) -> Resources:

@@ -24,17 +24,22 @@ from nirbridge.dialect.kinds import (
     FIXED_FIRING,
     FIXED_MEMBRANE,
     FIXED_RESET,
+    INTEGER,
     MEMBRANE,
     RESET,
     SYNAPSE,
+    TEXT,
     UNITS,
+    VALUES,
     AttributeClass,
+    Kind,
 )
 from nirbridge.dialect.placement import placement_faults
 from nirbridge.dialect.values import Resources, integer, size_of, text
 from nirbridge.errors import Diagnostic
 from nirbridge.network.neurons import Neuron, flat_fields
 from nirbridge.quantization.model import FixedNeuron
+
 
 @cache
 def record_parts(record: type[Any]) -> dict[str, type[Any]]:
@@ -79,6 +84,14 @@ class NeuronBase(SpikeOp):
     CLASSES: ClassVar[tuple[AttributeClass, ...]] = ()
     THRESHOLD: ClassVar[str] = ""
 
+    @classmethod
+    def kind_of(cls, name: str) -> Kind:
+        """The kind of an attribute: of a field of the record that is in no class, that of its type."""
+        words = record_fields(cls.RECORD).get(name)
+        if words is None or name == "kind" or name in (each.name for each in cls.CLASSES):
+            return super().kind_of(name)
+        return INTEGER if words == "int" else VALUES if "Array" in words else TEXT
+
     def field(self, name: str) -> Any:
         """The attribute of a field of the record, in a class or alone; None where it is absent."""
         holder = next((each.name for each in self.CLASSES if name in each.parameters), None)
@@ -105,7 +118,9 @@ class NeuronBase(SpikeOp):
         """Faults of types, coefficients and rules."""
         for value in (*self.operands, *self.results):
             if (shape(value), element(value)) != (self.shape, element(self.results[0])):
-                yield self.fault(f"a value of type {value.type}", f"its neurons send {self.results[0].type}", "reshape it")
+                yield self.fault(
+                    f"a value of type {value.type}", f"its neurons send {self.results[0].type}", "reshape it"
+                )
         if any(value.type != self.results[1].type for value in (*self.operands, *self.results[1:])):
             yield self.fault("currents or states are spikes", "only s may be", "correct it")
         for name, words in record_fields(self.RECORD).items():
@@ -137,7 +152,7 @@ Operation = TypeVar("Operation", bound=NeuronBase)
 
 
 def neuron_operation(kind: type[Operation]) -> type[Operation]:
-    """The operation of a neuron record: its classes, and an attribute for each other field, optional where it may be None."""
+    """The operation of a neuron record: its classes, and an attribute for each other field; None is absent."""
     for each in kind.CLASSES:
         setattr(kind, each.name, attr_def())
     held = {name for each in kind.CLASSES for name in each.parameters}

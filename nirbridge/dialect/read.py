@@ -123,8 +123,10 @@ class _Reader:
             return ""
         number = re.match(r"projection (\d+)", subject)
         if number is not None:
-            return self.sorted(CurrentOp)[int(number[1])].place
-        named = [op for op in self.ops if "name" in op.attributes and quoted(_name(op)) in subject + problem.found]
+            return next((op.place for op in self.sorted(CurrentOp)[int(number[1]) :]), self.op.place)
+        named: list[Any] = [
+            op for op in self.ops if "name" in op.attributes and quoted(_name(op)) in subject + problem.found
+        ]
         return (named or [self.op])[-1].place
 
     def record(self, op: Any) -> Any:
@@ -195,7 +197,7 @@ class _FixedReader(_Reader):
             MappingProxyType({_name(op): steps for op, steps in nodes}),
             plain.formats,
             plain.report,
-            **{name: names_in(value) for name, value in kept.items()},
+            **{name: names_in(kept[name]) for name in ("notes", "axes") if name in kept},  # type: ignore[arg-type]
         )
 
     def input(self, op: InputOp) -> FixedInput:
@@ -278,6 +280,8 @@ def attribute_values(op: Any, resources: Resources) -> dict[str, Any]:
         given = {f.name: found.pop(f"{name}.{f.name}") for f in fields(part)}
         given |= {f.name: bool(given[f.name]) for f in fields(part) if f.type == "bool"}
         found[name] = part(**given) if f"{name}.{fields(part)[0].name}" in op.attributes else None
+    if "bias_mant" in found:
+        found["bias"] = found["bias_mant"] << found["bias_exp"]
     return found
 
 

@@ -103,9 +103,7 @@ class StepBuilder:
         self.block.add_op(op)
         return op.given
 
-    def output(
-        self, name: str, shape: Shape, currents: Sequence[Any], element: Any = None, **attributes: Any
-    ) -> Any:
+    def output(self, name: str, shape: Shape, currents: Sequence[Any], element: Any = None, **attributes: Any) -> Any:
         """An output of the time step."""
         kind = value_type(self.element if element is None else element, shape)
         return self.op(OutputOp, currents, kind, name=text(name), **attributes)
@@ -152,4 +150,6 @@ def _part_attributes(part: Any, resources: Resources, *, narrow: bool) -> dict[s
     given = {"stride": integers(part.stride), "padding": integers([side for pair in part.padding for side in pair])}
     if isinstance(part, SumPool):
         return given | {"kernel": integers(part.kernel), "factor": real(part.factor)}
-    return given | weights("weight", part.weight) | {"dilation": integers(part.dilation), "groups": integer(part.groups)}
+    return (
+        given | weights("weight", part.weight) | {"dilation": integers(part.dilation), "groups": integer(part.groups)}
+    )

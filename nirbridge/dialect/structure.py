@@ -27,7 +27,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove
 
-from nirbridge.dialect.base import SpikeOp, SpikeType, StreamType, ValueType, has_values, shape
+from nirbridge.dialect.base import SpikeOp, StreamType, ValueType, has_values, shape
 from nirbridge.errors import Diagnostic
 
 END = UnreachableOp
@@ -140,6 +140,9 @@ class ResultOp(SpikeOp):
 class Delayed(SpikeOp):
     """Values some time steps ago, 0 before the first: one delay for all elements or one for each; 0 is the present."""
 
+    y = result_def(ValueType)
+    steps = attr_def()
+
     @property
     def late(self) -> Any:
         """The value that is delayed."""
@@ -156,8 +159,6 @@ class DelayOp(Delayed):
 
     name = "spike.delay"
     x = operand_def(ValueType)
-    y = result_def(ValueType)
-    steps = attr_def()
     assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
 
     def diagnose(self) -> Iterator[Diagnostic]:
@@ -172,8 +173,6 @@ class PastOp(Delayed):
     """A value some time steps ago; ``spike.connect`` says of which."""
 
     name = "spike.past"
-    y = result_def(ValueType)
-    steps = attr_def()
     assembly_format = "attr-dict `:` type($y)"
 
     @property
@@ -228,8 +227,8 @@ class OutputOp(SpikeOp):
 
 
 def user_of(value: Any) -> Any:
-    """The operation that uses a value first; in place of a connection the delayed value."""
-    (use, *_) = value.uses
+    """The operation that uses a value first; in place of a connection the operation of the past that it connects."""
+    (use, *_) = (use for use in value.uses if not (isinstance(use.operation, ConnectOp) and use.index == 0))
     return use.operation.past.owner if isinstance(use.operation, ConnectOp) else use.operation
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
-from typing import Any
 
 from xdsl.dialects.builtin import i1
 from xdsl.irdl import attr_def, irdl_op_definition, operand_def, opt_attr_def, result_def

@@ -215,7 +215,7 @@ def plain_attribute(value: Any) -> Attribute:
 
 
 def plain_value(attribute: Attribute) -> Any:
-    """The value that ``plain_attribute`` was made of. Raises ValueError for other attributes."""
+    """The value that ``plain_attribute`` was made of. Raises TypeError for other attributes."""
     if isinstance(attribute, DictionaryAttr):
         return {unescaped(name): plain_value(each) for name, each in attribute.data.items()}
     if isinstance(attribute, ArrayAttr):
@@ -225,7 +225,7 @@ def plain_value(attribute: Attribute) -> Any:
     if isinstance(attribute, StringAttr):
         return unescaped(attribute.data)
     if not isinstance(attribute, IntegerAttr | FloatAttr):
-        raise ValueError("an attribute that is no plain value")
+        raise TypeError("an attribute that is no plain value")
     return bool(attribute.value.data) if attribute.type == i1 else attribute.value.data
 
 

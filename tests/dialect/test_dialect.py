@@ -14,13 +14,13 @@ from hypothesis import Phase, given, settings
 from xdsl.irdl import result_def
 
 from nirbridge.arrays import Array, freeze
+from nirbridge.dialect.base import ValueType, value_type
 from nirbridge.dialect.build import fits_in_32, network_module, quantized_module
-from nirbridge.dialect.lower import dialect_module
 from nirbridge.dialect.definition import irdl_text
+from nirbridge.dialect.lower import dialect_module
 from nirbridge.dialect.module import DialectModule, check_module, parse_module
 from nirbridge.dialect.neurons import NeuronBase, neuron_attributes, neuron_operation
 from nirbridge.dialect.read import attribute_values, module_network
-from nirbridge.dialect.base import ValueType, value_type
 from nirbridge.dialect.values import ELEMENTS, Resources, integer, text
 from nirbridge.errors import FileError, ModelError, ToolMissing
 from nirbridge.network.model import Network
@@ -97,7 +97,7 @@ FAULTS = [
     ('">=", 1 : i64', '">=", 0 : i64', "max_spikes is 0, at least 1"),
     ("dt = 1.000000e-03 : f64, numbers", "dt = 0.0 : f64, numbers", "dt is 0.0 s, above 0"),
     ("steps = dense<2> : tensor<i64>", "steps = dense<2> : tensor<5xi64>", "steps has shape (5,), expected ()"),
-    ("dense<6.250000e-02> : tensor<f64>, \">=\"", "dense<0.5> : tensor<7xf64>, \">=\"", "theta has shape (7,), expected"),
+    ('dense<6.250000e-02> : tensor<f64>, ">="', 'dense<0.5> : tensor<7xf64>, ">="', "theta has shape (7,), expected"),
 ]
 
 
@@ -144,7 +144,7 @@ class WholeOp(NeuronBase):
 
 
 def test_a_record_in_a_neuron_record_is_attributes() -> None:
-    plain, resources = neuron("LIF"), Resources()
+    plain, resources = neuron("LIF", max_spikes=2), Resources()
     n = Whole(**{f.name: getattr(plain, f.name) for f in fields(plain)}, part=Part(freeze(np.arange(3.0)), True))
     attributes = neuron_attributes(WholeOp, n, resources) | {"name": text("p"), "index": integer(0)}
     op = WholeOp.create(result_types=[value_type(ELEMENTS["float32"], (3,))], attributes=attributes)

@@ -13,8 +13,8 @@ import numpy as np
 
 from nirbridge.arrays import Array, freeze
 from nirbridge.dialect.build import network_module, quantized_module
-from nirbridge.dialect.lowering.program import LoweredProgram, lowered
 from nirbridge.dialect.definition import irdl_text
+from nirbridge.dialect.lowering.program import LoweredProgram, lowered
 from nirbridge.dialect.module import DialectModule, check_module, parse_module
 from nirbridge.dialect.passes.forms import Forms, apply_forms, choose_forms
 from nirbridge.dialect.read import module_network

@@ -155,6 +155,12 @@ def mlir_text() -> str:
 
 
 @functools.cache
+def dialect_text() -> str:
+    """A module of nirbridge's dialect."""
+    return Path(__file__).parents[1].joinpath("dialect/golden/several_ports.mlir").read_text(encoding="utf-8")
+
+
+@functools.cache
 def recording_arrays() -> dict[str, Any]:
     """Of a recording of every variable."""
     from nirbridge.simulators.recording_file import write_recording

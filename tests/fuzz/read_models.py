@@ -217,7 +217,15 @@ def read_network(path: Path) -> object:
 
 def make_mlir(c: Choices) -> bytes:
     """A module of snn-mlir: extents of types, lines and bytes are changed."""
-    text = models.mlir_text()
+    return _changed_mlir(models.mlir_text(), c)
+
+
+def make_dialect(c: Choices) -> bytes:
+    """As ``make_mlir``, of the dialect."""
+    return _changed_mlir(models.dialect_text(), c)
+
+
+def _changed_mlir(text: str, c: Choices) -> bytes:
     if c.chance(4):
         return mutate_bytes(text.encode(), c)
     for _ in range(c.several(3)):

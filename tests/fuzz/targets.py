@@ -127,6 +127,17 @@ def _table() -> tuple[Target, ...]:
             "a.mlir",
         ),
         Target(
+            "dialect",
+            models.make_dialect,
+            models.read_mlir,
+            ("nirbridge.dialect.read:module_network",),
+            tuple(
+                f"dialect/{name}.py" for name in ("module", "read", "base", "kinds", "structure", "synapses", "neurons")
+            ),
+            60,
+            "a.mlir",
+        ),
+        Target(
             "npy", arrays.make_npy, arrays.read_npy, ("nirbridge.simulators.inputs:_shape_problems",), npy, 10, "a.npy"
         ),
         Target("npz", arrays.make_npz, arrays.read_npz, ("nirbridge.files.npy:_data",), npy, 12, "a.npz"),

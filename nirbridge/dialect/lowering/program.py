@@ -123,9 +123,7 @@ class Lowering:
         kept = [
             LoweredTensor(s.of, s.variable, s.argument.shape, _dtype(s.argument.element), s.initial) for s in states
         ]
-        outputs = [
-            LoweredTensor(_name(op), _variable(op), shape(op.x), _dtype(element(op.x))) for op in self.results
-        ]
+        outputs = [LoweredTensor(_name(op), _variable(op), shape(op.x), _dtype(element(op.x))) for op in self.results]
         return LoweredProgram(text, tuple(inputs), tuple(kept), tuple(outputs))
 
     def _initial(self, states: Sequence[Any]) -> str:

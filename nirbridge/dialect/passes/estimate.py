@@ -15,7 +15,7 @@ from nirbridge.dialect.lowering.linear import MATRIX_MAX
 from nirbridge.dialect.module import DialectModule
 from nirbridge.dialect.neurons import NeuronBase
 from nirbridge.dialect.passes.batch_time import projection_of
-from nirbridge.dialect.structure import DelayOp, InputOp, ScanOp
+from nirbridge.dialect.structure import Delayed, InputOp, ScanOp
 from nirbridge.dialect.synapses import ConvOp, DenseOp, IdentityOp, ReshapeOp, ScaleOp, SparseOp, SumPoolOp
 from nirbridge.dialect.values import shape_of, size_of, unescaped
 
@@ -108,8 +108,8 @@ def _is_first(op: Any) -> bool:
 def _source(op: Any) -> str:
     """The node that drives an operator; empty where a reduction comes between."""
     owner: Any = op.x.owner
-    while isinstance(owner, DelayOp | IdentityOp | ReshapeOp | ScanOp):
-        owner = owner.x.owner
+    while isinstance(owner, Delayed | IdentityOp | ReshapeOp | ScanOp):
+        owner = (owner.late if isinstance(owner, Delayed) else owner.x).owner
     named: Any = owner.attributes.get("name")
     return unescaped(named.data) if isinstance(owner, NeuronBase | InputOp) else ""
 
