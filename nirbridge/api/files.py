@@ -8,12 +8,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
+import numpy as np
+
 from nirbridge import pipeline
 from nirbridge.api.arguments import Count, Natural, checked, kind_of, plain_arrays
 from nirbridge.api.models import ChipLike, FilePath, chip, is_graph, network_of
 from nirbridge.benchmarking.model import Bench
 from nirbridge.emitters.artifact import Artifact
 from nirbridge.errors import IllegalMapping, ModelError, UsageError, quoted
+from nirbridge.events.model import BinnedEvents
 from nirbridge.files.scratch import unnamed_file
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.mapping.storage.file import read_map, write_map
@@ -95,7 +98,7 @@ def read_events(
     origin: Literal["zero", "first"] | None = None,
     steps: Natural | None = None,
     max_bytes: Count | None = None,
-) -> Any:
+) -> BinnedEvents | dict[str, BinnedEvents | np.ndarray]:
     """Events as an array of spike counts per time step, for the input of a model; none is lost or counted twice.
 
     Args:

@@ -241,7 +241,9 @@ def open(
         return _of_program(program, backend, batch)
     ready = model if isinstance(model, QuantizedNetwork | MappedNetwork) else network_of(model, sample)
     if backend == "auto":
-        return _opened(ready, _auto(ready), "as of simulate", batch)
+        return _opened(ready, _auto(ready), "as of simulate", batch, options)
+    if backend == "best" and options is not None:
+        raise UsageError.of("argument 'options'", kind_of(options), "they are of one emitter", "name a backend")
     if backend != "best":
         return _opened(ready, backend, "named", batch, options)
     whole = integers_of(ready) if isinstance(ready, MappedNetwork) else ready

@@ -369,7 +369,8 @@ def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
 
 def event_options() -> pipeline.EventOptions:
     """The options of events of the running command. Raises UsageError."""
-    given = click.get_current_context().meta.get(_EVENTS, {})
+    context = click.get_current_context(silent=True)
+    given: dict[str, Any] = {} if context is None else context.meta.get(_EVENTS, {})
     sensor = re.fullmatch(r"(\d{1,5})x(\d{1,5})", given.get("sensor", "1x1"))
     size = (0, 0) if sensor is None else (int(sensor[1]), int(sensor[2]))
     if 0 in size:

@@ -55,7 +55,11 @@ def default_chip(target: str, options: Any = None) -> str | None:
     ``options``: the emitter's own; those of a target that has both kinds of numbers say which (``in_reals``).
     """
     emitter = registry.get("emitters", target)
-    return None if getattr(options or emitter.options(), "in_reals", Network in emitter.takes) else CHIP
+    return (
+        None
+        if getattr(emitter.options() if options is None else options, "in_reals", Network in emitter.takes)
+        else CHIP
+    )
 
 
 def emit_with(

@@ -43,7 +43,8 @@ def load_inputs(path: str | Path, *, max_bytes: int | None = None) -> Any:
 
 def load_data(path: str | Path, *, max_bytes: int | None = None) -> Any:
     """As ``load_inputs``, and events of any kind that ``read_event_file`` reads. Raises FileError or UsageError."""
-    events = read_event_file(path, EVENT_BYTES if max_bytes is None else max_bytes)
+    is_missing = suffix_of(path) in (".npy", ".npz") and not Path(path).exists()  # the reader of arrays says so
+    events = None if is_missing else read_event_file(path, EVENT_BYTES if max_bytes is None else max_bytes)
     if events is None and suffix_of(path) not in (".npy", ".npz"):
         limit = "arrays are .npy and .npz files, events also .aedat, .aedat4 and .h5"
         raise UsageError.of(f"file {quoted(path)}", "holds neither arrays nor events", limit, "save it as one of these")

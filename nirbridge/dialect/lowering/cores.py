@@ -24,7 +24,7 @@ from nirbridge.dialect.lowering.pointwise import Node, Pointwise, kept_states, l
 from nirbridge.dialect.lowering.program import LoweredProgram, Lowering
 from nirbridge.dialect.neurons import NeuronBase
 from nirbridge.dialect.read import attribute_values
-from nirbridge.dialect.structure import NetworkOp, OutputOp, ResultOp
+from nirbridge.dialect.structure import OutputOp, ResultOp
 from nirbridge.dialect.values import Resources, unescaped
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.network.operators import Sparse
@@ -83,7 +83,7 @@ class _CoresLowering(Lowering):
 def _read_by_host(ops: Sequence[Any]) -> list[Any]:
     """The operations between neurons or inputs and the results, in their order."""
     needed: set[Any] = set()
-    stack: list[Any] = [op for op in ops if isinstance(op, OutputOp | ResultOp | NetworkOp)]
+    stack: list[Any] = [op for op in ops if isinstance(op, OutputOp | ResultOp)]
     while stack:
         op = stack.pop()
         if op not in needed and not isinstance(op, NeuronBase):

@@ -23,7 +23,7 @@ def test_what_integers_lose_is_said_where_it_is_much(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = str(root / "examples" / "models" / "digits_mlp.nir")
-    for bits, said in (("8", ""), ("2", "weights    error 90.6 % into leaky_1: see nirbridge quantize")):
+    for bits, said in (("8", ""), ("2", "weights     error 90.6 % into leaky_1: see nirbridge quantize")):
         assert cli.run(["emit", model, "--to", "c", "--bits", bits, "-o", str(tmp_path / bits)]) == 0
         lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("weights ")]
         assert lines == [said] * bool(said)
