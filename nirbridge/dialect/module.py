@@ -14,15 +14,18 @@ from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.builtin import AnyFloat, Builtin, DenseResourceAttr, FileLineColLoc, IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Dialect, Operation
 from xdsl.parser import Parser
+from xdsl.parser.generic_parser import ParserState
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError, VerifyException
+from xdsl.utils.lexer import Input
+from xdsl.utils.mlir_lexer import MLIRLexer
 
 from nirbridge.dialect.base import SpikeOp, StreamType, ValueType, parameters_of
 from nirbridge.dialect.kinds import CLASSES, NAME, is_tensor
 from nirbridge.dialect.neurons import NEURONS, NeuronBase
 from nirbridge.dialect.structure import END, STRUCTURE, CollectOp, DelayOp, InputOp, NetworkOp, OutputOp, PastOp, ScanOp
 from nirbridge.dialect.synapses import SYNAPSES, CurrentOp, RealOp, Synapse
-from nirbridge.dialect.values import ARRAYS_MAX, DTYPES, Resources, array_from_blob, size_of
+from nirbridge.dialect.values import DTYPES, Resources, array_from_blob, size_of
 from nirbridge.errors import Diagnostic, FileError, ModelError, quoted
 
 OPERATIONS: tuple[type[Any], ...] = (NetworkOp, *STRUCTURE, *SYNAPSES, *NEURONS.values())
@@ -81,6 +84,14 @@ def check_module(module: DialectModule) -> None:
 
 OPERATIONS_MAX = 2**26
 """Characters of the operations of a text; arrays come after them."""
+LITERALS_MAX = 2**22
+"""Values of all ``dense<...>`` of a text; xDSL makes a Python number of each, also where it repeats one."""
+
+
+class _Lexer(MLIRLexer):
+    """xDSL's lexer with a pattern of strings that never goes back; xDSL's own takes exponential time without an end."""
+
+    _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 
 
 class _Bits(Parser._TensorLiteralElement):
@@ -97,6 +108,10 @@ class _Parser(Parser):
     """xDSL's parser, which notes the place of every operation, and makes no larger arrays than a text may have."""
 
     given, line, counted, newline = 0, 1, 0, -1
+
+    def __init__(self, context: Context, text: str) -> None:
+        super().__init__(context, "")
+        self._parser_state = ParserState(_Lexer(Input(text, "dialect")))
 
     def parse_operation(self) -> Operation:
         text, start = self.lexer.input.content, self._current_token.span.start
@@ -117,9 +132,9 @@ class _Parser(Parser):
         kind = super()._parse_dense_literal_type()
         if any(n < 0 for n in kind.get_shape()):
             self.raise_error("values have a shape without unknown extents")
-        self.given += size_of(kind.get_shape()) * kind.element_type.compile_time_size
-        if self.given > ARRAYS_MAX:
-            self.raise_error(f"arrays of more than {ARRAYS_MAX:,} bytes in all")
+        self.given += size_of(kind.get_shape())
+        if self.given > LITERALS_MAX:
+            self.raise_error(f"more than {LITERALS_MAX:,} values as dense<...>, beside resources")
         return kind
 
     def _parse_alias_def(self) -> None:
