@@ -108,6 +108,7 @@ class _Parser(Parser):
     """xDSL's parser, which notes the place of every operation, and makes no larger arrays than a text may have."""
 
     given, line, counted, newline = 0, 1, 0, -1
+    _builtin_integer_type_regex = re.compile(r"^[su]?i(1|8|16|32|64)$")  # wider ones would take memory
 
     def __init__(self, context: Context, text: str) -> None:
         super().__init__(context, "")

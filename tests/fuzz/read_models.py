@@ -217,15 +217,7 @@ def read_network(path: Path) -> object:
 
 def make_mlir(c: Choices) -> bytes:
     """A module of snn-mlir: extents of types, lines and bytes are changed."""
-    return _changed_mlir(models.mlir_text(), c)
-
-
-def make_dialect(c: Choices) -> bytes:
-    """As ``make_mlir``, of the dialect."""
-    return _changed_mlir(models.dialect_text(), c)
-
-
-def _changed_mlir(text: str, c: Choices) -> bytes:
+    text = models.mlir_text()
     if c.chance(4):
         return mutate_bytes(text.encode(), c)
     for _ in range(c.several(3)):
@@ -244,6 +236,31 @@ def _changed_mlir(text: str, c: Choices) -> bytes:
             text = re.sub(
                 r"dense<\[.*\]>", f"dense<{c.pick(('0.5', '1.0e99', 'nan', '[]', '0'))}>", text, count=1 + c.below(3)
             )
+    return text.encode()
+
+
+def make_dialect(c: Choices) -> bytes:
+    """A module of the dialect: tokens of one sort are exchanged, once or everywhere, or bytes changed."""
+    text = models.dialect_text()
+    if c.chance(6):
+        return mutate_bytes(text.encode(), c)
+    for _ in range(1 + c.below(3)):
+        pattern = c.pick(
+            (r"dense<[^<>\[]*>", r'"[^"\n]{1,20}"', r"array<i64[^>]*>", r"\b(?:f32|f64|i1|i64)\b", r"%\d+", r"\d+")
+        )
+        found = [*re.finditer(pattern, text.partition("{-#")[0])]
+        if not found:
+            continue
+        match = c.pick(found)
+        others = (
+            *re.findall(pattern, text.partition("{-#")[0])[:40],
+            "dense<-1>",
+            "dense<0x7FF8000000000000>",
+            "0",
+            "999999999999",
+        )
+        new = c.pick(others)
+        text = text.replace(match[0], new) if c.chance(2) else text[: match.start()] + new + text[match.end() :]
     return text.encode()
 
 

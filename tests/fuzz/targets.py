@@ -130,7 +130,7 @@ def _table() -> tuple[Target, ...]:
             "dialect",
             models.make_dialect,
             models.read_mlir,
-            ("nirbridge.dialect.read:module_network",),
+            ("nirbridge.dialect.module:check_module",),
             tuple(
                 f"dialect/{name}.py" for name in ("module", "read", "base", "kinds", "structure", "synapses", "neurons")
             ),
