@@ -87,12 +87,13 @@ def test_wrong_files_are_one_error(model: str, tmp_path: Path, capsys: pytest.Ca
     np.save(tmp_path / "nan.npy", broken)
     np.save(tmp_path / "wide.npy", np.zeros((5, 4)))
     (tmp_path / "text.npy").write_text("no array")
+    (tmp_path / "in.csv").write_text("1,0,1")
     for name, message in {
         "nan.npy": "NaN at time step 3 (1 such value), inputs are finite numbers of float32; remove them",
         "wide.npy": "an array of shape (5, 4), it takes [steps, 3] or [steps, batch, 3]; put time",
         "text.npy": "error: file 'text.npy': not an array of plain numbers",
         "none.npy": "error: file 'none.npy': does not exist; check the path",
-        "in.csv": "is neither .npy nor .npz; save it with numpy.save",
+        "in.csv": "holds neither arrays nor events, arrays are .npy and .npz files",
     }.items():
         args = ["simulate", model, "--input", str(tmp_path / name), "-o", str(tmp_path / "out.npz")]
         assert run(args) == 2

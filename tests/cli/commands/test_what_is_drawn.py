@@ -114,7 +114,7 @@ def as_they_are(network: Any, arrays: Any, **options: Any) -> Given:
 
 def test_options_that_choose_the_integers_go_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "quantize_plan", lambda *args: args)
-    monkeypatch.setattr(pipeline, "load_inputs", lambda path, max_bytes: ("read", path, max_bytes))
+    monkeypatch.setattr(pipeline, "load_data", lambda path, max_bytes: ("read", path, max_bytes))
     monkeypatch.setattr(pipeline, "read_inputs", as_they_are)
     network = network_of("4 dense3 lif")
     options = dict(ASKED)
@@ -134,7 +134,7 @@ def test_a_verification_is_run_with_what_was_read(monkeypatch: pytest.MonkeyPatc
     for name in ("load_network", "load_chip", "load_npy"):
         monkeypatch.setattr(pipeline, name, lambda *args, _name=name, **options: (_name, *args, options))
     monkeypatch.setattr(pipeline, "verify_network", lambda *args, **options: (args, options))
-    monkeypatch.setattr(pipeline, "load_inputs", lambda path, max_bytes: ("read", path, max_bytes))
+    monkeypatch.setattr(pipeline, "load_data", lambda path, max_bytes: ("read", path, max_bytes))
     monkeypatch.setattr(pipeline, "read_inputs", as_they_are)
     monkeypatch.setattr(verify, "_quantization", lambda network, most, progress, options: ("q", most))
     reading = {"timing": "t", "max_bytes": 7, "repairs": ("r",)}
@@ -171,7 +171,7 @@ def test_integers_are_run_where_one_of_their_options_is_given(
 ) -> None:
     network = network_of("4 dense3 lif")
     monkeypatch.setattr(pipeline, "load_network", lambda *args, **options: network)
-    monkeypatch.setattr(pipeline, "load_inputs", lambda path, max_bytes: np.zeros(1))
+    monkeypatch.setattr(pipeline, "load_data", lambda path, max_bytes: np.zeros(1))
     monkeypatch.setattr(pipeline, "with_reading", lambda recording, given: recording)
     for name in ("simulate_network", "simulate_on_chip"):
         monkeypatch.setattr(pipeline, name, lambda *args, _name=name, **options: (_name, options))
