@@ -114,7 +114,7 @@ def optimized(network: Network, x: Any, folder: Path, level: str) -> tuple[Any, 
     options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
     options.log_severity_level = 3  # that such a file is for this machine
     content, providers = ONNX.emit(network).files["model.onnx"], ["CPUExecutionProvider"]
-    (values,) = onnxruntime.InferenceSession(content, options, providers=providers).run(None, {"in0": x})
+    values, *_ = onnxruntime.InferenceSession(content, options, providers=providers).run(None, {"in0": x})
     (scan,) = (n for n in onnx.load(folder / "optimized.onnx").graph.node if n.op_type == "Scan")
     (body,) = (a.g for a in scan.attribute if a.name == "body")
     return values, {node.op_type for node in body.node}
