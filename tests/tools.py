@@ -45,10 +45,6 @@ TOOLS: Mapping[str, Tool] = {
     ),
     "qemu-riscv": Tool(("qemu-riscv64",), "qemu-user", "runs it"),
     "cmake": Tool(("cmake",), "cmake", "builds emitted C"),
-    "avr-gcc": Tool(
-        ("avr-gcc",), "gcc-avr avr-libc", "compiles emitted C for an ATmega, whose int has 16 bits", optional=True
-    ),
-    "simavr": Tool(("simavr",), "simavr", "runs it", optional=True),
     "iverilog": Tool(("iverilog",), "iverilog", "runs emitted Verilog"),
     "verilator": Tool(("verilator",), "verilator", "reads and runs emitted Verilog"),
     "yosys": Tool(("yosys",), "yosys", "proves emitted neurons and counts their cells"),
