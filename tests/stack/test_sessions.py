@@ -26,8 +26,8 @@ from tests.stack.needs import needs
 
 pytestmark = needs("jax", "iree.compiler", "iree.runtime", "xdsl")
 PLAIN = JaxOptions(stablehlo=False)
-COUNT = cases(20, 60)
-"""Random networks, in programs of five: XLA compiles for each number of time steps."""
+COUNT, COUNT_IREE = cases(20, 60), cases(10, 60)
+"""Random networks, in programs of five: XLA compiles for each number of time steps, IREE a module for each batch."""
 
 
 def jax_session(model: Any) -> Any:
@@ -121,13 +121,13 @@ def iree_session(model: Any, **options: Any) -> Any:
     return IREE.session(IREE.emit(model, IreeOptions(vmfb=False, **options)))  # pyright: ignore[reportOptionalCall]
 
 
-@pytest.mark.parametrize("first", range(0, COUNT, 5))
+@pytest.mark.parametrize("first", range(0, COUNT_IREE, 5))
 def test_chunks_of_random_networks_in_iree(first: int) -> None:
     network = side_by_side([drawn(seed) for seed in range(first, first + 5)])
     check_session(iree_session(network), network, given(network))
 
 
-@pytest.mark.parametrize("first", range(0, COUNT, 5))
+@pytest.mark.parametrize("first", range(0, COUNT_IREE, 5))
 def test_chunks_of_random_integers_in_iree(first: int) -> None:
     q = random_networks(range(first, first + 5))
     check_session(iree_session(q), q, given(q))
