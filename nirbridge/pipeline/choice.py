@@ -2,7 +2,7 @@
 
 A choice must not change a result. ``nirbridge.open`` therefore takes only back ends that keep a state and have the
 reference's bits on any input, wherever they run: of real numbers the simulators that add in the reference's order, of
-integers all, whose sums have no order. A kept choice that is wrong, or was put there by somebody else, costs time and
+integers all, whose sums have no order. A kept choice that is wrong, or was put there by another program, costs time and
 nothing else.
 """
 
