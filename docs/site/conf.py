@@ -18,7 +18,7 @@ myst_enable_extensions = ["deflist", "colon_fence"]
 # Notebooks are text of jupytext; all other Python files lie in files/, which is excluded.
 nb_custom_formats = {".py": ["jupytext.reads", {"fmt": "py:percent"}]}
 nb_execution_mode = "force"
-nb_execution_timeout = 120
+nb_execution_timeout = 900
 nb_execution_raise_on_error = True
 nb_merge_streams = True
 
