@@ -212,7 +212,7 @@ def _by_core(
     """The stage of a map."""
     if mapping is None or not isinstance(model, QuantizedNetwork):
         found = "no map" if mapping is None else "a network in real numbers"
-        raise UsageError.of(f"lower, stage {quoted(CORES)}", found, "it is of a map in integers", "map the model first")
+        raise UsageError.of(f"lower, stage {quoted(CORES)}", found, "it is of a map in integers", "give one by --map")
     need_xdsl()
     from nirbridge.dialect.lowering.cores import cores_program
 

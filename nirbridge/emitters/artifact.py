@@ -82,22 +82,25 @@ def check_folder(folder: str | Path) -> None:
     """Check that ``write_artifact`` may create or replace the folder; nothing is changed.
 
     Raises:
-        FileError: it is no folder, cannot be made there, or holds something that nirbridge did not make.
+        FileError: it is no folder, cannot be made there, or holds something that nirbridge did not make, or made
+            otherwise.
     """
     subject = f"folder {quoted(Path(folder).name)}"
     place = resolve_folder(folder, subject)
     existing = Path(place.path)
     if place.kind == "new" or not any(existing.iterdir()):
         return
-    own_files = known_files(existing)
-    if own_files is None:
+    digests = _manifest(existing).get("files")
+    if not isinstance(digests, dict):
         raise FileError.of(subject, "holds files, but no manifest of nirbridge", "", "name another folder, or empty it")
-    files = (p.relative_to(existing).as_posix() for p in existing.rglob("*") if p.is_symlink() or not p.is_dir())
-    own_files |= _built_files(existing)
-    strange = sorted(p for p in files if p not in own_files and "__pycache__" not in p)
-    if strange:
-        shown = ", ".join(quoted(p) for p in strange[:4]) + (" …" if len(strange) > 4 else "")
-        raise FileError.of(subject, f"holds files that nirbridge did not write: {shown}", "", "move them away")
+    files = [p.relative_to(existing).as_posix() for p in existing.rglob("*") if p.is_symlink() or not p.is_dir()]
+    own_files = {MANIFEST, *digests} | _built_files(existing)
+    strange = [p for p in files if p not in own_files and "__pycache__" not in p]
+    changed = [p for p in files if p in digests and hashlib.sha256(_file_of(existing, p)).hexdigest() != digests[p]]
+    for found, paths in (("that nirbridge did not write", strange), ("edited since nirbridge wrote them", changed)):
+        if paths:
+            shown = ", ".join(map(quoted, sorted(paths)[:4])) + (" …" if len(paths) > 4 else "")
+            raise FileError.of(subject, f"holds files {found}: {shown}", "", "move them away")
 
 
 def known_files(folder: Path) -> set[str] | None:
@@ -185,13 +188,17 @@ def read_artifact(folder: str | Path) -> Artifact:
     digests = _manifest(place).get("files")
     if not isinstance(digests, dict):
         raise FileError.of(subject, "is not a program of nirbridge", "", "make one with nirbridge emit")
-    files = {}
+    files = {path: _file_of(place, path) for path in digests}
     for path, digest in digests.items():
-        try:
-            files[path] = read_regular(place / path) if _is_inside(path) else b""
-        except OSError:
-            files[path] = b""
         if hashlib.sha256(files[path]).hexdigest() != digest:
             found = f"its file {quoted(path)} is missing or was changed"
             raise FileError.of(subject, found, "", _AGAIN)
     return Artifact(MappingProxyType({**files, MANIFEST: read_regular(place / MANIFEST)}))
+
+
+def _file_of(folder: Path, path: str) -> bytes:
+    """A file of a program; empty where there is none."""
+    try:
+        return read_regular(folder / path) if _is_inside(path) else b""
+    except OSError:
+        return b""

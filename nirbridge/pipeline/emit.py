@@ -130,7 +130,8 @@ def check_takes(target: str, emitter: Emitter, refused: Mapping[str, object], ne
     refused = {**refused, **({} if MappedNetwork in emitter.takes else needs_map)}
     given = [option for option, value in refused.items() if value]
     if given:
-        limit = f"it takes {' or '.join(kind.__name__ for kind in emitter.takes)}"
+        takes = f"it takes {' or '.join(kind.__name__ for kind in emitter.takes)}"
+        limit = "they are of a chip's integers" if takes_integers(emitter) else takes
         raise UsageError.of(f"emitter {quoted(target)}", f"given with {', '.join(given)}", limit, "leave them out")
 
 

@@ -177,10 +177,13 @@ def _delay_problems(network: Network, chip: Chip) -> Iterator[Diagnostic]:
 
 def _input_problems(network: Network, chip: Chip, options: QuantizationOptions) -> Iterator[Diagnostic]:
     names = {port.name for port in network.inputs}
+    shown = ", ".join(map(quoted, sorted(names)))
     for name, (size, bits) in options.graded.items():
         subject = f"input {quoted(name)}"
         if name not in names:
-            yield Diagnostic(subject, "the network has no input of that name", "", did_you_mean(name, names))
+            yield Diagnostic(
+                subject, "the network has no input of that name", f"its inputs are {shown}", did_you_mean(name, names)
+            )
         if not chip.neuron.graded_spikes:
             step = "turn values into spikes first (simulators.encoders: rate or latency code)"
             yield Diagnostic(subject, "graded values", f"chip {quoted(chip.name)} sends 0 or 1", step)

@@ -57,6 +57,14 @@ def test_a_strange_file_in_our_folder_is_not_lost(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "results.npz").exists()
 
 
+def test_an_edited_file_in_our_folder_is_not_lost(tmp_path: Path) -> None:
+    write_artifact(make_artifact({"a": b"", "b": b""}, {}), tmp_path / "out")
+    (tmp_path / "out" / "a").write_bytes(b"a day of work")
+    with pytest.raises(FileError, match="edited since nirbridge wrote them: 'a'; move them away"):
+        write_artifact(make_artifact({"a": b""}, {}), tmp_path / "out")
+    assert (tmp_path / "out" / "a").read_bytes() == b"a day of work"
+
+
 def test_places_that_can_not_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(FileError, match="is not a folder"):

@@ -147,7 +147,7 @@ def emitted(model: str, target: str, chip: str | Chip | None, own: Mapping[str, 
     in_reals = {name for name in OF_REALS & own.keys() if own[name] != "integers"}
     for name in in_reals if chip and not model.endswith(".q.npz") else ():
         limit = "a chip computes in integers"
-        raise UsageError.of(f"--{name} {own[name]}", "given with integers", limit, "leave it out")
+        raise UsageError.of(f"--{name} {own[name]}", "given with --chip", limit, "leave one of them out")
     if model.endswith(".q.npz"):
         named = ("weight_bits", "repairs", "rewrite", "keep_early_spikes", "per_core", "graded", "map_file")
         has_options = chip or any(options[name] for name in named) or options["timing"] != pipeline.Timing()

@@ -111,7 +111,7 @@ def resolve_timing(
     if_gain = options.if_gain or read_choice(graph_metadata, "if_gain", "graph")
     unit = _unit_dt(neurons) if known_dt is None and if_gain != "per-step" else None
     dt = next(value for value in (known_dt, unit, DEFAULT_DT) if value is not None)
-    assumed = _assumed_dt(known_dt, unit)
+    assumed = _assumed_dt(known_dt, unit, (graph_metadata, *metadata.values()))
     choices: dict[str, str] = {}
     for key, default in (("integrator", "euler"), ("reset", "to-value"), ("compare", ">"), ("if_gain", "per-second")):
         value = getattr(options, key) or read_choice(graph_metadata, key, "graph")
@@ -179,12 +179,22 @@ def _unit_dt(neurons: Mapping[str, Any]) -> float | None:
     return 1.0 / r if r > 0 and math.isfinite(1.0 / r) else None
 
 
-def _assumed_dt(stored: float | None, unit: float | None) -> tuple[str, ...]:
+def _assumed_dt(stored: float | None, unit: float | None, metadata: Iterable[Metadata]) -> tuple[str, ...]:
     if stored is not None:
         return ()
+    foreign = (np.asarray(m["dt"]) for m in metadata if "dt" in m)  # a word of no standard: said, not taken
+    texts = [
+        f"--dt {value:g}"
+        for value in sorted({float(a.item()) for a in foreign if a.size == 1 and a.dtype.kind in "iuf"})
+    ]
+    end = (
+        f"; its metadata has a 'dt', which NIR does not define: give {' or '.join(texts)} if that is in seconds"
+        if texts
+        else ""
+    )
     if unit is not None:
-        return (f"dt = {unit:g} s: 1/r, since no node has a time constant; a unit input then adds 1 a step",)
-    return (f"dt = {DEFAULT_DT:g} s: the file stores none",)
+        return (f"dt = {unit:g} s: 1/r, since no node has a time constant; a unit input then adds 1 a step{end}",)
+    return (f"dt = {DEFAULT_DT:g} s: the file stores none{end}",)
 
 
 #: Classes of neurons that each choice concerns, and the sentence on its default.

@@ -114,7 +114,7 @@ def test_a_chip_makes_integers_and_the_command_chooses_numbers(root: Path, tmp_p
     ("arguments", "message"),
     [
         (["--to", "onnx", "--dtype", "float64"], "emitter 'onnx': given with --dtype, it has no such option"),
-        (["--to", "jax", "--dtype", "float64", "--chip", "loihi2"], "--dtype float64: given with integers"),
+        (["--to", "jax", "--dtype", "float64", "--chip", "loihi2"], "--dtype float64: given with --chip"),
     ],
 )
 def test_numbers_that_do_not_apply(
