@@ -191,7 +191,8 @@ def _shape_problems(port: Port, values: Array, steps: int | None = None) -> list
     lead, shape = values.shape[:axes], values.shape[axes:]
     subject = f"input {quoted(port.name)}"
     if values.dtype.kind not in "biuf":
-        return [Diagnostic(subject, f"an array of type {values.dtype}", "inputs are real numbers", "convert it")]
+        step = "read the file, with numpy.load or nirbridge.read_events" if values.dtype.kind == "U" else "convert it"
+        return [Diagnostic(subject, f"an array of type {values.dtype}", "inputs are real numbers", step)]
     if shape != port.shape or len(lead) not in (1, 2) or 0 in lead[1:]:
         axes = ", ".join(map(str, port.shape))
         limit = f"it takes [steps, {axes}] or [steps, batch, {axes}]"
