@@ -16,7 +16,7 @@ from nirbridge.emitters.c.interface import function_names, functions, macros, sh
 from nirbridge.emitters.c.layouts import TEMPLATES, built_files, laid_out, layout_texts, template
 from nirbridge.emitters.c.options import COptions, check_options
 from nirbridge.emitters.c.plan import FLOAT, CPlan, Neurons, Source, c_plan, direct_outputs
-from nirbridge.emitters.c.render import header, input_type, source_text, weights_header
+from nirbridge.emitters.c.render import braced, header, input_type, source_text, weights_header
 from nirbridge.emitters.c.selftest import golden, selftest_text
 from nirbridge.emitters.c.synapses import differs, tables
 from nirbridge.emitters.ports import PROGRAM, ProgramNames, real_names
@@ -57,6 +57,7 @@ def emit(model: Network | QuantizedNetwork, options: COptions | None = None) -> 
         vectors = golden(plan, chosen.selftest)
         texts[f"{stem}_selftest.c"] = chosen.renamed(selftest_text(plan, vectors))
         about["selftest"] = {"steps": vectors.steps, "bytes": vectors.bytes, "active_outputs": vectors.active}
+    texts = {path: text if path == chosen.weights else braced(text) for path, text in texts.items()}
     texts = laid_out(plan, chosen, texts, main_text(plan, template("main.c", chosen)))
     texts["README.md"] = readme_text(plan, template("README.md", chosen), about, chosen)
     files = {path: text.encode("utf-8") for path, text in texts.items()}
@@ -127,22 +128,25 @@ C = Target(
 _SHIFTED = """/* x >> by, rounded down: C leaves the shift of a negative number to the compiler */
 static {kind} nb_shifted{bits}({kind} x, uint32_t by)
 {{
-    return x < 0 ? -({kind})(~(u{kind})x >> by) - 1 : ({kind})((u{kind})x >> by);
+    const u{kind} bits = (u{kind})x;
+    const u{kind} size = ((x < 0) ? ~bits : bits) >> by;
+
+    return (x < 0) ? (-({kind})size - 1) : ({kind})size;
 }}
 """
 _MIN = """static {kind} nb_min{bits}({kind} a, {kind} b)
 {{
-    return a < b ? a : b;
+    return (a < b) ? a : b;
 }}
 """
 _MAX = """static {kind} nb_max{bits}({kind} a, {kind} b)
 {{
-    return a > b ? a : b;
+    return (a > b) ? a : b;
 }}
 """
 _ABS = """static {kind} nb_abs{bits}({kind} x)
 {{
-    return x < 0 ? {negative} : x;
+    return (x < 0) ? {negative} : x;
 }}
 """
 _NEGATIVE = {32: "-x", 64: "(int64_t)((uint64_t)0 - (uint64_t)x)"}
@@ -150,7 +154,7 @@ _NEGATIVE = {32: "-x", 64: "(int64_t)((uint64_t)0 - (uint64_t)x)"}
 _QUOTIENT = """/* a / b, rounded down, for b above 0 */
 static {kind} nb_quotient{bits}({kind} a, {kind} b)
 {{
-    return a / b - (a % b < 0);
+    return (a / b) - (((a % b) < 0) ? 1 : 0);
 }}
 """
 _CLEAR = """static void nb_clear{bits}({kind} *values, uint32_t count)
@@ -162,12 +166,12 @@ _CLEAR = """static void nb_clear{bits}({kind} *values, uint32_t count)
 _FLOOR = """/* the next whole number below; from 2 to the 23 on every float is whole */
 static float nb_floor(float x)
 {
-    float whole;
+    float whole = x;
 
-    if (!(x > -8388608.0f && x < 8388608.0f))
-        return x;
-    whole = (float)(int32_t)x;
-    return whole > x ? whole - 1.0f : whole;
+    if ((x > -8388608.0f) && (x < 8388608.0f))
+        whole = (float)(int32_t)x;
+        whole = (whole > x) ? (whole - 1.0f) : whole;
+    return whole;
 }
 """
 _LOWEST = """/* the position of the lowest bit that is set; bits is not 0 */
@@ -181,7 +185,7 @@ static uint32_t nb_lowest(uint32_t bits)
 {
     uint32_t place = 0;
 
-    while ((bits >> place & 1u) == 0u)
+    while (((bits >> place) & 1u) == 0u)
         ++place;
     return place;
 }
@@ -193,15 +197,14 @@ static void nb_pack(uint32_t *words, const uint8_t *values, uint32_t count)
     const uint32_t whole = count & ~31u;
     uint32_t rest = 0;
 
-    for (uint32_t first = 0; first < whole; first += 32u) {
+    for (uint32_t first = 0; first < whole; first += 32u)
         uint32_t bits = 0;
 
         for (uint32_t k = 0; k < 32u; ++k)
-            bits |= (uint32_t)(values[first + k] != 0u) << k;
+            bits |= ((values[first + k] != 0u) ? UINT32_C(1) : UINT32_C(0)) << k;
         words[first / 32u] = bits;
-    }
     for (uint32_t i = whole; i < count; ++i)
-        rest |= (uint32_t)(values[i] != 0u) << (i - whole);
+        rest |= ((values[i] != 0u) ? UINT32_C(1) : UINT32_C(0)) << (i - whole);
     if (whole < count)
         words[whole / 32u] = rest;
 }

@@ -203,13 +203,14 @@ def _event(port: Port | FixedInput, source: Source, name: str) -> Iterator[str]:
     yield f"static inline void {name}(nb_model *m, uint32_t index{value})"
     yield "{"
     if not source.slots:
-        yield f"    (void)m, (void)index{'' if source.is_binary else ', (void)value'}; /* nothing reads this input */"
+        names = ["m", "index", *([] if source.is_binary else ["value"])]
+        yield from (f"    (void){name}; /* nothing reads this input */" for name in names)
     elif not source.is_binary:
         yield f"    if (index < {source.size}u)"
         value = "value"
         if isinstance(port, FixedInput):
             most = port.value_max
-            value = f"({source.type})(value < -{most} ? -{most} : value > {most} ? {most} : value)"
+            value = f"({source.type})((value < -{most}) ? -{most} : ((value > {most}) ? {most} : value))"
         yield f"        {slot}[index] = {value};"
     else:
         yield f"    if (index < {source.size}u)"
@@ -223,11 +224,10 @@ def _count(n: Summed, end: str) -> Iterator[str]:
     yield f"\n/* Adds the spikes of {n.id} in the last time step to counts[{n.source.size}]. */"
     yield f"static inline void nb_count{end}(const nb_model *m, uint32_t *counts)"
     yield "{"
-    yield f"    for (uint32_t i = 0; i < {n.source.size}u; ++i) {{"
+    yield f"    for (uint32_t i = 0; i < {n.source.size}u; ++i)"
     yield f"        const uint32_t spikes = (uint32_t)m->out.{n.id}[i];"
     yield ""
     yield "        counts[i] += spikes;"
-    yield "    }"
     yield "}"
 
 

@@ -13,7 +13,7 @@ from nirbridge.emitters.c.plan import FLOAT, CPlan, Neurons, Parameter, Source, 
 from nirbridge.emitters.c.synapses import BYTES, Table, float_text, sent_text, synapse_functions
 from nirbridge.emitters.readme import filled
 from nirbridge.program.printing import ATOM, Printer, Text, bracketed
-from nirbridge.program.terms import LEAVES, Function, Term, is_truth
+from nirbridge.program.terms import LEAVES, Function, Term
 
 
 def header(plan: CPlan, template: str, options: COptions, named: Mapping[str, str]) -> str:
@@ -47,7 +47,7 @@ def source_text(plan: CPlan, helpers: dict[str, str], options: COptions) -> str:
     used = [text for name, text in helpers.items() if f"{name}(" in body]
     numbers = "in float32" if plan.is_real else "in integers"
     head = f"/* Made by nirbridge: one time step of the network, {numbers}. README.md names its parts. */\n"
-    includes = '#include <stddef.h>\n\n#include "@STEM@.h"\n#include "@WEIGHTS@"\n'
+    includes = '#include <stdbool.h>\n#include <stddef.h>\n\n#include "@STEM@.h"\n#include "@WEIGHTS@"\n'
     return options.linked("\n".join([head + includes, *([_ROUNDING] if plan.is_real else []), *used, body]))
 
 
@@ -55,7 +55,7 @@ _ROUNDING = """#include <float.h>
 #include <math.h>
 
 /* Every operation is rounded to float, as the reference does it. */
-#if defined(__FAST_MATH__) || FLT_EVAL_METHOD != 0
+#if defined(__FAST_MATH__) || (FLT_EVAL_METHOD != 0)
 #error "reals need float arithmetic as it is written: no -ffast-math, and on 32-bit x86 -msse2 -mfpmath=sse"
 #endif
 #if defined(__GNUC__) && !defined(__clang__) /* gcc does not know the pragma of C */
@@ -64,6 +64,23 @@ _ROUNDING = """#include <float.h>
 #pragma STDC FP_CONTRACT OFF
 #endif
 """
+
+
+_HEAD = re.compile(r" *(for|while|if) \(.*\)")
+
+
+def braced(text: str) -> str:
+    """C whose blocks are indented, with their braces; those of functions and structs are there."""
+    lines: list[str] = []
+    blocks: list[int] = []  # the indentation of each open block
+    for line in text.split("\n"):
+        depth = len(line) - len(line.lstrip())
+        while line and blocks and depth <= blocks[-1]:
+            lines.append(" " * blocks.pop() + "}")
+        if is_head := _HEAD.fullmatch(line) is not None:
+            blocks.append(depth)
+        lines.append(f"{line} {{" if is_head else line)
+    return "\n".join(lines)
 
 
 def _synapses(plan: CPlan) -> Iterator[str]:
@@ -159,7 +176,7 @@ def _step(plan: CPlan) -> Iterator[str]:
     yield "void nb_step(nb_model *m, const nb_inputs *in)"
     yield "{"
     taken = [line for source in plan.inputs for line in _taken(source)]
-    yield from ["    if (in != NULL) {", *taken, "    }"] if taken else ["    (void)in;"]
+    yield from ["    if (in != NULL)", *taken] if taken else ["    (void)in;"]
     for target in plan.targets:
         sums = _sums_of(target)
         yield f"    nb_clear{suffix(target.kind)}({sums}, {target.source.size}u);"
@@ -189,7 +206,7 @@ def _added(target: Summed, s: Synapses, sums: str) -> Iterator[str]:
     if s.operator is not None:
         yield f"    nb_clear{suffix(s.kind)}({part}, {size}u);"
         yield f"    {s.id}_add(m, {part});"
-    value = f"{part}[i]" if s.factor == 1.0 else f"{part}[i] * {_literal(s.factor, s.kind)}"
+    value = f"{part}[i]" if s.factor == 1.0 else f"({part}[i] * {_literal(s.factor, s.kind)})"
     if s.late is not None:
         yield f"    for (uint32_t i = 0; i < {size}u; ++i)"
         yield f"        m->{s.id}_late[m->step & {s.late_slots - 1}u][i] = {value};"
@@ -233,15 +250,16 @@ def _forgotten(source: Source) -> Iterator[str]:
 
 FIRED = "m->fired"
 """Bytes of one time step, before they become bits."""
-UNARY, PRODUCT, SUM, SHIFT, COMPARISON, EQUALITY, MASK, AND, CHOICE = 15, 14, 13, 12, 11, 10, 9, 5, 3
-"""How tightly C's operators bind."""
+UNARY, SUM, INFIX, CHOICE = 15, 3, 2, 1
+"""How tightly C's operators bind: those of two sides get parentheses in each other, but for sums and differences."""
+SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "and": "&"}
 Functions = MutableMapping[str, str]
 """Texts of the functions that the program has, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class CLanguage:
-    """Expressions of C in one type; truth is 0 or 1 of that type.
+    """Expressions of C in one type, and their conditions.
 
     ``leaf``: the text of a number, a coefficient or an arg. ``is_positive``: whether a term is proved to be 0 or more.
     ``unit``: the power of 2 that the sums of a drive are in.
@@ -252,11 +270,7 @@ class CLanguage:
     is_positive: Callable[[Term], bool]
     functions: Functions
     unit: int = 0
-    table: ClassVar[Mapping[str, tuple[str, int]]] = {
-        "add": ("{} + {}", SUM), "sub": ("{} - {}", SUM), "mul": ("{} * {}", PRODUCT), "neg": ("-{}", UNARY),
-        "div": ("{} / {}", PRODUCT), "not": ("!{}", UNARY), "lt": ("{} < {}", COMPARISON),
-        "le": ("{} <= {}", COMPARISON), "gt": ("{} > {}", COMPARISON), "ge": ("{} >= {}", COMPARISON),
-    }  # fmt: skip
+    table: ClassVar[Mapping[str, tuple[str, int]]] = {"neg": ("-{}", UNARY), "not": ("!{}", UNARY)}
 
     def special(self, term: Term, args: Sequence[Text]) -> tuple[str, int] | None:
         """See ``Language``."""
@@ -266,46 +280,44 @@ class CLanguage:
             return f"{function_name(term.value, self)}({texts})", ATOM
         if term.op in ("min", "max") and all(a.name or a.op in LEAVES for a in term.args):
             a, b = (x.text for x in args)
-            return f"{a} {'<' if term.op == 'min' else '>'} {b} ? {a} : {b}", CHOICE
+            return f"({a} {'<' if term.op == 'min' else '>'} {b}) ? {a} : {b}", CHOICE
         if term.op in ("min", "max", "abs"):
             return f"nb_{term.op}{bits}({texts})", ATOM
         if term.op == "floor":
             return f"nb_floor({texts})", ATOM
         if term.op == "where":
-            condition, a, b = (bracketed(x, CHOICE + 1) for x in args)
-            if is_truth(term) and self.kind != FLOAT:
-                return condition, args[0].binds
+            condition, a, b = (bracketed(x, UNARY) for x in args)
             return f"{condition} ? {a} : {b}", CHOICE
-        if term.op == "and":
-            sides = [bracketed(a, AND if term.kind == "bool" else MASK) for a in args]
-            return (" && " if term.kind == "bool" else " & ").join(sides), AND if term.kind == "bool" else MASK
+        if term.op in SIGNS:
+            return _infix("&&" if term.op == "and" and term.kind == "bool" else SIGNS[term.op], args)
         return self._whole(term, args)
 
     def _whole(self, term: Term, args: Sequence[Text]) -> tuple[str, int] | None:
         """Shifts and quotients: C leaves the shift of a negative number to the compiler, and cuts towards zero."""
         if term.op == "shl":
-            if term.args[0].name == "drive":
-                return self._sums(int(term.args[1].value)), PRODUCT
-            return f"{bracketed(args[0], PRODUCT)} * {_literal(1 << int(term.args[1].value), self.kind)}", PRODUCT
+            unit = self.unit if term.args[0].name == "drive" else 0
+            size = Text(_literal(1 << (int(term.args[1].value) + unit), self.kind))
+            return _infix("*", (Text("sums[i]") if unit else args[0], size))
         if term.op == "shr" and self.is_positive(term.args[0]):
-            return f"{bracketed(args[0], SHIFT)} >> {term.args[1].value}", SHIFT
+            return _infix(">>", args)
         if term.op == "shr":
             return f"nb_shifted{suffix(self.kind)}({args[0].text}, {term.args[1].value}u)", ATOM
         if term.op == "floordiv" and self.is_positive(term.args[0]):
-            return f"{bracketed(args[0], PRODUCT)} / {bracketed(args[1], PRODUCT + 1)}", PRODUCT
+            return _infix("/", args)
         if term.op == "floordiv":
             return f"nb_quotient{suffix(self.kind)}({args[0].text}, {args[1].text})", ATOM
         return None
 
-    def _sums(self, places: int = 0) -> str:
-        """The drive, shifted."""
-        places += self.unit
-        return f"sums[i] * {_literal(1 << places, self.kind)}" if places else "sums[i]"
-
     def statement(self, name: str, text: str, term: Term, is_first: bool) -> str:
         """See ``Language``."""
-        kind = "int32_t" if term.kind == "count" or (term.kind == "bool" and self.kind == FLOAT) else self.kind
+        kind = {"count": "int32_t", "bool": "bool"}.get(term.kind, self.kind)
         return f"{kind} {name} = {text};" if is_first else f"{name} = {text};"
+
+
+def _infix(sign: str, args: Sequence[Text]) -> tuple[str, int]:
+    binds = SUM if sign in ("+", "-") else INFIX
+    first, second = bracketed(args[0], SUM if binds == SUM else UNARY), bracketed(args[1], UNARY)
+    return f"{first} {sign} {second}", binds
 
 
 def function_name(function: Function, language: CLanguage) -> str:
@@ -335,18 +347,15 @@ def neuron_function(n: Neurons, functions: Functions) -> Iterator[str]:
     yield "{"
     lines = list(_neuron(n, functions))
     if n.rows > 1:
-        yield f"    for (uint32_t row = 0; row < {n.rows}u; ++row) {{"
+        yield f"    for (uint32_t row = 0; row < {n.rows}u; ++row)"
         for name, parameter in n.parameters.items():
             if parameter.level == "row" and not name.endswith("_init"):
                 yield f"        const {parameter.type} {name} = {n.id}_{name}[row];"
-        yield f"        for (uint32_t i = row * {n.row}u; i < (row + 1u) * {n.row}u; ++i) {{"
+        yield f"        for (uint32_t i = row * {n.row}u; i < ((row + 1u) * {n.row}u); ++i)"
         yield from ("            " + line for line in lines)
-        yield "        }"
-        yield "    }"
     else:
-        yield f"    for (uint32_t i = 0; i < {n.row}u; ++i) {{"
+        yield f"    for (uint32_t i = 0; i < {n.row}u; ++i)"
         yield from ("        " + line for line in lines)
-        yield "    }"
     if n.source.is_binary and n.source.slots:
         yield f"    nb_pack({sent_text(n.source)}, {FIRED}, {n.source.size}u);"
     yield "}"

@@ -107,7 +107,7 @@ def _events(s: Synapses, scale: int) -> Iterator[str]:
     yield f"static void {s.id}_events({s.kind} *restrict sums, const uint32_t *sources)"
     yield "{"
     for k in range(GROUP):
-        yield f"    const {kind} *const row{k} = {s.id}_weight + sources[{k}] * {targets}u;"
+        yield f"    const {kind} *const row{k} = &{s.id}_weight[sources[{k}] * {targets}u];"
     yield ""
     yield f"    for (uint32_t i = 0; i < {targets}u; ++i)"
     yield f"        sums[i] {plus}{total};"
@@ -130,16 +130,18 @@ def _pool(s: Synapses, pool: SumPool) -> Iterator[str]:
     height, width = (1, *pool.input_shape[1:]) if flat else pool.input_shape[1:]
     rows, columns = (1, *pool.output_shape[1:]) if flat else pool.output_shape[1:]
     down, along = (1, *pool.kernel) if flat else pool.kernel
-    yield f"    const uint32_t y = source / {width}u % {height}u / {down}u, x = source % {width}u / {along}u;"
-    place = f"(source / {height * width}u * {rows}u + y) * {columns}u + x"
+    yield f"    const uint32_t y = source / {width}u % {height}u / {down}u;"
+    yield f"    const uint32_t x = source % {width}u / {along}u;"
+    place = f"((((source / {height * width}u) * {rows}u) + y) * {columns}u) + x"
+    inside = "    "
     if height % down or width % along:
-        yield f"    if (y >= {rows}u || x >= {columns}u)"
-        yield "        return;"
+        yield f"    if ((y < {rows}u) && (x < {columns}u))"
+        inside = "        "
     one = "value" if not s.source.is_binary else "1.0f" if s.kind == FLOAT else "1"
     if s.kind in ("int8_t", "int16_t"):
-        yield f"    sums[{place}] = ({s.kind})(sums[{place}] + {one});"
+        yield f"{inside}sums[{place}] = ({s.kind})(sums[{place}] + {one});"
     else:
-        yield f"    sums[{place}] += {one};"
+        yield f"{inside}sums[{place}] += {one};"
 
 
 def _conv(s: Synapses, scale: int, conv: Conv | SumPool) -> Iterator[str]:
@@ -147,54 +149,42 @@ def _conv(s: Synapses, scale: int, conv: Conv | SumPool) -> Iterator[str]:
     lengths = (conv.input_shape[1:], conv.output_shape[1:], conv.kernel, conv.stride, conv.dilation)
     (height, width), (rows, columns), kernel, strides, dilations = ((1, *x)[-2:] for x in lengths)
     (top, _), (left, _) = ((0, 0), *conv.padding)[-2:]
-    kernel_rows, kernel_columns = kernel
     channels, groups = conv.input_shape[0], conv.groups if isinstance(conv, Conv) else conv.input_shape[0]
-    fan_out = conv.output_shape[0] // groups
-    plane = rows * columns
+    fan_out, plane, target, weight = conv.output_shape[0] // groups, rows * columns, "sums", "1.0f"
     yield f"    const uint32_t channel = source / {height * width}u;"
     if groups > 1:
-        per_group = channels // groups
-        yield f"    {s.kind} *const first = sums + channel / {per_group}u * {fan_out * plane}u;"
-    target = "first" if groups > 1 else "sums"
-    yield f"    const int32_t y = (int32_t)(source / {width}u % {height}u) + {top};"
-    yield f"    const int32_t x = (int32_t)(source % {width}u) + {left};"
-    yield f"    {_taps('a', 'y', kernel_rows, strides[0], dilations[0])}"
-    yield f"        const int32_t down = y{_times(' - a', dilations[0])};"
-    yield from _skip("down", rows, strides[0], dilations[0])
-    yield f"        {_taps('b', 'x', kernel_columns, strides[1], dilations[1])}"
-    yield f"            const int32_t along = x{_times(' - b', dilations[1])};"
-    yield from ("    " + line for line in _skip("along", columns, strides[1], dilations[1]))
-    tap, weight = f"((channel * {kernel_rows}u + (uint32_t)a) * {kernel_columns}u + (uint32_t)b) * {fan_out}u", "1.0f"
+        target = "first"
+        yield f"    {s.kind} *const first = &sums[channel / {channels // groups}u * {fan_out * plane}u];"
+    for name, place, padding in (("y", f"source / {width}u % {height}u", top), ("x", f"source % {width}u", left)):
+        yield f"    const uint32_t {name}_sent = {place};"
+        yield f"    const int32_t {name} = (int32_t){name}_sent{f' + {padding}' * bool(padding)};"
+    yield from ("    " + line for line in _taps("a", "y", "down", kernel[0], rows, strides[0], dilations[0]))
+    yield from ("        " + line for line in _taps("b", "x", "along", kernel[1], columns, strides[1], dilations[1]))
     if isinstance(conv, Conv):
         weight = f"{s.id}_weight[tap + c]"
-        yield f"            const uint32_t tap = {tap};"
-    row = f"{_index('down', strides[0])} * {columns}u"
-    yield f"            {s.kind} *const to = {target} + {row} + {_index('along', strides[1])};"
+        tap = f"(((channel * {kernel[0]}u) + (uint32_t)a) * {kernel[1]}u) + (uint32_t)b"
+        yield f"            const uint32_t tap = ({tap}) * {fan_out}u;"
+    place = f"({_index('down', strides[0])} * {columns}u) + {_index('along', strides[1])}"
+    yield f"            {s.kind} *const to = &{target}[{place}];"
     yield f"            for (uint32_t c = 0; c < {fan_out}u; ++c)"
     yield f"                to[c * {plane}u] += {_term(s, scale, weight)};"
-    yield "        }"
-    yield "    }"
 
 
-def _taps(name: str, start: str, count: int, stride: int, dilation: int) -> str:
+def _taps(tap: str, start: str, at: str, count: int, size: int, stride: int, dilation: int) -> Iterator[str]:
     """The loop over the taps of an axis; without dilation those that lead to a target are a stride apart."""
-    is_sparse = stride > 1 and dilation == 1
-    first, step = (f"{start} % {stride}", f"{name} += {stride}") if is_sparse else ("0", f"++{name}")
-    return f"for (int32_t {name} = {first}; {name} < {count}; {step}) {{"
-
-
-def _skip(name: str, size: int, stride: int, dilation: int) -> Iterator[str]:
-    off = f" || {name} % {stride} != 0" if stride > 1 and dilation > 1 else ""
-    yield f"        if ({name} < 0 || {name} >= {size * stride}{off})"
-    yield "            continue;"
-
-
-def _times(text: str, factor: int) -> str:
-    return text if factor == 1 else f"{text} * {factor}"
+    first, step, off = "0", f"++{tap}", ""
+    if stride > 1 and dilation == 1:
+        first, step = f"{start} % {stride}", f"{tap} += {stride}"
+    elif stride > 1:
+        off = f" || (({at} % {stride}) != 0)"
+    yield f"for (int32_t {tap} = {first}; {tap} < {count}; {step})"
+    yield f"    const int32_t {at} = {start} - {tap if dilation == 1 else f'({tap} * {dilation})'};"
+    yield f"    if (({at} < 0) || ({at} >= {size * stride}){off})"
+    yield "        continue;"
 
 
 def _index(name: str, stride: int) -> str:
-    return f"(uint32_t){name}" if stride == 1 else f"(uint32_t)({name} / {stride})"
+    return f"(uint32_t){name}" if stride == 1 else f"((uint32_t){name} / {stride}u)"
 
 
 def _add(s: Synapses) -> Iterator[str]:
@@ -209,7 +199,7 @@ def _add(s: Synapses) -> Iterator[str]:
         yield f"    const uint32_t *const spikes = {sent};"
         yield f"    for (uint32_t w = 0; w < {source.words}u; ++w)"
         yield "        for (uint32_t left = spikes[w]; left != 0u; left &= left - 1u)"
-        yield f"            {s.id}_event(sums, 32u * w + nb_lowest(left));"
+        yield f"            {s.id}_event(sums, (32u * w) + nb_lowest(left));"
     else:
         yield f"    const {source.type} *const sent = {sent};"
         yield f"    for (uint32_t i = 0; i < {source.size}u; ++i)"
@@ -220,38 +210,37 @@ def _add(s: Synapses) -> Iterator[str]:
 
 def differs(source: Source, value: str) -> str:
     """True for a value other than 0; nothing else compares reals for being equal."""
-    return f"{value} < 0.0f || {value} > 0.0f" if source.type == FLOAT else f"{value} != 0"
+    return f"({value} < 0.0f) || ({value} > 0.0f)" if source.type == FLOAT else f"{value} != 0"
 
 
 def _add_in_groups(s: Synapses, sent: str) -> Iterator[str]:
     yield f"    const uint32_t *const spikes = {sent};"
-    yield f"    uint32_t sources[{GROUP}], count = 0;"
+    yield f"    uint32_t sources[{GROUP}];"
+    yield "    uint32_t count = 0;"
     yield ""
     yield f"    for (uint32_t w = 0; w < {s.source.words}u; ++w)"
-    yield "        for (uint32_t left = spikes[w]; left != 0u; left &= left - 1u) {"
-    yield "            sources[count++] = 32u * w + nb_lowest(left);"
-    yield f"            if (count == {GROUP}u) {{"
+    yield "        for (uint32_t left = spikes[w]; left != 0u; left &= left - 1u)"
+    yield "            sources[count] = (32u * w) + nb_lowest(left);"
+    yield "            ++count;"
+    yield f"            if (count == {GROUP}u)"
     yield f"                {s.id}_events(sums, sources);"
     yield "                count = 0;"
-    yield "            }"
-    yield "        }"
     yield "    for (uint32_t k = 0; k < count; ++k)"
     yield f"        {s.id}_event(sums, sources[k]);"
 
 
 def _add_by_delays(s: Synapses) -> Iterator[str]:
     source = s.source
-    yield f"    for (uint32_t i = 0; i < {source.size}u; ++i) {{"
+    yield f"    for (uint32_t i = 0; i < {source.size}u; ++i)"
     sent = sent_text(source, f"{s.id}_delay[i]")
     if source.is_binary:
         yield f"        const uint32_t *const spikes = {sent};"
-        yield "        if ((spikes[i / 32u] >> (i % 32u) & 1u) != 0u)"
+        yield "        if (((spikes[i / 32u] >> (i % 32u)) & 1u) != 0u)"
         yield f"            {s.id}_event(sums, i);"
     else:
         yield f"        const {source.type} value = {sent}[i];"
         yield f"        if ({differs(source, 'value')})"
         yield f"            {s.id}_event(sums, i, {_as_kind(s, 'value')});"
-    yield "    }"
 
 
 def _as_kind(s: Synapses, text: str) -> str:

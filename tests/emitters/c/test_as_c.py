@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,9 +16,11 @@ import nirbridge as nb
 from nirbridge.arrays import freeze
 from nirbridge.emitters.artifact import read_artifact, write_artifact
 from nirbridge.emitters.c.emit import C, emit
+from nirbridge.emitters.c.options import COptions
 from nirbridge.emitters.c.plan import WEIGHTS_MAX
 from nirbridge.emitters.c.run import compile_program, find_compiler
 from nirbridge.errors import ModelError, UsageError
+from nirbridge.network.model import Network
 from nirbridge.network.operators import Dense
 from nirbridge.quantization.model import FixedInput, QuantizedNetwork
 from nirbridge.testing import check_conformance
@@ -33,7 +36,8 @@ from tests.emitters.c.programs import (
     written,
 )
 from tests.emitters.hand_made import dense, neuron, population, projection, quantized
-from tests.tools import needs
+from tests.golden.models import network_of
+from tests.tools import needs, not_there
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +72,33 @@ def test_cppcheck_finds_nothing(tmp_path: Path, digits: QuantizedNetwork) -> Non
     folder = written(digits, tmp_path / "p")
     checks = ["--enable=style,warning,performance,portability", "--error-exitcode=1", "--std=c99", "--quiet"]
     run([needs("cppcheck"), *checks, "model.c", "main.c"], folder)
+
+
+def misra_findings(model: Network | QuantizedNetwork, folder: Path) -> Counter[str]:
+    """Rules of MISRA C:2012; tables are emptied, each is one finding, since cppcheck reads long ones for a minute."""
+    write_artifact(emit(model, COptions(selftest=4)), folder)
+    for name in ("weights.h", "model_selftest.c"):
+        text = (folder / name).read_text()
+        (folder / name).write_text(re.sub(r"= \{\n[^}]*\n\};", "= {0};", text))
+    command = [needs("cppcheck"), "--addon=misra", "--std=c99", "--quiet", "model.c", "model_selftest.c"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    if "Did not find addon" in done.stderr:
+        not_there("cppcheck", "cppcheck's addon misra")
+    return Counter(re.findall(r"\[misra-c2012-([0-9.]+)\]", done.stderr))
+
+
+def test_the_page_counts_the_findings_of_misra(root: Path, tmp_path: Path) -> None:
+    page = (root / "docs/c.md").read_text()
+    (counted,) = re.findall(r"\(cppcheck ([0-9.]+)\) counts", page)
+    if (version := run([needs("cppcheck"), "--version"], tmp_path).split()[-1]) != counted:
+        pytest.skip(f"docs/c.md counts with cppcheck {counted}, and this is {version}")
+    networks = [network_of(name) for name in ("digits_mlp", "digits_cnn", "recurrent")]
+    forms = [(nb.quantize(network, "loihi2"), network) for network in networks]
+    found = [[misra_findings(x, tmp_path / f"{k}{x is a}") for x in (a, b)] for k, (a, b) in enumerate(forms)]
+    rules = sorted({rule for pair in found for f in pair for rule in f}, key=lambda r: [*map(int, r.split("."))])
+    rows = [f"| {rule} | {' | '.join(f'{a[rule]}, {b[rule]}' for a, b in found)} |" for rule in rules]
+    table = page.partition("| left, because |\n")[2].partition("\n\n")[0].splitlines()[1:]
+    assert [row[: len(start)] for row, start in zip(table, rows, strict=True)] == rows
 
 
 def test_shared_kernels_make_small_tables(tmp_path: Path, digits: QuantizedNetwork) -> None:
