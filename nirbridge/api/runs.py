@@ -193,6 +193,7 @@ def verify(
     inputs: object = None,
     *,
     target: str | None = None,
+    dtype: Literal["integers", "float32", "float64"] | None = None,
     sample: object = None,
     steps: Natural | None = None,
     labels: object = None,
@@ -217,6 +218,7 @@ def verify(
         chip: by name, path or value.
         inputs: as of ``simulate``; None: random spikes.
         target: the tool whose program runs too; None: no program.
+        dtype: the numbers of its program, ``integers``, ``float32`` or ``float64``; None: as of ``emit``.
         sample: of a module, as ``load`` takes it.
         steps: time steps; None: as many as the inputs have, or 100.
         labels: the class of each sample, for accuracy.
@@ -254,6 +256,7 @@ def verify(
         find_chip(chip),
         given.inputs,
         target=target,
+        dtype=dtype,
         steps=steps,
         labels=given.labels,
         input_said=f"as given, {given.reading}" if given.reading else "as given",

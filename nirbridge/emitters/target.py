@@ -34,6 +34,7 @@ class Target:
     programs follow, or that it refuses in words of its own. ``synthesize``, ``prove``: see ``Emitter``.
     ``facts``: labels and texts that ``nirbridge emit`` prints, from the manifest; default: those of ``program.json``.
     ``session``: a program, prepared to run on from a state in this process; None: its runs keep no state.
+    ``exact_reals``: programs in real numbers have every bit of the reference in float32.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Target:
     prove: Callable[[Artifact, Progress], Mapping[str, str]] | None = None
     facts: Callable[[Mapping[str, Any]], Iterable[tuple[str, str]]] | None = None
     session: Callable[[Artifact], Continued] | None = None
+    exact_reals: bool = False
 
     def emit(self, model: Model, options: Any = None) -> Artifact:
         """See ``Emitter``."""

@@ -15,7 +15,7 @@ from nirbridge.mapping.model import MappedNetwork, Model
 from nirbridge.mapping.storage.record import MapRecord
 from nirbridge.network.model import Network
 from nirbridge.passes import RetimedNetwork
-from nirbridge.pipeline.emit import check_takes, model_to_emit, takes_integers
+from nirbridge.pipeline.emit import check_takes, emitter_options, model_to_emit, takes_integers
 from nirbridge.pipeline.fit import retime
 from nirbridge.pipeline.map import map_retimed
 from nirbridge.pipeline.options import MapOptions
@@ -35,6 +35,7 @@ def verify_network(
     inputs: Any = None,
     *,
     target: str | None = None,
+    dtype: str | None = None,
     steps: int | None = None,
     labels: Any = None,
     input_said: str = "as given",
@@ -54,6 +55,7 @@ def verify_network(
         chip: whose integers and cores.
         inputs: by name or one alone; None: random ones, said in the result.
         target: the emitter whose program is run; None: no program.
+        dtype: the numbers of its program, real ones but for ``integers``; None: the chip's, or all that it takes.
         steps: of the reference; default: as many as the inputs have.
         labels: the right class of each sample, for accuracy.
         input_said: where the inputs are from, in words.
@@ -94,7 +96,7 @@ def verify_network(
         steps=count,
         mapping=mapping,
         program=_program(
-            target, network, retimed, chip, quantized, mapping, per_core=per_core, prove=prove, progress=progress
+            target, dtype, network, retimed, chip, quantized, mapping, per_core=per_core, prove=prove, progress=progress
         ),
         labels=labels,
         input_said=input_said,
@@ -105,6 +107,7 @@ def verify_network(
 
 def _program(
     target: str | None,
+    dtype: str | None,
     network: Network,
     retimed: RetimedNetwork,
     chip: Chip,
@@ -115,7 +118,7 @@ def _program(
     prove: bool,
     progress: Progress,
 ) -> Program | None:
-    """The program of an emitter: of the integers, or of the network where the emitter takes no integers."""
+    """The program of an emitter: of the integers, or of the network in a real ``dtype`` or all that it takes."""
     if target is None:
         return None
     emitter = registry.get("emitters", target)
@@ -128,13 +131,16 @@ def _program(
         limit = f"programs that can be proved: {', '.join(provable())}"
         raise UsageError.of(f"emitter {quoted(target)}", "given with --prove", limit, "leave it out")
     model: Model = retimed.reference
-    if takes_integers(emitter):
+    options = emitter_options(target, dtype=dtype)
+    equals = "reference" if getattr(emitter, "exact_reals", False) else None
+    if takes_integers(emitter) and dtype in (None, "integers"):
+        equals = "fixed"
         placed = partial(_placed, network, retimed, chip, quantized, mapping, progress)
         model = model_to_emit(target, emitter, quantized, placed, per_core=per_core)
-    artifact = emitter.emit(model)
+    artifact = emitter.emit(model, options)
     more = {"prove": partial(proof, artifact)} if prove and proof else {}
     run = partial(emitter.run, artifact)
-    return Program(target, run, emitter.records, is_exact=model is not retimed.reference, **more)
+    return Program(target, run, emitter.records, equals, **more)
 
 
 def provable() -> list[str]:

@@ -20,7 +20,7 @@ from nirbridge.network.model import Network
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.simulators.types import Key, Probe, Recording
 from nirbridge.verification.bounds import LayerBound, layer_bounds
-from nirbridge.verification.program import OTHER_WAYS, VARIABLES, Program
+from nirbridge.verification.program import OTHER_WAYS, REALS, VARIABLES, Program
 
 if TYPE_CHECKING:
     from nirbridge.mapping.model import MappedNetwork
@@ -96,7 +96,8 @@ def verify(
 
     Reference against fixed: spikes of populations and outputs, at their latency; they may differ, but every population
     has to stay within its bound (``verify_bound``). Fixed against mapped, and fixed against an emitted program: every
-    ``s``, ``u`` and ``v`` of every population that is recorded, and every output, which have to be the same.
+    ``s``, ``u`` and ``v`` of every population that is recorded, and every output, which have to be the same. Reference
+    against a program in real numbers: spikes, and ``s`` and ``v`` where that has to equal the reference.
 
     Args:
         reference: the network before it was retimed.
@@ -122,7 +123,7 @@ def verify(
     longest = steps + max(quantized.latency.values(), default=0)
     every = all_probes(quantized)
     spikes = [Probe("*", ("s",))]
-    both = [Probe("*", ("s", "v"))]  # potentials for pictures alone: they are not compared
+    both = [Probe("*", REALS)]  # potentials for pictures, and for a program in float32
     runs = {"reference": simulate(reference, inputs, steps=steps, record=both, progress=progress).recording}
     if quantized.early and quantized.network is not None:
         runs["retimed"] = simulate(quantized.network, inputs, steps=longest, record=spikes).recording
@@ -208,9 +209,10 @@ def _pairs(
         yield ComparedPair("fixed", "mapped", True, compare(fixed, _settled(fixed, runs["mapped"]), labels=labels))
     if program is None:
         return
-    if not program.is_exact:
-        compared = _in_reals(reference, runs[program.way], {}, steps, labels)
-        yield ComparedPair("reference", program.way, False, compared, ("s",))
+    if program.equals != "fixed":
+        variables = ("s",) if program.equals is None else REALS
+        compared = _in_reals(reference, runs[program.way], {}, steps, labels, variables)
+        yield ComparedPair("reference", program.way, program.equals is not None, compared, variables)
         return
     outputs = {port.name for port in quantized.outputs}
     keys = [key for key in fixed.arrays if key[0] in outputs or key[1] in program.records]
@@ -220,10 +222,15 @@ def _pairs(
 
 
 def _in_reals(
-    reference: Recording, later: Recording, latency: Mapping[str, int], steps: int, labels: Any
+    reference: Recording,
+    later: Recording,
+    latency: Mapping[str, int],
+    steps: int,
+    labels: Any,
+    variables: Sequence[str] = ("s",),
 ) -> Comparison:
     """Compares the reference with a later run, node by node at its latency, over the reference's time steps."""
-    common = [key for key in reference.arrays if key in later.arrays and key[1] == "s"]
+    common = [key for key in reference.arrays if key in later.arrays and key[1] in variables]
     latencies = {node: latency.get(node, 0) for node, _ in common}
     cut = {key: later.arrays[key][: steps + latencies[key[0]]] for key in common}
     recorded = _part(reference, common, reference.arrays)
@@ -284,9 +291,9 @@ def _not_required(verification: Verification) -> str:
 
 
 def _equalities(required: Sequence[ComparedPair]) -> str:
-    """The ways that are equal to the fixed-point simulator, together where the same variables were compared."""
-    ways = grouped((pair.variables, pair.b) for pair in required)
-    return "; ".join(f"{' == '.join(['fixed', *names])}: {_in_words(variables)}" for variables, names in ways.items())
+    """The ways that are equal to another, together where the same variables were compared."""
+    ways = grouped(((pair.a, pair.variables), pair.b) for pair in required)
+    return "; ".join(f"{' == '.join([a, *names])}: {_in_words(variables)}" for (a, variables), names in ways.items())
 
 
 def _in_words(variables: Sequence[str]) -> str:

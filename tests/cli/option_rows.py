@@ -441,6 +441,7 @@ ROWS: dict[str, dict[str, Row]] = {
             "--verbose": "--verbose",
             "--set": "--set synapses.weight_bits_default=2",
             "--to": "--to onnx",
+            "--dtype": (f"{VERIFY} --to c", f"{VERIFY} --to c --dtype float32"),
             "--input": "--input @in.npy",
             "--axes": (f"{VERIFY} --input @in.npy", f"{VERIFY} --input @in.npy --axes sample,time"),
             "--labels": (f"{VERIFY} --input @in.npy", f"{VERIFY} --input @in.npy --labels @labels.npy"),

@@ -136,13 +136,14 @@ def test_pairs_are_compared_at_the_latency_of_each_node() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("records", "is_exact", "wanted"), [
-    (("s", "u", "v"), True, [Probe("p", ("s", "u", "v")), Probe("r", ("u", "v")), Probe("out", ("s",))]),
-    (("s",), True, [Probe("p", ("s",)), Probe("out", ("s",))]),
-    (("v",), True, [Probe("p", ("v",)), Probe("r", ("v",)), Probe("out", ("s",))]),
-    (("s", "v"), False, [Probe("*", ("s",))]),
+@pytest.mark.parametrize(("records", "equals", "wanted"), [
+    (("s", "u", "v"), "fixed", [Probe("p", ("s", "u", "v")), Probe("r", ("u", "v")), Probe("out", ("s",))]),
+    (("s",), "fixed", [Probe("p", ("s",)), Probe("out", ("s",))]),
+    (("v",), "fixed", [Probe("p", ("v",)), Probe("r", ("v",)), Probe("out", ("s",))]),
+    (("s", "v"), None, [Probe("*", ("s",))]),
+    (("s", "v"), "reference", [Probe("*", ("s", "v"))]),
 ])  # fmt: skip
-def test_a_program_is_asked_for_what_it_records(records: Any, is_exact: bool, wanted: list[Probe]) -> None:
+def test_a_program_is_asked_for_what_it_records(records: Any, equals: Any, wanted: list[Probe]) -> None:
     asked: list[Any] = []
 
     def ran(inputs: Any, **own: Any) -> Any:
@@ -151,7 +152,7 @@ def test_a_program_is_asked_for_what_it_records(records: Any, is_exact: bool, wa
 
     given, told = {"in": np.zeros(3)}, lambda stage, done: None
     every = [Probe("p", ("s", "u", "v")), Probe("r", ("u", "v")), Probe("out", ("s",))]
-    found = Program("x", ran, records, is_exact).recording(every, {"out"}, given, 5, told)
+    found = Program("x", ran, records, equals).recording(every, {"out"}, given, 5, told)
     assert found.meta["steps"] == 9
     assert asked == [(given, {"steps": 5, "record": wanted, "progress": told})]
 
@@ -175,9 +176,12 @@ def test_a_program_is_compared_in_what_it_records() -> None:
     assert compared({**same, "p/s": [[1], [1]]}, spikes) == ("fixed", "x", True, ("s",), False)
     assert compared({"p/s": same["p/s"]}, spikes)[-1] is False, "the output is missing"
     assert compared(same, Program("x", print))[-1] is False, "u and v are missing"
-    reals = Program("x", print, ("s", "v"), is_exact=False)
+    reals = Program("x", print, ("s", "v"), None)
     assert compared(same, reals) == ("reference", "x", False, ("s",), False)
     assert compared({**same, "p/s": [[1], [1]]}, reals) == ("reference", "x", False, ("s",), True)
+    equal = Program("x", print, ("s", "v"), "reference")
+    assert compared(same, equal)[-1] is False
+    assert compared({**same, "p/s": [[1], [1]]}, equal) == ("reference", "x", True, ("s", "v"), True)
 
 
 # -- what is said ----------------------------------------------------------------------------------------------------

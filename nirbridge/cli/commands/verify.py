@@ -10,6 +10,7 @@ from nirbridge import pipeline
 from nirbridge.cli.common import (
     RANDOM_ONLY,
     ChipFile,
+    Choice,
     ModelFile,
     OutputFile,
     RegisteredName,
@@ -67,6 +68,11 @@ Example:
     metavar="NAME",
     type=RegisteredName("emitters"),
     help="Also run the program emitted for this tool.",
+)
+@click.option(
+    "--dtype",
+    type=Choice(("integers", "float32", "float64")),
+    help="Numbers of the program: the chip's, or the network's own reals. Default: the chip's where it takes them.",
 )
 @click.option(
     "--input",
@@ -154,7 +160,7 @@ def run(
     **options: Any,
 ) -> Verification:
     """The verification that the command reports."""
-    for name, target in (("per_core", "lava"), ("prove", "verilog")):
+    for name, target in (("per_core", "lava"), ("prove", "verilog"), ("dtype", "c")):
         if options.get(name) and options["target"] is None:
             flag, hint = f"--{name.replace('_', '-')}", f"add --to {target}"
             raise UsageError.of(flag, "given without --to", "it applies to the emitted program", hint)

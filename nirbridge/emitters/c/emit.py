@@ -19,7 +19,7 @@ from nirbridge.emitters.c.plan import FLOAT, CPlan, Neurons, Source, c_plan, dir
 from nirbridge.emitters.c.render import braced, header, input_type, source_text, weights_header
 from nirbridge.emitters.c.selftest import golden, selftest_text
 from nirbridge.emitters.c.synapses import differs, tables
-from nirbridge.emitters.ports import PROGRAM, ProgramNames, real_names
+from nirbridge.emitters.ports import NETWORK, PROGRAM, ProgramNames, real_names
 from nirbridge.emitters.readme import filled, shape_text, table_name
 from nirbridge.emitters.target import Target, later
 from nirbridge.errors import UsageError, quoted
@@ -28,8 +28,6 @@ from nirbridge.network.model import Network
 from nirbridge.network.neurons import ALL
 from nirbridge.quantization.model import FixedNeuron, QuantizedNetwork
 from nirbridge.quantization.storage.file import quantized_bytes
-
-NETWORK = "network.q.npz"
 
 
 def emit(model: Network | QuantizedNetwork, options: COptions | None = None) -> Artifact:
@@ -119,6 +117,7 @@ C = Target(
     carries=ALL,
     facts=program_facts,
     session=later("nirbridge.emitters.c.session:open_program"),
+    exact_reals=True,
 )
 
 

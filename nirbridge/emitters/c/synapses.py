@@ -107,7 +107,7 @@ def _events(s: Synapses, scale: int) -> Iterator[str]:
     yield f"static void {s.id}_events({s.kind} *restrict sums, const uint32_t *sources)"
     yield "{"
     for k in range(GROUP):
-        yield f"    const {kind} *const row{k} = &{s.id}_weight[sources[{k}] * {targets}u];"
+        yield f"    const {kind} *const row{k} = {s.id}_weight + (sources[{k}] * {targets}u);"
     yield ""
     yield f"    for (uint32_t i = 0; i < {targets}u; ++i)"
     yield f"        sums[i] {plus}{total};"
