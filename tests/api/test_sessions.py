@@ -14,6 +14,7 @@ import pytest
 import nirbridge as nb
 from nirbridge.arrays import freeze
 from nirbridge.emitters.artifact import make_artifact
+from nirbridge.emitters.c.options import COptions
 from nirbridge.emitters.c.run import find_compiler
 from nirbridge.errors import FileError, ModelError, UsageError
 from nirbridge.files.npy import write_record
@@ -308,14 +309,16 @@ def test_a_program_whose_files_do_not_belong_together_is_refused(tmp_path: Path)
     need_compiler()
     files = dict(nb.emit(INTEGERS, "c").files)
     other = nb.emit(nb.quantize(network_of_shapes("4 dense6 lif dense2 lif"), "loihi2"), "c").files
-    mixed = make_artifact({**files, "network.q.npz": other["network.q.npz"]}, {"kind": "c", "schema": 1})
+    mixed = make_artifact({**files, "network.q.npz": other["network.q.npz"]}, {"kind": "c", "options": {}})
     with pytest.raises(ModelError, match=r"^program: its field p0_v has 12 bytes, network\.q\.npz needs 24 bytes"):
         nb.open(mixed)
     del files["network.q.npz"]
     with pytest.raises(ModelError, match=r"^program: has no file network\.q\.npz"):
-        nb.open(make_artifact(files, {"kind": "c", "schema": 1}))
+        nb.open(make_artifact(files, {"kind": "c", "options": {}}))
+    with pytest.raises(ModelError, match=r"^program: has no hops, sessions run a chip's integers"):
+        nb.open(nb.emit(INTEGERS, "c", options=COptions(hops=False)))
     hostile = make_artifact(dict(nb.emit(INTEGERS, "c").files), {"kind": "c", "options": {"prefix": "x; system(1)"}})
-    with pytest.raises(ModelError, match="^program: its prefix is no identifier"):
+    with pytest.raises(UsageError, match="^options of emitter 'c': prefix 'x; system"):
         nb.open(hostile)
 
 

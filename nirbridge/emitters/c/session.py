@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import ctypes
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.emitters.artifact import MANIFEST, Artifact, read_document, write_artifact
+from nirbridge.emitters.artifact import Artifact, write_artifact
+from nirbridge.emitters.c.options import recorded_options
 from nirbridge.emitters.c.plan import INT32_MAX, CPlan, Source, c_plan
 from nirbridge.emitters.c.render import input_type, state_arrays
 from nirbridge.emitters.c.run import FLAGS, compile_program, numpy_type
-from nirbridge.errors import ModelError, quoted
+from nirbridge.emitters.ports import NETWORK
+from nirbridge.errors import ModelError
 from nirbridge.files.atomic import write_new
 from nirbridge.files.scratch import temporary_folder
 from nirbridge.program.rules import states_of
@@ -29,43 +30,33 @@ from nirbridge.simulators.fixed.runs import IntegerRun, IntegerSimulator
 from nirbridge.simulators.recording import Channel, copied_source
 from nirbridge.simulators.types import Key, SimulationState
 
-NETWORK = "network.q.npz"
-_PREFIX = re.compile(r"[A-Za-z](_?[A-Za-z0-9])*")
-
 
 def open_program(artifact: Artifact) -> CSimulator:
     """Compile a program as a shared library, and load it.
 
     Raises:
         UsageError: no compiler.
-        ModelError: it cannot be compiled, or its files do not belong together.
+        FileError: a manifest without options.
+        ModelError: it cannot be compiled, its files do not belong together, or its numbers have no session.
     """
-    if NETWORK not in artifact.files:
-        found, limit = f"has no file {NETWORK}", "sessions run programs in integers"
-        raise ModelError.of("program", found, limit, "emit a quantized network")
-    prefix, source = _names(artifact)
+    options = recorded_options(artifact)
+    problems = {
+        "computes in float32": options.in_reals,
+        "has no hops": not options.hops,
+        f"has no file {NETWORK}": NETWORK not in artifact.files,
+    }
+    if found := next((problem for problem, is_so in problems.items() if is_so), None):
+        raise ModelError.of("program", found, "sessions run a chip's integers", "emit a quantized network, with hops")
     with temporary_folder("c") as scratch:
         folder = Path(scratch) / "program"
         write_artifact(artifact, folder)
         plan = c_plan(read_quantized(folder / NETWORK, max_bytes=sys.maxsize))
-        fields = _fields(plan)
-        write_new(folder / "session.c", _driver(plan, fields, prefix, source.with_suffix(".h").name).encode("ascii"))
-        flags = (*FLAGS, "-shared", "-fPIC", f"-I{source.parent}", f"-D{prefix.upper()}_TRACE")
-        library = ctypes.CDLL(str(compile_program(folder, ("session.c", str(source)), "session.so", flags)))
+        fields, place = _fields(plan), options.folder
+        write_new(folder / "session.c", options.renamed(_driver(fields)).encode("ascii"))
+        flags = (*FLAGS, "-shared", "-fPIC", f"-I{place or '.'}", options.renamed("-DNB_TRACE"))
+        sources = ("session.c", f"{place}{options.stem}.c")
+        library = ctypes.CDLL(str(compile_program(folder, sources, "session.so", flags)))
     return CSimulator(plan, library, _layout(fields, library))
-
-
-def _names(artifact: Artifact) -> tuple[str, PurePosixPath]:
-    """The prefix of a program's identifiers, and its source. Raises ModelError."""
-    options = read_document(artifact, MANIFEST, {}).get("options")
-    prefix = options.get("prefix", "nb") if isinstance(options, dict) else "nb"
-    stem = "model" if prefix == "nb" else prefix
-    if not isinstance(prefix, str) or not _PREFIX.fullmatch(prefix):
-        raise ModelError.of("program", "its prefix is no identifier", "", "emit it again")
-    for path in map(PurePosixPath, artifact.files):
-        if path.name == f"{stem}.c":
-            return prefix, path
-    raise ModelError.of("program", f"has no file {quoted(f'{stem}.c')}", "", "emit it again")
 
 
 # -- layout --------------------------------------------------------------------------------------------------------
@@ -118,7 +109,7 @@ _TEXT = """/* A session: steps of several instances, one for each sample. */
 #include <stddef.h>
 #include <string.h>
 
-#include "@HEADER@"
+#include "@STEM@.h"
 
 typedef struct {
 @ROWS@
@@ -126,29 +117,29 @@ typedef struct {
 } session_row;
 
 const uint64_t session_layout[] = {
-    sizeof(@P@_model), sizeof(@P@_inputs), sizeof(session_row),
+    sizeof(nb_model), sizeof(nb_inputs), sizeof(session_row),
 @PLACES@
 };
 
-void session_reset(@P@_model *models, int64_t samples)
+void session_reset(nb_model *models, int64_t samples)
 {
     for (int64_t k = 0; k < samples; ++k)
-        @P@_reset(&models[k]);
+        nb_reset(&models[k]);
 }
 
-void session_step(@P@_model *models, const @P@_inputs *in, int64_t samples)
+void session_step(nb_model *models, const nb_inputs *in, int64_t samples)
 {
     for (int64_t k = 0; k < samples; ++k)
-        @P@_step(&models[k], &in[k]);
+        nb_step(&models[k], &in[k]);
 }
 
-void session_run(@P@_model *models, const @P@_inputs *in, session_row *rows, int64_t samples, int64_t steps)
+void session_run(nb_model *models, const nb_inputs *in, session_row *rows, int64_t samples, int64_t steps)
 {
     for (int64_t t = 0; t < steps; ++t, in += samples)
         for (int64_t k = 0; k < samples; ++k, ++rows) {
-            const @P@_model *const m = &models[k];
+            const nb_model *const m = &models[k];
 
-            @P@_step(&models[k], &in[k]);
+            nb_step(&models[k], &in[k]);
 @COPY@
             (void)m;
             rows->none = 0;
@@ -157,16 +148,14 @@ void session_run(@P@_model *models, const @P@_inputs *in, session_row *rows, int
 """
 
 
-def _driver(plan: CPlan, fields: Sequence[Field], prefix: str, header: str) -> str:
-    """The file ``session.c``."""
-    structs = {"model": f"{prefix}_model", "inputs": f"{prefix}_inputs", "row": "session_row"}
+def _driver(fields: Sequence[Field]) -> str:
+    """The file ``session.c``, for ``renamed``."""
+    structs = {"model": "nb_model", "inputs": "nb_inputs", "row": "session_row"}
     rows = [f for f in fields if f.struct == "row"]
     places = [
         f"    offsetof({structs[f.struct]}, {f.path}), sizeof((({structs[f.struct]} *)0)->{f.path})," for f in fields
     ]
     parts = {
-        "@HEADER@": header,
-        "@P@": prefix,
         "@ROWS@": "\n".join(f"    {f.type} {f.name}[{f.sizes[0]}];" for f in rows),
         "@PLACES@": "\n".join(places),
         "@COPY@": "\n".join(f"            memcpy(rows->{f.name}, m->{f.name}, sizeof m->{f.name});" for f in rows),
