@@ -11,7 +11,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact, make_artifact
-from nirbridge.emitters.c.costs import cost_facts, costs, ports, program_facts, takes_text
+from nirbridge.emitters.c.costs import cost_facts, costs, latencies, ports, program_facts, takes_text
 from nirbridge.emitters.c.interface import function_names, functions, macros, shown_as
 from nirbridge.emitters.c.layouts import TEMPLATES, built_files, laid_out, layout_texts, template
 from nirbridge.emitters.c.options import COptions, check_options
@@ -56,7 +56,7 @@ def emit(model: Network | QuantizedNetwork, options: COptions | None = None) -> 
         texts[f"{stem}_selftest.c"] = chosen.renamed(selftest_text(plan, vectors))
         about["selftest"] = {"steps": vectors.steps, "bytes": vectors.bytes, "active_outputs": vectors.active}
     texts = {path: text if path == chosen.weights else braced(text) for path, text in texts.items()}
-    texts = laid_out(plan, chosen, texts, main_text(plan, template("main.c", chosen)))
+    texts = laid_out(plan, chosen, texts, braced(main_text(plan, template("main.c", chosen))))
     texts["README.md"] = readme_text(plan, template("README.md", chosen), about, chosen)
     files = {path: text.encode("utf-8") for path, text in texts.items()}
     return make_artifact({**files, **extra}, {**_facts(chosen), **about})
@@ -265,15 +265,12 @@ def _set_text(plan: CPlan, kind: str) -> str:
     lines += [f"static int set_input(long index, {kind} value)", "{"]
     first = 0
     for source in plan.inputs:
-        lines += [f"    if (index >= {first} && index < {first + source.size}) {{"]
+        lines.append(f"    if (index >= {first} && index < {first + source.size})")
         if not plan.is_real:
             low, high = _range(plan, source)
             lines += [f"        if (value < {low} || value > {high})", "            return 0;"]
-        lines += [
-            f"        inputs.{source.id}[index - {first}] = ({input_type(source)})value;",
-            "        return 1;",
-            "    }",
-        ]
+        lines.append(f"        inputs.{source.id}[index - {first}] = ({input_type(source)})value;")
+        lines.append("        return 1;")
         first += source.size
     if not plan.inputs:
         lines += ["    (void)index;", "    (void)value;"]
@@ -293,14 +290,14 @@ def _show_text(plan: CPlan) -> str:
     for n in (*plan.shown, *plan.outputs):
         value = f"model.out.{n.id}[i]"
         is_set = differs(n.source, value) if n.source.type == FLOAT else f"{value} != 0"
-        lines += [f"    for (long i = 0; i < {n.source.size}; ++i)", f"        if ({is_set}) {{"]
+        lines += [f"    for (long i = 0; i < {n.source.size}; ++i)", f"        if ({is_set})"]
         if n.source.is_binary:
             lines.append(f'            printf("%s%ld", between, i + {first});')
         elif n.source.type == FLOAT:
             lines.append(f'            printf("%s%ld:%.9g", between, i + {first}, (double){value});')
         else:
             lines.append(f'            printf("%s%ld:%ld", between, i + {first}, (long){value});')
-        lines += ['            between = " ";', "        }"]
+        lines.append('            between = " ";')
         first += n.source.size
     return "\n".join([*lines, "    putchar('\\n');", "}", ""]) + "\n"
 
@@ -375,18 +372,15 @@ def _outputs_table(plan: CPlan) -> str:
     for name, size in ((n.name, n.source.size) for n in (*plan.shown, *plan.outputs)):
         indices[name] = _indices(first, size)
         first += size
+    fields = {n.name: f"`model.out.{n.id}`" for n in (*plan.shown, *plan.outputs)}
+    fields |= {p.name: f"`in.{s.id}`" for p, s in zip(plan.model.inputs, plan.inputs, strict=True)}
     if isinstance(plan.model, Network):
-        direct, ids = direct_outputs(plan.model), {n.name: n.id for n in (*plan.shown, *plan.outputs)}
-        made = [(p.name, direct.get(p.name, p.name)) for p in plan.model.outputs]
-        rows = [(table_name(name), f"`model.out.{ids[of]}`", indices[of], "0", "0") for name, of in made]
-        return _table(("output", "made of", "indices in main.c", "latency", "after time steps"), rows)
-    fields = {n.population.name: f"`model.out.{n.id}`" for n in plan.shown}
-    fields |= {p.name: f"`in.{s.id}`" for p, s in zip(plan.quantized.inputs, plan.inputs, strict=True)}
-    rows = []
-    for read in plan.quantized.reads:
-        latency = str(plan.quantized.latency.get(read.target, 0))
-        delay = _span(read.delay_steps)
-        rows.append((table_name(read.target), fields[read.source], indices.get(read.source, ""), latency, delay))
+        direct = direct_outputs(plan.model)
+        reads = [(port.name, direct.get(port.name, port.name), "0") for port in plan.model.outputs]
+    else:
+        reads = [(read.target, read.source, _span(read.delay_steps)) for read in plan.model.reads]
+    late = latencies(plan)
+    rows = [(table_name(port), fields[of], indices.get(of, ""), str(late[port]), delay) for port, of, delay in reads]
     return _table(("output", "made of", "indices in main.c", "latency", "after time steps"), rows)
 
 

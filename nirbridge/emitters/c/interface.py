@@ -14,7 +14,6 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge._version import __version__
-from nirbridge.arrays import Array
 from nirbridge.emitters.c.costs import latencies
 from nirbridge.emitters.c.options import COptions
 from nirbridge.emitters.c.plan import FLOAT, CPlan, Neurons, Source, Summed, direct_outputs
@@ -127,9 +126,10 @@ def _of_output(plan: CPlan, port: Port, name: str) -> Iterator[str]:
     yield f"#define {name}_LATENCY {latencies(plan).get(port.name, 0)} /* time steps */"
     if n is not None:
         yield from _shaped(name, n.id, port.shape)
-        if (neuron := _integers(n)) is not None and not neuron.fires and _is_one(neuron.scale, neuron.v_offset):
-            yield f"#define {name}_SCALE {_real(1 / _one(neuron.scale))} /* the real value of 1 */"
-            yield f"#define {name}_OFFSET {_real(_one(neuron.v_offset))} /* to be added in reals */"
+        neuron = _integers(n)
+        if neuron is not None and not neuron.fires and _has_one_scale(neuron):
+            yield f"#define {name}_SCALE {_real(1 / np.min(neuron.scale))} /* the real value of 1 */"
+            yield f"#define {name}_OFFSET {_real(np.min(neuron.v_offset))} /* to be added in reals */"
 
 
 def _sends(n: Summed) -> str:
@@ -166,12 +166,8 @@ def _real(value: float) -> str:
     return text if "." in text or "e" in text else f"{text}.0"
 
 
-def _is_one(*values: Array) -> bool:
-    return all(bool((np.asarray(x) == np.asarray(x).flat[0]).all()) for x in values)
-
-
-def _one(values: Array) -> float:
-    return float(np.asarray(values).flat[0])
+def _has_one_scale(neuron: FixedNeuron) -> bool:
+    return all(np.ptp(x) == 0 for x in (neuron.scale, neuron.v_offset))
 
 
 # -- functions -----------------------------------------------------------------------------------------------------
@@ -225,7 +221,7 @@ def _count(n: Summed, end: str) -> Iterator[str]:
     yield f"static inline void nb_count{end}(const nb_model *m, uint32_t *counts)"
     yield "{"
     yield f"    for (uint32_t i = 0; i < {n.source.size}u; ++i)"
-    yield f"        const uint32_t spikes = (uint32_t)m->out.{n.id}[i];"
+    yield f"        const uint32_t spikes = (uint32_t)m->out.{n.id}[i];"  # gcc warns of a sum with the cast in it
     yield ""
     yield "        counts[i] += spikes;"
     yield "}"
@@ -233,7 +229,7 @@ def _count(n: Summed, end: str) -> Iterator[str]:
 
 def _argmax(n: Summed, end: str) -> Iterator[str]:
     neuron, sends_spikes = _integers(n), _sends(n) == "spikes"
-    if neuron is not None and not sends_spikes and not _is_one(neuron.scale, neuron.v_offset):
+    if neuron is not None and not sends_spikes and not _has_one_scale(neuron):
         return
     kind, what = ("uint32_t", f"counts[{n.source.size}]") if sends_spikes else (n.source.type, f"out.{n.id}")
     yield f"\n/* The index of the largest value of {what}, the first one of equals. */"

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -82,7 +83,7 @@ def run_program(
         for v in n.step.variables
         if (n.population.name, v) in keys
     }
-    found = started((length, samples)).recorded(arrays, ports, fields)
+    found = started(length, samples).recorded(arrays, ports, fields)
     recorder = ChannelRecorder(channels, 0, length, samples)
     recorder.take(recorded_arrays(quantized, requested, found, arrays), length, np.asarray)
     return recorder.finish(batched, fixed_meta(quantized, length, 0, samples if batched else None, backend="c"))
@@ -107,7 +108,7 @@ def _of_reals(started: Callable[..., _Run], facts: Any, values: Mapping[str, Arr
     shapes = {p["name"]: tuple(p["shape"]) for p in facts["outputs"]}
     outputs = {(name, OUTPUT): field for name, field in kinds.items()}
     samples = next(iter(values.values())).shape[1] if values else 1
-    found = started((steps, samples)).recorded(values, ports, {**fields, **outputs})
+    found = started(steps, samples).recorded(values, ports, {**fields, **outputs})
     given = {name: found.pop((name, OUTPUT)).reshape(steps, samples, *shapes[name]) for name in kinds}
     return found, given
 
@@ -123,19 +124,16 @@ def _word(text: str) -> str:
     return text
 
 
+@dataclass(frozen=True, slots=True)
 class _Run:
     """One compiled run of a program: its names, and the shape of its inputs."""
 
-    def __init__(
-        self,
-        artifact: Artifact,
-        options: COptions,
-        compiler: Sequence[str],
-        progress: Progress,
-        shape: tuple[int, int],
-    ) -> None:
-        self.artifact, self.options, self.compiler, self.progress = artifact, options, compiler, progress
-        self.steps, self.samples = shape
+    artifact: Artifact
+    options: COptions
+    compiler: Sequence[str]
+    progress: Progress
+    steps: int
+    samples: int
 
     def recorded(
         self, inputs: Mapping[str, Array], ports: Mapping[str, Field], fields: Mapping[Key, Field]

@@ -28,9 +28,14 @@ from tests.emitters.hand_made import (
     random_network,
     together,
 )
+from tests.tools import needs
 
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-Wconversion", "-Wpedantic", "-Wshadow", "-Wsign-conversion")
 ALL = [Probe("*", ("s", "u", "v"))]
+M4 = ("-mcpu=cortex-m4", "-mthumb", "-Os")
+BOARD = Path(__file__).with_name("cortex_m4")
+LINK = ("-nostartfiles", "--specs=rdimon.specs", "-T", str(BOARD / "mps2.ld"))
+"""A program without an operating system, with ``BOARD / "start.c"``."""
 
 
 def whole(q: QuantizedNetwork) -> QuantizedNetwork:
@@ -119,3 +124,10 @@ def run(command: Sequence[str | Path], folder: Path, text: str = "") -> str:
     done = subprocess.run(list(map(str, command)), cwd=folder, input=text, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return done.stdout
+
+
+def run_on_m4(program: str, folder: Path, text: str = "", options: Sequence[str] = ()) -> str:
+    """The output of a program on a Cortex-M4 in QEMU; semihosting carries its files."""
+    machine = ["-M", "mps2-an386", "-nographic", "-monitor", "none", "-serial", "none", *options]
+    semihosting = ["-semihosting-config", "enable=on,target=native"]
+    return run([needs("qemu-arm"), *machine, *semihosting, "-kernel", program], folder, text)

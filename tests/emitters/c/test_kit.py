@@ -26,7 +26,7 @@ from nirbridge.network.operators import Dense, Identity
 from nirbridge.quantization.model import FixedInput, QuantizedNetwork
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.simulate import simulate
-from tests.emitters.c.programs import STRICT, random_inputs, run, whole
+from tests.emitters.c.programs import BOARD, LINK, M4, STRICT, random_inputs, run, run_on_m4, whole
 from tests.emitters.c.test_clang import KINDS, WARNINGS
 from tests.emitters.c.test_float32 import odd_operators
 from tests.emitters.hand_made import dense, neuron, population, projection, quantized
@@ -34,7 +34,6 @@ from tests.emitters.held_out import dyadic_network
 from tests.emitters.oracles import TIMING
 from tests.tools import needs
 
-BOARD = Path(__file__).with_name("cortex_m4")
 CPP = ("-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
 LAYOUTS = ("plain", "cmake", "arduino", "platformio")
 
@@ -251,18 +250,13 @@ def test_two_programs_and_a_main_in_cpp(second: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("second", list(SECOND))
 def test_two_programs_on_a_cortex_m4(second: str, tmp_path: Path) -> None:
-    gcc, qemu = needs("arm-gcc"), needs("qemu-arm")
-    place = tmp_path / "both"
+    gcc, place = needs("arm-gcc"), tmp_path / "both"
     expected = two_programs(place, SECOND[second]())
-    cpu = ["-mcpu=cortex-m4", "-mthumb", "-Os"]
-    run([gcc, *cpu, *STRICT, "-c", *SOURCES, BOARD / "start.c", "-Wno-pedantic"], place)
-    run([gcc.replace("gcc", "g++"), *cpu, *CPP, "-fno-exceptions", "-fno-rtti", "-c", "main.cpp"], place)
-    link = ["-nostartfiles", "--specs=rdimon.specs", "-T", BOARD / "mps2.ld"]  # gcc links: Debian has no libstdc++
-    objects = [f"{source[:-2]}.o" for source in SOURCES]
-    run([gcc, *cpu, *link, "main.o", "start.o", *objects, "-o", "both.elf"], place)
-    machine = ["-M", "mps2-an386", "-nographic", "-monitor", "none", "-serial", "none"]
-    semihosting = ["-semihosting-config", "enable=on,target=native"]
-    assert run([qemu, *machine, *semihosting, "-kernel", "both.elf"], place) == expected
+    run([gcc, *M4, *STRICT, "-c", *SOURCES, BOARD / "start.c", "-Wno-pedantic"], place)
+    run([gcc.replace("gcc", "g++"), *M4, *CPP, "-fno-exceptions", "-fno-rtti", "-c", "main.cpp"], place)
+    objects = [f"{source[:-2]}.o" for source in SOURCES]  # gcc links: Debian has no libstdc++
+    run([gcc, *M4, *LINK, "main.o", "start.o", *objects, "-o", "both.elf"], place)
+    assert run_on_m4("both.elf", place) == expected
 
 
 # -- layouts -------------------------------------------------------------------------------------------------------

@@ -7,10 +7,20 @@ from pathlib import Path
 
 import nirbridge as nb
 from nirbridge.quantization.model import QuantizedNetwork
-from tests.emitters.c.programs import STRICT, as_text, expected_text, random_inputs, random_networks, run, written
+from tests.emitters.c.programs import (
+    BOARD,
+    LINK,
+    M4,
+    STRICT,
+    as_text,
+    expected_text,
+    random_inputs,
+    random_networks,
+    run,
+    run_on_m4,
+    written,
+)
 from tests.tools import needs
-
-BOARD = Path(__file__).with_name("cortex_m4")
 
 
 def both(root: Path) -> dict[str, QuantizedNetwork]:
@@ -21,18 +31,12 @@ def both(root: Path) -> dict[str, QuantizedNetwork]:
 
 
 def test_cortex_m4(root: Path, tmp_path: Path) -> None:
-    """Its own start-up code, no operating system; semihosting moves the text of main.c in and out."""
-    gcc, qemu = needs("arm-gcc"), needs("qemu-arm")
+    gcc = needs("arm-gcc")
     for name, q in both(root).items():
         folder, inputs = written(q, tmp_path / name), random_inputs(q, 20)
-        cpu = ["-mcpu=cortex-m4", "-mthumb", "-Os"]
-        run([gcc, *cpu, *STRICT, "-c", "model.c"], folder)
-        link = ["-nostartfiles", "--specs=rdimon.specs", "-T", BOARD / "mps2.ld", BOARD / "start.c"]
-        run([gcc, *cpu, *link, "model.o", "main.c", "-o", "model.elf"], folder)
-        semihosting = "enable=on,target=native"
-        machine = ["-M", "mps2-an386", "-nographic", "-monitor", "none", "-serial", "none"]
-        command = [qemu, *machine, "-semihosting-config", semihosting, "-kernel", "model.elf"]
-        assert run(command, folder, as_text(q, inputs)) == expected_text(q, inputs)
+        run([gcc, *M4, *STRICT, "-c", "model.c"], folder)
+        run([gcc, *M4, *LINK, BOARD / "start.c", "model.o", "main.c", "-o", "model.elf"], folder)
+        assert run_on_m4("model.elf", folder, as_text(q, inputs)) == expected_text(q, inputs)
         if name == "digits":  # code and tables of the network
             size = run([gcc.replace("gcc", "size"), "model.o"], folder)
             assert int(re.findall(r"\n\s*(\d+)", size)[0]) < 14_000
