@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -165,8 +164,7 @@ def test_refusals(digits: QuantizedNetwork, monkeypatch: pytest.MonkeyPatch, tmp
     q = quantized([FixedInput("in", (side,))], [p], [projection("in", "p", large)], ["p"])
     with pytest.raises(ModelError, match=rf"25,000,000 stored weights, a C program holds {WEIGHTS_MAX:,}"):
         emit(q)
-    low = replace(neuron(fires_above=-5, max_spikes=3))
-    rng = np.random.default_rng(0)
+    low, rng = neuron(fires_above=-5, max_spikes=3), np.random.default_rng(0)
     q = quantized(
         [FixedInput("in", (3,))], [population("p", (2,), low)], [projection("in", "p", dense(rng, 2, 3))], ["p"]
     )

@@ -54,22 +54,14 @@ def folder_of(q: QuantizedNetwork, place: Path, **options: object) -> Path:
 # -- prefixes ------------------------------------------------------------------------------------------------------
 
 
+WRONG = ("", "9a", "a__b", "_a", "a_", "a b", "a\n", "é", "a/b", "a" * 33)
+
+
 @pytest.mark.parametrize(
     ("prefix", "says"),
     [
-        ("", "a prefix is a letter"),
-        ("9a", "a prefix is a letter"),
-        ("a__b", "a prefix is a letter"),
-        ("_a", "a prefix is a letter"),
-        ("a_", "a prefix is a letter"),
-        ("a b", "a prefix is a letter"),
-        ("a\n", "a prefix is a letter"),
-        ("é", "a prefix is a letter"),
-        ("a/b", "a prefix is a letter"),
-        ("a" * 33, "a prefix is a letter"),
-        ("String", "string.h would hide another file"),
-        ("main", "main.h would hide another file"),
-        ("Arduino", "arduino.h would hide another file"),
+        *((prefix, "a prefix is a letter") for prefix in WRONG),
+        *((word, f"{word.lower()}.h would hide another file") for word in ("String", "main", "Arduino")),
     ],
 )
 def test_prefixes_that_are_refused(prefix: str, says: str) -> None:
@@ -331,20 +323,8 @@ def test_platformio_has_a_library_in_a_project(tmp_path: Path) -> None:
 
 # -- ports of a header ---------------------------------------------------------------------------------------------
 
-HOSTILE = [
-    "int",
-    "m; }",
-    '*/ evil(); /* "?\\',
-    "größe",
-    "Größe",
-    "in\n#error",
-    "x size",
-    "x",
-    "%s??/",
-    "\ud800",
-    "日本",
-    "a" * 600,
-]
+HOSTILE = ["int", "m; }", '*/ evil(); /* "?\\', "größe", "Größe", "in\n#error", "x size", "x", "%s??/", "\ud800",
+           "日本", "a" * 600]  # fmt: skip
 
 
 def hostile() -> QuantizedNetwork:
