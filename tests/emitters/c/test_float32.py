@@ -186,7 +186,7 @@ def test_no_fused_operation_whatever_the_dialect(tmp_path: Path) -> None:
     assert not [line for line in assembly.splitlines() if "vfma" in line or "vfms" in line or "vfnm" in line]
 
 
-def test_command(root: Path, tmp_path: Path) -> None:
+def test_command(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model, x = root / "examples/models/digits_mlp.nir", tmp_path / "x.npy"
     np.save(x, np.random.default_rng(0).random((12, 2, 64)).astype(np.float32))
     out, reference = tmp_path / "out.npz", tmp_path / "reference.npz"
@@ -195,6 +195,9 @@ def test_command(root: Path, tmp_path: Path) -> None:
     assert run_command(["simulate", str(model), "--input", str(x), "-o", str(reference)]) == 0
     found, expected = (nb.load_recording(path).arrays for path in (out, reference))
     assert all(np.array_equal(found[key], array) for key, array in expected.items())
+    verify = ["verify", str(model), "--chip", "loihi2", "--to", "c", "--dtype", "float32", "--steps", "12"]
+    assert run_command(verify) == 0
+    assert "; reference == c: every spike and v; " in " ".join(capsys.readouterr().out.split())
 
 
 def test_refusals(root: Path) -> None:
