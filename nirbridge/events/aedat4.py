@@ -19,6 +19,7 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.errors import FileError, ToolMissing, quoted
 from nirbridge.events.model import Events, checked_events
+from nirbridge.files.regular import read_up_to
 
 SIGNATURE = b"#!AER-DAT4.0\r\n"
 EVENT = np.dtype([("t", "<i8"), ("x", "<i2"), ("y", "<i2"), ("p", "|u1"), ("_", "V3")])
@@ -119,7 +120,7 @@ def _unpacked(body: bytes, packing: str | None, left: int, subject: str) -> byte
         import pyarrow
 
         with pyarrow.CompressedInputStream(pyarrow.BufferReader(body), packing) as stream:
-            body = bytes(stream.read(left + 1))
+            body = read_up_to(stream, left)
     if len(body) > left:
         raise FileError.of(subject, "its packets unpack to more than is read", "", "raise --max-bytes")
     return body

@@ -26,8 +26,11 @@ SHAPES = ((), (0,), (1,), (2, 3), (3, 0), (1, 1, 1), (2**20,), (2**12, 2**12), (
 Mutation = Callable[[h5py.File, Any, Choices], None]
 
 
-def mutate_hdf5(image: bytes, c: Choices) -> bytes:
-    """A file near the one whose bytes are ``image``: content changed, or (more seldom) the bytes."""
+def mutate_hdf5(image: bytes, c: Choices, *, attributes: bool = False) -> bytes:
+    """A file near the one whose bytes are ``image``: content changed, or (more seldom) the bytes.
+
+    ``attributes``: they are of use to the reader, and half of all changes are of one.
+    """
     if c.chance(8):
         return mutate_bytes(image, c)
     with h5py.File.in_memory(image) as file:
@@ -38,7 +41,7 @@ def mutate_hdf5(image: bytes, c: Choices) -> bytes:
                 break
             item = file[c.pick(items)]
             try:
-                c.pick(MUTATIONS)(file, item, c)
+                (change_attribute if attributes and c.chance(2) else c.pick(MUTATIONS))(file, item, c)
             except (ValueError, TypeError, KeyError, RuntimeError, OSError, OverflowError, MemoryError):
                 continue  # the library makes no such thing: the next mutation takes its place
         file.flush()
@@ -222,6 +225,19 @@ def swap(file: h5py.File, item: Any, c: Choices) -> None:
 def attribute(file: h5py.File, item: Any, c: Choices) -> None:
     """An attribute, which nobody has use for."""
     item.attrs[c.pick(FIELDS)] = c.pick((1, "x", np.zeros(3)))
+
+
+def change_attribute(file: h5py.File, item: Any, c: Choices) -> None:
+    """Another value of an attribute that there is, in the item or the first group in it that has one, or none of it."""
+    while isinstance(item, h5py.Group) and not item.attrs and len(item):
+        item = item[c.pick(list(item))]
+    item = item if len(item.attrs) else item.parent
+    name = c.pick(list(item.attrs) or ["__type__"])
+    kinds = ("NIRNodeData", "NIRGraphData", "TimeGriddedData", "EventData", "ValuedEventData")
+    if c.chance(6):
+        del item.attrs[name]
+    else:
+        item.attrs[name] = c.pick(c.pick((kinds, NUMBERS, TEXTS, (np.ones(3), np.float32(0.001), np.int8(5), b"x"))))
 
 
 MUTATIONS: tuple[Mutation, ...] = (

@@ -17,11 +17,13 @@ import nir
 import numpy as np
 
 from nirbridge.errors import UsageError
+from nirbridge.files.npy import load_npz
 from nirbridge.mapping.storage.file import map_bytes, map_to_dict
 from nirbridge.network import Network, from_nir
 from nirbridge.network.storage.file import network_to_dict
-from nirbridge.pipeline import MapOptions, load_chip, map_retimed, retime
+from nirbridge.pipeline import MapOptions, load_chip, map_retimed, retime, write_recording
 from nirbridge.quantization.quantize import quantize
+from tests.events.writers import random_events
 from tests.network.graphs import graph_of, lif, out, port
 from tests.network.storage.nets import small
 
@@ -163,7 +165,6 @@ def dialect_text() -> str:
 @functools.cache
 def recording_arrays() -> dict[str, Any]:
     """Of a recording of every variable."""
-    from nirbridge.simulators.recording_file import write_recording
     from nirbridge.simulators.simulate import Probe, simulate
 
     ran = simulate(network(), inputs(), record=[Probe("*", ("s", "v", "count"))]).recording
@@ -173,10 +174,49 @@ def recording_arrays() -> dict[str, Any]:
             return dict(file)
 
 
+@functools.cache
+def state() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Record and arrays of the state of the network after some time steps."""
+    from nirbridge.simulators.simulate import simulate
+    from nirbridge.simulators.state_file import FORMAT, write_state
+
+    with tempfile.TemporaryDirectory() as folder:
+        write_state(Path(folder, "s.npz"), simulate(network(), inputs()).state, network())
+        arrays = load_npz(Path(folder, "s.npz"))
+    record = json.loads(arrays.pop("meta").tobytes())
+    assert record["kind"] == FORMAT.kind
+    return {key: value for key, value in record.items() if key not in ("kind", "schema", "digest")}, arrays
+
+
 def inputs(steps: int = 6) -> dict[str, Any]:
     """Spikes of two samples for both inputs."""
     rng = np.random.default_rng(1)
     return {p.name: (rng.random((steps, 2, *p.shape)) < 0.4).astype(np.uint8) for p in network().inputs}
+
+
+@functools.cache
+def event_rows() -> list[tuple[int, int, int, int]]:
+    """Events for the input of ``conv_graph``."""
+    return random_events(4, 20, 6, 6, 2000)
+
+
+@functools.cache
+def data_images() -> tuple[bytes, ...]:
+    """NIR's own data for both inputs of ``dense_graph``: grids, events with and without values, and a recording."""
+    from nirbridge.simulators.simulate import Probe, simulate
+
+    grids = {name: nir.TimeGriddedData(a.swapaxes(0, 1).astype(bool), 1e-3) for name, a in inputs().items()}
+    events = {name: grid.to_event(2 * grid.data.shape[1]) for name, grid in grids.items()}
+    valued = {n: nir.ValuedEventData(e.idx, e.time, e.n_neurons, e.t_max, e.time * 2) for n, e in events.items()}
+    ran = simulate(network(), inputs(), record=[Probe("*", ("s", "v", "count"))]).recording
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "a.h5")
+        images = []
+        for data in (grids, events, valued):
+            nir.write_data(path, nir.NIRGraphData({n: nir.NIRNodeData({"spikes": each}) for n, each in data.items()}))
+            images.append(path.read_bytes())
+        write_recording(ran, path)
+        return (*images, path.read_bytes())
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Readers of arrays and tables: inputs, recordings, rates, calibration data, labels, weights, sweeps."""
+"""Readers of arrays and tables: inputs, events, recordings, rates, calibration data, labels, weights, sweeps."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ import numpy as np
 from nirbridge import pipeline
 from nirbridge.errors import FileError, UsageError
 from nirbridge.simulators.simulate import Recording
+from tests.events.writers import aedat2, aedat4, davis, dvs128, table
 from tests.fuzz import models
-from tests.fuzz.archives import mutate_array, mutate_npz, npy, npz
+from tests.fuzz.archives import TYPES, mutate_array, mutate_npz, npy, npz
 from tests.fuzz.choices import Choices
+from tests.fuzz.hdf5 import mutate_hdf5
 from tests.fuzz.shown import page, shown
 from tests.fuzz.values import NUMBERS, TEXTS, json_bytes, mutate_bytes, mutate_json, odd
 
@@ -113,6 +115,99 @@ def read_labels(path: Path) -> object:
     arrays = {(k.rpartition("/")[0], k.rpartition("/")[2]): a for k, a in good.items() if k != "meta"}
     both = Recording(arrays, json.loads(str(good["meta"])))
     return pipeline.compare(both, both, latency="auto", labels=pipeline.load_npy(path))
+
+
+# -- events ----------------------------------------------------------------------------------------------------------
+
+CHIPS = ("ch.unizh.ini.jaer.chip.retina.DVS128", "eu.seebetter.ini.chips.davis.DAVIS240C", None, "com.example.Camera9")
+
+
+def make_aedat2(c: Choices) -> bytes:
+    """A file of AEDAT 2: addresses and times are changed, or bytes."""
+    chip = c.pick(CHIPS)
+    place = davis if chip and "DAVIS" in chip else dvs128
+    pairs = [(place(x, y, p), t) for x, y, t, p in models.event_rows()]
+    for _ in range(c.below(4)):
+        at = c.below(len(pairs))
+        times = (0, -1, 2**31 - 1, -(2**31), 10**6)
+        pairs[at] = (pairs[at][0] ^ 1 << c.below(32), pairs[at][1]) if c.chance(2) else (pairs[at][0], c.pick(times))
+    data = aedat2(pairs, chip)
+    return mutate_bytes(data, c) if c.chance(3) else data
+
+
+def make_aedat4(c: Choices) -> bytes:
+    """A file of AEDAT 4: events, the description, packings and the numbers of headers and packets are changed."""
+    rows = [list(row) for row in models.event_rows()]
+    for _ in range(c.below(4)):
+        row, column = c.pick(rows), c.below(4)
+        tops = ((-1, 6, 2**15 - 1), (-1, 6, 2**15 - 1), (-1, 2**40, 2**63 - 1), (0, 1, 1))
+        row[column] = c.pick(tops[column])
+    text = None
+    if c.chance(4):
+        text = aedat4([]).decode("latin-1").partition("<dv")[2].partition("</dv>")[0]
+        text = mutate_bytes(f"<dv{text}</dv>".encode(), c).decode("utf-8", "replace")
+    events = [(x, y, t, p) for x, y, t, p in rows]
+    size = c.pick(((6, 6), (6, 6), (346, 260), (0, -1), (2**31 - 1, 7)))
+    end = c.pick((0, 700, 2**62)) if c.chance(12) else -1
+    packing = c.pick((None, None, "lz4", "zstd"))
+    data = bytearray(aedat4(events, packing, size, text=text, others=c.chance(2), end=end))
+    for _ in range(c.below(3)):  # any number of 16 or 32 bits: FlatBuffers are made of these
+        at, width = 14 + 2 * c.below(c.pick((20, (len(data) - 18) // 2))), c.pick((2, 4))
+        number = int.from_bytes(data[at : at + width], "little")
+        number = c.pick((0, 1, number + 1, number - 1, number * 2, 2**31 - 1, 2**31, 2**32 - 1))
+        data[at : at + width] = (number % 256**width).to_bytes(width, "little")
+    return mutate_bytes(bytes(data), c) if c.chance(6) else bytes(data)
+
+
+def make_columns(c: Choices) -> bytes:
+    """A structured array, or an archive of columns."""
+    columns = table(models.event_rows())
+    if c.chance(3):
+        return mutate_npz({name: columns[name] for name in c.pick(("xytp", "xt", "xtp"))}, c)
+    names = [c.pick(("x", "y", "t", "p", "time", "\xe9", "")) if c.chance(12) else n for n in "xytp"]
+    kinds = [c.pick(TYPES) if c.chance(4) else columns.dtype[n].str for n in "xytp"]
+    kind = {"names": [n or f"_{k}" for k, n in enumerate(names)], "formats": kinds}
+    if len(set(kind["names"])) < 4:
+        kind["names"] = list("xytp")
+    array = np.zeros(len(columns), np.dtype(kind, align=c.chance(2)))
+    for name, column in zip(kind["names"], "xytp", strict=True):
+        with np.errstate(all="ignore"):
+            values = columns[column].astype(np.float64)
+            values[c.below(len(values))] = c.pick((0, 0, -1, 7, 2**40, 0.5, float("nan"), float("inf")))
+            array[name] = values.astype(array.dtype[name]) if array.dtype[name].kind != "V" else array[name]
+    array = c.pick((array, array, array, array.reshape(2, -1), array[:0], array[:1]))
+    data = npy(array)
+    return mutate_bytes(data, c) if c.chance(5) else data
+
+
+def read_events(path: Path) -> object:
+    """As ``show`` and every ``--input`` do: each event is in one time step, or counted as one after the last."""
+    saved = pipeline.load_saved(path)
+    shown(saved)
+    data: Any = saved.value
+    options = pipeline.EventOptions(clip=False, origin="first", merge=False, bin=1e-4)
+    found = pipeline.binned_events(models.pooled(), data, options, steps=None, max_bytes=2**24)
+    assert int(found.array.sum(dtype=np.int64)) == found.events
+    cut = pipeline.binned_events(models.pooled(), data, options, steps=2, max_bytes=2**24)
+    assert int(cut.array.sum(dtype=np.int64)) + cut.beyond == cut.events == found.events
+    assert np.array_equal(cut.array[: len(found.array)], found.array[:2])
+    return found
+
+
+def make_nir_data(c: Choices) -> bytes:
+    """Data of ``nir.write_data``, or a recording as such data: attributes are changed, and content as of models."""
+    return mutate_hdf5(c.pick(models.data_images()), c, attributes=True)
+
+
+def read_nir_data(path: Path) -> object:
+    """As ``show``, ``simulate --input`` and, where the file is a recording, ``compare`` do."""
+    saved = pipeline.load_saved(path)
+    shown(saved)
+    data: Any = saved.value
+    if data.recording is not None:
+        return read_recording(path)
+    given = pipeline.read_inputs(models.network(), data, max_bytes=2**26)
+    return pipeline.simulate_network(models.network(), given.inputs, backend="auto")
 
 
 # -- weights ---------------------------------------------------------------------------------------------------------

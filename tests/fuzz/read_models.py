@@ -141,6 +141,13 @@ def make_verification(c: Choices) -> bytes:
     return _record_file(FORMAT, *models.verification(), c)
 
 
+def make_state(c: Choices) -> bytes:
+    """The state of a session, mostly with the digest that belongs to its content."""
+    from nirbridge.simulators.state_file import FORMAT
+
+    return _record_file(FORMAT, *models.state(), c)
+
+
 def _record_file(form: RecordFormat, record: Any, arrays: dict[str, Any], c: Choices) -> bytes:
     from nirbridge.files.npy import digest_of
 
@@ -195,6 +202,18 @@ def read_verification(path: Path) -> object:
     shown(saved)
     page(quantized=models.quantized(), verification=saved.value)
     return saved
+
+
+def read_state(path: Path) -> object:
+    """As ``Session.resume`` does: a state that is not refused is one that the session goes on from."""
+    import nirbridge as nb
+
+    session = nb.open(models.network(), backend="numpy")
+    session.resume(path)
+    with np.errstate(all="ignore"):
+        session.run({name: values[:2] for name, values in models.inputs().items()})
+        session.step({name: values[0] for name, values in models.inputs().items()})
+    return session.state()
 
 
 def read_network(path: Path) -> object:

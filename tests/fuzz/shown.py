@@ -32,6 +32,8 @@ def shown(saved: SavedFile) -> None:
             console = Console(width=width, force_jupyter=False)
             parts = ["\n".join(text)] if isinstance(text, list) else [fitted(text, console)]
             _printable(plain_text(*parts, width=width))
+        if saved.kind == "events":  # the commands alone show these
+            return
         _printable(repr(value)), _printable(summary(value))
         found = list(map(str, differences(saved, saved)))
         assert not found or saved.kind == "recording"  # shapes that cannot be compared are told of

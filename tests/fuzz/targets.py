@@ -36,6 +36,7 @@ def _table() -> tuple[Target, ...]:
     hdf5 = tuple(f"importers/nirfile/hdf5/{name}.py" for name in ("items", "scan"))
     nodes = tuple(f"importers/nirfile/{name}.py" for name in ("reader", "nodes", "repairs", "faults"))
     npy = ("files/npy.py", "simulators/inputs.py")
+    binned = ("events/model.py", "events/sources.py")
     return (
         Target(
             "nir",
@@ -149,6 +150,32 @@ def _table() -> tuple[Target, ...]:
             ("simulators/recording_file.py", "files/npy.py", "comparison/distances.py"),
             14,
             "r.npz",
+        ),
+        Target(
+            "state",
+            models.make_state,
+            models.read_state,
+            ("nirbridge.simulators.state_file:check_fields",),
+            ("simulators/state_file.py", "files/npy.py"),
+            10,
+            "s.npz",
+        ),
+        *(
+            Target(
+                name,
+                make,
+                read,
+                (f"nirbridge.events.{first}",),
+                (f"events/{first.partition(':')[0]}.py", *binned),
+                10,
+                file,
+            )
+            for name, make, read, first, file in (
+                ("aedat2", arrays.make_aedat2, arrays.read_events, "aedat2:_events", "a.aedat"),
+                ("aedat4", arrays.make_aedat4, arrays.read_events, "aedat4:_streams", "a.aedat4"),
+                ("columns", arrays.make_columns, arrays.read_events, "columns:checked_events", "a.npz"),
+                ("nirdata", arrays.make_nir_data, arrays.read_nir_data, "nirdata:_nodes", "a.h5"),
+            )
         ),
         Target(
             "rates",
