@@ -23,13 +23,15 @@ UNITS: Mapping[str, Fraction] = MappingProxyType(
 """Units of time by name, in seconds."""
 MICROSECOND = UNITS["us"]
 _STEPS_MAX = 2**40
+_ROUNDING = 3
+"""Units of rounding of a time: of its conversion to seconds, of the length of a time step, of their quotient."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Events:
     """Events of one sensor, in any order; all arrays are ``[events]``.
 
-    ``t`` counts ``unit`` seconds (integers, or float64); ``y`` and ``p`` (0 or 1) are None where the source has none:
+    ``t`` counts ``unit`` seconds (int64, or floats); ``y`` and ``p`` (0 or 1) are None where the source has none:
     without both, ``x`` is the index of a neuron. ``value``: what an event adds, None: 1. ``sample``: its sample, of
     ``samples``. ``origin``: whether time step 0 begins at time 0 or with the first event. ``sensor``: width and height
     as the source states them. ``span``: length of the recording, in units of ``t``. ``left_out``: what else the
@@ -101,7 +103,7 @@ def checked_events(events: Events, subject: str) -> Events:
         UsageError: columns of different lengths, places or polarities that are no whole numbers, times that are
             negative or not finite.
     """
-    n = len(events.t)
+    n = events.t.size
     columns = {name: getattr(events, name) for name in ("t", "x", "y", "p", "value", "sample")}
     for name, column in columns.items():
         if column is not None and (column.shape != (n,) or column.dtype.kind not in "biuf"):
@@ -116,7 +118,7 @@ def checked_events(events: Events, subject: str) -> Events:
 
 def _whole(values: Array, name: str, subject: str) -> Array:
     """Whole numbers from 0 to 2^31. Raises UsageError for the first that is none."""
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         wrong = ~((values >= 0) & (values < 2**31))
         wrong |= False if values.dtype.kind != "f" else values != np.floor(values)
     if wrong.any():
@@ -137,16 +139,16 @@ def _polarity(values: Array, subject: str) -> Array:
 
 
 def _times(t: Array, subject: str) -> Array:
-    """Times as int64, or as float64 where they are of a float type. Raises UsageError."""
-    wrong = ~np.isfinite(t) if t.dtype.kind == "f" else np.zeros(len(t), bool)
-    wrong |= t < 0
-    if t.dtype == np.uint64:
-        wrong |= t >= 2**63
+    """Times as int64 where all are whole, else of the float type that they have. Raises UsageError."""
+    is_float = t.dtype.kind == "f"
+    with np.errstate(invalid="ignore", over="ignore"):
+        wrong = ~((t >= 0) & (t < (np.inf if is_float else 2**63)))
+        is_whole = not is_float or ((t < 2**53) & (t == np.floor(t))).all()
     if wrong.any():
         at = int(np.argmax(wrong))
         hint = "shift the times, or cut the file where its clock starts again" if t[at] < 0 else "remove it"
         raise UsageError.of(subject, f"t is {t[at]} at event {at:,}", "a finite time from 0", hint)
-    return t.astype(np.float64 if t.dtype.kind == "f" else np.int64)
+    return t.astype(np.int64) if is_whole else t
 
 
 # -- binning -------------------------------------------------------------------------------------------------------
@@ -164,8 +166,8 @@ def bin_events(
 ) -> BinnedEvents:
     """The number of events (or the sum of their values) per time step and place of an input.
 
-    Time step ``k`` holds the events from ``k * bin`` to just before ``(k + 1) * bin``: exactly so for integer times
-    and the decimal value of ``bin``, and by the products in float64 for times in float64.
+    Time step ``k`` holds the events from ``k * bin`` to just before ``(k + 1) * bin``: exactly so for whole times and
+    the decimal value of ``bin``; a time in floating point that is an edge but for its rounding is at this edge.
 
     Raises:
         UsageError: no length of a time step, events outside the sensor, polarities that the input has no channels
@@ -263,10 +265,13 @@ def _sensor_of(events: Events, shape: Shape) -> tuple[int, int] | None:
 
 def _time_steps(events: Events, length: float, options: EventOptions, subject: str) -> tuple[Array, int]:
     """The time step of each event, and the number of time steps of the recording."""
-    t = events.t
+    ticks = Fraction(repr(length)) / events.unit
+    t, rounding = events.t, 0.0
+    if t.dtype.kind == "f":
+        rounding = _ROUNDING * np.finfo(t.dtype).eps / float(ticks) * t.astype(np.float64)
+        t = t.astype(np.float64)
     if (options.origin or events.origin) == "first" and len(t):
         t = t - t.min()
-    ticks = Fraction(repr(length)) / events.unit
     last = t.max() if len(t) else 0
     if last / float(ticks) > _STEPS_MAX:
         hint = "give --events origin=first, or another --bin"
@@ -276,25 +281,16 @@ def _time_steps(events: Events, length: float, options: EventOptions, subject: s
         is_small = int(last) * whole[1] < 2**62 and whole[0] < 2**62
         step = t * whole[1] // whole[0] if is_small else (t.astype(object) * whole[1] // whole[0]).astype(np.int64)
     else:
-        step = _steps_of_floats(t, float(ticks))
+        step = np.floor(_at_edges(t / float(ticks), rounding)).astype(np.int64)
     end = int(step.max()) + 1 if len(step) else 0
-    return step, max(end, _steps_of_span(events.span, float(ticks)))
+    span = min((events.span or 0) / float(ticks), _STEPS_MAX)
+    return step, max(end, int(np.ceil(_at_edges(span, _ROUNDING * np.finfo(float).eps * span))))
 
 
-def _steps_of_floats(t: Array, ticks: float) -> Array:
-    """The largest ``k`` with ``k * ticks <= t``; the quotient alone may round to a neighbour."""
-    step = np.floor(t / ticks)
-    step -= step * ticks > t
-    step += (step + 1) * ticks <= t
-    return step.astype(np.int64)
-
-
-def _steps_of_span(span: float | None, ticks: float) -> int:
-    """The fewest time steps that hold a length of time."""
-    if span is None or span / ticks > _STEPS_MAX:
-        return 0 if span is None else _STEPS_MAX
-    count = math.ceil(span / ticks)
-    return count - 1 if (count - 1) * ticks >= span else count if count * ticks >= span else count + 1
+def _at_edges(steps: Any, rounding: Any) -> Any:
+    """Times in time steps; those that are an edge but for their rounding become this edge."""
+    edge = np.rint(steps)
+    return np.where(np.abs(steps - edge) <= rounding, edge, steps)
 
 
 def _summed(keys: Array, values: Array | None, elements: int, options: EventOptions) -> tuple[Array, int, int]:

@@ -70,13 +70,19 @@ def test_merged_flat_and_one_dimensional_inputs() -> None:
     ]
 
 
-def test_the_edges_of_float_times_are_the_products() -> None:
-    """0.7 / 0.1 rounds down to 6; the event of time step 7 is in time step 7."""
-    for dt in (0.1, 1e-3, 1e-4, 0.3):
-        t = np.arange(3000) * dt
-        found = binned({"x": np.zeros(3000, int), "t": t}, (1,), dt, unit="s")
-        assert found.array.shape == (3000, 1)
-        assert (found.array == 1).all()
+@pytest.mark.parametrize("dt", [0.1, 1e-3, 1e-4, 0.3, 7e-6])
+def test_an_edge_in_floating_point_begins_a_time_step(dt: float) -> None:
+    """0.3, 3 * 0.1 and 300000 * 1e-6 differ, and are all in time step 3 of 0.1 s; 1e-5 of it earlier is in 2."""
+    k = np.arange(1, 3000)
+    exact = [Fraction(repr(dt)) * int(n) for n in k]
+    written = np.array([float(each) for each in exact])
+    products, micro = k * dt, np.array([float(each * 10**6) for each in exact]) * 1e-6
+    for t, earlier in ((written, 1e-5), (products, 1e-5), (micro, 1e-5), (written.astype(np.float32), 1e-2)):
+        for each, shift in ((t, 0), (t - np.asarray(earlier * dt, t.dtype), 1)):
+            found = binned({"x": np.zeros(2999, int), "t": each}, (1,), dt, unit="s")
+            assert found.array.ravel().tolist() == [0] * (1 - shift) + [1] * 2999
+    since = binned({"x": np.zeros(3000, int), "t": 1.7e9 + np.arange(3000) * 0.1}, (1,), 0.1, unit="s", origin="first")
+    assert (since.array == 1).all()
 
 
 def test_the_last_steps_clipping_origin_units_and_signs() -> None:
