@@ -25,21 +25,25 @@ def columns_of(value: Any) -> dict[str, Array] | None:
     return arrays if all(a.ndim == 1 for a in arrays.values()) else None
 
 
+def event_columns(columns: Mapping[str, Array], subject: str) -> dict[str, Array]:
+    """The columns of events among those of an array. Raises UsageError where ``x`` or ``t`` is missing."""
+    for name in ("x", "t"):
+        if name not in columns:
+            limit = f"there are {', '.join(map(quoted, list(columns)[:8]))}"
+            hint = did_you_mean(name, columns) or "events are columns x, y, t and p"
+            raise UsageError.of(subject, f"has no column {quoted(name)}", limit, hint)
+    return {name: columns[name] for name in NAMES if name in columns}
+
+
 def events_of_columns(columns: Mapping[str, Array], subject: str, unit: str | None = None) -> Events:
     """Events of columns ``x``, ``t`` and perhaps ``y``, ``p``; ``unit``: of ``t``, None: microseconds.
 
     Raises:
         UsageError: other columns, or values that are none of events.
     """
-    for name in ("x", "t"):
-        if name not in columns:
-            limit = f"there are {', '.join(map(quoted, list(columns)[:8]))}"
-            hint = did_you_mean(name, columns) or "events are columns x, y, t and p"
-            raise UsageError.of(subject, f"has no column {quoted(name)}", limit, hint)
-    return checked_events(
-        Events("columns", *(columns.get(name) for name in ("t", "x", "y", "p")), unit=unit_of(unit)),  # pyright: ignore[reportArgumentType]
-        subject,
-    )
+    found = event_columns(columns, subject)
+    events = Events("columns", found["t"], found["x"], found.get("y"), found.get("p"), unit=unit_of(unit))
+    return checked_events(events, subject)
 
 
 def unit_of(name: str | None) -> Any:

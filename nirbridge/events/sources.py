@@ -17,11 +17,11 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array
-from nirbridge.errors import FileError, ToolMissing, UsageError, did_you_mean, quoted
+from nirbridge.errors import FileError, ToolMissing, UsageError, counted, did_you_mean, quoted
 from nirbridge.events.aedat2 import DAVIS_MAX, TIME_MAX, read_aedat2, write_aedat2
 from nirbridge.events.aedat4 import SIGNATURE as AEDAT4
 from nirbridge.events.aedat4 import read_aedat4, write_aedat4
-from nirbridge.events.columns import columns_of, events_of_columns, write_columns
+from nirbridge.events.columns import columns_of, event_columns, events_of_columns, write_columns
 from nirbridge.events.model import MICROSECOND, BinnedEvents, EventOptions, Events, bin_events
 from nirbridge.events.nirdata import SIGNATURE as HDF5
 from nirbridge.events.nirdata import Grid, NirData, Observable, read_nir_data
@@ -58,7 +58,8 @@ def read_event_file(path: str | Path, max_bytes: int) -> Any:
             return _aedat(file, start, subject, max_bytes)
     if start.startswith(HDF5):
         return read_nir_data(path, max_bytes=max_bytes)
-    return load_fields(path, max_bytes=max_bytes) if start.startswith(b"\x93NUMPY") else None
+    fields = load_fields(path, max_bytes=max_bytes) if start.startswith(b"\x93NUMPY") else None
+    return None if fields is None else event_columns(fields, subject)
 
 
 def _aedat(file: IO[bytes], start: bytes, subject: str, max_bytes: int) -> Events:
@@ -163,7 +164,7 @@ def _of_observable(
     count = len(given) if steps is None else steps
     beyond = int(np.count_nonzero(given[count:]))
     left = f", {beyond:,} values other than 0 after the last time step left out" if beyond else ""
-    text = f"{len(given[:count]):,} time steps of {observable.dt:g} s, as a grid of NIR's data{left}"
+    text = f"{counted(len(given[:count]), 'time step')} of {observable.dt:g} s, as a grid of NIR's data{left}"
     return BinnedEvents(given[:count], int(np.count_nonzero(given)), beyond, 0, text)
 
 
