@@ -77,6 +77,7 @@ from nirbridge.pipeline.quantize import quantize_plan as quantize_plan
 from nirbridge.pipeline.quantize import simulate_on_chip as simulate_on_chip
 from nirbridge.pipeline.recordings import EVENT_FILES as EVENT_FILES
 from nirbridge.pipeline.recordings import binned_events as binned_events
+from nirbridge.pipeline.recordings import check_output as check_output
 from nirbridge.pipeline.recordings import load_data as load_data
 from nirbridge.pipeline.recordings import load_inputs as load_inputs
 from nirbridge.pipeline.recordings import probes as probes

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import io
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import IO, Any
 
 from nirbridge import plugins as registry
 from nirbridge.errors import FileError, UsageError, quoted
@@ -174,6 +175,16 @@ def probes(network: Network, variables_of: Sequence[tuple[str, tuple[str, ...]]]
 # Files of recordings: nirbridge's own, NIR's data, and events; the suffix decides what is written.
 
 
+def check_output(path: str | Path, first_step: Callable[[], Recording]) -> None:
+    """Refuse, before a run, a place whose format cannot hold its recording, by that of its first time step.
+
+    Raises:
+        UsageError: as ``write_recording``, but for what later time steps alone show.
+    """
+    if suffix_of(path) in EVENT_FILES:
+        _write(first_step(), io.BytesIO(), path)
+
+
 def write_recording(recording: Recording, path: str | Path) -> None:
     """Write a recording: ``.npz`` as ``simulators.recording_file``, ``.h5`` as NIR's data, and spikes as events.
 
@@ -181,18 +192,27 @@ def write_recording(recording: Recording, path: str | Path) -> None:
         FileError: the place cannot be written.
         UsageError: what the format of the suffix cannot hold.
     """
-    suffix, subject = suffix_of(path), f"recording {quoted(Path(path).name)}"
-    if suffix in NIR_DATA:
-        atomic_write(path, lambda file: write_nir_data(recording, file, subject), subject=subject)
-    elif suffix in WRITERS:
-        atomic_write(path, lambda file: write_events(recording, file, suffix, subject), subject=subject)
+    if suffix_of(path) in EVENT_FILES:
+        atomic_write(path, lambda file: _write(recording, file, path), subject=_subject(path))
     else:
         recording_file.write_recording(recording, path)
 
 
+def _write(recording: Recording, file: IO[bytes], path: str | Path) -> None:
+    suffix = suffix_of(path)
+    if suffix in NIR_DATA:
+        write_nir_data(recording, file, _subject(path))
+    else:
+        write_events(recording, file, suffix, _subject(path))
+
+
+def _subject(path: str | Path) -> str:
+    return f"recording {quoted(Path(path).name)}"
+
+
 def read_recording(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Recording:
     """A recording from a ``.npz`` file, or from one that ``write_recording`` wrote as NIR's data. Raises FileError."""
-    subject = f"recording {quoted(Path(path).name)}"
+    subject = _subject(path)
     with open_regular(path, subject, "a recording") as file:
         is_hdf5 = file.read(len(SIGNATURE)) == SIGNATURE
     if not is_hdf5:

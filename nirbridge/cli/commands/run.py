@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from nirbridge import pipeline
@@ -53,9 +55,10 @@ def command(
     processes that failed is in the message. u is the synaptic current.
     """
     inputs = pipeline.load_data(source)
+    options: dict[str, Any] = {"axes": axes, "record": record, "events": event_options()}
+    pipeline.check_output(output, lambda: pipeline.run_emitted(folder, inputs, steps=1, **options))
     with progress_on_stderr() as progress:
-        options = {"steps": steps, "record": record, "events": event_options(), "progress": progress}
-        recording = pipeline.run_emitted(folder, inputs, axes=axes, drain=True, **options)
+        recording = pipeline.run_emitted(folder, inputs, steps=steps, drain=True, progress=progress, **options)
     state_reading(source, recording.meta["reading"])
     pipeline.write_recording(recording, output)
     document = {"output": output, **summary(recording)}

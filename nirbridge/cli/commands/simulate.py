@@ -143,7 +143,7 @@ def command(
     on until the last output is there, and each node is recorded from its latency on.
     """
     check_plot(plot, node)
-    recording = run(model, source, **options)
+    recording = run(model, source, output=output, **options)
     if plot is not None:
         draw(recording, plot, node)
     pipeline.write_recording(recording, output)
@@ -166,6 +166,7 @@ def draw(recording: Recording, plot: str, node: str | None) -> None:
 def run(
     model: str,
     source: str,
+    output: str,
     axes: str | None,
     timing: Timing,
     max_bytes: int,
@@ -189,10 +190,11 @@ def run(
         raise UsageError.of(f"model {quoted(model)}", "holds integers", "simulate reads networks", hint)
     network = pipeline.load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
     given = read_data_file(network, source, axes, max_bytes, steps=steps)
+    wants = parse_probes(network, record, every)
+    pipeline.check_output(output, lambda: pipeline.simulate_network(network, given.inputs, steps=1, record=wants))
     if backend in ("fixed", "mapped") or chip is not None or map_file is not None or keep_early_spikes:
         real = {"--dtype": dtype != "float32", "--library": library, "--device": device != "cpu"}
         refuse_given(real, "a chip's integers run in NumPy on the CPU")
-        wants = parse_probes(network, record, every)
         with progress_on_stderr() as progress:
             on_chip = {"backend": backend, "chip": chip, "map_file": map_file, "progress": progress}
             on_chip |= {"keep_early_spikes": keep_early_spikes, "threads": threads, "drain": True}
@@ -204,7 +206,7 @@ def run(
             network,
             given.inputs,
             steps=steps,
-            record=parse_probes(network, record, every),
+            record=wants,
             dtype=dtype,
             backend=backend,
             library=array_library,
