@@ -116,8 +116,8 @@ def integer_values(port: FixedInput, values: Array, first_step: int) -> Array:
         place = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
         found = f"{flat[place]:g} at time step {first_step + int(place[0])}"
         enough = f"{port.name}={np.ceil(np.abs(flat.astype(float)).max() * 100) / 100:g}:8"
-        graded = f"quantize --graded {quoted(enough)}"
-        step = f"quantize it as graded where the chip can ({graded}), or encode values as spikes"
+        way = "encode values as spikes, or count events of a time step as one (--events clip)"
+        step = f"quantize it as graded where the chip can (quantize --graded {quoted(enough)}), {way}"
         raise UsageError.of(f"input {quoted(port.name)}", found, limit, step)
     return integers.astype(np.int64 if port.graded else np.int8)
 

@@ -178,7 +178,7 @@ def test_killing_caller_and_guard_together_leaves_no_process_and_the_next_run_sw
 @pytest.mark.parametrize(
     ("inputs", "text"),
     [
-        ({"in": np.full((4, 3), 2)}, "whole numbers from 0 to 1; encode it as spikes"),
+        ({"in": np.full((4, 3), 2)}, "whole numbers from 0 to 1; encode it as spikes [(]events: --events clip[)]"),
         ({"in": np.ones((4, 5))}, r"shape \(4, 5\)"),
         ({"other": np.ones((4, 3))}, "the network has no input of that name"),
     ],

@@ -54,7 +54,10 @@ def net(
 # -- inputs ----------------------------------------------------------------------------------------------------------
 
 GRADED = FixedInput("in", (3,), 5, 0.5)
-STEP = "quantize it as graded where the chip can (--graded 'in={:g}:8'), or encode values as spikes"
+STEP = (
+    "quantize it as graded where the chip can (--graded 'in={:g}:8'), encode values as spikes, or count events of a "
+    "time step as one (--events clip)"
+)
 
 
 @pytest.mark.parametrize(("port", "wrong", "limit"), [
