@@ -48,8 +48,9 @@ def read_aedat4(data: bytes, subject: str, max_bytes: int) -> Events:
     try:
         header, start = _header_of(data)
         parts: dict[int, list[Array]] = {}
-        left = max_bytes
+        left, others = max_bytes, 0
         for number, body in _packets(data, start, header.end):
+            others += number not in header.streams
             if number in header.streams:
                 unpacked = _unpacked(body, header.packing, left, subject)
                 left -= len(unpacked)
@@ -63,8 +64,9 @@ def read_aedat4(data: bytes, subject: str, max_bytes: int) -> Events:
     number = next(iter(parts or header.streams), -1)
     table = np.concatenate([*parts.get(number, []), np.zeros(0, EVENT)])
     size = header.streams.get(number)
-    found = Events("AEDAT 4", table["t"], table["x"], table["y"], table["p"], origin="first", sensor=size)
-    return checked_events(found, subject)
+    columns = (table[name] for name in ("t", "x", "y", "p"))
+    left_out = {"packets of other streams": others}
+    return checked_events(Events("AEDAT 4", *columns, origin="first", sensor=size, left_out=left_out), subject)
 
 
 def _header_of(data: bytes) -> tuple[_Header, int]:

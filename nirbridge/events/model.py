@@ -142,7 +142,7 @@ def _times(t: Array, subject: str) -> Array:
     """Times as int64 where all are whole, else of the float type that they have. Raises UsageError."""
     is_float = t.dtype.kind == "f"
     with np.errstate(invalid="ignore", over="ignore"):
-        wrong = ~((t >= 0) & (t < (np.inf if is_float else 2**63)))
+        wrong = ~((t >= 0) & (np.isfinite(t) if is_float else t <= 2**63 - 1))
         is_whole = not is_float or ((t < 2**53) & (t == np.floor(t))).all()
     if wrong.any():
         at = int(np.argmax(wrong))
@@ -319,5 +319,7 @@ def _in_words(
     parts = [f"{counted(len(events), 'event')} in {counted(steps, 'time step')} of {length:g} s", held]
     if beyond:
         parts.append(f"{counted(beyond, 'event')} after the last time step left out")
+    back = int((np.diff(events.t) < 0).sum()) if events.origin == "first" else 0
+    parts += [f"the clock goes back {counted(back, 'time')}"] if back else []
     parts += [f"{count:,} {name} left out" for name, count in events.left_out.items() if count]
     return ", ".join(parts)

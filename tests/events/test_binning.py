@@ -98,6 +98,8 @@ def test_the_last_steps_clipping_origin_units_and_signs() -> None:
     assert binned(events, (2,), bin=1.0, unit="ms").array.tolist() == [[0, 0], [3, 0], *[[0, 0]] * 5, [0, 1]]
     signs = {"x": np.zeros(2, int), "t": np.zeros(2, int), "p": np.array([-1, 1])}
     assert binned(signs, (2, 1)).array.tolist() == [[[1], [1]]]
+    truth = {"x": np.zeros(2, bool), "t": np.array([False, True])}
+    assert binned(truth, (1,), 1e-6).array.tolist() == [[1], [1]]
     many = {"x": np.zeros(300, int), "t": np.zeros(300, int)}
     assert binned(many, (1,)).array.tolist() == [[300]]
 
@@ -141,6 +143,7 @@ REFUSED = (
     ({"x": [0], "y": [0], "t": [0], "p": [1]}, {"bin": 0.0}, "--bin: 0, a finite number of seconds above 0"),
     ({"x": [], "y": [], "t": [], "p": []}, {}, "has no events"),
     ({"x": [0, 1], "y": [0], "t": [0], "p": [1]}, {}, "x is int64 of shape \\(2,\\)"),
+    ({"x": [0], "t": 0}, {}, "t is int64 of shape \\(\\)"),
     ({"y": [0], "t": [0]}, {}, "has no column 'x', there are 'y', 't'"),
     ({"x": [0], "t": [0]}, {"unit": "h"}, "unit 'h': is not known"),
 )
@@ -148,7 +151,7 @@ REFUSED = (
 
 @pytest.mark.parametrize(("values", "options", "says"), REFUSED)
 def test_what_does_not_fit_is_refused(values: dict[str, Any], options: dict[str, Any], says: str) -> None:
-    arrays = {name: np.array(v, dtype=None if v else np.int64) for name, v in values.items()}
+    arrays = {name: np.array(v, dtype=np.int64 if v in (0, []) else None) for name, v in values.items()}
     with pytest.raises(UsageError, match=says):
         binned(arrays, (2, 4, 5), **options)
 

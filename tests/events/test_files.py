@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,10 @@ import pytest
 
 import nirbridge as nb
 from nirbridge import pipeline
+from nirbridge.cli.main import run as cli
 from nirbridge.errors import FileError, NirbridgeError, ToolMissing, UsageError
 from nirbridge.events import aedat4 as aedat4_reader
+from nirbridge.events.model import EventOptions, bin_events
 from tests.events.test_binning import counted
 from tests.events.writers import aedat2, aedat4, davis, dvs128, events_packet, random_events, table
 
@@ -99,6 +103,16 @@ def test_every_file_gives_the_count_of_a_dict(tmp_path: Path, tiny_events: Any) 
         assert found.text.startswith(f"300 events in {len(expected)} time steps of 0.0001 s, ")
 
 
+@pytest.mark.parametrize("bin_us", [1000, 1230, 3333])
+def test_a_large_sensor_whose_clock_goes_back(tmp_path: Path, bin_us: int) -> None:
+    events = random_events(6, 300, 1280, 720, 5000)
+    data = read(tmp_path / "a.aedat4", aedat4(events, "zstd", (1280, 720), others=True))
+    found = bin_events(data, (2, 720, 1280), None, EventOptions(bin=bin_us / 10**6, origin="zero"))
+    np.testing.assert_array_equal(found.array, counted(events, Fraction(bin_us), (2, 720, 1280)))
+    back = sum(two[2] < one[2] for one, two in itertools.pairwise(events))
+    assert found.text.endswith(f", the clock goes back {back} times, 43 packets of other streams left out")
+
+
 # -- written -------------------------------------------------------------------------------------------------------
 
 
@@ -127,6 +141,43 @@ def test_what_events_cannot_hold_is_refused_and_leaves_no_file(tmp_path: Path, t
         with pytest.raises(UsageError, match=says):
             nb.save(run, tmp_path / "a.aedat4")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("record", "says"),
+    [("*:s", "spikes of 2 nodes are recorded"), ("lif:v", "spikes of 0 nodes"), ("output:s", "whole microseconds")],
+)
+def test_a_place_that_cannot_hold_the_recording_is_refused_before_the_run(
+    tmp_path: Path,
+    tiny_events: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    record: str,
+    says: str,
+) -> None:
+    network, array = tiny_events
+    np.save(tmp_path / "a.npy", array)
+    nb.save(network, tmp_path / "n.nir")
+    nb.save(nb.emit(nb.quantize(network, "loihi1"), "onnx"), tmp_path / "program")
+    lengths: list[Any] = []
+
+    def noted(function: Any) -> Any:
+        def call(*args: Any, **options: Any) -> Any:
+            lengths.append(options["steps"])
+            ran = function(*args, **options)
+            return replace(ran, meta={**ran.meta, "dt": 1e-7}) if record == "output:s" else ran
+
+        return call
+
+    for name in ("simulate_network", "run_emitted"):
+        monkeypatch.setattr(pipeline, name, noted(getattr(pipeline, name)))
+    for command in (["simulate", "n.nir"], ["run", "program"]):
+        paths = [str(tmp_path / name) for name in (command[1], "a.npy", "out.aedat4")]
+        line = [command[0], paths[0], "--input", paths[1], "-o", paths[2], "--events", "clip", "--record", record]
+        assert cli(line) == 2
+        assert says in capsys.readouterr().err
+    assert lengths == [1, 1]
+    assert not (tmp_path / "out.aedat4").exists()
 
 
 # -- hostile -------------------------------------------------------------------------------------------------------
