@@ -326,7 +326,8 @@ def widths(texts: tuple[str, ...]) -> dict[str, int] | int | None:
 
 
 _EVENTS = "nirbridge.events"
-_EVENT_WORDS = ("merge", "clip", "unit", "origin")
+_EVENT_WORDS = {"merge": (), "clip": (), "unit": ("s", "ms", "us", "ns"), "origin": ("zero", "first")}
+"""The words of ``--events``, and the values of each."""
 
 
 def data_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -382,7 +383,7 @@ def event_options() -> pipeline.EventOptions:
 def _event_word(text: str) -> tuple[str, Any]:
     """A word of ``--events``, and its value. Raises UsageError."""
     name, equals, value = text.strip().partition("=")
-    choices = {"unit": ("s", "ms", "us", "ns"), "origin": ("zero", "first")}.get(name)
+    choices = _EVENT_WORDS.get(name, ())
     if name not in _EVENT_WORDS or bool(equals) != bool(choices) or (choices and value not in choices):
         limit = "words are merge, clip, unit=s|ms|us|ns and origin=zero|first"
         step = did_you_mean(name, _EVENT_WORDS) if name not in _EVENT_WORDS else "correct it"

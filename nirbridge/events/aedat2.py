@@ -13,7 +13,6 @@ from typing import IO
 
 import numpy as np
 
-from nirbridge.arrays import Array
 from nirbridge.errors import FileError, quoted
 from nirbridge.events.model import Events, checked_events
 
@@ -22,7 +21,9 @@ DVS128_SIDE = 128
 _HEADER_MAX = 2**22
 _LINE = re.compile(rb"#[^\x00-\x08\x0b\x0c\x0e-\x1f\n\r]*\r?\n")
 _CHIP = re.compile(rb"# *AEChip: *([\w.$-]{1,200})")
-_DAVIS = MappingProxyType(
+_DVS128, _DAVIS = ((1, 7), (8, 7), (0, 1)), ((12, 10), (22, 9), (11, 1))
+"""The lowest bit of x, y and the polarity in an address, and how many bits each has."""
+_DAVIS_SIZES = MappingProxyType(
     {"240": (240, 180), "346": (346, 260), "640": (640, 480), "128": (128, 128), "208": (208, 192)}
 )
 DAVIS_MAX = (1024, 512)
@@ -42,14 +43,19 @@ def read_aedat2(data: bytes, subject: str) -> Events:
     chip = _CHIP.search(header)
     name = "" if chip is None else chip[1].decode("ascii").rpartition(".")[2]
     if "dvs128" in name.lower() or (not name and not (address >> 16).any()):
-        return _events(
-            t, address, (8, 1, 0), (address >> 15) & 1, np.zeros_like(t), (DVS128_SIDE, DVS128_SIDE), subject
-        )
-    if "davis" in name.lower():
-        size = next((size for digits, size in _DAVIS.items() if digits in name), None)
-        return _events(t, address, (22, 12, 11), (address >> 10) & 1, address >> 31, size, subject)
-    found = f"is of the chip {quoted(name)}" if name else "names no chip (AEChip), and its addresses have over 16 bits"
-    raise FileError.of(subject, found, "DVS128 and DAVIS are read", "convert it to columns x, y, t, p in a .npz file")
+        places, external, size, frames = _DVS128, 15, (DVS128_SIDE, DVS128_SIDE), 0
+    elif "davis" in name.lower():
+        size = next((size for digits, size in _DAVIS_SIZES.items() if digits in name), None)
+        places, external, frames = _DAVIS, 10, int((address >> 31).sum())
+    else:
+        found = f"is of the chip {quoted(name)}" if name else "names no chip (AEChip), its addresses have over 16 bits"
+        hint = "convert it to columns x, y, t, p in a .npz file"
+        raise FileError.of(subject, found, "DVS128 and DAVIS are read", hint)
+    kept = (address >> 31 | address >> external & 1) == 0
+    x, y, p = (address[kept] >> place & 2**bits - 1 for place, bits in places)
+    left_out = {"samples of frames": frames, "external events": int(len(t) - kept.sum()) - frames}
+    events = Events("AEDAT 2", t[kept], x, y, p, origin="first", sensor=size, left_out=left_out)
+    return checked_events(events, subject)
 
 
 def _header(data: bytes) -> tuple[int, bytes]:
@@ -58,25 +64,6 @@ def _header(data: bytes) -> tuple[int, bytes]:
     while end < _HEADER_MAX and (line := _LINE.match(data, end)):
         end = line.end()
     return end, data[:end]
-
-
-def _events(
-    t: Array,
-    address: Array,
-    shifts: tuple[int, int, int],
-    external: Array,
-    frame: Array,
-    size: tuple[int, int] | None,
-    subject: str,
-) -> Events:
-    """Events of polarity; external ones, and samples of frames and of motion, are counted."""
-    y_bits, x_bits = (7, 7) if shifts[1] == 1 else (9, 10)
-    kept = (external == 0) & (frame == 0)
-    y, x, p = address >> shifts[0] & (2**y_bits - 1), address >> shifts[1] & (2**x_bits - 1), address >> shifts[2] & 1
-    frames = int(frame.sum())
-    left_out = {"samples of frames": frames, "external events": int(len(t) - kept.sum()) - frames}
-    events = Events("AEDAT 2", t[kept], x[kept], y[kept], p[kept], origin="first", sensor=size, left_out=left_out)
-    return checked_events(events, subject)
 
 
 def write_aedat2(events: Events, file: IO[bytes]) -> None:

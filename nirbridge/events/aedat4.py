@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib.util
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO
 from xml.etree import ElementTree
 
@@ -64,9 +64,8 @@ def read_aedat4(data: bytes, subject: str, max_bytes: int) -> Events:
     number = next(iter(parts or header.streams), -1)
     table = np.concatenate([*parts.get(number, []), np.zeros(0, EVENT)])
     size = header.streams.get(number)
-    columns = (table[name] for name in ("t", "x", "y", "p"))
-    left_out = {"packets of other streams": others}
-    return checked_events(Events("AEDAT 4", *columns, origin="first", sensor=size, left_out=left_out), subject)
+    found = Events("AEDAT 4", table["t"], table["x"], table["y"], table["p"], origin="first", sensor=size)
+    return replace(checked_events(found, subject), left_out={"packets of other streams": others})
 
 
 def _header_of(data: bytes) -> tuple[_Header, int]:

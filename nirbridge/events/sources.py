@@ -88,12 +88,10 @@ def bound_events(
     value: Any,
     options: EventOptions,
     *,
-    steps: int | None,
-    max_bytes: int,
     subject: str,
+    **settings: Any,
 ) -> dict[str, BinnedEvents]:
-    """The events as arrays of the inputs of a network. Raises as ``bin_events``."""
-    settings = {"steps": steps, "max_bytes": max_bytes}
+    """The events as arrays of the inputs of a network. Settings and errors as of ``bin_events``."""
     if isinstance(value, NirData):
         if options.unit is not None:
             raise UsageError.of("--events unit", "NIR's data are in seconds", "", "leave it out")
@@ -142,16 +140,14 @@ def _of_observable(
     dt: float | None,
     options: EventOptions,
     subject: str,
-    *,
-    steps: int | None,
-    max_bytes: int,
+    **settings: Any,
 ) -> BinnedEvents:
     size = math.prod(shape)
     neurons = observable.data.shape[2] if isinstance(observable, Grid) else (observable.sensor or (0,))[0]
     if neurons != size:
         raise UsageError.of(subject, f"{neurons:,} neurons", f"the input has {size:,}", "give data of this network")
     if isinstance(observable, Events):
-        return bin_events(observable, shape, dt, options, steps=steps, max_bytes=max_bytes, subject=subject)
+        return bin_events(observable, shape, dt, options, subject=subject, **settings)
     length = options.bin if options.bin is not None else dt
     if length is not None and length != observable.dt:
         limit = f"a time step has {length:g} s"
@@ -161,7 +157,8 @@ def _of_observable(
         raise UsageError.of(subject, "is a grid of time", "--sensor and --events are for events", "leave them out")
     data = observable.data.view(np.uint8) if observable.data.dtype == bool else observable.data
     given = np.moveaxis(data, 0, 1).reshape(data.shape[1], data.shape[0], *shape)
-    count = len(given) if steps is None else steps
+    count = settings.get("steps")
+    count = len(given) if count is None else count
     beyond = int(np.count_nonzero(given[count:]))
     left = f", {beyond:,} values other than 0 after the last time step left out" if beyond else ""
     text = f"{counted(len(given[:count]), 'time step')} of {observable.dt:g} s, as a grid of NIR's data{left}"

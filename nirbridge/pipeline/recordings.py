@@ -65,7 +65,7 @@ def read_inputs(
 
     ``subject``: of messages on events. Raises UsageError.
     """
-    network = (model.model or model.network) if isinstance(model, MappedNetwork) else model
+    network = _network_of(model)
     arrays, text = bind_events(
         network, inputs, events, steps=options.get("steps"), subject=subject, max_bytes=max_bytes
     )
@@ -86,13 +86,25 @@ def refuse_axes(axes: Any) -> None:
         raise UsageError.of("--axes", "given with events", "their time steps come first", "leave it out")
 
 
+def _network_of(model: Any) -> Any:
+    return (model.model or model.network) if isinstance(model, MappedNetwork) else model
+
+
+def _events_in(model: Any, inputs: Any) -> dict[str, Any]:
+    """The events among inputs by name; events alone have an empty one. ``x`` and ``t`` may be inputs of a model."""
+    by_name = isinstance(inputs, Mapping) and any(port.name in inputs for port in model.inputs)
+    if is_events(inputs) and not by_name:
+        return {"": inputs}
+    return {name: each for name, each in inputs.items() if is_events(each)} if isinstance(inputs, Mapping) else {}
+
+
 def bind_events(model: Any, inputs: Any, options: EventOptions = NO_EVENTS, **settings: Any) -> tuple[Any, str]:
     """Inputs with their events as arrays, and these events in words; no words where there are none.
 
     Raises:
         UsageError: options of events without events; else as ``events.model.bin_events``.
     """
-    if not has_events(inputs) or (_by_name(model, inputs) and not any(map(is_events, inputs.values()))):
+    if not _events_in(model, inputs):
         if options != NO_EVENTS:
             raise UsageError.of("--bin, --sensor, --events", "given without events", "", "leave them out")
         return inputs, ""
@@ -101,42 +113,34 @@ def bind_events(model: Any, inputs: Any, options: EventOptions = NO_EVENTS, **se
         return bound.array, bound.text
     found = {name: each for name, each in bound.items() if isinstance(each, BinnedEvents)}
     text = "; ".join(each.text if len(found) == 1 else f"{quoted(name)}: {each.text}" for name, each in found.items())
-    return {name: each.array if name in found else each for name, each in bound.items()}, text
-
-
-def _by_name(model: Any, inputs: Any) -> bool:
-    """True for arrays by the names of the model's inputs."""
-    return isinstance(inputs, Mapping) and any(port.name in inputs for port in model.inputs)
+    return bound | {name: each.array for name, each in found.items()}, text
 
 
 def binned_events(
-    model: Any,
-    inputs: Any,
-    options: EventOptions = NO_EVENTS,
-    *,
-    steps: int | None = None,
-    subject: str = "events",
-    max_bytes: int = EVENT_BYTES,
+    model: Any, inputs: Any, options: EventOptions = NO_EVENTS, *, subject: str = "events", **settings: Any
 ) -> Any:
     """Events as ``BinnedEvents``, by name for several inputs or where other arrays stand beside them.
+
+    ``settings``: ``steps`` and ``max_bytes`` of ``events.model.bin_events``.
 
     Raises:
         UsageError: no events; else as ``events.model.bin_events``.
     """
-    network = (model.model or model.network) if isinstance(model, MappedNetwork) else model
+    network = _network_of(model)
     ports = {port.name: port.shape for port in network.inputs}
-    settings: dict[str, Any] = {"steps": steps, "max_bytes": max_bytes}
-    dt = getattr(network, "dt", None)
-    if is_events(inputs) and not _by_name(network, inputs):
-        bound = bound_events(ports, dt, inputs, options, subject=subject, **settings)
-        return next(iter(bound.values())) if len(bound) == 1 else bound
-    if not isinstance(inputs, Mapping) or not has_events(inputs):
+    events = _events_in(network, inputs)
+    if not events:
         raise UsageError.of(subject, "no events", "columns are x, y, t and p", "give arrays to simulate as they are")
+    if events.get("") is inputs:
+        bound = bound_events(ports, network.dt, inputs, options, subject=subject, **settings)
+        return next(iter(bound.values())) if len(bound) == 1 else bound
     found: dict[str, Any] = dict(inputs)
-    for name in [name for name, value in inputs.items() if is_events(value)]:
+    for name in events:
         port = name or next(iter(ports), "")
         place = {port: ports[port]} if port in ports else ports
-        one = bound_events(place, dt, found.pop(name), options, subject=f"{subject}, {quoted(port)}", **settings)
+        one = bound_events(
+            place, network.dt, found.pop(name), options, subject=f"{subject}, {quoted(port)}", **settings
+        )
         found |= {port if port in ports else name: next(iter(one.values()))}
     return found
 

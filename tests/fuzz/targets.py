@@ -161,20 +161,12 @@ def _table() -> tuple[Target, ...]:
             "s.npz",
         ),
         *(
-            Target(
-                name,
-                make,
-                read,
-                (f"nirbridge.events.{first}",),
-                (f"events/{first.partition(':')[0]}.py", *binned),
-                10,
-                file,
-            )
+            Target(name, make, read, (f"nirbridge.events.{name}:{first}",), (f"events/{name}.py", *binned), 10, file)
             for name, make, read, first, file in (
-                ("aedat2", arrays.make_aedat2, arrays.read_events, "aedat2:_events", "a.aedat"),
-                ("aedat4", arrays.make_aedat4, arrays.read_events, "aedat4:_streams", "a.aedat4"),
-                ("columns", arrays.make_columns, arrays.read_events, "columns:checked_events", "a.npz"),
-                ("nirdata", arrays.make_nir_data, arrays.read_nir_data, "nirdata:_nodes", "a.h5"),
+                ("aedat2", arrays.make_aedat2, arrays.read_events, "checked_events", "a.aedat"),
+                ("aedat4", arrays.make_aedat4, arrays.read_events, "_streams", "a.aedat4"),
+                ("columns", arrays.make_columns, arrays.read_events, "checked_events", "a.npz"),
+                ("nirdata", arrays.make_nir_data, arrays.read_nir_data, "_nodes", "a.h5"),
             )
         ),
         Target(
