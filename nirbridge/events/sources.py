@@ -268,11 +268,11 @@ def write_events(recording: Recording, file: IO[bytes], suffix: str, subject: st
         UsageError: several nodes or samples, a shape that is no sensor's, time steps that are no whole microseconds.
     """
     events = _events_of(recording, subject)
-    limits = {".aedat": (DAVIS_MAX, TIME_MAX), ".aedat2": (DAVIS_MAX, TIME_MAX)}.get(suffix, ((2**15, 2**15), 2**62))
-    size = events.sensor or (0, 0)
-    if size[0] > limits[0][0] or size[1] > limits[0][1] or events.t.max(initial=0) >= limits[1]:
-        found = f"a sensor of {size[0]:,} x {size[1]:,}, times to {int(events.t.max(initial=0)):,} us"
-        limit = f"{suffix} holds {limits[0][0]:,} x {limits[0][1]:,} and times below {limits[1]:,} us"
+    sizes, end = (DAVIS_MAX, TIME_MAX) if WRITERS[suffix] is write_aedat2 else ((2**15, 2**15), 2**62)
+    (width, height), last = events.sensor or (0, 0), int(events.t.max(initial=0))
+    if width > sizes[0] or height > sizes[1] or last >= end:
+        found = f"a sensor of {width:,} x {height:,}, times to {last:,} us"
+        limit = f"{suffix} holds {sizes[0]:,} x {sizes[1]:,} and times below {end:,} us"
         raise UsageError.of(subject, found, limit, "save it as .npz or .h5")
     WRITERS[suffix](events, file)
 
@@ -291,16 +291,15 @@ def _events_of(recording: Recording, subject: str) -> Events:
     shape = array.shape[1:]
     if array.dtype.kind not in "biu" or (array < 0).any():
         raise UsageError.of(subject, f"node {quoted(node)} sends values", "events are spikes", "save it as .npz or .h5")
-    if not (len(shape) <= 2 or (len(shape) == 3 and shape[0] <= 2)):
+    channels, height, width = (1, 1, 1, *shape)[-3:]
+    if len(shape) > 3 or channels > 2:
         found = f"node {quoted(node)} has the shape {list(shape)}"
         raise UsageError.of(subject, found, "[2, H, W], [H, W] and [N] are events", "save it as .npz or .h5")
     places = np.nonzero(array)
     places = np.repeat(np.stack(places), array[places].astype(np.int64), axis=1)
-    grid = (1, 1, *shape)[-3:] if len(shape) < 3 else shape
     p, y, x = [np.zeros_like(places[0])] * (3 - len(shape)) + list(places[1:])
     t = places[0] * _ticks(recording, node, subject)
-    polarity = p if grid[0] == 2 else np.ones_like(p)
-    return Events("recording", t, x, y, polarity, sensor=(grid[2], grid[1]))
+    return Events("recording", t, x, y, p if channels == 2 else np.ones_like(p), sensor=(width, height))
 
 
 def _ticks(recording: Recording, node: str, subject: str) -> int:

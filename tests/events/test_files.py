@@ -63,7 +63,6 @@ def test_other_samples_of_aedat_2_are_counted(tmp_path: Path) -> None:
     found = read(tmp_path / "a.aedat", aedat2(pairs, "eu.seebetter.ini.chips.davis.DAVIS240C"))
     assert quads(found) == [(3, 4, 5, 1)]
     assert dict(found.left_out) == {"samples of frames": 1, "external events": 1}
-    assert found.left_out["external events"] == 1
     outside = read(tmp_path / "b.aedat", aedat2([(dvs128(1, 2, 1) | 1 << 15, 3), (dvs128(1, 2, 1), 4)]))
     assert (quads(outside), outside.left_out["external events"]) == ([(1, 2, 4, 1)], 1)
 
@@ -196,18 +195,6 @@ def test_every_cut_of_a_file_is_refused_or_shorter(tmp_path: Path) -> None:
         whole += 1
         assert quads(found) == EVENTS[: len(found)]
     assert whole == 3  # no packet, one, two
-
-
-def test_every_byte_of_a_small_file_may_be_wrong(tmp_path: Path) -> None:
-    good = aedat4(EVENTS[:2])
-    longest = 0
-    for at in range(14, len(good)):
-        for value in (0, 0xFF):
-            try:
-                read(tmp_path / "a.aedat4", good[:at] + bytes([value]) + good[at + 1 :])
-            except NirbridgeError as error:
-                longest = max(longest, len(str(error)))
-    assert 0 < longest < 1000
 
 
 HEADER = struct.unpack_from("<I", GOOD4, 14)[0] + 18

@@ -156,7 +156,7 @@ CODE = (
         ({"graded": {"in": (0.5, 25)}}, LOIHI2, [f"input 'in': values up to 0.5 in 25 bits, {SIZES}"]),
         ({"graded": {"in": (0.0, 8)}}, LOIHI2, [f"input 'in': values up to 0 in 8 bits, {SIZES}"]),
         ({"graded": {"in": (np.nan, 8)}}, LOIHI2, [f"input 'in': values up to nan in 8 bits, {SIZES}"]),
-        ({"graded": {"p": (1.0, 8)}}, LOIHI2, ["input 'p': the network has no input of that name, its inputs are 'in'"]),
+        ({"graded": {"p": (1.0, 8)}}, LOIHI2, [NO_INPUT]),
         ({"graded": {"in": (1.0, 8)}}, LOIHI1, [f"input 'in': {CODE}"]),
         ({"weight_bits": {"in": 8}}, LOIHI1, ["weight_bits of 'in': the network has no such population or projection"]),
         ({"weight_bits": {"in -> p": 8, "p": 8, "*": 8}}, LOIHI1, []),

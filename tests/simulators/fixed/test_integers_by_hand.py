@@ -55,7 +55,7 @@ def net(
 
 GRADED = FixedInput("in", (3,), 5, 0.5)
 STEP = (
-    "quantize it as graded where the chip can (--graded 'in={:g}:8'), encode values as spikes, or count events of a "
+    "quantize it as graded where the chip can (quantize --graded 'in={:g}:8'), encode values as spikes, or count events of a "
     "time step as one (--events clip)"
 )
 
