@@ -13,6 +13,7 @@ from typing import IO
 
 import numpy as np
 
+from nirbridge.arrays import Array
 from nirbridge.errors import FileError, quoted
 from nirbridge.events.model import Events, checked_events
 
@@ -66,14 +67,13 @@ def _header(data: bytes) -> tuple[int, bytes]:
     return end, data[:end]
 
 
-def write_aedat2(events: Events, file: IO[bytes]) -> None:
+def write_aedat2(table: Array, size: tuple[int, int], file: IO[bytes]) -> None:
     """Write events of at most 1024 x 512 places, with the addresses of a DVS128 where they fit into its 128 x 128."""
-    y = np.zeros_like(events.x) if events.y is None else events.y
-    p = np.ones_like(events.x) if events.p is None else events.p.astype(np.int64)
-    is_small = max(events.sensor or DAVIS_MAX) <= DVS128_SIDE
+    x, y, t, p = (table[name] for name in "xytp")
+    is_small = max(size) <= DVS128_SIDE
     chip = "ch.unizh.ini.jaer.chip.retina.DVS128" if is_small else "eu.seebetter.ini.chips.davis.Davis640"
-    address = (y << 8 | events.x << 1 | p) if is_small else (y << 22 | events.x << 12 | p << 11)
+    address = (y << 8 | x << 1 | p) if is_small else (y << 22 | x << 12 | p << 11)
     lines = ("#!AER-DAT2.0", "# Data format is int32 address, int32 timestamp (8 bytes total), repeated for each event")
     lines += ("# Timestamps tick is 1 us", f"# AEChip: {chip}")
     file.write("".join(f"{line}\r\n" for line in lines).encode("ascii"))
-    file.write(np.stack([address, events.t], axis=1).astype(">u4").tobytes())
+    file.write(np.stack([address, t], axis=1).astype(">u4").tobytes())

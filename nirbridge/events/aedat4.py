@@ -175,11 +175,10 @@ def _text(data: bytes, at: int) -> str:
 # -- writer --------------------------------------------------------------------------------------------------------
 
 
-def write_aedat4(events: Events, file: IO[bytes]) -> None:
+def write_aedat4(table: Array, size: tuple[int, int], file: IO[bytes]) -> None:
     """Write the events as one stream, not packed."""
-    width, height = events.sensor or (int(events.x.max(initial=0)) + 1, 1)
     attr = '<attr key="{}" type="{}">{}</attr>'.format
-    info = attr("sizeX", "int", width) + attr("sizeY", "int", height)
+    info = attr("sizeX", "int", size[0]) + attr("sizeY", "int", size[1])
     stream = attr("compression", "string", "NONE") + attr("typeIdentifier", "string", _EVENTS)
     stream += f'<node name="info" path="/outInfo/0/info/">{info}</node>'
     node = f'<node name="outInfo" path="/outInfo/"><node name="0" path="/outInfo/0/">{stream}</node></node>'
@@ -190,12 +189,11 @@ def write_aedat4(events: Events, file: IO[bytes]) -> None:
     header = struct.pack("<I4s", 20, b"IOHE") + vtable + b"\0\0" + body + struct.pack("<I", len(text)) + text + b"\0"
     header += b"\0" * (-len(header) % 4)
     file.write(SIGNATURE + struct.pack("<I", len(header)) + header)
-    table = np.zeros(len(events), EVENT)
-    table["t"], table["x"] = events.t, events.x
-    table["y"] = 0 if events.y is None else events.y
-    table["p"] = 1 if events.p is None else events.p
-    for start in range(0, len(table), _PACKET_EVENTS):
-        part = table[start : start + _PACKET_EVENTS]
+    rows = np.zeros(len(table), EVENT)
+    for name in "txyp":
+        rows[name] = table[name]
+    for start in range(0, len(rows), _PACKET_EVENTS):
+        part = rows[start : start + _PACKET_EVENTS]
         # with the length before the buffer, the events begin at a multiple of 8, as their times of 64 bits require
         packet = struct.pack("<I4s3HH", 16, _EVENTS.encode(), 6, 8, 4, 0) + struct.pack("<iI", 8, 4)
         packet += struct.pack("<I", len(part)) + part.tobytes()

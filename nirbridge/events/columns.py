@@ -9,7 +9,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.errors import UsageError, did_you_mean, quoted
-from nirbridge.events.model import MICROSECOND, UNITS, Events, checked_events
+from nirbridge.events.model import UNITS, Events, checked_events
 
 NAMES = ("x", "y", "t", "p")
 
@@ -41,22 +41,15 @@ def events_of_columns(columns: Mapping[str, Array], subject: str, unit: str | No
     Raises:
         UsageError: other columns, or values that are none of events.
     """
-    found = event_columns(columns, subject)
-    events = Events("columns", found["t"], found["x"], found.get("y"), found.get("p"), unit=unit_of(unit))
-    return checked_events(events, subject)
+    if unit is not None and unit not in UNITS:
+        raise UsageError.of(f"unit {quoted(unit)}", "is not known", f"units are {', '.join(UNITS)}", "choose one")
+    found, length = event_columns(columns, subject), UNITS[unit or "us"]
+    return checked_events(
+        Events("columns", found["t"], found["x"], found.get("y"), found.get("p"), unit=length), subject
+    )
 
 
-def unit_of(name: str | None) -> Any:
-    """The seconds of a unit by name. Raises UsageError."""
-    if name is not None and name not in UNITS:
-        raise UsageError.of(f"unit {quoted(name)}", "is not known", f"units are {', '.join(UNITS)}", "choose one")
-    return MICROSECOND if name is None else UNITS[name]
-
-
-def write_columns(events: Events, file: IO[bytes]) -> None:
-    """Write a structured ``.npy`` array with the fields x, y, t, p, as tonic has them."""
-    table = np.zeros(len(events), [("x", "<i2"), ("y", "<i2"), ("t", "<i8"), ("p", "|b1")])
-    table["x"], table["t"] = events.x, events.t
-    table["y"] = 0 if events.y is None else events.y
-    table["p"] = 1 if events.p is None else events.p
-    np.lib.format.write_array(file, table, version=(1, 0), allow_pickle=False)
+def write_columns(table: Array, size: tuple[int, int], file: IO[bytes]) -> None:
+    """Write a structured ``.npy`` array with the fields x, y, t, p, as tonic has them; it states no ``size``."""
+    kinds = [("x", "<i2"), ("y", "<i2"), ("t", "<i8"), ("p", "|b1")]
+    np.lib.format.write_array(file, table.astype(kinds), version=(1, 0), allow_pickle=False)

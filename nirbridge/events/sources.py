@@ -267,17 +267,18 @@ def write_events(recording: Recording, file: IO[bytes], suffix: str, subject: st
     Raises:
         UsageError: several nodes or samples, a shape that is no sensor's, time steps that are no whole microseconds.
     """
-    events = _events_of(recording, subject)
+    table, (width, height) = _events_of(recording, subject)
     sizes, end = (DAVIS_MAX, TIME_MAX) if WRITERS[suffix] is write_aedat2 else ((2**15, 2**15), 2**62)
-    (width, height), last = events.sensor or (0, 0), int(events.t.max(initial=0))
+    last = int(table["t"].max(initial=0))
     if width > sizes[0] or height > sizes[1] or last >= end:
         found = f"a sensor of {width:,} x {height:,}, times to {last:,} us"
         limit = f"{suffix} holds {sizes[0]:,} x {sizes[1]:,} and times below {end:,} us"
         raise UsageError.of(subject, found, limit, "save it as .npz or .h5")
-    WRITERS[suffix](events, file)
+    WRITERS[suffix](table, (width, height), file)
 
 
-def _events_of(recording: Recording, subject: str) -> Events:
+def _events_of(recording: Recording, subject: str) -> tuple[Array, tuple[int, int]]:
+    """A structured array x, y, t, p of the spikes, and the width and height. Raises UsageError."""
     spikes = {node: array for (node, variable), array in recording.arrays.items() if variable == "s"}
     if len(spikes) != 1:
         limit = f"spikes of {len(spikes)} nodes are recorded"
@@ -297,9 +298,12 @@ def _events_of(recording: Recording, subject: str) -> Events:
         raise UsageError.of(subject, found, "[2, H, W], [H, W] and [N] are events", "save it as .npz or .h5")
     places = np.nonzero(array)
     places = np.repeat(np.stack(places), array[places].astype(np.int64), axis=1)
-    p, y, x = [np.zeros_like(places[0])] * (3 - len(shape)) + list(places[1:])
-    t = places[0] * _ticks(recording, node, subject)
-    return Events("recording", t, x, y, p if channels == 2 else np.ones_like(p), sensor=(width, height))
+    table = np.zeros(places.shape[1], [(name, "<i8") for name in "xytp"])
+    for name, column in zip("xyp", places[:0:-1], strict=False):
+        table[name] = column
+    table["t"] = places[0] * _ticks(recording, node, subject)
+    table["p"] |= channels == 1
+    return table, (width, height)
 
 
 def _ticks(recording: Recording, node: str, subject: str) -> int:

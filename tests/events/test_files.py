@@ -127,6 +127,24 @@ def test_spikes_written_as_events_come_back(tmp_path: Path, tiny_events: Any, su
     assert (tmp_path / f"b{suffix}").read_bytes() == first
 
 
+@pytest.mark.parametrize("shape", [(5,), (3, 4), (1, 3, 4), (2, 3, 4)])
+@pytest.mark.parametrize("suffix", [".npy", ".aedat2", ".aedat4"])
+def test_several_spikes_of_any_sensor_are_several_events(
+    tmp_path: Path, tiny_events: Any, shape: tuple[int, ...], suffix: str
+) -> None:
+    run = nb.simulate(*tiny_events)
+    spikes = np.random.default_rng(0).integers(0, 3, (6, *shape), np.int16)
+    nb.save(replace(run, arrays={("a", "s"): spikes}), tmp_path / f"a{suffix}")
+    data = pipeline.load_data(tmp_path / f"a{suffix}")
+    columns = data if isinstance(data, dict) else {name: getattr(data, name) for name in "xytp"}
+    expected = np.zeros((6, 2, *(1, *shape)[-2:]), np.int16)
+    grid = spikes.reshape(6, -1, *expected.shape[2:])
+    expected[:, -grid.shape[1] :] = grid  # one channel is ON
+    found = np.zeros_like(expected)
+    np.add.at(found, tuple(np.asarray(columns[name], int) // (100 if name == "t" else 1) for name in "tpyx"), 1)
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_what_events_cannot_hold_is_refused_and_leaves_no_file(tmp_path: Path, tiny_events: Any) -> None:
     network, array = tiny_events
     two = nb.simulate(network, array, record=["*:s"])
