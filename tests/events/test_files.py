@@ -78,13 +78,16 @@ def test_columns_in_npy_and_npz(tmp_path: Path) -> None:
     array = table(EVENTS)
     np.save(tmp_path / "a.npy", array)
     np.savez(tmp_path / "a.npz", **{name: array[name] for name in "xytp"})  # pyright: ignore[reportArgumentType]
-    padded = np.zeros(len(array), np.dtype({"names": list("xytp"), "formats": ["i1", "<i4", "<f8", "|b1"]}, align=True))
+    padded = np.zeros(
+        len(array), np.dtype({"names": list("tpyxw"), "formats": [">f8", "|b1", ">i4", "i1", "<f4"]}, align=True)
+    )
     for name in "xytp":
         padded[name] = array[name]
     np.save(tmp_path / "b.npy", padded)
     for name in ("a.npy", "a.npz", "b.npy"):
         assert pipeline.kind_of_file(tmp_path / name) == "events"
         columns = pipeline.load_data(tmp_path / name)
+        assert set(columns) == set("xytp")
         for column in "xytp":
             np.testing.assert_array_equal(columns[column], array[column])
 
