@@ -142,6 +142,8 @@ CODE = (
     "(simulators.encoders: rate or latency code)"
 )
 
+NO_INPUT = "input 'p': the network has no input of that name, its inputs are 'in'"
+
 
 @pytest.mark.parametrize(
     ("own", "chip", "lines"),

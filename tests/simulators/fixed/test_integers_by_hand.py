@@ -55,8 +55,8 @@ def net(
 
 GRADED = FixedInput("in", (3,), 5, 0.5)
 STEP = (
-    "quantize it as graded where the chip can (quantize --graded 'in={:g}:8'), encode values as spikes, or count events of a "
-    "time step as one (--events clip)"
+    "quantize it as graded where the chip can (quantize --graded 'in={:g}:8'), encode values as spikes, or count "
+    "events of a time step as one (--events clip)"
 )
 
 
