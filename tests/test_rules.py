@@ -92,6 +92,7 @@ BESIDE_FILES = {
 READS_JSON = {
     "files/json_text.py": "the reader",
     "emitters/lava/runtime/guard.py": "a program of its own, which imports nothing of nirbridge",
+    "emitters/serve.py": "a program of its own, which imports nothing of nirbridge",
     "cli/output.py": "what it has just written",
     "mapping/checker/check.py": "what it has just written",
     "simulators/mapped/simulate.py": "what it has just written",

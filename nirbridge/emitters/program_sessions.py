@@ -66,6 +66,7 @@ class ProgramSession:
         self.outputs: Sequence[Port] = self.program.signature.outputs
         quantized = self.program.quantized
         self._limits = None if quantized is None else state_limits(quantized)
+        self._integers = {} if quantized is None else {p.name: p for p in quantized.inputs}
         self._states = [s for s in self.program.facts["states"] if s["id"]]
         self._ports = [(p["name"], p["id"], p["dtype"]) for p in self.program.facts["inputs"]]
 
@@ -145,11 +146,13 @@ class ProgramSession:
 
     def given(self, values: Mapping[str, Array], step: int) -> dict[str, Array]:
         """The inputs of one time step, by id. Raises UsageError for values that an input of integers does not take."""
-        one = {name: np.asarray(values[name])[None] for name, _, _ in self._ports}
-        if self.program.quantized is not None:
-            for p in self.program.quantized.inputs:
-                one[p.name] = integer_values(p, one[p.name], step).reshape(one[p.name].shape)
-        return {key: np.ascontiguousarray(one[name], kind) for name, key, kind in self._ports}
+        found = {}
+        for name, key, kind in self._ports:
+            rows = np.asarray(values[name])[None]
+            if name in self._integers:
+                rows = integer_values(self._integers[name], rows, step).reshape(rows.shape)
+            found[key] = np.ascontiguousarray(rows, kind)
+        return found
 
     def shown(self) -> list[tuple[str, str, str]]:
         """Name, id, and type in recordings of each output."""
