@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -67,11 +67,6 @@ class PlannedState:
     dtype: str
     start: Array
 
-    def as_plain(self) -> dict[str, Any]:
-        """The state as JSON."""
-        facts = {name: getattr(self, name) for name in ("name", "part", "id", "shape", "depth", "dtype")}
-        return {**facts, "start": self.start.tolist()}
-
 
 Variables = Mapping[str, Mapping[str, str]]
 """By population, the tensors that hold its variables."""
@@ -81,35 +76,21 @@ Variables = Mapping[str, Mapping[str, str]]
 class ProgramNames:
     """Names of a program; ``facts``: plain JSON on the numbers that it computes in.
 
-    ``states``: what a run can continue from; none of a program that does not take it.
+    ``states``: what a run can continue from; None of a program that does not take it.
     """
 
     inputs: tuple[PlannedPort, ...]
     nodes: tuple[PlannedNode, ...]
     outputs: tuple[PlannedPort, ...]
     facts: Mapping[str, Any]
-    states: tuple[PlannedState, ...] = ()
+    states: tuple[PlannedState, ...] | None = None
 
     def as_json(self) -> bytes:
-        """``program.json``: ASCII, sorted."""
-        ports = {
-            key: [{"name": p.name, "shape": p.shape, "id": p.id, "dtype": p.dtype, "reads_out": p.reads_out} for p in e]
-            for key, e in (("inputs", self.inputs), ("outputs", self.outputs))
-        }
-        nodes = [
-            {
-                "name": n.name,
-                "shape": n.shape,
-                "fires": n.fires,
-                "max_spikes": n.max_spikes,
-                "variables": dict(n.variables),
-                "dtype": n.dtype,
-            }
-            for n in self.nodes
-        ]
-        states = {"states": [state.as_plain() for state in self.states]} if self.states else {}
-        record = {**self.facts, **ports, **states, "nodes": nodes}
-        return (json.dumps(record, sort_keys=True, indent=1) + "\n").encode("ascii")
+        """``program.json``: ASCII, sorted; without ``states`` where a run cannot continue."""
+        record = {key: [asdict(x) for x in getattr(self, key)] for key in ("inputs", "nodes", "outputs")}
+        if self.states is not None:
+            record["states"] = [{**asdict(s), "start": s.start.tolist()} for s in self.states]
+        return (json.dumps({**self.facts, **record}, sort_keys=True, indent=1) + "\n").encode("ascii")
 
     def table(self) -> str:
         """Rows of a table in Markdown: tensor, kind, name and shape of every port."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from dataclasses import dataclass
+from numbers import Real
 from typing import Annotated, Literal
 
 from nirbridge.errors import UsageError
@@ -57,12 +58,10 @@ def slope_of(surrogate: Name, slope: float | None, emitter: str) -> float:
     """
     if slope is None:
         return SURROGATES[surrogate].slope
-    is_number = isinstance(slope, int | float) and not isinstance(slope, bool)
-    if not is_number or not (slope > 0 and math.isfinite(slope)):
-        found = f"slope {slope!r}"
-        raise UsageError.of(
-            f"options of emitter '{emitter}'", found, "a slope is a finite number above 0", "--slope 25"
-        )
+    is_number = isinstance(slope, Real) and not isinstance(slope, bool)
+    if not is_number or not 0 < slope <= sys.float_info.max:
+        subject, found = f"options of emitter '{emitter}'", f"slope {slope!r:.30}"
+        raise UsageError.of(subject, found, "a slope is a finite number above 0", "--slope 25")
     return float(slope)
 
 

@@ -28,12 +28,14 @@ pytestmark = needs("jax", "torch")
 NAMES = list(SURROGATES)
 TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
 """Of the largest gradient of an array."""
+CANCELLING = {"float32": 1e-3, "float64": 1e-10}
+"""Of one number for all neurons: a sum over these, samples and time steps, whose terms cancel."""
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("seed", range(20))
 def test_gradients_are_those_of_the_torch_module(seed: int, dtype: Any, tmp_path: Path) -> None:
-    """Of the input, of weights and biases, and in float64 of the numbers of neurons, for a random cotangent."""
+    """Of the input, of weights and biases, and of the numbers of neurons, for a random cotangent."""
     import jax
     import torch
 
@@ -49,8 +51,8 @@ def test_gradients_are_those_of_the_torch_module(seed: int, dtype: Any, tmp_path
     assert set(pairs) == set(of_jax) - {key for key in of_jax if key.endswith(("_init", ".factor"))}
     for key, (found, expected) in pairs.items():
         assert found.shape == expected.shape, key
-        if dtype == "float64" or key in ("in", *code.LEARNED):  # others are sums over all neurons, which cancel
-            assert np.abs(found - expected).max() <= TOLERANCE[dtype] * np.abs(expected).max(), key
+        bound = (TOLERANCE if key in ("in", *code.LEARNED) else CANCELLING)[dtype]
+        assert np.abs(found - expected).max() <= bound * np.abs(expected).max(), key
     assert np.abs(of_jax["in"]).max() > 0
 
 

@@ -46,7 +46,7 @@ class IreeModule:
 
     ``inputs``: (key, type) in the order of its arguments, each ``[steps, batch, *shape]``. ``results``: keys of
     ``[steps, batch, *shape]``. ``states``: their values before the first time step. ``parts``: what these are, as of
-    ``SimulationState``; none of StableHLO. ``steps``: None where the function takes any number of time steps.
+    ``SimulationState``; None of StableHLO. ``steps``: None where the function takes any number of time steps.
     """
 
     text: str
@@ -56,7 +56,7 @@ class IreeModule:
     inputs: tuple[tuple[str, str], ...]
     results: tuple[str, ...]
     states: tuple[Array, ...]
-    parts: tuple[Key, ...] = ()
+    parts: tuple[Key, ...] | None = None
 
     def facts(self) -> Mapping[str, Any]:
         """What ``run.py`` needs to know, as plain JSON."""
@@ -78,10 +78,10 @@ def program_names(model: Network | QuantizedNetwork, dtype: str, more: Mapping[s
     return ProgramNames(names.inputs, names.nodes, names.outputs, {**names.facts, **more})
 
 
-def module_states(model: Network | QuantizedNetwork, module: IreeModule, dtype: str) -> tuple[PlannedState, ...]:
-    """The parts of the state by the number of the argument that has it; none where the module does not name them."""
-    if not module.parts:
-        return ()
+def module_states(model: Network | QuantizedNetwork, module: IreeModule, dtype: str) -> tuple[PlannedState, ...] | None:
+    """The parts of the state by the number of the argument that has it; None where the module does not name them."""
+    if module.parts is None:
+        return None
     causal = in_causal_order(model) if isinstance(model, Network) else model
     into: dict[str, list[int]] = {}
     for k, p in enumerate(causal.projections):

@@ -43,23 +43,13 @@ def run_program(
     limits: RunLimits = LIMITS,
     progress: Progress = no_progress,
 ) -> Recording:
-    """Runs a program on inputs.
+    """Runs a program on inputs; arguments and errors as of ``ScriptTool.run_program``.
 
     Where the program's own module takes another batch, or does not return what is recorded, one that does is compiled
     and kept for later runs of this process. Without IREE's compiler the samples run in groups of the module's batch.
 
-    Args:
-        artifact: an emitted program; its folder is gone after the run, however that ends.
-        inputs: see ``simulate``: ``[steps, *shape]`` or ``[steps, batch, *shape]``, by input name or one alone.
-        steps: number of time steps; default: the length of the inputs.
-        record: see ``simulate``, and ``simulate_fixed`` for a program in integers.
-        limits: when a run is ended.
-        progress: called with a stage and the completed fraction.
-
     Raises:
         ToolMissing: IREE's runtime is not installed, or its compiler where it is needed; no Vulkan device is found.
-        UsageError: inputs or records that the program does not take.
-        ModelError: the run failed or did not end in time; its log is in the message.
     """
     need("runtime")
     return record_program(artifact, inputs, steps, record, partial(_ran, artifact, limits, progress))

@@ -168,6 +168,8 @@ def module_text(m: ModuleWriter, names: ProgramNames, surrogate: Name, slope: fl
     if names.inputs:
         first = names.inputs[0]
         extent = [f'first = inputs["{first.id}"]', f"batch = first.shape[1 : first.ndim - {len(first.shape)}]"]
+    helpers = [CHECKED] if needs_x64(names) else []
+    helpers += [_spike_text(surrogate)] if "spike" in m.helpers else []
     marks = {
         "COUNTS": f"{counted(len(names.nodes), 'population')}, {counted(neurons, 'neuron')}",
         "NUMBERS": numbers_text(names),
@@ -182,14 +184,7 @@ def module_text(m: ModuleWriter, names: ProgramNames, surrogate: Name, slope: fl
         "LENGTH": "" if names.inputs else ", length=time",
         "STEP": _indented(m.step),
         "CHECK_CALL": f"{INDENT}_check_numbers()\n" if needs_x64(names) else "",
-        "HELPERS": "\n\n\n".join(
-            [
-                *([CHECKED] if needs_x64(names) else []),
-                *([_spike_text(surrogate)] if "spike" in m.helpers else []),
-                *used_helpers(m.helpers),
-                *m.functions.values(),
-            ]
-        ),
+        "HELPERS": "\n\n\n".join([*helpers, *used_helpers(m.helpers), *m.functions.values()]),
     }
     return filled(template("network.py"), marks).rstrip("\n") + "\n"
 
@@ -270,9 +265,7 @@ def export_text(names: ProgramNames, platforms: Iterable[str]) -> str:
     return filled(template("export.py"), {**marks, "X64": X64 if needs_x64(names) else ""})
 
 
-def readme_text(
-    names: ProgramNames, files: Iterable[tuple[str, str]], about_export: str, surrogate: Name = DEFAULT
-) -> str:
+def readme_text(names: ProgramNames, files: Iterable[tuple[str, str]], about_export: str, surrogate: Name) -> str:
     """``README.md``; ``files``: further files with a phrase each."""
     rows = "".join(f"| `{name}` | {phrase} |\n" for name, phrase in files)
     marks = {"NUMBERS": numbers_text(names), "PORTS": names.table(), "FILES": rows, "STABLEHLO": about_export}

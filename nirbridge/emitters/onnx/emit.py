@@ -70,7 +70,7 @@ def model_bytes(model: Network | QuantizedNetwork) -> tuple[bytes, ProgramNames]
 
 
 def _metadata(model: Network | QuantizedNetwork, names: ProgramNames) -> dict[str, str]:
-    """Facts that the file of a model states of itself: texts, and JSON in ASCII; the same model has the same."""
+    """Facts that the file of a model states of itself, in JSON; the same model has the same."""
     from nirbridge.quantization.storage.file import quantized_to_dict
 
     is_fixed = isinstance(model, QuantizedNetwork)
@@ -78,7 +78,7 @@ def _metadata(model: Network | QuantizedNetwork, names: ProgramNames) -> dict[st
         key: [{"id": p.id, "name": p.name, "shape": p.shape} for p in each]
         for key, each in (("inputs", names.inputs), ("outputs", names.outputs))
     }
-    states = [{"id": s.id, "name": s.name, "part": s.part, "shape": s.shape} for s in names.states if s.id]
+    states = [{"id": s.id, "name": s.name, "part": s.part, "shape": s.shape} for s in names.states or () if s.id]
     facts: dict[str, Any] = {**names.facts, **ports, "states": states, "version": __version__}
     facts["latency"] = dict(model.latency) if is_fixed else {p.name: 0 for p in model.outputs}
     if is_fixed:
@@ -87,10 +87,7 @@ def _metadata(model: Network | QuantizedNetwork, names: ProgramNames) -> dict[st
             for p in model.populations
         }
     facts["source_sha256"] = digest_of(*(quantized_to_dict(model) if is_fixed else network_to_dict(model)))
-    texts = {
-        key: x if isinstance(x, str) and x.isascii() else json.dumps(x, sort_keys=True) for key, x in facts.items()
-    }
-    return {f"nirbridge.{key}": text for key, text in sorted(texts.items())}
+    return {f"nirbridge.{key}": json.dumps(x, sort_keys=True) for key, x in sorted(facts.items())}
 
 
 def _template(name: str) -> bytes:
@@ -102,7 +99,7 @@ def _readme(names: ProgramNames) -> bytes:
     integers = names.facts["numbers"] == "integers"
     numbers = "the integers of a chip, int64; sums that are exact in float32 are made there" if integers else "float32"
     states = "\n".join(
-        f"| `{s.id}` | {table_name(s.name)} | {s.part} | {_state_shape(s)} |" for s in names.states if s.id
+        f"| `{s.id}` | {table_name(s.name)} | {s.part} | {_state_shape(s)} |" for s in names.states or () if s.id
     )
     return filled(text, {"NUMBERS": numbers, "PORTS": names.table(), "STATES": states}).encode("utf-8")
 

@@ -33,14 +33,7 @@ def run_program(
     record: Sequence[Probe] | None = None,
     progress: Progress = no_progress,
 ) -> Recording:
-    """Runs a model on inputs.
-
-    Args:
-        artifact: an emitted model.
-        inputs: see ``simulate``: ``[steps, *shape]`` or ``[steps, batch, *shape]``, by input name or one alone.
-        steps: number of time steps; default: the length of the inputs.
-        record: see ``simulate``, and ``simulate_fixed`` for a model in integers.
-        progress: called with a stage and the completed fraction.
+    """Runs a model on inputs; arguments as of ``ProgramSession.run``.
 
     Raises:
         UsageError: ONNX Runtime is not installed, or inputs or records that the model does not take.

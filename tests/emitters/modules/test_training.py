@@ -144,7 +144,7 @@ def test_surrogates_are_those_of_snntorch(name: Any, slope: float) -> None:
     assert SURROGATES[name].slope == (2.0 if name == "atan" else 25.0)
 
 
-@pytest.mark.parametrize("slope", [0.0, -1.0, float("nan"), float("inf"), True, "25"])
+@pytest.mark.parametrize("slope", [0.0, -1.0, float("nan"), float("inf"), 10**400, True, "25"])
 def test_slopes_that_are_none(slope: Any) -> None:
     with pytest.raises(UsageError, match=r"slope .*, a slope is a finite number above 0; --slope 25"):
         TORCH.emit(network(), TorchOptions(slope=slope))

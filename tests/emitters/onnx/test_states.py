@@ -15,15 +15,17 @@ import onnxruntime
 import pytest
 
 import nirbridge as nb
-from nirbridge.arrays import Array
+from nirbridge.arrays import Array, freeze
 from nirbridge.emitters.onnx.emit import ONNX
 from nirbridge.errors import UsageError
 from nirbridge.files.npy import digest_of
+from nirbridge.network.model import Network, Port, Projection
+from nirbridge.network.operators import Dense
 from nirbridge.network.storage.file import network_to_dict
 from nirbridge.simulators.types import SimulationState
 from tests.cases import cases
 from tests.emitters.held_out import dyadic_network, fixed_network
-from tests.emitters.oracles import ORACLES, recurrent
+from tests.emitters.oracles import ORACLES, TIMING, recurrent
 from tests.emitters.sessions import STEPS, check_session, given
 
 
@@ -34,6 +36,14 @@ def test_chunks_of_random_networks(make: Any, seeds: Any) -> None:
     for model in models:
         check_session(ONNX.session(ONNX.emit(model)), model, given(model))  # pyright: ignore[reportOptionalCall]
     assert len(models) > len(seeds) / 2
+
+
+@pytest.mark.parametrize("delay", [0, 3])
+def test_a_network_without_populations(delay: int) -> None:
+    """Nothing of it has a state, or an input's past alone."""
+    read = Projection("in", "out", Dense(freeze(np.ones((2, 5)))), target_delay_steps=freeze(np.asarray(delay)))
+    network = Network(1e-3, TIMING, (), (read,), (Port("in", (5,)),), (Port("out", (2,)),))
+    check_session(ONNX.session(ONNX.emit(network)), network, given(network))  # pyright: ignore[reportOptionalCall]
 
 
 def runtime(content: bytes) -> Any:
@@ -91,26 +101,23 @@ def test_metadata_of_integers_and_reals(root: Path) -> None:
         assert content == ONNX.emit(replace(source)).files["model.onnx"]
         found = runtime(content).get_modelmeta().custom_metadata_map
         assert found == {p.key: p.value for p in onnx.load_model_from_string(content).metadata_props}
-        assert float(found["nirbridge.dt"]) == source.dt
-        assert found["nirbridge.version"] == nb.__version__
-        assert json.loads(found["nirbridge.inputs"]) == [{"id": "in0", "name": "input", "shape": [64]}]
-        states = json.loads(found["nirbridge.states"])
+        facts = {key.removeprefix("nirbridge."): json.loads(text) for key, text in found.items()}
+        assert (facts["dt"], facts["version"]) == (source.dt, nb.__version__)
+        assert facts["inputs"] == [{"id": "in0", "name": "input", "shape": [64]}]
+        states = facts["states"]
         names = [s.name for s in runtime(content).get_overridable_initializers()]
         assert sorted(state["id"] for state in states) == sorted(names)
         assert {"id": "p0.v", "name": source.populations[0].name, "part": "v", "shape": [64]} in states
         assert all(text.isascii() for text in found.values())
-    scales = json.loads(found["nirbridge.scales"])
-    assert scales[q.populations[0].name]["scale"] == q.populations[0].neuron.scale.tolist()
-    assert json.loads(found["nirbridge.latency"]) == dict(q.latency)
+    assert facts["scales"][q.populations[0].name]["scale"] == q.populations[0].neuron.scale.tolist()
+    assert (facts["latency"], facts["chip"], facts["numbers"]) == (dict(q.latency), "loihi2", "integers")
 
 
 def test_the_digest_in_the_file_is_that_of_the_network() -> None:
     network = recurrent(np.random.default_rng(0))
     other = replace(network, dt=2e-3)
-    found = [
-        runtime(ONNX.emit(n).files["model.onnx"]).get_modelmeta().custom_metadata_map["nirbridge.source_sha256"]
-        for n in (network, other)
-    ]
+    maps = [runtime(ONNX.emit(n).files["model.onnx"]).get_modelmeta().custom_metadata_map for n in (network, other)]
+    found = [json.loads(facts["nirbridge.source_sha256"]) for facts in maps]
     assert found == [digest_of(*network_to_dict(n)) for n in (network, other)]
     assert found[0] != found[1]
 
