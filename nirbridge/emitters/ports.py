@@ -108,8 +108,11 @@ def identifiers(network: Network | QuantizedNetwork) -> dict[str, str]:
     return ids | {p.name: f"p{k}" for k, p in enumerate(network.populations)}
 
 
-def real_names(network: Network, variables: Variables, dtype: str) -> ProgramNames:
-    """The names of a program in real numbers of ``dtype``; outputs have the types that the reference records."""
+def real_names(network: Network, variables: Variables, dtype: str, program: StepProgram | None = None) -> ProgramNames:
+    """The names of a program in real numbers of ``dtype``; outputs have the types that the reference records.
+
+    ``program``: its time step, where runs continue; the network is in causal order then. See ``planned_states``.
+    """
     ids, types = identifiers(network), output_dtypes(network, frozenset(), dtype)
     inputs = tuple(PlannedPort(p.name, p.shape, ids[p.name], dtype) for p in network.inputs)
     silent = {p.node for p in default_probes(network) if p.variables == ("v",)}
@@ -120,11 +123,14 @@ def real_names(network: Network, variables: Variables, dtype: str) -> ProgramNam
         PlannedNode(p.name, p.shape, p.neuron.fires, p.neuron.max_spikes, variables[p.name], dtype)
         for p in network.populations
     )
-    return ProgramNames(inputs, nodes, outputs, {"numbers": dtype, "dt": network.dt, "chip": None})
+    states = None if program is None else planned_states(network, program, dtype)
+    return ProgramNames(inputs, nodes, outputs, {"numbers": dtype, "dt": network.dt, "chip": None}, states)
 
 
-def integer_names(quantized: QuantizedNetwork, variables: Variables) -> ProgramNames:
-    """The names of a program in a chip's integers; its outputs are float64."""
+def integer_names(
+    quantized: QuantizedNetwork, variables: Variables, program: StepProgram | None = None
+) -> ProgramNames:
+    """The names of a program in a chip's integers; its outputs are float64. ``program``: as of ``real_names``."""
     q, ids = quantized, identifiers(quantized)
     inputs = tuple(PlannedPort(p.name, p.shape, ids[p.name], "int64") for p in q.inputs)
     outputs = tuple(PlannedPort(p.name, p.shape, f"out{k}", "float64") for k, p in enumerate(q.outputs))
@@ -132,7 +138,8 @@ def integer_names(quantized: QuantizedNetwork, variables: Variables) -> ProgramN
         PlannedNode(p.name, p.shape, p.neuron.fires, p.neuron.max_spikes, variables[p.name], "int64")
         for p in q.populations
     )
-    return ProgramNames(inputs, nodes, outputs, {"numbers": "integers", "dt": q.dt, "chip": q.chip})
+    states = None if program is None else planned_states(q, program, "float64")
+    return ProgramNames(inputs, nodes, outputs, {"numbers": "integers", "dt": q.dt, "chip": q.chip}, states)
 
 
 PAST, END = ".past", "_end"

@@ -103,12 +103,7 @@ def record_program(
     record: Sequence[Probe] | None,
     execute: Execute,
 ) -> Recording:
-    """The recording of a program with ``program.json``, which ``execute`` runs.
-
-    Raises:
-        UsageError: inputs, steps or probes that the program does not take.
-        FileError: its ``program.json`` or manifest is none.
-    """
+    """The recording of a program that ``execute`` runs. Raises as ``read_program`` and ``ReadProgram.record``."""
     return read_program(artifact).record(inputs, steps, record, execute)
 
 

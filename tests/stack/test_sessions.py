@@ -107,13 +107,6 @@ def test_a_process_that_ends_is_one_error() -> None:
     assert not session.tool._scratch.exists()
 
 
-def test_states_that_do_not_fit_in_jax() -> None:
-    network = dense(np.random.default_rng(0))
-    session = jax_session(network)
-    with pytest.raises(UsageError, match=r"^state, 'v' of 'a': float32 of shape \(3, 12\), this run needs"):
-        session.runner(2, session.blank(3))
-
-
 # -- IREE ----------------------------------------------------------------------------------------------------------
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.emitters.jax.module import ModuleWriter, axes, comment
-from nirbridge.emitters.ports import ProgramNames, identifiers, integer_names, planned_states, real_names
+from nirbridge.emitters.ports import ProgramNames, identifiers, integer_names, real_names
 from nirbridge.emitters.sums import sparse_rows, sparse_table, sums_of_currents, synapses
 from nirbridge.emitters.surrogates import threshold_of
 from nirbridge.errors import counted
@@ -333,8 +333,7 @@ def integer_module(quantized: QuantizedNetwork) -> tuple[ModuleWriter, ProgramNa
         types[p.name] = "int32" if is_small else "int64"
     exact = {key: next((kind for kind, limit in EXACT.items() if x < limit), "int64") for key, x in sums.items()}
     builder = ModuleBuilder(q, types, exact)
-    names, states = integer_names(q, builder.built()), planned_states(q, builder.program, REAL)
-    return builder.m, replace(names, states=states)
+    return builder.m, integer_names(q, builder.built(), builder.program)
 
 
 def real_module(network: Network, dtype: str) -> tuple[ModuleWriter, ProgramNames]:
@@ -342,5 +341,4 @@ def real_module(network: Network, dtype: str) -> tuple[ModuleWriter, ProgramName
     network = in_causal_order(network)
     names = [x.name for x in (*network.inputs, *network.populations, *network.outputs)]
     builder = ModuleBuilder(network, dict.fromkeys(names, dtype))
-    names, states = real_names(network, builder.built(), dtype), planned_states(network, builder.program, dtype)
-    return builder.m, replace(names, states=states)
+    return builder.m, real_names(network, builder.built(), dtype, builder.program)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from onnx import helper, numpy_helper
 from nirbridge._types import Shape
 from nirbridge.arrays import Array
 from nirbridge.emitters.onnx.linear import BATCH, TIME, GraphBuilder, delayed, described, linear, model_of, moved_on
-from nirbridge.emitters.ports import END, ProgramNames, identifiers, integer_names, planned_states, real_names, state_id
+from nirbridge.emitters.ports import END, ProgramNames, identifiers, integer_names, real_names, state_id
 from nirbridge.emitters.sums import sums_of_currents
 from nirbridge.network.graph import in_causal_order
 from nirbridge.network.model import Network
@@ -54,16 +54,14 @@ def integer_model(quantized: QuantizedNetwork) -> tuple[Any, ProgramNames]:
         program = in_halves(program)
     exact = {key: "float32" for key, largest in sums_of_currents(q).items() if largest < EXACT}
     builder = _Builder(q, program, INTEGERS, exact)
-    states = planned_states(q, builder.program, REALS["real"])
-    return builder.scan(), replace(integer_names(q, builder.variables()), states=states)
+    return builder.scan(), integer_names(q, builder.variables(), builder.program)
 
 
 def real_model(network: Network) -> tuple[Any, ProgramNames]:
     """The model of a network with an input, and its names."""
     network = in_causal_order(network)
-    builder, dtype = _Builder(network, step_program(network), REALS, {}), REALS["real"]
-    states = planned_states(network, builder.program, dtype)
-    return builder.scan(), replace(real_names(network, builder.variables(), dtype), states=states)
+    builder = _Builder(network, step_program(network), REALS, {})
+    return builder.scan(), real_names(network, builder.variables(), REALS["real"], builder.program)
 
 
 def step_model(network: Network) -> tuple[Any, ProgramNames, dict[str, Array]]:
