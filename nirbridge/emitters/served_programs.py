@@ -85,20 +85,23 @@ class ServedProgram:
             made = _Held(self._count, batch, self._unused)
             dropped = [self._unused.pop() for _ in range(len(self._unused))]
             numbers = np.array([before, made.number, *dropped])
-            try:
-                self._link.send(facts, {**arrays, "states": numbers})
-            except OSError:
-                raise self._ended("ended") from None
-            return self._answer(self._limits.seconds(steps * batch, 0)), made
+            request = facts, {**arrays, "states": numbers}
+            return self._answer(self._limits.seconds(steps * batch, 0), *request), made
 
-    def _answer(self, seconds: float) -> dict[str, Array]:
+    def _answer(self, seconds: float, *request: Any) -> dict[str, Array]:
+        """The arrays of the answer to a request; without one, of the message that the program is loaded."""
         try:
             self._link.end.settimeout(seconds)
+            if request:
+                self._link.send(*request)
             error, found = self._link.receive()
         except TimeoutError:
             raise self._ended(f"gave no answer within {seconds:.0f} s and was ended") from None
         except (EOFError, OSError):
             raise self._ended("ended") from None
+        except BaseException:  # interrupted: the next call would get this answer
+            self.close()
+            raise
         if error:
             raise ModelError.of("program", f"failed in {self._tool}:\n{error.strip()}", log=error)
         return found

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-import os
-import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,13 +11,13 @@ import pytest
 from nirbridge.arrays import freeze
 from nirbridge.emitters.iree.emit import IREE, IreeOptions
 from nirbridge.emitters.jax.emit import JAX, JaxOptions
-from nirbridge.errors import ModelError, UsageError
+from nirbridge.errors import UsageError
 from nirbridge.network.graph import in_causal_order
 from tests.cases import cases
 from tests.emitters.c.programs import random_networks
 from tests.emitters.held_out import dyadic_network
 from tests.emitters.oracles import ORACLES, dense, drawn, recurrent, side_by_side
-from tests.emitters.sessions import check_session, given, part
+from tests.emitters.sessions import check_session, given
 from tests.stack.needs import needs
 
 pytestmark = needs("jax", "iree.compiler", "iree.runtime", "xdsl")
@@ -58,53 +54,6 @@ def test_a_network_without_input_goes_on_in_jax() -> None:
     moved = tuple(replace(p, neuron=replace(p.neuron, bias=freeze(np.asarray(1 / 64)))) for p in network.populations)
     silent = replace(network, populations=moved, projections=edges, inputs=())
     check_session(jax_session(silent), silent, {})
-
-
-def processes(text: str) -> list[Path]:
-    """Processes whose command has the text."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            found += [folder] if text in (folder / "cmdline").read_bytes().decode() else []
-        except OSError:
-            continue
-    return found
-
-
-def test_the_process_ends_with_the_session() -> None:
-    network = dense(np.random.default_rng(0))
-    session = jax_session(network)
-    scratch = session.tool._scratch
-    session.run(**part(given(network), 0, 3))
-    assert processes(f"{scratch}/program/serve.py")
-    del session
-    gc.collect()
-    assert not scratch.exists()
-    assert not processes(f"{scratch}/program/serve.py")
-
-
-def test_states_that_are_dropped_are_dropped_in_the_process() -> None:
-    network = dense(np.random.default_rng(0))
-    session = jax_session(network)
-    runner, x = session.runner(2), given(network)
-    for t in range(6):
-        runner.step({"in": x["in"][t]})
-    gc.collect()
-    assert len(session.tool._unused) <= 2, "the last ones: a message takes them along"
-
-
-def test_a_process_that_ends_is_one_error() -> None:
-    network = dense(np.random.default_rng(0))
-    session, x = jax_session(network), given(network)
-    runner = session.runner(2)
-    (served,) = processes(f"{session.tool._scratch}/program/serve.py")
-    os.kill(int(served.name), 9)
-    start = time.monotonic()
-    for _ in range(2):
-        with pytest.raises(ModelError, match=r"^program: its process in JAX ended; it wrote no log; open it again$"):
-            runner.step({"in": x["in"][0]})
-    assert time.monotonic() - start < 10
-    assert not session.tool._scratch.exists()
 
 
 # -- IREE ----------------------------------------------------------------------------------------------------------
