@@ -58,7 +58,7 @@ def processes(text: str) -> list[int]:
 def test_states_are_values_and_are_dropped_in_the_process() -> None:
     program = opened()
     start, x = program.enter({"v": np.arange(3)}, 1), np.ones((2, 1, 3), np.int64)
-    state = start
+    found, state = {}, start
     for _ in range(5):
         found, state = program.advance(state, {"in0": x}, (), 2)
     assert found["out0"].tolist() == [[[9, 10, 11]], [[10, 11, 12]]]
