@@ -212,50 +212,17 @@ def _spike_text(surrogate: Name) -> str:
     return with_lines(template("spike.py"), blocks).strip("\n")
 
 
-def _compiled(text: str) -> list[str]:
-    """Lines that compile, and print how long that took."""
-    return [
-        "start = perf_counter()",
-        f"compiled = {text}.compile()",
-        'print(f"compilation took {perf_counter() - start:.9f} s", file=sys.stderr)',
-    ]
-
-
-def _timed(arrays: str) -> list[str]:
-    """Lines that run all time steps, and print how long they took without their compilation and what XLA does once."""
-    return [
-        "for _ in range(2):  # a first call takes some 50 ms more",
-        "    start = perf_counter()",
-        f"    outputs, _ = jax.block_until_ready(compiled(weights, {arrays}, state))",
-        "    seconds = perf_counter() - start",
-        "    if seconds > 0.5:",
-        "        break",
-        'print(f"time steps took {seconds:.9f} s", file=sys.stderr)',
-    ]
-
-
 def run_text(names: ProgramNames) -> str:
     """``run.py``."""
-    jitted = 'jax.jit(network.run, static_argnames=("record", "steps", "batch"))'
+    given = ["arrays, batch = {}, (1,)", 'static |= {"steps": int(sys.argv[4]), "batch": batch}']
     if names.inputs:
         first = names.inputs[0]
-        jitted = jitted.replace(', "steps", "batch"', "").replace('("record")', '"record"')
-        run = [
+        given = [
+            "given = np.load(sys.argv[1], allow_pickle=False)",
+            f'arrays = {{"{first.id}": given}} if isinstance(given, np.ndarray) else dict(given)',
             f'batch = arrays["{first.id}"].shape[1 : arrays["{first.id}"].ndim - {len(first.shape)}]',
-            "state = network.initial_state(weights, batch)",
-            *_compiled(f"{jitted}.lower(weights, arrays, state, record=tuple(record))"),
-            *_timed("arrays"),
         ]
-    else:
-        run = [
-            "state, time = network.initial_state(weights, (1,)), int(sys.argv[4])",
-            'static = {"record": tuple(record), "steps": time, "batch": (1,)}',
-            *_compiled(f"{jitted}.lower(weights, {{}}, state, **static)"),
-            *_timed("{}"),
-        ]
-    first = f'"{names.inputs[0].id}"' if names.inputs else '""'
-    marks = {"HAS_INPUTS": str(bool(names.inputs)), "FIRST": first, "RUN": _indented(run)}
-    return filled(template("run.py"), {**marks, "X64": X64 if needs_x64(names) else ""})
+    return filled(template("run.py"), {"GIVEN": _indented(given), "X64": X64 if needs_x64(names) else ""})
 
 
 def export_text(names: ProgramNames, platforms: Iterable[str]) -> str:
