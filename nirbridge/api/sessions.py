@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from nirbridge.api.runs import Probes, emit, probes_of
 from nirbridge.api.stages import AxesLike
 from nirbridge.arrays import Array
 from nirbridge.benchmarking.model import STEPS
-from nirbridge.emitters.artifact import MANIFEST, Artifact, artifact_kind, read_artifact
+from nirbridge.emitters.artifact import Artifact, artifact_kind, read_artifact
 from nirbridge.errors import NirbridgeError, UsageError, did_you_mean, instance_of, quoted
 from nirbridge.mapping.integers import integers_of
 from nirbridge.mapping.model import MappedNetwork, Model
@@ -40,8 +40,8 @@ class Session:
     state. Integers count hardware time steps: an output shows what an input had ``latency`` time steps before.
 
     ``model``: what it runs; None: of an emitted program that was given. ``backend``: name of a simulator or an emitter;
-    ``why``: how it was chosen. ``program``: of an emitter; None for a simulator. It is a context manager, which drops
-    the run at its end.
+    ``why``: how it was chosen. ``program``: of an emitter; None for a simulator. ``inputs``: each with ``name`` and
+    ``shape``. It is a context manager, which drops the run at its end.
 
     Example:
         >>> with nb.open("model.nir", backend="numpy") as session:
@@ -50,7 +50,7 @@ class Session:
         ((10,), 26)
     """
 
-    __slots__ = ("_batch", "_model", "_ports", "_runner", "_samples", "_state", "backend", "model", "program", "why")
+    __slots__ = ("_batch", "_model", "_runner", "_samples", "_state", "backend", "inputs", "model", "program", "why")
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Session:
         program: Artifact | None = None,
         batch: int | None = None,
     ) -> None:
-        self._model, self._ports = prepared, prepared.inputs
+        self._model, self.inputs = prepared, prepared.signature.inputs
         self.model, self.backend, self.why, self.program = model, backend, why, program
         self._batch, self._samples = batch, batch
         self._runner: Runner | None = None
@@ -94,7 +94,7 @@ class Session:
             UsageError: inputs that do not fit; no time step was run.
         """
         data: Any = inputs if type(inputs) is np.ndarray else {} if inputs is None else plain_arrays(inputs)
-        values, size = read_step(self._ports, data, self._samples)
+        values, size = read_step(self.inputs, data, self._samples)
         found = (self._runner or self._started(size or 1)).step(values)
         return dict(found) if size is not None else {name: array[0] for name, array in found.items()}
 
@@ -108,7 +108,7 @@ class Session:
     ) -> Recording:
         """Run several time steps; arguments, recording and errors as of ``nirbridge.simulate`` with ``drain=False``."""
         data: Any = plain_arrays(inputs)
-        given = pipeline.read_inputs(self._signature, data, axes=axes, steps=steps)
+        given = pipeline.read_inputs(self.model or self._model.signature, data, axes=axes, steps=steps)
         started = self._runner is not None or self._state is not None
         self._check_batch(given.inputs)
         result = self._model.run(
@@ -137,7 +137,7 @@ class Session:
         if isinstance(state, str | os.PathLike):
             state = read_state(Path(state), self._source)
         wanted = instance_of(state, SimulationState, "argument 'state' of Session.resume()")
-        samples = _samples_of(wanted)
+        samples = _samples_of(wanted, self._model.blank(1))
         if self._batch not in (None, samples):
             found, limit = f"of {samples:,} samples", f"this session has {self._batch:,}"
             raise UsageError.of("state", found, limit, "open the model with the batch of the state")
@@ -157,8 +157,8 @@ class Session:
 
     def _check_batch(self, inputs: Any) -> None:
         """Raises UsageError for arrays of another batch than that of the session."""
-        by_name = inputs if isinstance(inputs, Mapping) else {p.name: inputs for p in self._ports[:1]}
-        for port in self._ports:
+        by_name = inputs if isinstance(inputs, Mapping) else {p.name: inputs for p in self.inputs[:1]}
+        for port in self.inputs:
             shape: tuple[int, ...] = getattr(by_name.get(port.name), "shape", ())
             axes = len(shape) - len(port.shape)
             found = 1 if axes == 1 else next(iter(shape[1:2]), None) if axes == 2 else None
@@ -172,23 +172,12 @@ class Session:
         """What its states are states of, as far as it is known."""
         return self.model if isinstance(self.model, Network) else getattr(self._model, "quantized", None)
 
-    @property
-    def _signature(self) -> Any:
-        """The inputs and the axes of data."""
-        return self.model or _Signature(self._ports, getattr(self._source, "axes", ()))
 
-
-class _Signature(NamedTuple):
-    inputs: Sequence[Any]
-    axes: tuple[str, ...]
-
-
-def _samples_of(state: SimulationState) -> int:
-    """The batch of a state; 1 of one without arrays. Raises UsageError for one of no samples."""
-    sizes = [a.shape[int(part.startswith("past")) :][:1] for (_, part), a in state.arrays.items()]
-    if any(size in ((), (0,)) for size in sizes):
-        raise UsageError.of("state", "an array without samples", "a run has at least 1", "give the state of a run")
-    return sizes[0][0] if sizes else 1
+def _samples_of(state: SimulationState, blank: SimulationState) -> int:
+    """The batch of a state of the form of ``blank``; 1 of one of another form, or without arrays."""
+    key = next(iter(blank.arrays), ("", ""))
+    axes = getattr(state.arrays.get(key), "shape", ())
+    return max((1, *axes[int(key[1].startswith("past")) :][:1]))
 
 
 # -- open ----------------------------------------------------------------------------------------------------------
@@ -258,7 +247,7 @@ def _program(model: object) -> Artifact | None:
     """An emitted program, given or in a folder; None of another model. Raises FileError for a damaged one."""
     if isinstance(model, Artifact):
         return model
-    if isinstance(model, str | os.PathLike) and os.path.isfile(os.path.join(os.fspath(model), MANIFEST)):
+    if isinstance(model, str | os.PathLike) and os.path.isdir(model):
         return read_artifact(os.fspath(model))
     return None
 
@@ -280,22 +269,18 @@ def _auto(model: Model) -> str:
 def _opened(model: Model, backend: str, why: str, batch: int | None, options: object = None) -> Session:
     """The model on a back end of that name: of a simulator, else of an emitter."""
     simulators, emitters = plugins.names("simulators"), plugins.names("emitters")
-    if backend in simulators:
-        if options is not None:
-            raise UsageError.of("argument 'options'", kind_of(options), "a simulator has none", "leave it out")
-        simulator: Any = plugins.get("simulators", backend)
-        hint = getattr(simulator, "hint", "")
-        instance_of(model, simulator.takes, f"model of backend {quoted(backend)}", hint)
-        return Session(_session_of(simulator, backend)(model), backend, why, model=model, batch=batch)
-    if backend not in emitters:
+    if backend not in (*simulators, *emitters):
         names = [*simulators, *emitters]
         hint = did_you_mean(backend, names) or "choose one of them"
         raise UsageError.of(f"backend {quoted(backend)}", "unknown", f"there are {', '.join(names)}", hint)
-    emitter: Any = plugins.get("emitters", backend)
-    instance_of(model, emitter.takes, f"model of emitter {quoted(backend)}", getattr(emitter, "hint", ""))
-    prepare = _session_of(emitter, backend)
-    program = emit(model, backend, options=options)
-    return Session(prepare(program), backend, why, model=model, program=program, batch=batch)
+    emits = backend not in simulators
+    if options is not None and not emits:
+        raise UsageError.of("argument 'options'", kind_of(options), "a simulator has none", "leave it out")
+    back_end: Any = plugins.get("emitters", backend) if emits else plugins.get("simulators", backend)
+    instance_of(model, back_end.takes, f"model of backend {quoted(backend)}", getattr(back_end, "hint", ""))
+    prepare = _session_of(back_end, backend)
+    program = emit(model, backend, options=options) if emits else None
+    return Session(prepare(program or model), backend, why, model=model, program=program, batch=batch)
 
 
 def _session_of(back_end: Any, name: str) -> Any:

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
 
-from nirbridge._types import Progress
 from nirbridge.arrays import Array, freeze
 from nirbridge.emitters.artifact import Artifact
 from nirbridge.emitters.ports import PROGRAM_FIELDS
 from nirbridge.emitters.program_runs import Ran, ReadProgram, read_program
 from nirbridge.emitters.real_recordings import real_channels
 from nirbridge.emitters.script_runs import sample_count, variable_names
-from nirbridge.errors import UsageError, quoted
-from nirbridge.network.model import Port
-from nirbridge.simulators.checks import check_state
+from nirbridge.simulators.checks import check_limits, check_state
 from nirbridge.simulators.continued import RunByRun, Runner
 from nirbridge.simulators.fixed.host_io import fixed_channels, integer_values
-from nirbridge.simulators.fixed.runs import check_limits, state_limits
+from nirbridge.simulators.fixed.runs import state_limits
 from nirbridge.simulators.inputs import Input
 from nirbridge.simulators.recording import copied_source
 from nirbridge.simulators.types import Key, Probe, SimulationResult, SimulationState
@@ -62,11 +58,10 @@ class ProgramSession:
     def __init__(self, artifact: Artifact, tool: LoadedProgram) -> None:
         self.program: ReadProgram = read_program(artifact, _FIELDS)
         self.tool = tool
-        self.inputs: Sequence[Port] = self.program.signature.inputs
-        self.outputs: Sequence[Port] = self.program.signature.outputs
-        quantized = self.program.quantized
-        self._limits = None if quantized is None else state_limits(quantized)
-        self._integers = {} if quantized is None else {p.name: p for p in quantized.inputs}
+        self.signature = self.program.signature
+        self.quantized = self.program.quantized
+        self._limits = {} if self.quantized is None else state_limits(self.quantized)
+        self._integers = {} if self.quantized is None else {p.name: p for p in self.quantized.inputs}
         self._states = [s for s in self.program.facts["states"] if s["id"]]
         self._ports = [(p["name"], p["id"], p["dtype"]) for p in self.program.facts["inputs"]]
 
@@ -77,7 +72,7 @@ class ProgramSession:
             depth = (s["depth"],) if s["depth"] else ()
             start = np.asarray(s["start"], s["dtype"])
             arrays[s["name"], s["part"]] = freeze(np.broadcast_to(start, (*depth, batch, *s["shape"])))
-        return SimulationState(0, MappingProxyType(arrays))
+        return SimulationState(0, arrays)
 
     def run(
         self,
@@ -86,13 +81,8 @@ class ProgramSession:
         steps: int | None = None,
         state: SimulationState | None = None,
         record: Sequence[Probe] | None = None,
-        threads: int = 1,
-        progress: Progress | None = None,
     ) -> SimulationResult:
-        """See ``Continued``. Raises UsageError for threads, which the tool has of its own."""
-        if threads != 1:
-            subject, found = f"backend {quoted(self.program.backend)}", f"takes no threads, {threads:,} were requested"
-            raise UsageError.of(subject, found, "threads are its tool's own", "leave threads out")
+        """See ``Continued``."""
         ended: list[SimulationState] = []
 
         def execute(facts: Any, values: Mapping[str, Array], keys: set[Key], count: int) -> Ran:
@@ -105,35 +95,29 @@ class ProgramSession:
             outputs = {p["name"]: np.asarray(found[p["id"]]) for p in facts["outputs"]}
             return {key: np.asarray(found[name]) for key, name in names.items()}, outputs
 
-        if progress is not None:
-            progress("run", 0.0)
         recording = self.program.record(inputs, steps, record, execute, state)
-        if progress is not None:
-            progress("run", 1.0)
         return SimulationResult(recording, ended[0])
 
     def runner(self, batch: int, state: SimulationState | None = None) -> Runner:
         """See ``Continued``; step by step as ``run`` where the host adds up the outputs of integers."""
-        adds = self.program.quantized is not None and any(
-            copied_source(self.program.signature, p.name) is None for p in self.outputs
+        adds = self.quantized is not None and any(
+            copied_source(self.signature, p.name) is None for p in self.signature.outputs
         )
-        if state is not None:
-            self.check(state, self.blank(batch))
-        return RunByRun(self, batch, state) if adds else ProgramRunner(self, batch, state)
+        return RunByRun(self, self.begun(batch, state)) if adds else ProgramRunner(self, batch, state)
 
     def entered(self, batch: int, state: SimulationState | None) -> Any:
-        """The tool's state of a state, else of the initial one. Raises UsageError for one that is none."""
-        blank = self.blank(batch)
-        if state is not None:
-            self.check(state, blank)
-        arrays = (blank if state is None else state).arrays
+        """The tool's state of a state, else of the initial one. Raises as ``begun``."""
+        arrays = self.begun(batch, state).arrays
         return self.tool.enter({s["id"]: arrays[s["name"], s["part"]] for s in self._states}, batch)
 
-    def check(self, state: SimulationState, blank: SimulationState) -> None:
-        """Raise UsageError for a state of another form, or of integers that no run reaches."""
+    def begun(self, batch: int, state: SimulationState | None) -> SimulationState:
+        """A state, else the initial one. Raises UsageError for another form, or integers that no run reaches."""
+        blank = self.blank(batch)
+        if state is None:
+            return blank
         check_state(state, blank)
-        if self._limits is not None:
-            check_limits(state, self._limits)
+        check_limits(state, self._limits)
+        return state
 
     def left(self, last: Any, batch: int, step: int) -> SimulationState:
         """A state of the tool in the form of the simulators; what no time step reads has its initial value."""
@@ -142,7 +126,7 @@ class ProgramSession:
         for s in self._states:
             key = s["name"], s["part"]
             arrays[key] = freeze(np.asarray(found[s["id"]], s["dtype"]).reshape(arrays[key].shape))
-        return SimulationState(step, MappingProxyType(arrays))
+        return SimulationState(step, arrays)
 
     def given(self, values: Mapping[str, Array], step: int) -> dict[str, Array]:
         """The inputs of one time step, by id. Raises UsageError for values that an input of integers does not take."""
@@ -156,12 +140,12 @@ class ProgramSession:
 
     def shown(self) -> list[tuple[str, str, str]]:
         """Name, id, and type in recordings of each output."""
-        program = self.program
-        if program.quantized is None:
-            channels = real_channels(program.signature, program.facts, None, dtype=program.facts["numbers"])
+        facts = self.program.facts
+        if self.quantized is None:
+            channels = real_channels(self.signature, facts, None, dtype=facts["numbers"])
         else:
-            channels = fixed_channels(program.quantized, program.signature, None)
-        ids = {p["name"]: p["id"] for p in program.facts["outputs"]}
+            channels = fixed_channels(self.quantized, self.signature, None)
+        ids = {p["name"]: p["id"] for p in facts["outputs"]}
         return [(c.node, ids[c.node], c.dtype) for c in channels]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from importlib import metadata
 
@@ -10,7 +11,7 @@ import numpy as np
 from nirbridge._version import __version__
 from nirbridge.errors import Diagnostic, ModelError, UsageError, quoted
 from nirbridge.network.model import Network
-from nirbridge.simulators.types import SimulationState
+from nirbridge.simulators.types import Key, SimulationState
 
 DISTRIBUTIONS = {"torch": "torch", "jax": "jax", "cupy": "cupy", "dpnp": "dpnp", "array_api_strict": "array-api-strict"}
 STEPS_MAX = 2**62
@@ -36,19 +37,40 @@ def check_state(state: SimulationState, blank: SimulationState) -> None:
     problems = []
     if not 0 <= state.step <= STEPS_MAX:
         problems.append(Diagnostic("state", f"is of time step {state.step:,}", f"0 to {STEPS_MAX:,} are counted"))
-    for (node, part), needed in blank.arrays.items():
-        array = state.arrays.get((node, part))
-        if array is None or array.shape != needed.shape or array.dtype != needed.dtype:
-            found = "is missing" if array is None else f"{array.dtype} of shape {array.shape}"
+    for key, needed in blank.arrays.items():
+        found = _form(state.arrays.get(key))
+        if found != _form(needed):
             limit = f"this run needs {needed.dtype} of {needed.shape}"
             step = "give the state of a run of this network, with the same batch and dtype"
-            problems.append(Diagnostic(f"state, {quoted(part)} of {quoted(node)}", found, limit, step))
-    for node, part in state.arrays:
-        if (node, part) not in blank.arrays:
-            subject, limit = f"state, {quoted(part)} of {quoted(node)}", "this network has no such part"
-            problems.append(Diagnostic(subject, "is of another network", limit, "give the state of a run of this one"))
-    if problems:
-        raise UsageError(*problems[:20])
+            problems.append(Diagnostic(_part(key), found, limit, step))
+    for key in (key for key in state.arrays if key not in blank.arrays):
+        limit = "this network has no such part"
+        problems.append(Diagnostic(_part(key), "is of another network", limit, "give the state of a run of this one"))
+    UsageError.raise_all(problems[:20])
+
+
+def check_limits(state: SimulationState, limits: Mapping[Key, tuple[int, int]]) -> None:
+    """Raise UsageError for parts of a state with a value that is below or above their limits."""
+    problems = []
+    for key, (low, high) in limits.items():
+        array = state.arrays.get(key, np.empty(0))
+        least, most = (int(array.min()), int(array.max())) if array.size else (low, high)
+        if least < low or most > high:
+            found, limit = least if least < low else most, f"runs of this network have {low:,} to {high:,}"
+            problems.append(Diagnostic(_part(key), f"{found:,}", limit, "give the state of a run of this network"))
+    UsageError.raise_all(problems[:20])
+
+
+def _form(array: object) -> str:
+    if isinstance(array, np.ndarray):
+        return f"{array.dtype} of shape {array.shape}"
+    return "is missing" if array is None else f"is of type {type(array).__name__}"
+
+
+def _part(key: object) -> str:
+    """A part of a state, as the subject of a message."""
+    names = key[::-1] if isinstance(key, tuple) else (key,)
+    return f"state, {' of '.join(quoted(str(name)) for name in names)}"
 
 
 @cache

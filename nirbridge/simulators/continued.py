@@ -8,10 +8,10 @@ from its state on the same back end or another one with the same bits, gives the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from nirbridge._types import Progress
 from nirbridge.arrays import Array
+from nirbridge.network.model import Network
 from nirbridge.simulators.types import Probe, SimulationResult, SimulationState
 
 if TYPE_CHECKING:
@@ -46,13 +46,8 @@ class Continued(Protocol):
     """A model on one back end: prepared once, and without a state of a run, so that several runs may share it."""
 
     @property
-    def inputs(self) -> Sequence[Any]:
-        """The inputs, each with ``name`` and ``shape``."""
-        ...
-
-    @property
-    def outputs(self) -> Sequence[Any]:
-        """The outputs, each with ``name`` and ``shape``."""
+    def signature(self) -> Network:
+        """The dt, the axes and the ports of the model; it may have no projections."""
         ...
 
     def blank(self, batch: int) -> SimulationState:
@@ -66,8 +61,6 @@ class Continued(Protocol):
         steps: int | None = None,
         state: SimulationState | None = None,
         record: Sequence[Probe] | None = None,
-        threads: int = 1,
-        progress: Progress | None = None,
     ) -> SimulationResult:
         """Run the model from a state, else from the initial one; arguments and errors as of ``simulate``.
 
@@ -87,14 +80,14 @@ class Continued(Protocol):
 class RunByRun:
     """A ``Runner`` of a back end that has no faster path: each time step is a run of one."""
 
-    def __init__(self, model: Continued, batch: int, state: SimulationState | None = None) -> None:
-        self._model, self._state = model, model.blank(batch) if state is None else state
+    def __init__(self, model: Continued, state: SimulationState) -> None:
+        self._model, self._state = model, state
 
     def step(self, values: Mapping[str, Array]) -> Mapping[str, Array]:
         """See ``Runner``."""
         result = self._model.run({name: x[None] for name, x in values.items()}, steps=1, state=self._state)
         self._state = result.state
-        return {port.name: result.recording[port.name][0] for port in self._model.outputs}
+        return {port.name: result.recording[port.name][0] for port in self._model.signature.outputs}
 
     def state(self) -> SimulationState:
         """See ``Runner``."""

@@ -13,13 +13,20 @@ from nirbridge._types import Progress
 from nirbridge.arrays import Array
 from nirbridge.errors import UsageError, did_you_mean, quoted
 from nirbridge.network.compose import parts_of
-from nirbridge.network.model import Network, Port
+from nirbridge.network.model import Network
 from nirbridge.network.operators import Operator
 from nirbridge.simulators.backends import BACKENDS, auto_backend, backend_named
 from nirbridge.simulators.checks import versions
+from nirbridge.simulators.continued import RunByRun, Runner
 from nirbridge.simulators.crew import Crew
 from nirbridge.simulators.inputs import Input, Inputs, check_finite, from_chunks, open_inputs
-from nirbridge.simulators.recording import Channel, ChannelRecorder, recording_channels, required_variables
+from nirbridge.simulators.recording import (
+    Channel,
+    ChannelRecorder,
+    copied_source,
+    recording_channels,
+    required_variables,
+)
 from nirbridge.simulators.retained import retained
 from nirbridge.simulators.steps import ChunkRunner
 from nirbridge.simulators.threads import joined_state, run_parts, split_samples, start_parts
@@ -124,6 +131,7 @@ class Simulator:
 
     def __init__(self, engine: Any, backend: str, device: str) -> None:
         self._engine, self._backend, self._device = engine, backend, device
+        self.signature: Network = engine.network
         self._layout: tuple[Any, Layout | None] = None, None  # of the last run
 
     def run(
@@ -173,25 +181,18 @@ class Simulator:
         meta = {**self._meta(opened, first), "not_finite": sorted(beyond)}
         return SimulationResult(recorder.finish(opened.batch is not None, meta), last)
 
-    @property
-    def inputs(self) -> Sequence[Port]:
-        """See ``Continued``."""
-        return self._engine.network.inputs
-
-    @property
-    def outputs(self) -> Sequence[Port]:
-        """See ``Continued``."""
-        return self._engine.network.outputs
-
     def blank(self, batch: int) -> SimulationState:
         """See ``Continued``."""
         return self._engine.blank(batch)
 
-    def runner(self, batch: int, state: SimulationState | None = None) -> ChunkRunner:
+    def runner(self, batch: int, state: SimulationState | None = None) -> Runner:
         """See ``Continued``."""
         network, space = self._engine.network, self._engine.parts.space
+        run, inputs = self._engine.start(batch, state), {port.name for port in network.inputs}
+        if any(copied_source(network, port.name) in inputs for port in network.outputs):
+            return RunByRun(self, run.state())  # the type of what an input sends depends on its values
         channels = recording_channels(network, None, frozenset(), space.float_name)
-        requested, run = required_variables(channels), self._engine.start(batch, state)
+        requested = required_variables(channels)
 
         def advance(values: Mapping[str, Array]) -> Mapping[Key, Any]:
             for port in network.inputs:

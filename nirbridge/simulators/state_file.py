@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from nirbridge.arrays import Array
@@ -62,7 +61,7 @@ def read_state(
         found = {key: arrays[name] for key, name in zip(keys, names, strict=True)}
         for array in found.values():
             array.flags.writeable = False
-        return SimulationState(record["step"], MappingProxyType(found)), record["model"]
+        return SimulationState(record["step"], found), record["model"]
 
     state, mark = read_record(path, FORMAT, build, max_bytes=max_bytes)
     if mark and model is not None and mark != _mark(model):

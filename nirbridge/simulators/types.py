@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from nirbridge._values import ReportedValue, SavedValue
 from nirbridge.arrays import Array
-from nirbridge.errors import UsageError, did_you_mean, quoted
+from nirbridge.errors import UsageError, did_you_mean, instance_of, quoted
 from nirbridge.files.attributes import load_attribute
 
 if TYPE_CHECKING:
@@ -105,6 +106,14 @@ class SimulationState:
 
     step: int
     arrays: Mapping[tuple[str, str], Array]
+
+    def __post_init__(self) -> None:
+        instance_of(self.step, int, "step of a state")
+        arrays = instance_of(self.arrays, Mapping, "arrays of a state")
+        object.__setattr__(self, "arrays", MappingProxyType(arrays))
+
+    def __reduce__(self) -> Any:
+        return SimulationState, (self.step, dict(self.arrays))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

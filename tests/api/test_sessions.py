@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -67,9 +68,11 @@ def equal(a: nb.Recording, b: nb.Recording) -> bool:
     )
 
 
-def need_compiler() -> None:
+def need_tool(name: str) -> None:
+    if name == "onnx":
+        pytest.importorskip("onnxruntime", reason="the extra 'onnx' is not installed")
     try:
-        find_compiler()
+        find_compiler() if name == "c" else None
     except UsageError as error:
         pytest.skip(str(error))
 
@@ -84,12 +87,11 @@ def test_reals_have_the_same_bits_whatever_is_chosen(name: str, record: Any, mon
 
 
 @pytest.mark.parametrize("record", [None, "*:s,u,v", [OUT, f"{OUT}:count"]])
-@pytest.mark.parametrize("name", ["fixed", "c"])
+@pytest.mark.parametrize("name", ["fixed", "onnx", "c"])
 def test_integers_have_the_same_bits_whatever_is_chosen(
     name: str, record: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if name == "c":
-        need_compiler()
+    need_tool(name)
     fastest(name, monkeypatch)
     mapped = nb.map(NETWORK, "loihi2")
     for model in (INTEGERS, mapped):
@@ -133,7 +135,7 @@ def test_what_the_choice_cannot_prepare_the_simulator_runs(monkeypatch: pytest.M
 
 
 def test_a_stream_runs_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    need_compiler()
+    need_tool("c")
     session = nb.open(INTEGERS, backend="c")
     found = session.run(from_chunks(iter(np.split(X, 3))), steps=12)
     assert equal(found, nb.simulate(INTEGERS, X, drain=False))
@@ -159,7 +161,7 @@ def test_a_model_that_is_too_slow_for_the_trial_runs_all_the_same(
         (NETWORK, "fsat", "^backend 'fsat': unknown, .*did you mean 'fast'"),
         (NETWORK, "fixed", "^model of backend 'fixed': is of type Network, .*; quantize the network for a chip$"),
         (INTEGERS, "numpy", "^model of backend 'numpy': is of type QuantizedNetwork, "),
-        (INTEGERS, "torch", "^model of emitter 'torch': is of type QuantizedNetwork, "),
+        (INTEGERS, "torch", "^model of backend 'torch': is of type QuantizedNetwork, "),
         (NETWORK, "torch", "^backend 'torch': keeps no state from one run to the next, "),
     ],
 )
@@ -181,13 +183,13 @@ def test_auto_is_that_of_simulate(model: Any, backend: str) -> None:
 
 # -- time ------------------------------------------------------------------------------------------------------------
 
-BACKENDS = ["reference", "numpy", "fast", "event", "fixed", "mapped", "c"]
-MODELS = {"fixed": INTEGERS, "c": INTEGERS, "mapped": replace(nb.map(NETWORK, "loihi2"), quantized=INTEGERS)}
+BACKENDS = ["reference", "numpy", "fast", "event", "fixed", "mapped", "c", "onnx"]
+MAPPED = replace(nb.map(NETWORK, "loihi2"), quantized=INTEGERS)
+MODELS = {"fixed": INTEGERS, "c": INTEGERS, "onnx": INTEGERS, "mapped": MAPPED}
 
 
 def opened(name: str, **options: Any) -> nb.Session:
-    if name == "c":
-        need_compiler()
+    need_tool(name)
     return nb.open(MODELS.get(name, NETWORK), backend=name, **options)
 
 
@@ -291,7 +293,7 @@ def test_every_input_may_be_a_tensor_or_a_list() -> None:
 
 
 def test_an_emitted_program_is_opened_in_memory_or_in_its_folder(tmp_path: Path) -> None:
-    need_compiler()
+    need_tool("c")
     artifact = nb.emit(INTEGERS, "c")
     artifact.save(tmp_path / "program")
     expected = nb.simulate(INTEGERS, X, drain=False)
@@ -306,7 +308,7 @@ def test_an_emitted_program_is_opened_in_memory_or_in_its_folder(tmp_path: Path)
 
 
 def test_a_program_whose_files_do_not_belong_together_is_refused(tmp_path: Path) -> None:
-    need_compiler()
+    need_tool("c")
     files = dict(nb.emit(INTEGERS, "c").files)
     other = nb.emit(nb.quantize(network_of_shapes("4 dense6 lif dense2 lif"), "loihi2"), "c").files
     mixed = make_artifact({**files, "network.q.npz": other["network.q.npz"]}, {"kind": "c", "options": {}})
@@ -366,14 +368,15 @@ def test_a_saved_state_goes_on_in_another_session(name: str, tmp_path: Path) -> 
             assert np.array_equal(later.run(X[7:])[OUT], whole[7:]), other
 
 
-def test_a_state_of_something_else_is_refused(tmp_path: Path) -> None:
-    session, path = opened("fixed", batch=5), tmp_path / "state.npz"
+@pytest.mark.parametrize("name", ["fixed", "onnx"])
+def test_a_state_of_something_else_is_refused(name: str, tmp_path: Path) -> None:
+    session, path = opened(name, batch=5), tmp_path / "state.npz"
     session.run(X)
     session.save(path)
     good = session.state()
     cells = INTEGERS.populations[0]
     longer = replace(cells, neuron=replace(cells.neuron, dv=freeze(np.int64(7))))
-    other = nb.open(replace(INTEGERS, populations=(longer, *INTEGERS.populations[1:])))
+    other = nb.open(replace(INTEGERS, populations=(longer, *INTEGERS.populations[1:])), backend=name)
     with pytest.raises(FileError, match=r"^file 'state\.npz': is a state of another model"):
         other.resume(path)
     with pytest.raises(FileError, match=r"^file 'state\.npz': is a state of another model"):
@@ -397,7 +400,7 @@ def changed(state: SimulationState, **parts: Any) -> SimulationState:
     return replace(state, arrays={**state.arrays, **{(name, part): values for part, values in parts.items()}})
 
 
-@pytest.mark.parametrize("name", ["fixed", "mapped", "c"])
+@pytest.mark.parametrize("name", ["fixed", "mapped", "c", "onnx"])
 def test_values_that_no_run_reaches_are_refused(name: str, tmp_path: Path) -> None:
     session = opened(name)
     session.run(X)
@@ -417,6 +420,10 @@ def test_values_that_no_run_reaches_are_refused(name: str, tmp_path: Path) -> No
         replace(good, step=-1),
         replace(good, step=2**70),
     ]
+    no_arrays = [changed(good, v=v.tolist()), changed(good, v=None), replace(good, arrays={**good.arrays, 3: v})]
+    for state in no_arrays:
+        with pytest.raises(UsageError, match="^state"):
+            session.resume(state)
     for at, state in enumerate(wrong):
         with pytest.raises(UsageError, match="^state"):
             session.resume(state)
@@ -425,6 +432,29 @@ def test_values_that_no_run_reaches_are_refused(name: str, tmp_path: Path) -> No
             with pytest.raises(UsageError, match="^state"):
                 session.resume(tmp_path / f"{at}.npz")
     assert session.state() is good
+
+
+def test_a_refractory_time_that_no_run_of_reals_reaches_is_refused() -> None:
+    session = opened("numpy")
+    session.run(X)
+    good, key = session.state(), (NETWORK.populations[0].name, "refractory")
+    for value in (-1, 1):
+        with pytest.raises(UsageError, match=f"^state, 'refractory' of .*: {value}, runs of this network have 0 to 0;"):
+            session.resume(replace(good, arrays={**good.arrays, key: good.arrays[key] + value}))
+
+
+@pytest.mark.parametrize("name", ["numpy", "fixed"])
+def test_a_state_is_a_constant_that_may_be_sent_to_another_process(name: str) -> None:
+    session = opened(name)
+    session.run(X)
+    state = session.state()
+    session.resume(pickle.loads(pickle.dumps(state)))
+    assert all(np.array_equal(a, state.arrays[key]) for key, a in session.state().arrays.items())
+    with pytest.raises(AttributeError):
+        state.arrays.clear()  # type: ignore[attr-defined]
+    for wrong in ({"step": 1.5}, {"arrays": None}):
+        with pytest.raises(UsageError, match=r"^(step|arrays) of a state: is of type"):
+            replace(state, **wrong)  # type: ignore[arg-type]
 
 
 def test_damaged_files_are_refused(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_right_ones_are_right(operator: Any) -> None:
 LIMITS = {
     "du": (0, 4095),
     "dv": (0, 4096),
-    "refractory_steps": (0, 2**31),
+    "refractory_steps": (0, 2**31 - 1),
     "spike_size": (-(2**47), 2**47),
     "bias_mant": (-(2**47), 2**47),
     "fires_above": (-(2**47), 2**47),

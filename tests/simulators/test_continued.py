@@ -23,82 +23,39 @@ from nirbridge.simulators.fixed.simulate import FixedSimulator
 from nirbridge.simulators.mapped.simulate import MappedSimulator
 from nirbridge.simulators.simulate import prepare_simulator
 from nirbridge.simulators.state_file import read_state, write_state
-from nirbridge.simulators.types import Probe, SimulationResult, SimulationState
+from nirbridge.simulators.types import Probe, SimulationResult
 from tests.emitters.c.programs import random_networks
+from tests.emitters.sessions import HALF, STEPS, assert_bits, assert_values, check_cuts, given, part
 from tests.fuzz.random_cases import Case, cases, inputs, made
 
-STEPS, CUT = 16, 5
 GROUPS = range(6)
 """Of 10 networks each."""
 EVERY = [Probe("*", ("s", "u", "v"))]
 
 
-def same(a: Mapping[Any, Array], b: Mapping[Any, Array], place: str) -> None:
-    assert a.keys() == b.keys(), place
-    for key, values in a.items():
-        assert values.dtype == b[key].dtype, (place, key)
-        assert np.array_equal(values, b[key], equal_nan=values.dtype.kind == "f"), (place, key)
+def assert_same(a: SimulationResult, b: SimulationResult, first: int, place: str) -> None:
+    """The recording of ``b`` from a time step on, and its state."""
+    assert_values(a.recording.arrays, {key: x[first:] for key, x in b.recording.arrays.items()}, place)
+    assert_values(a.state.arrays, b.state.arrays, place)
+    assert a.state.step == b.state.step, place
 
 
-def same_state(a: SimulationState, b: SimulationState, place: str) -> None:
-    assert a.step == b.step, place
-    same(dict(a.arrays), dict(b.arrays), place)
-
-
-def part(x: Mapping[str, Array], start: int, stop: int) -> dict[str, Array]:
-    return {name: values[start:stop] for name, values in x.items()}
-
-
-def advance(model: Continued, x: Mapping[str, Array], start: int, stop: int, state: Any = None) -> SimulationResult:
-    return model.run(part(x, start, stop), steps=stop - start, state=state, record=EVERY)
-
-
-def check_chunks(model: Continued, x: Mapping[str, Array], whole: SimulationResult, place: str) -> None:
-    for size in (1, 7, STEPS):
-        state, found = None, list[Mapping[Any, Array]]()
-        for start in range(0, STEPS, size):
-            result = advance(model, x, start, min(start + size, STEPS), state)
-            state = result.state
-            found.append(result.recording.arrays)
-        joined = {key: np.concatenate([arrays[key] for arrays in found]) for key in found[0]}
-        same(joined, whole.recording.arrays, f"{place}, chunks of {size}")
-        assert state is not None
-        same_state(state, whole.state, f"{place}, chunks of {size}")
-
-
-def check_steps(model: Continued, x: Mapping[str, Array], batch: int | None, whole: Any, place: str) -> None:
-    """Half of the steps on one runner, the others on one that takes over its state."""
-    outputs = model.run(x, steps=STEPS).recording
-    runner, found = model.runner(batch or 1), list[Mapping[str, Array]]()
-    for t in range(STEPS):
-        if t == STEPS // 2:
-            runner = model.runner(batch or 1, runner.state())
-        found.append(runner.step({name: v[t] if batch else v[t][None] for name, v in x.items()}))
-    for port in model.outputs:
-        stepped = np.stack([one[port.name] for one in found])
-        assert np.array_equal(stepped if batch else stepped[:, 0], outputs[port.name], equal_nan=True), place
-    same_state(runner.state(), whole.state, f"{place}, steps")
-
-
-def check(models: Mapping[str, Continued], source: Any, x: Mapping[str, Array], batch: int | None, folder: Path) -> int:
+def check(models: Mapping[str, Continued], source: Any, x: Mapping[str, Array], folder: Path) -> int:
     """Every model alone, and each continued by the next one from a state in a file; the spikes and values of it all."""
-    whole = next(iter(models.values())).run(x, steps=STEPS, record=EVERY)
+    whole = next(iter(models.values())).run(**part(x, 0, STEPS), record=EVERY)
     for name, model in models.items():
-        result = model.run(x, steps=STEPS, record=EVERY)
-        same(result.recording.arrays, whole.recording.arrays, name)
-        same_state(result.state, whole.state, name)
-        check_chunks(model, x, whole, name)
-        check_steps(model, x, batch, whole, name)
+        result = model.run(**part(x, 0, STEPS), record=EVERY)
+        assert_same(result, whole, 0, name)
+        check_cuts(model, x, result, EVERY, [(1,), (7,)])
     names = [*models, next(iter(models))]
     for first, second in pairwise(names):
-        head = advance(models[first], x, 0, CUT)
+        head = models[first].run(**part(x, 0, HALF))
         write_state(folder / "state.npz", head.state, source)
         state = read_state(folder / "state.npz", source)
-        same_state(state, head.state, f"{first}, from a file")
-        tail = advance(models[second], x, CUT, STEPS, state)
-        rest = {key: values[CUT:] for key, values in whole.recording.arrays.items()}
-        same(tail.recording.arrays, rest, f"{first}, then {second}")
-        same_state(tail.state, whole.state, f"{first}, then {second}")
+        assert state.step == HALF
+        assert_bits(state.arrays, head.state.arrays, f"{first}, from a file")
+        tail = models[second].run(**part(x, HALF, STEPS), state=state, record=EVERY)
+        assert_same(tail, whole, HALF, f"{first}, then {second}")
     return sum(int(np.count_nonzero(values)) for values in whole.recording.arrays.values())
 
 
@@ -112,7 +69,7 @@ def test_reals_run_on(group: int, tmp_path: Path) -> None:
     total = 0
     for case in cases(10, 4400 + group):
         x = inputs(case.network, STEPS, case.batch, case.seed)
-        total += check(of_reals(case.network), case.network, x, case.batch if x else None, tmp_path)
+        total += check(of_reals(case.network), case.network, x, tmp_path)
     assert total > 0
 
 
@@ -148,7 +105,7 @@ def test_integers_run_on(group: int, tmp_path: Path) -> None:
             "c": program(quantized),
         }
         x = inputs(case.network, STEPS, case.batch, case.seed)
-        total += check(models, quantized, x, case.batch if x else None, tmp_path)
+        total += check(models, quantized, x, tmp_path)
     assert total > 0
 
 
@@ -157,25 +114,19 @@ def test_programs_run_on_whatever_their_numbers_are(seed: int, tmp_path: Path) -
     """Values and several spikes of an input, delays per source, sums of 64 bits, floors, outputs of delayed reads."""
     quantized = random_networks(range(seed, seed + 6))
     models = {"fixed": FixedSimulator(quantized), "c": program(quantized)}
-    rng = np.random.default_rng(seed)
-    x = {
-        p.name: rng.integers(-p.value_max, p.value_max + 1, (STEPS, 2, *p.shape)) * p.scale
-        if p.graded
-        else (rng.random((STEPS, 2, *p.shape)) < 0.4)
-        for p in quantized.inputs
-    }
-    assert check(models, quantized, x, 2, tmp_path) > 0
+    x = given(quantized, seed)
+    assert check(models, quantized, x, tmp_path) > 0
 
 
 def test_a_plain_runner_takes_each_time_step_as_a_run() -> None:
     case = next(case for case in cases(20, 46) if case.network.inputs)
     model = prepare_simulator(case.network, backend="reference")
     x = inputs(case.network, STEPS, 2, 0)
-    quick, plain = model.runner(2), RunByRun(model, 2)
+    quick, plain = model.runner(2), RunByRun(model, model.blank(2))
     for t in range(STEPS):
         values = {name: v[t] for name, v in x.items()}
-        same(quick.step(values), plain.step(values), str(t))
-    same_state(quick.state(), plain.state(), "state")
+        assert_bits(quick.step(values), plain.step(values), t)
+    assert_bits(quick.state().arrays, plain.state().arrays)
 
 
 @pytest.mark.parametrize("delays", [2, None])
@@ -186,5 +137,16 @@ def test_outputs_that_come_late_are_stepped_in_chunks(delays: int | None, tmp_pa
     quantized = replace(made, reads=tuple(reads))
     models = {"fixed": FixedSimulator(quantized), "c": program(quantized)}
     assert (type(models["c"].runner(1)) is CRunner) == (delays is None)
-    x = inputs(quantized, STEPS, 3, 1)  # type: ignore[arg-type]
-    assert check(models, quantized, x, 3, tmp_path) > 0
+    x = given(quantized, batch=3)
+    assert check(models, quantized, x, tmp_path) > 0
+
+
+def test_the_longest_refractory_time_of_a_file_goes_through_states(tmp_path: Path) -> None:
+    made = random_networks([3])
+    longest = freeze(np.int64(2**31 - 1))
+    populations = [replace(p, neuron=replace(p.neuron, refractory_steps=longest)) for p in made.populations]
+    quantized = replace(made, populations=tuple(replace(p, process="custom") for p in populations))
+    models = {"fixed": FixedSimulator(quantized), "c": program(quantized)}
+    assert check(models, quantized, given(quantized), tmp_path) > 0
+    left = models["c"].run(**part(given(quantized), 0, STEPS)).state.arrays
+    assert max(int(a.max()) for (_, name), a in left.items() if name == "refractory") > 2**31 - 1 - STEPS

@@ -15,7 +15,7 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact, write_artifact
 from nirbridge.emitters.c.options import recorded_options
-from nirbridge.emitters.c.plan import INT32_MAX, CPlan, Source, c_plan
+from nirbridge.emitters.c.plan import CPlan, Source, c_plan
 from nirbridge.emitters.c.render import input_type, state_arrays
 from nirbridge.emitters.c.run import FLAGS, compile_program, numpy_type
 from nirbridge.emitters.ports import NETWORK
@@ -190,10 +190,7 @@ class CSimulator(IntegerSimulator):
         Raises:
             UsageError: a state of another form, or with other values.
         """
-        run = CRun(self, batch, state)
-        self.check_values(state)
-        run.restore()
-        return run
+        return CRun(self, batch, state)
 
     @property
     def has_plain_outputs(self) -> bool:
@@ -205,7 +202,7 @@ class CSimulator(IntegerSimulator):
         """See ``Continued``."""
         if not self.has_plain_outputs:
             return super().runner(batch, state)
-        return CRunner(self.start(batch, state), fixed_channels(self.quantized, self.outline, None))
+        return CRunner(self.start(batch, state), fixed_channels(self.quantized, self.signature, None))
 
 
 class CRun(IntegerRun):
@@ -215,16 +212,13 @@ class CRun(IntegerRun):
         super().__init__(simulator, batch, state)
         self.simulator = simulator
         self.models = np.zeros(batch, simulator.layout["model"])
+        simulator.check_values(state)
         simulator.reset(self.models.ctypes.data, batch)
-
-    def restore(self) -> None:
-        """Give the instances the state of the run."""
         models, arrays = self.models, self.first.arrays
         models["step"] = self.step & 0xFFFFFFFF
         for n in self.simulator.plan.neurons:
             for name in n.kept:
-                values = arrays[n.population.name, name].reshape(self.batch, -1)
-                models[f"{n.id}_{name}"] = np.minimum(values, INT32_MAX) if name == "refractory" else values
+                models[f"{n.id}_{name}"] = arrays[n.population.name, name].reshape(self.batch, -1)
         for name, past in self.past.items():
             source = self.simulator.sources[name]
             for age in range(1, 1 + min(len(past), source.slots)):
@@ -300,7 +294,7 @@ class CRunner:
     def _reader(self, channel: Channel, sent: Mapping[str, Array]) -> Any:
         """The view that an output copies, or a function that computes the output."""
         q, name = self._quantized, channel.node
-        source = copied_source(self._run.of.outline, name)
+        source = copied_source(self._run.of.signature, name)
         port = next(port for port in q.outputs if port.name == name)
         if any(p.name == source and p.neuron.fires for p in q.populations):
             return sent[source or ""].reshape(self._run.batch, *port.shape)

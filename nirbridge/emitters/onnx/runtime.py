@@ -41,7 +41,10 @@ def run_program(
         ModelError: ONNX Runtime refuses the model.
     """
     model = _loaded(artifact)
-    return ProgramSession(artifact, model).run(inputs, steps=steps, record=record, progress=progress).recording
+    progress("run", 0.0)
+    recording = ProgramSession(artifact, model).run(inputs, steps=steps, record=record).recording
+    progress("run", 1.0)
+    return recording
 
 
 def open_program(artifact: Artifact) -> ProgramSession:

@@ -67,7 +67,7 @@ def _checked(record: Mapping[str, Any], arrays: Mapping[str, Array]) -> Quantize
 # -- check ---------------------------------------------------------------------------------------------------------
 # Validity of a quantized network from any source: shapes, widths, grids, names.
 
-_RANGES = {"du": (0, 4095), "dv": (0, 4096), "refractory_steps": (0, 2**31), "spike_size": (-(2**47), 2**47),
+_RANGES = {"du": (0, 4095), "dv": (0, 4096), "refractory_steps": (0, 2**31 - 1), "spike_size": (-(2**47), 2**47),
            "adaptation.decay": (0, 4096)}  # fmt: skip
 _DELAY_MAX = 2**20
 _REAL = ("scale", "v_offset")

@@ -29,7 +29,8 @@ def signature_network(quantized: QuantizedNetwork) -> Network:
         for p in quantized.populations
     )
     inputs = tuple(Port(p.name, p.shape) for p in quantized.inputs)
-    return Network(quantized.dt, DEFAULT_TIMING, populations, quantized.reads, inputs, quantized.outputs)
+    ports = inputs, quantized.outputs
+    return Network(quantized.dt, DEFAULT_TIMING, populations, quantized.reads, *ports, axes=quantized.axes)
 
 
 def late_of(quantized: QuantizedNetwork, state: object = None, *, drain: bool) -> Mapping[str, int]:

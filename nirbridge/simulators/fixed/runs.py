@@ -5,20 +5,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from nirbridge._types import Progress
 from nirbridge.arrays import Array, freeze
-from nirbridge.errors import Diagnostic, UsageError, quoted
+from nirbridge.errors import UsageError
 from nirbridge.program.interval import Interval, first_values, intervals, settled
 from nirbridge.program.rewrites import in_halves
 from nirbridge.program.rules import states_of, traced_step
-from nirbridge.quantization.model import FixedInput, QuantizedNetwork
+from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.quantization.overflow import prove
-from nirbridge.simulators.checks import check_state
+from nirbridge.simulators.checks import check_limits, check_state
 from nirbridge.simulators.crew import Crew
 from nirbridge.simulators.fixed.host_io import (
     fixed_channels,
@@ -50,7 +49,7 @@ class IntegerSimulator(ABC):
 
     def __init__(self, quantized: QuantizedNetwork, **facts: Any) -> None:
         self.quantized, self.facts = quantized, facts
-        self.outline = signature_network(quantized)
+        self.signature = signature_network(quantized)
         self.sent: dict[str, type] = sent_types(quantized)
         self.depths = {x.name: 0 for x in (*quantized.inputs, *quantized.populations)}
         for p in (*quantized.projections, *quantized.reads):
@@ -59,16 +58,6 @@ class IntegerSimulator(ABC):
     @abstractmethod
     def start(self, batch: int, state: SimulationState | None) -> IntegerRun:
         """A run from a state, else from the initial one. Raises UsageError for a state of another form."""
-
-    @property
-    def inputs(self) -> Sequence[FixedInput]:
-        """See ``Continued``."""
-        return self.quantized.inputs
-
-    @property
-    def outputs(self) -> Sequence[Any]:
-        """See ``Continued``."""
-        return self.quantized.outputs
 
     def run(
         self,
@@ -83,7 +72,7 @@ class IntegerSimulator(ABC):
     ) -> SimulationResult:
         """Run the network. See ``simulate_fixed``."""
         with Crew(threads) as crew:
-            opened = open_inputs(self.outline, inputs, steps, 0 if state is None else state.step, "float64", crew)
+            opened = open_inputs(self.signature, inputs, steps, 0 if state is None else state.step, "float64", crew)
             return self._run(crew, opened, state, record, late_of(self.quantized, state, drain=drain), progress)
 
     def _run(
@@ -97,7 +86,7 @@ class IntegerSimulator(ABC):
     ) -> SimulationResult:
         first, steps = opened.first_step, opened.steps
         opened = opened.longer(max(late.values())) if late else opened
-        channels = fixed_channels(self.quantized, self.outline, record)
+        channels = fixed_channels(self.quantized, self.signature, record)
         batch = 1 if opened.batch is None else opened.batch
         parts = split_samples(opened.batch, crew.count)
         runs = start_parts(parts, state, self.blank, self.start)
@@ -119,7 +108,7 @@ class IntegerSimulator(ABC):
 
     def runner(self, batch: int, state: SimulationState | None = None) -> ChunkRunner:
         """See ``Continued``."""
-        run, channels = self.start(batch, state), fixed_channels(self.quantized, self.outline, None)
+        run, channels = self.start(batch, state), fixed_channels(self.quantized, self.signature, None)
         requested = required_variables(channels)
         self.check_values(state)
 
@@ -149,16 +138,17 @@ class IntegerSimulator(ABC):
         for x in (*q.inputs, *q.populations):
             if self.depths[x.name]:
                 arrays[x.name, "past"] = freeze(np.zeros((self.depths[x.name], batch, *x.shape), np.int64))
-        return SimulationState(0, MappingProxyType(arrays))
+        return SimulationState(0, arrays)
 
     @cached_property
     def limits(self) -> Mapping[Key, Interval]:
         """The least and the greatest value of every part of a state, over all runs: those of the proof of widths."""
-        return MappingProxyType(state_limits(self.quantized))
+        return state_limits(self.quantized)
 
     def check_values(self, state: SimulationState | None) -> None:
         """Raise UsageError for a state with a value that no run of the network reaches."""
-        check_limits(state, self.limits)
+        if state is not None:
+            check_limits(state, self.limits)
 
 
 def sent_types(quantized: QuantizedNetwork) -> dict[str, type]:
@@ -183,19 +173,6 @@ def state_limits(quantized: QuantizedNetwork) -> dict[Key, Interval]:
             initial = int(np.min(value, initial=0)), int(np.max(value, initial=0))
             limits[p.name, name] = reached.get(f"state.{name}", initial)
     return limits
-
-
-def check_limits(state: SimulationState | None, limits: Mapping[Key, Interval]) -> None:
-    """Raise UsageError for a state with values beyond its limits."""
-    problems = []
-    for (node, part), array in () if state is None else state.arrays.items():
-        low, high = limits[node, part]
-        least, most = (int(array.min()), int(array.max())) if array.size else (low, high)
-        if least < low or most > high:
-            found, limit = least if least < low else most, f"runs of this network have {low:,} to {high:,}"
-            subject = f"state, {quoted(part)} of {quoted(node)}"
-            problems.append(Diagnostic(subject, f"{found:,}", limit, "give the state of a run of this network"))
-    UsageError.raise_all(problems[:20])
 
 
 class IntegerRun(ABC):
@@ -281,4 +258,4 @@ class IntegerRun(ABC):
             arrays[key] = freeze(values.reshape(self.batch, *shapes[key[0]]), np.int64)
         for name, past in self.past.items():
             arrays[name, "past"] = freeze(past.reshape(-1, self.batch, *shapes[name]), np.int64)
-        return SimulationState(self.step, MappingProxyType(arrays))
+        return SimulationState(self.step, arrays)

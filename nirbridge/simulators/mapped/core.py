@@ -52,7 +52,7 @@ class CoreNeurons:
         if n.adaptation is not None:
             a = n.adaptation
             self.b, self.b_lost, self.b_jump = own(a.init), 4096 - own(a.decay), own(a.jump)
-        self.u, self.v, self.left = own(n.u_init), own(n.v_init), np.zeros(len(piece.neurons), np.int64)
+        self.u, self.v, self.refractory = own(n.u_init), own(n.v_init), np.zeros(len(piece.neurons), np.int64)
 
     def step(self, arrived: Array) -> Array:
         """Spikes of each neuron in one time step, given the summed weights that arrived."""
@@ -62,12 +62,12 @@ class CoreNeurons:
         self.v = np.clip(_decayed(self.v, self.dv) + self.u + self.bias, -limit, limit)
         if self.limit is None:
             return np.zeros(len(self.v), np.int64)
-        waiting = self.left > 0
+        waiting = self.refractory > 0
         self.v = np.where(waiting, 0, self.v)
         raised = np.zeros_like(self.v) if self.adapts is None else self.b
         fired = (self.v > self.limit + raised) & ~waiting
         sent = self._sent(fired, n, raised)
-        self.left = np.where(sent > 0, self.hold, self.left - waiting)
+        self.refractory = np.where(sent > 0, self.hold, self.refractory - waiting)
         if n.reset == "zero":
             self.v = np.where(sent > 0, 0, self.v)
         elif n.reset == "subtract":

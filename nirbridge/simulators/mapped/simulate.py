@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,8 @@ from nirbridge.simulators.fixed.runs import IntegerRun, IntegerSimulator
 from nirbridge.simulators.inputs import Input
 from nirbridge.simulators.mapped.core import RunningCore
 from nirbridge.simulators.mapped.tables import load_board
-from nirbridge.simulators.types import Key, Probe, Recording, SimulationState
+from nirbridge.simulators.threads import refuse_threads
+from nirbridge.simulators.types import Key, Probe, Recording, SimulationResult, SimulationState
 
 
 def simulate_mapped(
@@ -62,6 +64,11 @@ class MappedSimulator(IntegerSimulator):
         self.board = board = load_board(quantized, map_record(mapping))
         super().__init__(quantized, backend="mapped", cores=len(board.cores), routes=len(board.routes))
 
+    def run(self, inputs: Mapping[str, Input] | Input, *, threads: int = 1, **options: Any) -> SimulationResult:
+        """See ``IntegerSimulator``; in one thread."""
+        refuse_threads("mapped", threads)
+        return super().run(inputs, **options)
+
     def start(self, batch: int, state: SimulationState | None) -> MappedRun:
         """See ``IntegerSimulator``."""
         return MappedRun(self, batch, state)
@@ -97,10 +104,10 @@ class MappedRun(IntegerRun):
         """The neurons and, of what was sent before, the weights that are still to arrive."""
         for core in self.samples[sample]:
             for cells in core.cells:
-                for part, name in CELL_STATES.items():
-                    if (cells.piece.population, part) in self.first.arrays:
-                        values = self.first.arrays[cells.piece.population, part][sample].reshape(-1)
-                        setattr(cells, name, values[cells.piece.neurons].astype(np.int64))
+                name = cells.piece.population
+                for part in states_of(self.populations[name].neuron):
+                    values = self.first.arrays[name, part][sample].reshape(-1)
+                    setattr(cells, part, values[cells.piece.neurons])
         for age in range(max(map(len, self.past.values()), default=0), 0, -1):
             sent = {
                 name: past[-age, sample]
@@ -158,11 +165,7 @@ class MappedRun(IntegerRun):
         }
         for sample, cores in enumerate(self.samples):
             for cells in (cells for core in cores for cells in core.cells):
-                for part, name in CELL_STATES.items():
-                    if (cells.piece.population, part) in found:
-                        found[cells.piece.population, part][sample, cells.piece.neurons] = getattr(cells, name)
+                name = cells.piece.population
+                for part in states_of(self.populations[name].neuron):
+                    found[name, part][sample, cells.piece.neurons] = getattr(cells, part)
         return found
-
-
-CELL_STATES = {"u": "u", "v": "v", "refractory": "left", "b": "b"}
-"""Parts of a state, and the fields of ``CoreNeurons`` that have them."""

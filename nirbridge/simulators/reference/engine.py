@@ -15,7 +15,7 @@ from nirbridge.arrays import Array, all_finite, freeze, kept
 from nirbridge.network.graph import PopulationGroup, population_groups
 from nirbridge.network.model import Network, Population, Port, Projection
 from nirbridge.network.neurons import first_state
-from nirbridge.simulators.checks import check_state
+from nirbridge.simulators.checks import check_limits, check_state
 from nirbridge.simulators.recording import copied_source
 from nirbridge.simulators.reference.array_namespace import ArrayNamespace
 from nirbridge.simulators.reference.semantics import Accumulate, Backend, Layer, LayerOutput, Loop, ReferenceNeurons
@@ -76,6 +76,7 @@ class Engine:
             self.depths[projection.source] = max(self.depths[projection.source], depth)
         passed = (p.name for p in network.outputs if copied_source(network, p.name) is not None)
         self.copied = {name for name in passed if self.wires[name][0].target_delay is None}
+        self.limits = {(p.name, "refractory"): (0, int(p.neuron.refractory_steps.max())) for p in network.populations}
         self._blank: dict[int, SimulationState] = {}
         self._begun: dict[int, RunStart] = {}
 
@@ -104,6 +105,7 @@ class Engine:
         """A run from the initial state or a given one. Raises UsageError for a state of another network or batch."""
         if state is not None:
             check_state(state, self.blank(batch))
+            check_limits(state, self.limits)
         return EngineRun(self, batch, state)
 
     def blank(self, batch: int) -> SimulationState:

@@ -124,8 +124,6 @@ def test_states_that_do_not_fit() -> None:
     for attempt in (lambda: session.run(x, state=wide), lambda: session.runner(2, wide)):
         with pytest.raises(UsageError, match=r"^state, 'v' of 'a': float32 of shape \(3, 7\), this run needs"):
             attempt()
-    with pytest.raises(UsageError, match="^backend 'onnx': takes no threads, 2 were requested"):
-        session.run(x, threads=2)
     missing: dict[Any, Array] = {key: a for key, a in session.blank(2).arrays.items() if key[1] != "past"}
     with pytest.raises(UsageError, match="'past' of 'in': is missing"):
         session.run(x, state=SimulationState(0, missing))
