@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO, Literal
 
@@ -12,10 +12,8 @@ import numpy as np
 from nirbridge.api.sessions import Session
 from nirbridge.arrays import Array
 from nirbridge.errors import FileError, ModelError, counted, quoted
-from nirbridge.network.model import Port
 
 Form = Literal["bytes", "bits", "events"]
-FORMS: tuple[Form, ...] = ("bytes", "bits", "events")
 LINE_MAX = 40
 """Bytes of a line: two numbers of 18 digits each fit."""
 IDLE_MAX = 1_000_000
@@ -47,7 +45,6 @@ class Deadlines:
 
 def stream(
     session: Session,
-    ports: Sequence[Port],
     source: BinaryIO,
     sink: BinaryIO,
     form: Form,
@@ -61,8 +58,7 @@ def stream(
     """Run the time steps that a source gives, each written and flushed before the next is read.
 
     Args:
-        session: the open model, one sample.
-        ports: its inputs, in the order of a frame.
+        session: the open model, one sample; a frame has its inputs in their order.
         source: frames, until its end.
         sink: gets the frames of the outputs.
         form: of both; see docs/stream.md.
@@ -78,13 +74,15 @@ def stream(
         ModelError: outputs that the form does not hold.
     """
     kept, begin = Deadlines(period_s), 0.0
-    for step, flat in enumerate(READERS[form](source, sum(p.size for p in ports), ports)):
+    sizes = {p.name: p.size for p in session.inputs}
+    for step, flat in enumerate(READERS[form](source, sizes)):
         start = clock()
         if is_paced:
             begin = begin if step else start
             sleep(max(begin + step * period_s - start, 0.0))
             start = begin + step * period_s
-        outputs = session.step(_by_port(flat, ports))
+        parts = np.split(flat, np.cumsum(list(sizes.values()))[:-1])
+        outputs = session.step({p.name: x.reshape(p.shape) for p, x in zip(session.inputs, parts, strict=True)})
         sink.write(WRITERS[form](step, outputs))
         sink.flush()
         seconds = clock() - start
@@ -92,11 +90,6 @@ def stream(
         if after is not None:
             after(step, seconds, is_met)
     return kept
-
-
-def _by_port(flat: Array, ports: Sequence[Port]) -> dict[str, Array]:
-    ends = np.cumsum([p.size for p in ports])
-    return {p.name: flat[end - p.size : end].reshape(p.shape) for p, end in zip(ports, ends, strict=True)}
 
 
 # -- frames in -----------------------------------------------------------------------------------------------------
@@ -115,28 +108,26 @@ def _whole_frames(source: BinaryIO, size: int) -> Iterator[bytes]:
         number += 1
 
 
-def _byte_frames(source: BinaryIO, size: int, ports: Sequence[Port]) -> Iterator[Array]:
-    for frame in _whole_frames(source, size):
+def _byte_frames(source: BinaryIO, sizes: Mapping[str, int]) -> Iterator[Array]:
+    for frame in _whole_frames(source, sum(sizes.values())):
         yield np.frombuffer(frame, np.uint8)
 
 
-def _bit_frames(source: BinaryIO, size: int, ports: Sequence[Port]) -> Iterator[Array]:
+def _bit_frames(source: BinaryIO, sizes: Mapping[str, int]) -> Iterator[Array]:
     """Eight elements a byte, the first one in its highest bit; each input begins a byte."""
-    widths = [-(-p.size // 8) for p in ports]
-    ends = np.cumsum(widths)
+    widths = [-(-size // 8) for size in sizes.values()]
     for number, frame in enumerate(_whole_frames(source, sum(widths))):
-        rows = [
-            np.unpackbits(np.frombuffer(frame[end - w : end], np.uint8)) for w, end in zip(widths, ends, strict=True)
-        ]
-        for port, row in zip(ports, rows, strict=True):
-            if row[port.size :].any():
-                found = f"time step {number:,} has a bit after the last of input {quoted(port.name)}"
-                raise FileError.of("stream", found, f"it has {counted(port.size, 'element')}", "fill with zeros")
-        yield np.concatenate([row[: port.size] for port, row in zip(ports, rows, strict=True)])
+        rows = np.split(np.unpackbits(np.frombuffer(frame, np.uint8)), 8 * np.cumsum(widths)[:-1])
+        for (name, size), row in zip(sizes.items(), rows, strict=True):
+            if row[size:].any():
+                found = f"time step {number:,} has a bit after the last of input {quoted(name)}"
+                raise FileError.of("stream", found, f"it has {counted(size, 'element')}", "fill with zeros")
+        yield np.concatenate([row[:size] for size, row in zip(sizes.values(), rows, strict=True)])
 
 
-def _event_frames(source: BinaryIO, size: int, ports: Sequence[Port]) -> Iterator[Array]:
+def _event_frames(source: BinaryIO, sizes: Mapping[str, int]) -> Iterator[Array]:
     """Lines ``t address``, sorted by time; a line ``t`` says that all before that time step has been sent."""
+    size = sum(sizes.values())
     now, is_open, number, counts = 0, False, 0, np.zeros(size, np.int64)
     while line := source.readline(LINE_MAX + 1):
         number += 1
@@ -172,7 +163,7 @@ def _event(line: bytes, number: int, now: int, size: int) -> tuple[int, int | No
     return at, address[0] if address else None
 
 
-READERS: Mapping[Form, Callable[[BinaryIO, int, Sequence[Port]], Iterator[Array]]] = {
+READERS: Mapping[Form, Callable[[BinaryIO, Mapping[str, int]], Iterator[Array]]] = {
     "bytes": _byte_frames,
     "bits": _bit_frames,
     "events": _event_frames,

@@ -8,31 +8,38 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
 from nirbridge import pipeline
-from nirbridge.cli.common import Choice, Command, ModelFile, RegisteredName
-from nirbridge.cli.options import model_options
+from nirbridge.cli.common import ChipFile, Choice, Command, ModelFile, RegisteredName, refuse_given
+from nirbridge.cli.options import early_option, model_options
+from nirbridge.cli.output import progress_on_stderr
 from nirbridge.errors import FileError, UsageError, counted, quoted
 
 if TYPE_CHECKING:
+    from nirbridge.api.sessions import Session
     from nirbridge.api.streams import Deadlines
+    from nirbridge.chips.model import Chip
+    from nirbridge.network.model import Timing
 
 EXAMPLE = """\b
 Example:
   nirbridge stream model.nir --format events < spikes.txt > out.txt
-  nirbridge stream model.nir --listen 4000 --period 0.001 --realtime"""
+  nirbridge stream model.nir --listen 4000 --period 0.001 --realtime
+  nirbridge stream model.nir --chip loihi2 --backend c < frames.bin > out.bin
+  nirbridge stream program < frames.bin > out.bin"""
 
 
 @click.command(
     name="stream",
     cls=Command,
     epilog=EXAMPLE,
-    usual=("--format", "--listen", "--period", "--realtime", "--backend", "--json"),
+    usual=("--format", "--listen", "--period", "--realtime", "--backend", "--chip", "--json"),
 )
-@click.argument("model", metavar="MODEL.nir|MODEL.net.npz|FILE.py:ATTR", type=ModelFile())
+@click.argument("model", metavar="MODEL.nir|MODEL.net.npz|MODEL.q.npz|FILE.py:ATTR|DIR", type=ModelFile())
 @click.option(
     "--format",
     "form",
@@ -46,7 +53,7 @@ Example:
     metavar="PORT|SOCKET",
     help="Serve one peer at this port of 127.0.0.1 (0: any), or a Unix socket at this path; default: stdin, stdout.",
 )
-@click.option("--period", type=float, metavar="SECONDS", help="Time between deadlines; default: the network's dt.")
+@click.option("--period", type=float, metavar="SECONDS", help="Time between deadlines; default: the model's dt.")
 @click.option("--realtime", is_flag=True, help="Begin no time step before its time, counted from the first one.")
 @click.option("--times", is_flag=True, help="Print each time step's seconds, and met or missed, on stderr.")
 @click.option(
@@ -57,42 +64,87 @@ Example:
     metavar="NAME",
     help="Simulator or emitter that keeps a state.",
 )
+@click.option(
+    "--chip", metavar="NAME|FILE.toml", type=ChipFile(), help="Chip whose integers run; default: real numbers."
+)
+@click.option(
+    "--map",
+    "map_file",
+    metavar="FILE.map.json",
+    type=click.Path(),
+    help="Map whose cores run; default of --backend mapped: a new one.",
+)
+@early_option
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="The summary as one JSON document, on stderr.")
 def command(model: str, form: Any, listen: str | None, period: float | None, as_json: bool, **options: Any) -> None:
     """Run a model time step by time step, each as soon as its spikes are there.
 
-    Spikes come from stdin and go to stdout, or through a socket of this machine. A time step is a frame of fixed size:
-    a byte or a bit for each input element; with events it is the lines of its time. The last lines on stderr say how
-    many time steps took longer than the period.
+    MODEL is a network, one that nirbridge quantize saved, or the folder of a program of nirbridge emit. Spikes come
+    from stdin and go to stdout, or through a socket of this machine. A time step is a frame of fixed size: a byte or a
+    bit for each input element; with events it is the lines of its time. The last lines on stderr say how many time
+    steps took longer than the period.
     """
-    from nirbridge.api.sessions import open as opened
     from nirbridge.api.streams import stream
 
-    early = {"rewrite": options["rewrite"], "repairs": options["repairs"], "max_bytes": options["max_bytes"]}
-    network = pipeline.load_network(model, options["timing"], **early)
-    period_s = network.dt if period is None else period
-    if not 0 < period_s < float("inf"):
-        raise UsageError.of(f"--period {period_s}", "is no duration", "a finite number of seconds above 0")
-    if not network.inputs:
-        raise UsageError.of("model", "has no input", "a stream gives the inputs of each time step", "simulate it")
+    if period is not None and not 0 < period < float("inf"):
+        raise UsageError.of(f"--period {period}", "is no duration", "a finite number of seconds above 0")
 
     def after(step: int, seconds: float, is_met: bool) -> None:
         click.echo(f"{step} {seconds:.6f} {'met' if is_met else 'missed'}", err=True)
 
-    with opened(network, backend=options["backend"], batch=1) as session, _ends(listen) as (source, sink):
-        session.step({p.name: _silence(p.shape) for p in network.inputs})  # what is compiled or loaded at first
-        session.reset()
-        session.resume(session.state())
-        each = after if options["times"] else None
-        found = stream(session, network.inputs, source, sink, form, period_s, is_paced=options["realtime"], after=each)
+    each, is_paced = after if options.pop("times") else None, options.pop("realtime")
+    with _opened(model, **options) as session:
+        dt = _warmed(session)
+        with _ends(listen) as (source, sink):
+            period_s = dt if period is None else period
+            found = stream(session, source, sink, form, period_s, is_paced=is_paced, after=each)
     _print_summary(found, as_json)
 
 
-def _silence(shape: tuple[int, ...]) -> Any:
+def _opened(
+    model: str,
+    backend: str,
+    chip: str | Chip | None,
+    map_file: str | None,
+    keep_early_spikes: bool,
+    timing: Timing,
+    max_bytes: int,
+    **rewrites: Any,
+) -> Session:
+    """The model on its back end, for one sample. Raises UsageError for options that do not apply to it."""
+    from nirbridge.api.files import load_quantized
+    from nirbridge.api.sessions import open as opened
+
+    on_chip = {"--chip": chip, "--map": map_file, "--keep-early-spikes": keep_early_spikes}
+    is_program = os.path.isdir(model)
+    if is_program or model.endswith(".q.npz"):
+        of_networks = {"--passes": rewrites["rewrite"], "--repair": rewrites["repairs"]}
+        of_networks |= {f"--{name.replace('_', '-')}": value is not None for name, value in asdict(timing).items()}
+        refuse_given(on_chip | of_networks, "programs and quantized networks have their numbers")
+        return opened(model if is_program else load_quantized(model, max_bytes=max_bytes), backend=backend, batch=1)
+    network = pipeline.load_network(model, timing, max_bytes=max_bytes, **rewrites)
+    if chip is None:
+        refuse_given(on_chip, "it belongs to --chip")
+        return opened(network, backend=backend, batch=1)
+    with progress_on_stderr() as progress:
+        settings: dict[str, Any] = {"is_mapped": backend == "mapped", "keep_early_spikes": keep_early_spikes}
+        ready = pipeline.model_on_chip(network, chip, map_file, **settings, progress=progress)
+    return opened(ready, backend=backend, batch=1)
+
+
+def _warmed(session: Session) -> float:
+    """The dt of a session, after a time step that compiles or loads what only a first one needs."""
     import numpy as np
 
-    return np.zeros(shape, np.uint8)
+    silence = {p.name: np.zeros(p.shape, np.uint8) for p in session.inputs}
+    if not silence:
+        raise UsageError.of("model", "has no input", "a stream gives the inputs of each time step", "simulate it")
+    dt = session.run({name: x[None] for name, x in silence.items()}).meta["dt"]
+    session.step(silence)
+    session.reset()
+    session.resume(session.state())
+    return dt
 
 
 def _print_summary(found: Deadlines, as_json: bool) -> None:
@@ -121,7 +173,12 @@ def _ends(listen: str | None) -> Iterator[tuple[BinaryIO, BinaryIO]]:
 @contextmanager
 def _peer(listen: str) -> Iterator[socket.socket]:
     """The first peer that connects; no other is served. The file of a Unix socket is removed."""
-    is_port = listen.isdigit()
+    is_port = listen.isascii() and listen.isdigit()
+    if not is_port and os.sep not in listen:
+        limit = "a port is a number, the path of a socket has a '/'"
+        raise UsageError.of(
+            f"--listen {quoted(listen)}", "neither a port nor a path", limit, "such as 4000 or ./socket"
+        )
     server = socket.socket(socket.AF_INET if is_port else socket.AF_UNIX, socket.SOCK_STREAM)
     with server:
         _bind(server, listen, is_port)

@@ -72,6 +72,7 @@ from nirbridge.pipeline.profile import ProfileOptions as ProfileOptions
 from nirbridge.pipeline.profile import measured_rates as measured_rates
 from nirbridge.pipeline.profile import profile_network as profile_network
 from nirbridge.pipeline.profile import read_data as read_data
+from nirbridge.pipeline.quantize import model_on_chip as model_on_chip
 from nirbridge.pipeline.quantize import quantize_network as quantize_network
 from nirbridge.pipeline.quantize import quantize_plan as quantize_plan
 from nirbridge.pipeline.quantize import simulate_on_chip as simulate_on_chip

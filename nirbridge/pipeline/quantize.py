@@ -14,12 +14,14 @@ from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip
 from nirbridge.errors import UsageError, counted, quoted
+from nirbridge.mapping.integers import integers_of
+from nirbridge.mapping.model import MappedNetwork
 from nirbridge.network.model import Network
 from nirbridge.pipeline.fit import retime
 from nirbridge.pipeline.load import load_chip
 from nirbridge.pipeline.map import map_retimed
 from nirbridge.pipeline.options import MapOptions
-from nirbridge.pipeline.saved_files import load_runnable
+from nirbridge.pipeline.saved_files import load_runnable, mapped_network
 from nirbridge.quantization import LayerReport, QuantizationOptions, QuantizedNetwork, quantize
 from nirbridge.quantization.calibration import Calibration, calibration_of, clip_shares
 from nirbridge.quantization.mixed_precision import WidthChoice, Widths, choose_widths
@@ -304,13 +306,39 @@ def simulate_on_chip(
         raise UsageError.of("simulate", found, limit, "as in --backend mapped --chip loihi1")
     if backend == "mapped":
         refuse_threads(backend, threads)
+    is_mapped = backend == "mapped"
+    model = model_on_chip(
+        network, chip, map_file, is_mapped=is_mapped, keep_early_spikes=keep_early_spikes, progress=progress
+    )
+    shared: dict[str, Any] = {"steps": steps, "record": record, "drain": drain, "progress": progress}
+    if isinstance(model, QuantizedNetwork):
+        return simulate_fixed(model, inputs, threads=threads, **shared).recording
+    return simulate_mapped(integers_of(model), model, inputs, **shared)
+
+
+def model_on_chip(
+    network: Network,
+    chip: str | Path | Chip,
+    map_file: str | Path | None = None,
+    *,
+    is_mapped: bool = False,
+    keep_early_spikes: bool = False,
+    progress: Progress = no_progress,
+) -> QuantizedNetwork | MappedNetwork:
+    """A network in the integers of a chip; where a map is named, or ``is_mapped``, on the cores of that or a new one.
+
+    Raises:
+        ModelError: what the chip cannot do.
+        DoesNotFit, IllegalMapping: as of ``map_network`` and ``mapped_network``; a map that is only a placement.
+    """
     target = load_chip(chip) if isinstance(chip, str | Path) else chip
     saved = None if map_file is None else load_runnable(map_file)
     early = keep_early_spikes or bool(saved and saved.early_spikes)
     retimed = retime(network, target, splits=dict(saved.splits) if saved else None, keep_early_spikes=early)
     quantized = quantize(retimed, target, QuantizationOptions(weight_bits=None if saved is None else saved.weight_bits))
-    shared: dict[str, Any] = {"steps": steps, "record": record, "drain": drain, "progress": progress}
-    if backend == "fixed":
-        return simulate_fixed(quantized, inputs, threads=threads, **shared).recording
-    mapping = saved or map_retimed(retimed, target, MapOptions(effort="fast", progress=progress), quantized)
-    return simulate_mapped(quantized, mapping, inputs, **shared)
+    if saved is not None:
+        return replace(mapped_network(saved, network, target), quantized=quantized)
+    if not is_mapped:
+        return quantized
+    options = MapOptions(effort="fast", progress=progress)
+    return replace(map_retimed(retimed, target, options, quantized), quantized=quantized)

@@ -196,7 +196,7 @@ REPORT = "report @tiny.nir --map @m.map.json -o o.html"
 def _ends(listen: str | None) -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
     """Frames of ``tiny.nir`` as lines and as bytes, and what becomes of them as text."""
     sink = io.BytesIO()
-    yield io.BytesIO(b"".join(b"%d\n" % t for t in range(100, 400))), sink
+    yield io.BytesIO(b"".join(b"%d %d\n" % (t, t % 4) for t in range(100, 400))), sink
     click.echo(f"{sink.getvalue().hex()} {listen}")
 
 
@@ -212,6 +212,7 @@ def _streamed(row: Row) -> Row:
 
 
 STREAM = "stream @tiny.nir --period 100"
+STREAM_CHIP = f"{STREAM} --format events --chip loihi1"
 
 
 ROWS: dict[str, dict[str, Row]] = {
@@ -326,6 +327,13 @@ ROWS: dict[str, dict[str, Row]] = {
                     ),
                     "--times": "--times",
                     "--backend": refused(STREAM, "--backend nothing", "backend 'nothing': unknown"),
+                    "--chip": (f"{STREAM} --format events", STREAM_CHIP),
+                    "--set": (STREAM_CHIP, f"{STREAM_CHIP} --set synapses.weight_bits_default=2"),
+                    "--map": (STREAM_CHIP, f"{STREAM_CHIP} --map @n.map.json"),
+                    "--keep-early-spikes": (
+                        STREAM_CHIP.replace("tiny", "early"),
+                        f"{STREAM_CHIP.replace('tiny', 'early')} --keep-early-spikes",
+                    ),
                 },
             ),
         }.items()

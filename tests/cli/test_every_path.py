@@ -47,6 +47,7 @@ BASES = {
 MORE = {
     ("simulate", "--chip"): "--backend fixed",
     ("simulate", "--map"): "--backend mapped --chip loihi1",
+    ("stream", "--map"): "--chip loihi1",
     ("report", "--input"): "--map m.map.json",
     ("chips", "--like"): "--new out.toml",
 }
