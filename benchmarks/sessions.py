@@ -112,9 +112,10 @@ def main() -> None:
     parser.add_argument("-o", type=Path, help="also write the figures as JSON")
     options = parser.parse_args()
     found, prepared = list(rows(options.loops)), list(preparations())
-    print("| model | back end | inputs | kernel, us | above, us |\n|---|---|---|---|---|")
-    for r in found:
-        print(f"| {r.model} | {r.backend} | {r.inputs} | {r.kernel_us:.1f} | {r.above_us:.1f} |")
+    print("| model | back end | kernel, us: uint8 | float32 | above, us: uint8 | float32 |\n|---|---|---|---|---|---|")
+    for a, b in zip(found[::2], found[1::2], strict=True):
+        figures = (f"{us:.1f}" for us in (a.kernel_us, b.kernel_us, a.above_us, b.above_us))
+        print(f"| {a.model} | {a.backend} | {' | '.join(figures)} |")
     print("\n| model | numbers | first simulate(), ms | next, ms |\n|---|---|---|---|")
     for name, numbers, first, later in prepared:
         print(f"| {name} | {numbers} | {first:.1f} | {later:.1f} |")
