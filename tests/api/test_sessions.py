@@ -307,6 +307,17 @@ def test_an_emitted_program_is_opened_in_memory_or_in_its_folder(tmp_path: Path)
         nb.open(nb.emit(INTEGERS, "lava"))
 
 
+def test_events_are_binned_by_the_dt_of_a_program() -> None:
+    need_tool("onnx")
+    model = nb.quantize(network_of_shapes("2x4x4 conv2k3 lif"), "loihi2")
+    events = np.zeros(3, [("x", "u2"), ("y", "u2"), ("t", "u8"), ("p", "u1")])
+    events["t"] = 0, 3_500, 7_200
+    found, expected = (nb.open(each).run(events) for each in (nb.emit(model, "onnx"), model))
+    assert found.meta["reading"] == expected.meta["reading"] != ""
+    assert equal(found, expected)
+    assert found.meta["steps"] == 8
+
+
 def test_a_program_whose_files_do_not_belong_together_is_refused(tmp_path: Path) -> None:
     need_tool("c")
     files = dict(nb.emit(INTEGERS, "c").files)
