@@ -37,7 +37,7 @@ Example:
     name="stream",
     cls=Command,
     epilog=EXAMPLE,
-    usual=("--format", "--listen", "--period", "--realtime", "--backend", "--chip", "--json"),
+    usual=("--format", "--listen", "--period", "--realtime", "--backend", "--json"),
 )
 @click.argument("model", metavar="MODEL.nir|MODEL.net.npz|MODEL.q.npz|FILE.py:ATTR|DIR", type=ModelFile())
 @click.option(
@@ -80,10 +80,9 @@ Example:
 def command(model: str, form: Any, listen: str | None, period: float | None, as_json: bool, **options: Any) -> None:
     """Run a model time step by time step, each as soon as its spikes are there.
 
-    MODEL is a network, one that nirbridge quantize saved, or the folder of a program of nirbridge emit. Spikes come
-    from stdin and go to stdout, or through a socket of this machine. A time step is a frame of fixed size: a byte or a
-    bit for each input element; with events it is the lines of its time. The last lines on stderr say how many time
-    steps took longer than the period.
+    MODEL is a network, one that nirbridge quantize saved, or a folder of nirbridge emit. Spikes come from stdin and go
+    to stdout, or through a socket of this machine. A time step is a frame of fixed size: a byte or a bit for each input
+    element; with events it is the lines of its time. stderr ends with how many took longer than the period.
     """
     from nirbridge.api.streams import stream
 
