@@ -73,16 +73,19 @@ def load_map(
 
 @checked
 def load_quantized(path: FilePath, *, max_bytes: Count | None = None) -> QuantizedNetwork:
-    """A network in integers from a ``.q.npz`` file. Raises FileError.
+    """A network in integers from a ``.q.npz`` file, or from a ``.mlir`` text of ``nirbridge lower --until dialect``.
+
+    Raises:
+        FileError: the file cannot be read.
+        ModelError: a text whose operations contradict each other, or in real numbers.
+        ToolMissing: a text, and xDSL (the extra ``mlir``) is not installed.
 
     Example:
         >>> nb.quantize("model.nir", "loihi2").save("model.q.npz")
         >>> nb.load_quantized("model.q.npz")
         QuantizedNetwork: 74 neurons in integers of 'loihi2', weights of 8 bits, latency 2 time steps
     """
-    from nirbridge.quantization.storage.file import MAX_BYTES, read_quantized
-
-    return read_quantized(Path(path), max_bytes=max_bytes or MAX_BYTES)
+    return pipeline.load_quantized(path, max_bytes=max_bytes)
 
 
 @checked

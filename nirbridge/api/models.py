@@ -52,7 +52,8 @@ def load(
 
     Args:
         model: a torch module of any framework, a ``nir.NIRGraph``, the path of a ``.nir``, ``.net.npz``,
-            ``.mlir`` (of snn-mlir) or ``.net`` file (of lava-dl), or a ``Network``, which is returned as it is.
+            ``.mlir`` (of ``lower`` or snn-mlir) or ``.net`` file (of lava-dl), or a ``Network``, which is returned as
+            it is.
         sample: of a module: an input as it takes it, one time step or a whole sequence; a tuple for several arguments.
             Other models have shapes of their own, and it is not used.
         framework: of a module: the name of its importer; ``auto`` recognises it by the classes of its parts.

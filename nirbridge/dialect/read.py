@@ -38,7 +38,6 @@ from nirbridge.network.storage.codec import ValueDecoder
 from nirbridge.quantization.model import FixedInput, FixedPopulation, FixedProjection, LayerReport, QuantizedNetwork
 from nirbridge.quantization.storage.file import check_quantized
 
-INTEGERS = "quantize a network instead"
 HINT = "give the module as network_module makes it, before its passes"
 
 
@@ -56,14 +55,6 @@ def module_model(module: DialectModule) -> Network | QuantizedNetwork:
         raise ModelError(*(reader.placed(problem) for problem in error.problems)) from None
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:  # of provenance, or huge shapes
         raise ModelError(replace(module.network.fault(quoted(str(error), 200)), hint=HINT)) from None
-    return model
-
-
-def module_network(module: DialectModule) -> Network:
-    """``module_model`` of a module in real numbers. Raises ModelError for others."""
-    model = module_model(module)
-    if not isinstance(model, Network):
-        raise ModelError.of("dialect", "a module of a chip's integers", "networks in real numbers are read", INTEGERS)
     return model
 
 

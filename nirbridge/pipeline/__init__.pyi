@@ -8,6 +8,8 @@ from nirbridge.comparison.compare import compare as compare
 from nirbridge.dialect.lower import lower_model as lower_model
 from nirbridge.dialect.lower import model_on_cores as model_on_cores
 from nirbridge.dialect.lower import save_module as save_module
+from nirbridge.dialect.model_files import holds_integers as holds_integers
+from nirbridge.dialect.model_files import load_quantized as load_quantized
 from nirbridge.emitters.artifact import check_folder as check_folder
 from nirbridge.emitters.lava.runtime.environment import environment_status as environment_status
 from nirbridge.emitters.lava.runtime.environment import install_environment as install_environment

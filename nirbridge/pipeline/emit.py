@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from nirbridge import plugins as registry
 from nirbridge._types import Progress, no_progress
 from nirbridge.chips.model import Chip
+from nirbridge.dialect.model_files import load_quantized
 from nirbridge.emitters.artifact import (
     MANIFEST,
     Artifact,
@@ -27,7 +28,6 @@ from nirbridge.emitters.readme import port_facts
 from nirbridge.emitters.target import Target
 from nirbridge.errors import IllegalMapping, UsageError, quoted
 from nirbridge.events.model import EventOptions
-from nirbridge.files.npy import MAX_BYTES
 from nirbridge.mapping.model import MappedNetwork, Model
 from nirbridge.mapping.storage.consistency import network_mismatches
 from nirbridge.mapping.storage.record import MapRecord
@@ -39,7 +39,6 @@ from nirbridge.pipeline.recordings import NO_EVENTS, bind_events, has_events, re
 from nirbridge.pipeline.saved_files import mapped_network
 from nirbridge.plugins import Emitter
 from nirbridge.quantization import QuantizationOptions, QuantizedNetwork, quantize
-from nirbridge.quantization.storage.file import read_quantized
 from nirbridge.simulators.given import Given
 from nirbridge.simulators.types import Probe, Recording
 
@@ -203,7 +202,7 @@ def emitter_options(target: str, **chosen: object) -> Any:
 def emit_quantized(
     path: str | Path, *, target: str = "lava", max_bytes: int | None = None, options: Any = None
 ) -> Artifact:
-    """The program of a ``.q.npz`` file of ``write_quantized``; ``options``: the emitter's own, None: its defaults.
+    """The program of a file that ``load_quantized`` reads; ``options``: the emitter's own, None: its defaults.
 
     Raises:
         FileError: it cannot be read.
@@ -211,7 +210,7 @@ def emit_quantized(
         ModelError: what the target cannot compute.
     """
     emitter = registry.get("emitters", target)
-    return emitter.emit(read_quantized(path, max_bytes=max_bytes or MAX_BYTES), options)
+    return emitter.emit(load_quantized(path, max_bytes=max_bytes), options)
 
 
 def run_emitted(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from nirbridge.dialect.model_files import IN_DIALECT
+from nirbridge.dialect.model_files import mlir_kind
 from nirbridge.emitters.artifact import artifact_kind
 from nirbridge.errors import FileError, quoted
 from nirbridge.events.nirdata import is_nir_data
@@ -112,8 +112,10 @@ def _kind_of_text(path: str | Path, start: bytes, subject: str) -> Kind:
         return _kind_of_json(path, text, subject)
     if text.startswith(("<!doctype html", "<html")) and 'content="nirbridge ' in text:
         return "page"
+    if ending == ".mlir" and (kind := mlir_kind(text_of_file(path, subject))) != "other":
+        return "quantized" if kind == "quantized" else "model"
     if text.startswith(("module", '"builtin.module"')):
-        return "model" if _is_network(path, ending) else "module"
+        return "module"
     if re.match(r"(?:key,)?model,chip,", text):
         return "table"
     if ending == ".toml" or _is_toml(start):
@@ -140,12 +142,6 @@ def _kind_of_json(path: str | Path, start: str, subject: str) -> Kind:
     if document.get("made_by") == "nirbridge" and "files" in document:
         raise FileError.of(subject, "is the manifest of a program", "", "name its folder")
     return "table" if not {"rows", "points"}.isdisjoint(document) else "map"
-
-
-def _is_network(path: str | Path, ending: str) -> bool:
-    """True for a text of the dialect or of snn-mlir, which is a model; other modules are further lowered."""
-    text = text_of_file(path, "") if ending == ".mlir" else ""
-    return "snn." in text or IN_DIALECT in text
 
 
 def _is_toml(start: bytes) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 from nirbridge import plugins as registry
 from nirbridge._types import IMPORT_PROGRESS, Progress
 from nirbridge.chips import Chip, with_values, without_cores
-from nirbridge.dialect.model_files import network_loader
+from nirbridge.dialect.model_files import network_loader, source_of
 from nirbridge.errors import ExportWarning, ModelError, UsageError
 from nirbridge.importers import save_nir
 from nirbridge.importers.frameworks import FRAMEWORKS, stored_dt
@@ -63,8 +63,8 @@ def load_network(
 ) -> Network:
     """A network from a ``.nir`` file, repaired and warned of as of ``load_graph``; its notes say so, and the import's.
 
-    A ``.net.npz`` file holds the network itself, in discrete time, a ``.mlir`` file one of snn-mlir, a ``.net`` file
-    one of lava-dl: repairs and another timing are refused.
+    A ``.net.npz`` file holds the network itself, in discrete time, as does a ``.mlir`` file (of nirbridge's dialect or
+    of snn-mlir), a ``.net`` file one of lava-dl: repairs and another timing are refused.
 
     ``rewrite``: applied to the network of the file (passes on request); None: the network as it is read.
 
@@ -170,7 +170,7 @@ def save_graph(graph: Any, path: str | Path, *, warn: bool = True) -> None:
 
 
 def graph_of_text(path: str | Path, timing: Timing | None = None) -> tuple[Any, bool]:
-    """The ``nir.NIRGraph`` of a ``.mlir`` file of snn-mlir or a ``.net`` file of lava-dl; whether its dt is a default.
+    """The ``nir.NIRGraph`` of a ``.mlir`` file or a ``.net`` file of lava-dl; whether its dt is a default.
 
     Raises:
         FileError: the file cannot be read.
@@ -179,7 +179,7 @@ def graph_of_text(path: str | Path, timing: Timing | None = None) -> tuple[Any, 
     network = load_network(path, timing)
     graph = to_nir(network)
     graph.metadata |= {
-        "nirbridge:source": "lava-dl" if str(path).endswith(".net") else "snn-mlir",
+        "nirbridge:source": source_of(path),
         "nirbridge:warnings": "\n".join(export_warnings(network)),
     }
     return graph, bool(network.assumed)

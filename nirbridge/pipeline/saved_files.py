@@ -12,6 +12,7 @@ import numpy as np
 
 from nirbridge.chips import Chip, chip_from_dict, read_chip
 from nirbridge.comparison.compare import compare
+from nirbridge.dialect.model_files import LOADERS, load_quantized
 from nirbridge.emitters.artifact import MANIFEST, Artifact, artifact_kind, read_artifact, read_document
 from nirbridge.errors import Diagnostic, FileError, IllegalMapping, ModelError, NirbridgeError, UsageError, quoted
 from nirbridge.files.differences import Difference, flat, flat_differences
@@ -37,7 +38,7 @@ from nirbridge.pipeline.map import place_partition
 from nirbridge.pipeline.options import MapOptions
 from nirbridge.pipeline.recordings import load_data, read_recording
 from nirbridge.quantization.model import QuantizedNetwork
-from nirbridge.quantization.storage.file import quantized_to_dict, read_quantized
+from nirbridge.quantization.storage.file import quantized_to_dict
 from nirbridge.report.compare import place_text
 from nirbridge.report.html.page import ReportSources
 from nirbridge.simulators.types import Recording
@@ -49,7 +50,7 @@ READERS: Mapping[Kind, Callable[[str | Path], Any]] = MappingProxyType(
         "model": load_network,
         "map": read_map,
         "network": read_network,
-        "quantized": read_quantized,
+        "quantized": load_quantized,
         "recording": read_recording,
         "verification": read_verification,
         "chip": lambda path: read_chip(Path(path)),
@@ -105,8 +106,8 @@ def viewed_file(path: str | Path) -> tuple[Kind, bytes]:
         FileError: a file that is damaged, of another kind, or larger than the viewer reads.
     """
     kind, subject = kind_of_file(path), quoted(Path(path).name)
-    if kind not in VIEWED:
-        limit = f"the viewer shows a {', '.join(VIEWED)}"
+    if kind not in VIEWED or Path(path).suffix in LOADERS:
+        limit = f"the viewer shows a {', '.join(VIEWED)} in files of NIR and of nirbridge"
         raise FileError.of(subject, f"is a {kind}", limit, "see it with nirbridge show")
     with open_regular(path, subject, "a model or a file that nirbridge saved") as file:
         content = read_up_to(file, VIEWED_BYTES_MAX)
@@ -276,7 +277,7 @@ def _mapped(
 
 def _quantized(network: Network, path: File, mapped: MappedNetwork | None) -> QuantizedNetwork:
     """A quantized network, with the real network beside it where the model is the one that was quantized."""
-    quantized = read_quantized(path)
+    quantized = load_quantized(path)
     _check_names(network, f"quantized network {quoted(Path(path).name)}", {p.name for p in quantized.populations})
     try:
         chip: Chip = (

@@ -14,7 +14,7 @@ from nirbridge.dialect import values
 from nirbridge.dialect.build import network_module
 from nirbridge.dialect.lower import linalg_program
 from nirbridge.dialect.module import parse_module
-from nirbridge.dialect.read import module_network
+from nirbridge.dialect.read import module_model
 from nirbridge.errors import ModelError, NirbridgeError, UsageError
 from nirbridge.network.model import Network, Population, Port, Projection
 from nirbridge.network.operators import Dense
@@ -51,7 +51,7 @@ def test_a_changed_text_is_read_or_refused(seeds: Sequence[int]) -> None:
     for text in mutants(seeds):
         try:
             module = parse_module(text)
-            module_network(module)
+            module_model(module)
         except NirbridgeError:
             refused += 1
     assert len(seeds) / 3 < refused <= len(seeds)
@@ -111,7 +111,7 @@ def test_arrays_too_large_for_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
         network_module(network)
     monkeypatch.setattr(values, "ARRAYS_MAX", 4960)  # the weights of the readout are of one value
     module = network_module(network, "float64")
-    assert module_network(parse_module(module.text())).projections[0].operator.weight[3, 4] == 94  # type: ignore[union-attr]
+    assert module_model(parse_module(module.text())).projections[0].operator.weight[3, 4] == 94  # type: ignore[union-attr]
 
 
 def test_weights_of_one_value_are_counted_before_they_are_made() -> None:

@@ -15,8 +15,9 @@ import pytest
 import nirbridge as nb
 from nirbridge.arrays import freeze
 from nirbridge.cli.main import run
+from nirbridge.dialect.model_files import load_mlir
 from nirbridge.dialect.snn_mlir.held import held_form
-from nirbridge.dialect.snn_mlir.read import load_snn_mlir, read_snn_mlir
+from nirbridge.dialect.snn_mlir.read import read_snn_mlir
 from nirbridge.dialect.snn_mlir.write import snn_mlir_text
 from nirbridge.errors import FileError, ModelError, UsageError
 from nirbridge.network.equality import network_differences
@@ -292,7 +293,7 @@ def test_random_faults_are_errors_of_ours() -> None:
 def test_files_are_bounded(tmp_path: Path) -> None:
     path = tmp_path / "model.mlir"
     path.write_text(OTHERS)
-    assert network_differences(load_snn_mlir(path), read_snn_mlir(OTHERS)) == ()
+    assert network_differences(load_mlir(path), read_snn_mlir(OTHERS)) == ()
     with pytest.raises(FileError, match="more than 1,000 bytes"):
         nb.load(path, max_bytes=1000)
     with pytest.raises(UsageError, match="repair 'x' is requested"):

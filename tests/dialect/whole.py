@@ -17,7 +17,7 @@ from nirbridge.dialect.definition import irdl_text
 from nirbridge.dialect.lowering.program import LoweredProgram, lowered
 from nirbridge.dialect.module import DialectModule, check_module, parse_module
 from nirbridge.dialect.passes.forms import Forms, apply_forms, choose_forms
-from nirbridge.dialect.read import module_network
+from nirbridge.dialect.read import module_model
 from nirbridge.network.equality import network_differences
 from nirbridge.network.model import Network
 from nirbridge.quantization.model import QuantizedNetwork
@@ -85,7 +85,7 @@ def real_run(network: Network, seed: int, steps: int) -> tuple[Recorded, Recorde
     dtype = "float64" if rng.random() < 0.25 else "float32"
     records = [(p.name, v) for p in network.populations for v in ("u", "v", "i", *("s" * p.neuron.fires))]
     module = network_module(network, dtype, records)
-    assert not network_differences(module_network(parse_module(module.text())), network)
+    assert not network_differences(module_model(parse_module(module.text())), network)  # type: ignore[arg-type]
     shapes = {p.name: (steps, BATCH, *p.shape) for p in network.inputs}
     inputs = {n: (rng.random(of) < 0.4).astype(np.float32) * rng.choice([1, 1, 1 / 4]) for n, of in shapes.items()}
     probes = [Probe(p.name, ("s", "u", "v", "i")[not p.neuron.fires :]) for p in network.populations]

@@ -394,12 +394,12 @@ def test_the_dialect_carries_it_and_snn_mlir_refuses_it() -> None:
     from nirbridge.dialect.build import network_module, quantized_module
     from nirbridge.dialect.lowering.program import lowered
     from nirbridge.dialect.module import parse_module
-    from nirbridge.dialect.read import module_network
+    from nirbridge.dialect.read import module_model
 
     adaptation = Adaptation.of(0.9, np.linspace(0.1, 0.5, SHAPE[0]), in_reset=True)
     network = chain(neuron("LIF", a_mem=0.5, reset="subtract", adaptation=adaptation))
     text = network_module(network).text()
-    assert not network_differences(module_network(parse_module(text)), network)
+    assert not network_differences(module_model(parse_module(text)), network)  # type: ignore[arg-type]
     quantized = quantize(Retime().retimed(network), able_chip())
     for module in (parse_module(text), quantized_module(quantized)):
         assert [s.variable for s in lowered(module).states if s.node == "p0"][:2] == ["b", "v"]

@@ -134,7 +134,7 @@ def _figures_table(figures: Synthesis, cycles: float | None) -> Group:
 
 def assumed_chip(model: str, target: str, *, chip: str | Chip | None, own: Mapping[str, Any], **_: Any) -> str | None:
     """The chip whose integers the program computes where none was named; None: named, in the model, or no integers."""
-    if chip or own.get("floating") or model.endswith(".q.npz"):
+    if chip or own.get("floating") or pipeline.holds_integers(model):
         return None
     return pipeline.default_chip(target, pipeline.emitter_options(target, **own))
 
@@ -145,10 +145,11 @@ def emitted(model: str, target: str, chip: str | Chip | None, own: Mapping[str, 
         limit = "cores hold the chip's integers"
         raise UsageError.of("--floating", "given with --per-core or --map", limit, "choose one of them")
     in_reals = {name for name in OF_REALS & own.keys() if own[name] != "integers"}
-    for name in in_reals if chip and not model.endswith(".q.npz") else ():
+    is_quantized = pipeline.holds_integers(model)
+    for name in in_reals if chip and not is_quantized else ():
         limit = "a chip computes in integers"
         raise UsageError.of(f"--{name} {own[name]}", "given with --chip", limit, "leave one of them out")
-    if model.endswith(".q.npz"):
+    if is_quantized:
         named = ("weight_bits", "repairs", "rewrite", "keep_early_spikes", "per_core", "graded", "map_file")
         has_options = chip or any(options[name] for name in named) or options["timing"] != pipeline.Timing()
         has_options = has_options or not own.keys().isdisjoint({"floating", *OF_REALS})

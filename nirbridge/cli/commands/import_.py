@@ -141,7 +141,7 @@ Example:
 @conversion_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
 def command(target: str, output: str, as_json: bool, **options: Any) -> None:
-    """Import a trained module, exactly, as a NIR file; or a network of snn-mlir (.mlir) or of lava-dl (.net).
+    """Import a trained module, exactly, as a NIR file; or a network in MLIR (.mlir) or of lava-dl (.net).
 
     The module and the import are run on the same random inputs; if they differ, no file is written (exit code 1).
 

@@ -185,7 +185,7 @@ def run(
     rewrite: Any = None,
 ) -> Recording:
     """The recording that the command saves."""
-    if model.endswith(".q.npz"):
+    if pipeline.holds_integers(model):
         hint = "give the model that it is of, with --backend fixed --chip NAME, or use nirbridge.simulate in Python"
         raise UsageError.of(f"model {quoted(model)}", "holds integers", "simulate reads networks", hint)
     network = pipeline.load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)

@@ -40,26 +40,8 @@ from nirbridge.network.storage.file import as_requested
 MAX_BYTES = 2**30
 
 
-def load_snn_mlir(
-    path: str | os.PathLike[str],
-    timing: Timing | None = None,
-    repairs: Sequence[str] = (),
-    *,
-    max_bytes: int | None = None,
-) -> Network:
-    """The network of a ``.mlir`` file.
-
-    Raises:
-        FileError: it cannot be read, or is longer than ``max_bytes`` or ``MAX_BYTES``; see ``read_snn_mlir``.
-        ModelError: see ``read_snn_mlir``.
-        UsageError: repairs, which are of NIR files; see ``read_snn_mlir``.
-    """
-    subject, text = text_of(path, max_bytes)
-    return read_snn_mlir(text, timing, repairs, subject=subject)
-
-
 def text_of(path: str | os.PathLike[str], max_bytes: int | None) -> tuple[str, str]:
-    """(subject of messages, content) of a ``.mlir`` file. Raises FileError: see ``load_snn_mlir``."""
+    """(subject of messages, content) of a ``.mlir`` file. Raises FileError: unreadable, too long, or no text."""
     name = os.path.basename(os.fsdecode(path))
     subject, limit = f"file {quoted(name)}", min(max_bytes or MAX_BYTES, MAX_BYTES)
     with open_regular(path, quoted(name), "a model file") as file:

@@ -25,6 +25,7 @@ from nirbridge.quantization.formats import grid_of
 from nirbridge.quantization.model import FixedNeuron, FixedPopulation, FixedProjection, LayerReport, QuantizedNetwork
 from nirbridge.quantization.operators import weights_of
 
+SUFFIX = ".q.npz"
 FORMAT = RecordFormat(
     "nirbridge-quantized",
     1,

@@ -10,7 +10,7 @@ import pytest
 import nirbridge as nb
 from nirbridge.cli.main import run
 from nirbridge.dialect.module import parse_module
-from nirbridge.dialect.read import module_network
+from nirbridge.dialect.read import module_model
 from nirbridge.errors import UsageError
 from nirbridge.network.equality import same_network
 
@@ -21,7 +21,7 @@ def test_the_stages_as_files(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     module, irdl = tmp_path / "m.mlir", tmp_path / "m.irdl"
     assert run(["lower", str(MODEL), "--until", "dialect", "-o", str(module), "--irdl", str(irdl)]) == 0
     assert "stage dialect" in capsys.readouterr().out
-    assert same_network(module_network(parse_module(module.read_text())), nb.load(MODEL))
+    assert same_network(module_model(parse_module(module.read_text())), nb.load(MODEL))
     assert irdl.read_text().startswith("module {\n  irdl.dialect @spike {")
 
 
