@@ -174,7 +174,7 @@ OF_OPERATIONS: Mapping[str, Kind] = {
     **dict.fromkeys(("dt", "factor", "unit"), REAL),
     **dict.fromkeys(("name", "sym_name"), TEXT),
     **dict.fromkeys(("stride", "padding", "dilation", "kernel"), INTEGERS),
-    **dict.fromkeys(("fused", "events", "is_back"), MARK),
+    **dict.fromkeys(("fused", "events", "is_back", "custom"), MARK),
     "kind": words(*NEURONS),
     "variable": words("s", "u", "v", "i"),
     "numbers": words("float32", "float64", "int32", "int64"),

@@ -177,12 +177,16 @@ class NeuronOp(NeuronBase):
 
 @neuron_operation
 class FixedNeuronOp(NeuronBase):
-    """A chip's neuron (``quantization/model.py``) in integers; without ``fires_above`` a readout."""
+    """A chip's neuron (``quantization/model.py``) in integers; without ``fires_above`` a readout.
+
+    ``custom``: no LIF of Lava computes it, though it could.
+    """
 
     name = "spike.fixed_neuron"
     s = result_def(ValueType)
     u = result_def(ValueType)
     v = result_def(ValueType)
+    custom = opt_attr_def()
     RECORD: ClassVar[type[Any]] = FixedNeuron
     CLASSES: ClassVar[tuple[AttributeClass, ...]] = (
         FIXED_MEMBRANE,

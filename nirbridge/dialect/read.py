@@ -200,7 +200,8 @@ class _FixedReader(_Reader):
     def population(self, op: FixedNeuronOp) -> FixedPopulation:
         """A population."""
         record = self.record(op)
-        return FixedPopulation(_name(op), op.shape, record, "lif" if record.is_lava_lif else "custom")
+        is_lif = record.is_lava_lif and op.custom is None
+        return FixedPopulation(_name(op), op.shape, record, "lif" if is_lif else "custom")
 
     def fixed(self, op: CurrentOp) -> FixedProjection:
         """A projection in integers: delay, operator, shift, delay, with reshapes to and from the operator's shapes."""

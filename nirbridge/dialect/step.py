@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import StringAttr, i1
+from xdsl.dialects.builtin import StringAttr, UnitAttr, i1
 from xdsl.ir import Block, SSAValue
 
 from nirbridge._types import Shape
@@ -94,6 +94,8 @@ class StepBuilder:
         operation = NEURONS[type(p.neuron)]
         given = neuron_attributes(operation, p.neuron, self.resources)
         given |= {"name": text(p.name), "index": integer(index), **attributes}
+        if getattr(p, "process", None) == "custom" and p.neuron.is_lava_lif:
+            given["custom"] = UnitAttr()
         if placement is not None:
             given |= placement_attributes(placement, self.resources)
         numbers = value_type(self.element, p.shape)
