@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import DenseArrayBase, FileLineColLoc, IntegerType, StringAttr, f32, f64, i1, i64
-from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import IRDLOperation, irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
 
@@ -47,14 +47,19 @@ class StreamType(SpikeType):
     name = "spike.stream"
 
 
+def place_of(op: Operation) -> str:
+    """Line and column of an operation, where it was read from a text; else nothing."""
+    at = op.location
+    return f"line {at.line.data}, column {at.column.data}" if isinstance(at, FileLineColLoc) else ""
+
+
 class SpikeOp(IRDLOperation):
     """An operation whose faults are diagnostics; xDSL's verifier raises them all as one."""
 
     @property
     def place(self) -> str:
-        """Line and column, where it was read from a text; else nothing."""
-        at = self.location
-        return f"line {at.line.data}, column {at.column.data}" if isinstance(at, FileLineColLoc) else ""
+        """See ``place_of``."""
+        return place_of(self)
 
     def diagnose(self) -> Iterator[Diagnostic]:
         """Every fault of an operation whose operands, results and attributes are of the right kinds."""
@@ -73,10 +78,16 @@ class SpikeOp(IRDLOperation):
         except VerifyException as error:
             yield self.fault(quoted(str(error).strip().splitlines()[0], 200), "the dialect's definition", "correct it")
             return
+        known = definition.attributes
         faults = [
+            self.fault(f"an attribute {quoted(name)}", f"it has {', '.join(known) or 'none'}", "remove it")
+            for name in self.attributes
+            if name not in known
+        ]
+        faults += [
             self.fault(f"{name} is {quoted(str(value), 60)}", f"expected {kind.noun}", "correct it")
             for name, value in self.attributes.items()
-            if name in definition.attributes and not (kind := self.kind_of(name)).accepts(value)
+            if name in known and not (kind := self.kind_of(name)).accepts(value)
         ]
         faults += [
             self.fault(f"{name} of {attribute.name} is {quoted(str(value), 60)}", f"expected {kind.noun}", "correct it")

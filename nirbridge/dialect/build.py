@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -101,8 +100,7 @@ class Builder:
     def facts(self) -> dict[str, Any]:
         """The attributes of a network: meaning, and bookkeeping as ``provenance``."""
         network = self.network
-        timing = {f.name: getattr(network.timing, f.name) for f in fields(network.timing)}
-        plain = {name: real(x) if isinstance(x, float) else text(x) for name, x in timing.items() if x is not None}
+        plain = {name: text(getattr(network.timing, name)) for name in TIMING.parameters}
         file = {} if network.file is None else {"file": texts((network.file.name, network.file.sha256))}
         listed = {
             name: texts(getattr(network, name)) for name in ("assumed", "notes", "axes") if getattr(network, name)

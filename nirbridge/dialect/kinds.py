@@ -135,13 +135,12 @@ def attribute_class(name: str, **parameters: Kind) -> AttributeClass:
 
 TIMING = attribute_class(
     "timing",
-    dt=optional(REAL),
     integrator=words(*get_args(Integrator)),
     reset=words(*get_args(Reset)),
     compare=COMPARE,
     if_gain=words(*get_args(IfGain)),
 )
-"""How continuous time became time steps."""
+"""How continuous time became time steps of the network's ``dt``."""
 MEMBRANE = attribute_class("membrane", a_mem=VALUES, g_mem=VALUES, bias=VALUES, v_init=VALUES)
 SYNAPSE = attribute_class("synapse", a_syn=VALUES, g_syn=VALUES, i_init=VALUES)
 FIRING = attribute_class("firing", theta=optional(VALUES), compare=COMPARE, max_spikes=INTEGER, refractory_steps=VALUES)

@@ -20,13 +20,24 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.lexer import Input
 from xdsl.utils.mlir_lexer import MLIRLexer
 
-from nirbridge.dialect.base import SpikeOp, StreamType, ValueType, parameters_of
+from nirbridge.dialect.base import SpikeOp, StreamType, ValueType, parameters_of, place_of
 from nirbridge.dialect.kinds import CLASSES, NAME, is_tensor
 from nirbridge.dialect.neurons import NEURONS, NeuronBase
-from nirbridge.dialect.structure import END, STRUCTURE, CollectOp, DelayOp, InputOp, NetworkOp, OutputOp, PastOp, ScanOp
+from nirbridge.dialect.structure import (
+    END,
+    STRUCTURE,
+    CollectOp,
+    DelayOp,
+    InputOp,
+    NetworkOp,
+    OutputOp,
+    PastOp,
+    ResultOp,
+    ScanOp,
+)
 from nirbridge.dialect.synapses import SYNAPSES, CurrentOp, RealOp, Synapse
 from nirbridge.dialect.values import DTYPES, Resources, array_from_blob, size_of
-from nirbridge.errors import Diagnostic, FileError, ModelError, quoted
+from nirbridge.errors import Diagnostic, FileError, ModelError, counted, quoted
 
 OPERATIONS: tuple[type[Any], ...] = (NetworkOp, *STRUCTURE, *SYNAPSES, *NEURONS.values())
 """Every operation of the dialect."""
@@ -62,15 +73,17 @@ class DialectModule:
 
 def diagnose_module(module: DialectModule) -> Iterator[Diagnostic]:
     """Every fault of every operation; where each is sound, those of what they make together."""
-    faults = list(module.network.faults())
-    ops = module.ops if not faults else []
-    faults += [_foreign(op) for op in ops if not isinstance(op, SpikeOp)]
-    faults += faults or [fault for op in ops for fault in op.faults()]  # type: ignore[attr-defined]
+    if faults := list(module.network.faults()):
+        yield from faults
+        return
+    ops = module.ops
+    faults = [_foreign(op) for op in ops if not isinstance(op, SpikeOp)]
+    faults = faults or [fault for op in ops for fault in op.faults()]  # type: ignore[attr-defined]
     yield from faults or diagnose_flow(ops)
 
 
 def _foreign(op: Operation) -> Diagnostic:
-    return Diagnostic("dialect", f"an operation {quoted(op.name)}", f"those of {NAME}", "remove it")
+    return Diagnostic(f"dialect, {place_of(op)}", f"an operation {quoted(op.name)}", f"those of {NAME}", "remove it")
 
 
 def check_module(module: DialectModule) -> None:
@@ -168,8 +181,9 @@ def parse_module(text: str) -> DialectModule:
     except Exception as error:  # of any type: xDSL's parser takes its input to be sound
         raise _unreadable(text, error, 0 if parser is None else parser.pos) from None
     listed = list(operation.body.block.ops)
-    if len(listed) != 1 or not isinstance(listed[0], NetworkOp) or len(listed[0].body.blocks) != 1:
-        raise FileError.of("dialect", f"{len(listed)} operations, or others", "one spike.network", "cut it")
+    if len(listed) != 1 or not isinstance(listed[0], NetworkOp):
+        place = f"dialect, {place_of(listed[-1])}" if listed else "dialect"
+        raise FileError.of(place, counted(len(listed), "operation"), "one spike.network alone", "give that")
     module = DialectModule(operation, resources)
     check_module(module)
     return module
@@ -195,8 +209,9 @@ def _resources(operation: ModuleOp, interface: OpAsmDialectInterface) -> Resourc
                 try:
                     _read_resource(attribute, interface, resources)
                 except ValueError as error:
-                    place = op.place if isinstance(op, SpikeOp) else op.name
-                    raise FileError.of(f"dialect, {place}", quoted(str(error), 200), "", "correct the type") from None
+                    raise FileError.of(
+                        f"dialect, {place_of(op)}", quoted(str(error), 200), "", "correct the type"
+                    ) from None
     return resources
 
 
@@ -223,21 +238,52 @@ def _attributes(op: Operation) -> Iterator[Any]:
 
 LINKS = (Synapse, RealOp, DelayOp, PastOp, CollectOp)
 """Operations with one result, which another one uses."""
+NAMED = (InputOp, NeuronBase, OutputOp, ResultOp)
+"""Kinds of operations with names, each of them unique."""
 
 
 def diagnose_flow(ops: Sequence[Any]) -> Iterator[Diagnostic]:
-    """Values used before they are made, results without use, currents without one target, names of two nodes."""
+    """Values used before they are made, results without use, currents without one target; names and indices."""
     places = {op: k for k, op in enumerate(ops)}
     for k, op in enumerate(ops):
         if any(places.get(value.owner, k) >= k for value in op.operands):
             yield op.fault("it uses a value that comes later", "a cycle leads through spike.past", "delay it")
         if isinstance(op, LINKS):
             yield from _of_uses(op)
-    for kind in (InputOp, NeuronBase, OutputOp):
-        names = Counter(_name(op) for op in ops if isinstance(op, kind))
-        for op in ops:
-            if isinstance(op, kind) and names[_name(op)] > 1:
-                yield op.fault("another one has this name", "names are unique", "rename it")
+    yield from _of_names(ops)
+    yield from _of_indices([op for op in ops if isinstance(op, NeuronBase | CurrentOp)])
+
+
+def _of_names(ops: Sequence[Any]) -> Iterator[Diagnostic]:
+    """Two nodes of a kind, or results, with one name; results of no node."""
+    named = [op for op in ops if isinstance(op, NAMED)]
+    counts = Counter(map(_key, named))
+    nodes = {_name(op) for op in named if not isinstance(op, ResultOp)}
+    for op in named:
+        if counts[_key(op)] > 1:
+            yield op.fault("another one has this name", "names are unique", "rename it")
+        if _name(op) not in nodes:
+            yield op.fault("no node has its name", "a result is of a node", "rename it")
+
+
+def _key(op: Any) -> tuple[Any, ...]:
+    kind = next(kind for kind in NAMED if isinstance(op, kind))
+    return kind, _name(op), op.attribute("variable")
+
+
+def _of_indices(ops: Sequence[Any]) -> Iterator[Diagnostic]:
+    """Indices that are not 0, 1, 2 and so on, each once."""
+    counts, taken = Counter(map(_order, ops)), set()
+    for op in ops:
+        key = (_order(op), op.index.value.data)
+        if key in taken or not 0 <= key[1] < counts[key[0]]:
+            yield op.fault(f"its index is {key[1]}", "indices are 0, 1, 2, …, each once", "number them in order")
+        taken.add(key)
+
+
+def _order(op: Any) -> tuple[bool, bool]:
+    """What the index of an operation counts: neurons, projections in integers, or all others."""
+    return isinstance(op, NeuronBase), op.attribute("grid") is None
 
 
 def _name(op: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any
@@ -31,12 +31,14 @@ from nirbridge.dialect.synapses import (
 )
 from nirbridge.dialect.values import Resources, integers_in, names_in, plain_value, unescaped
 from nirbridge.errors import Diagnostic, ModelError, quoted
+from nirbridge.network.axes import stored_axes
 from nirbridge.network.check import check_network
 from nirbridge.network.model import ModelFile, Network, Population, Port, Projection, Timing
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
 from nirbridge.network.storage.codec import ValueDecoder
+from nirbridge.network.storage.file import diagnose_sizes
 from nirbridge.quantization.model import FixedInput, FixedPopulation, FixedProjection, LayerReport, QuantizedNetwork
-from nirbridge.quantization.storage.file import check_quantized
+from nirbridge.quantization.storage.file import check_facts, check_quantized
 
 HINT = "give the module as network_module makes it, before its passes"
 
@@ -50,7 +52,12 @@ def module_model(module: DialectModule) -> Network | QuantizedNetwork:
     reader = (_Reader if isinstance(module.network.chip, UnitAttr) else _FixedReader)(module)
     try:
         model = reader.model()
-        (check_network if isinstance(model, Network) else check_quantized)(model)  # type: ignore[operator]
+        if isinstance(model, Network):
+            check_network(model)
+            ModelError.raise_all(diagnose_sizes(model))
+        else:
+            check_quantized(model)
+            check_facts(model)
     except ModelError as error:
         raise ModelError(*(reader.placed(problem) for problem in error.problems)) from None
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:  # of provenance, or huge shapes
@@ -79,14 +86,13 @@ class _Reader:
 
     def model(self) -> Any:
         """The network."""
-        provenance: Any = self.op.provenance
-        facts = {name: names_in(value) for name, value in provenance.data.items()}
-        if others := set(facts) - {"assumed", "notes", "axes", "file"}:
-            raise ValueError(f"provenance has {min(others)}")
-        file = facts.pop("file", None)
+        facts = self.facts("assumed", "notes", "axes", "file")
+        file, dt = facts.pop("file", None), self.op.dt.value.data  # type: ignore[attr-defined]
+        if file is not None and len(file) != 2:
+            raise ValueError("file in provenance is not a name and a digest")
         return Network(
-            self.op.dt.value.data,  # type: ignore[attr-defined]
-            Timing(**{name: _plain(value, self.resources) for name, _, value in parameters_of(self.op.timing)}),
+            dt,
+            Timing(dt, **{name: plain_value(value) for name, _, value in parameters_of(self.op.timing)}),
             tuple(Population(_name(op), op.shape, self.record(op)) for op in self.sorted(NeuronOp)),
             tuple(self.projection(op) for op in self.sorted(CurrentOp)),
             tuple(Port(_name(op), shape(op.y)) for op in self.listed(InputOp)),
@@ -94,6 +100,14 @@ class _Reader:
             file=None if file is None else ModelFile(*file),
             **facts,
         )
+
+    def facts(self, *known: str, others: Sequence[str] = ()) -> dict[str, Any]:
+        """The lists of texts in the provenance; ``others``: what else it has. Raises ValueError for further ones."""
+        kept: Any = self.op.provenance.data  # type: ignore[attr-defined]
+        if unknown := set(kept) - {*known, *others}:
+            raise ValueError(f"provenance has {min(unknown)}")
+        found = {name: names_in(value) for name, value in kept.items() if name in known}
+        return found | {"axes": stored_axes(found, "axes", "provenance")}
 
     def listed(self, kind: type[Any]) -> list[Any]:
         """The operations of a kind in order."""
@@ -171,8 +185,9 @@ class _FixedReader(_Reader):
     neuron = FixedNeuronOp
 
     def model(self) -> Any:
-        kept: Any = dict(self.op.provenance.data)  # type: ignore[attr-defined]
-        stored = {name: plain_value(kept.pop(name)) for name in ("formats", "report")}
+        plain_names = tuple(f.name for f in fields(_Bookkeeping))
+        facts = self.facts("notes", "axes", others=plain_names)
+        stored = {name: plain_value(self.op.provenance.data[name]) for name in plain_names}  # type: ignore[attr-defined]
         currents = self.sorted(CurrentOp)
         populations = tuple(self.population(op) for op in self.sorted(FixedNeuronOp))
         nodes = [(op, _integer(op, "latency")) for op in self.ops if op.attributes.get("latency") is not None]
@@ -188,7 +203,7 @@ class _FixedReader(_Reader):
             MappingProxyType({_name(op): steps for op, steps in nodes}),
             plain.formats,
             plain.report,
-            **{name: names_in(kept[name]) for name in ("notes", "axes") if name in kept},  # type: ignore[arg-type]
+            **facts,
         )
 
     def input(self, op: InputOp) -> FixedInput:

@@ -61,6 +61,8 @@ class NetworkOp(SpikeOp):
         absent = self.chip if numbers.data.startswith("float") else self.timing
         if not isinstance(absent, UnitAttr) or self.timing == self.chip:
             yield self.fault("timing or chip is absent, or of other numbers", "reals have timing, integers a chip")
+        if self.body.block.args:
+            yield self.fault("its region has arguments", "inputs are spike.input", "remove them")
         if not isinstance(self.body.block.last_op, END):
             yield self.fault("its region has no end", END.name, "add it")
 

@@ -32,7 +32,7 @@ from xdsl.ir import Attribute
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze, stored_part
-from nirbridge.errors import ModelError
+from nirbridge.errors import ModelError, quoted
 
 ARRAYS_MAX = 2**29
 """Bytes of all arrays of a module; its text has two characters for each."""
@@ -182,7 +182,9 @@ def text(value: str) -> StringAttr:
 
 
 def names_in(attribute: Any) -> tuple[str, ...]:
-    """The names that ``texts`` wrote."""
+    """The names that ``texts`` wrote. Raises ValueError for other attributes."""
+    if not isinstance(attribute, ArrayAttr) or not all(isinstance(each, StringAttr) for each in attribute):
+        raise ValueError(f"{quoted(str(attribute), 60)} is not a list of texts")
     return tuple(unescaped(each.data) for each in attribute.data)
 
 

@@ -84,7 +84,7 @@ def test_an_attribute_of_another_kind(old: str, new: str, found: str) -> None:
 
 def test_a_result_that_nothing_uses_and_a_cycle_without_a_neuron() -> None:
     head, end = 'spike.network @n attributes {dt = 1.0 : f64, numbers = "float32", ', "}\n"
-    head += 'timing = #spike.timing<unit, "euler", "none", ">", "per-step">, chip = unit, provenance = {}} {\n'
+    head += 'timing = #spike.timing<"euler", "none", ">", "per-step">, chip = unit, provenance = {}} {\n'
     kind = "!spike.{}<array<i64: 2>, f32>".format
     one = f'%0 = spike.input {{name = "a"}} : {kind("stream")}\n'
     scan = f"%1 = spike.scan %0 : {kind('stream')} -> {kind('value')}\n"
@@ -94,7 +94,7 @@ def test_a_result_that_nothing_uses_and_a_cycle_without_a_neuron() -> None:
         parse_module(head + one + scan + last + end)
     with pytest.raises(ModelError, match=r"spike\.identity: it uses a value that comes later"):
         parse_module(head + loop + end)
-    with pytest.raises(ModelError, match=r"dialect: an operation 'builtin\.module'"):
+    with pytest.raises(ModelError, match=r"dialect, line 4, column 1: an operation 'builtin\.module'"):
         parse_module(head + one + "builtin.module {}\n" + end)
 
 

@@ -183,7 +183,7 @@ def diagnose_stored(network: Network) -> Iterator[Diagnostic]:
         if count > limit
     ]
     problems = problems or [*_names(network), *_neurons(network), *_weights(network)]
-    problems = problems or [*diagnose_network(network)] or [*_sizes(network)]
+    problems = problems or [*diagnose_network(network)] or [*diagnose_sizes(network)]
     yield from problems
 
 
@@ -265,7 +265,8 @@ def _weights(network: Network) -> Iterator[Diagnostic]:
                 yield Diagnostic(_subject(p), f"values of type {values.dtype}", "real numbers", "convert them")
 
 
-def _sizes(network: Network) -> Iterator[Diagnostic]:
+def diagnose_sizes(network: Network) -> Iterator[Diagnostic]:
+    """Values that a network keeps or passes on, where they are too many: a short file can state any number."""
     sizes = {x.name: math.prod(x.shape) for x in (*network.inputs, *network.populations)}
     delays = ((p.source, p.max_delay_steps) for p in network.projections)
     yield from diagnose_kept(sizes, delays, sum(port.size for port in network.outputs))

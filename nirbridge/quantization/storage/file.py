@@ -248,12 +248,17 @@ def quantized_from_dict(record: Mapping[str, Any], arrays: Mapping[str, Array]) 
     axes = stored_axes(record, "axes", "the quantized network")
     given: dict[str, Any] = {"notes": notes, "network": None, "early": (), "axes": axes}
     quantized = ValueDecoder(arrays).parts(QuantizedNetwork, stored, **given)
+    check_facts(quantized)
+    return replace(quantized, dt=float(quantized.dt))
+
+
+def check_facts(quantized: QuantizedNetwork) -> None:
+    """Raise ValueError or ModelError for latencies, number formats and reports that are none, or cannot be shown."""
     if not all(fits(step, int) and step >= 0 for step in quantized.latency.values()):
         raise ValueError("latency counts steps")
     check_fields(quantized.formats, _FORMATS, "formats")
     for layer in quantized.report:
         _check_report(layer)
-    return replace(quantized, dt=float(quantized.dt))
 
 
 def _check_report(layer: LayerReport) -> None:

@@ -37,7 +37,7 @@
     "spike.result"(%37) {name = "q", variable = "s"} : (!spike.stream<array<i64: 2>, f32>) -> ()
     "spike.connect"(%18, %21) : (!spike.value<array<i64>, i1>, !spike.value<array<i64>, i1>) -> ()
     "ub.unreachable"() : () -> ()
-  }) {sym_name = "network", dt = 1.000000e-03 : f64, numbers = "float32", provenance = {assumed = ["one"], notes = ["two %22%0A"]}, timing = #spike.timing<1.000000e-03 : f64, "euler", "to-value", ">", "per-second">, chip} : () -> ()
+  }) {sym_name = "network", dt = 1.000000e-03 : f64, numbers = "float32", provenance = {assumed = ["one"], notes = ["two %22%0A"]}, timing = #spike.timing<"euler", "to-value", ">", "per-second">, chip} : () -> ()
 }) : () -> ()
 
 {-#
