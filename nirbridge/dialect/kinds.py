@@ -145,9 +145,7 @@ MEMBRANE = attribute_class("membrane", a_mem=VALUES, g_mem=VALUES, bias=VALUES, 
 SYNAPSE = attribute_class("synapse", a_syn=VALUES, g_syn=VALUES, i_init=VALUES)
 FIRING = attribute_class("firing", theta=optional(VALUES), compare=COMPARE, max_spikes=INTEGER, refractory_steps=VALUES)
 """``theta`` is ``unit`` for a readout."""
-RESET = attribute_class(
-    "reset", reset=words(*get_args(Reset)), v_reset=VALUES, reset_amount=VALUES
-)  # fmt: skip
+RESET = attribute_class("reset", reset=words(*get_args(Reset)), v_reset=VALUES, reset_amount=VALUES)
 FIXED_MEMBRANE = attribute_class("fixed_membrane", dv=VALUES, v_bits=INTEGER, v_init=VALUES)
 FIXED_CURRENT = attribute_class("fixed_current", du=VALUES, u_bits=INTEGER, u_init=VALUES)
 FIXED_BIAS = attribute_class("fixed_bias", bias_mant=VALUES, bias_exp=INTEGER)
@@ -157,13 +155,7 @@ FIXED_FIRING = attribute_class(
 FIXED_RESET = attribute_class("fixed_reset", reset=words(*get_args(FixedReset)), reset_amount=VALUES)
 UNITS = attribute_class("units", scale=VALUES, v_offset=VALUES)
 """Reals of a population's integers, for the host: see ``FixedNeuron``."""
-GRID = attribute_class(
-    "grid",
-    weight_bits=INTEGER,
-    sign_mode=words(*get_args(SignMode)),
-    index=INTEGER,
-    scale=VALUES,
-)
+GRID = attribute_class("grid", weight_bits=INTEGER, sign_mode=words(*get_args(SignMode)), index=INTEGER, scale=VALUES)
 """Number format of the weights of a projection: see ``FixedProjection``."""
 CLASSES = (TIMING, MEMBRANE, SYNAPSE, FIRING, RESET, FIXED_MEMBRANE, FIXED_CURRENT, FIXED_BIAS, FIXED_FIRING,
            FIXED_RESET, UNITS, GRID)  # fmt: skip

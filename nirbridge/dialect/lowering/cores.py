@@ -18,8 +18,8 @@ from nirbridge.arrays import Array, freeze
 from nirbridge.dialect.base import element
 from nirbridge.dialect.build import quantized_module
 from nirbridge.dialect.lowering.body import BodyLowering, LoweredState, moved_on
-from nirbridge.dialect.lowering.function import Body, Extent, FunctionText, Tensor
-from nirbridge.dialect.lowering.linear import sparse
+from nirbridge.dialect.lowering.function import Extent, FunctionText, Tensor
+from nirbridge.dialect.lowering.linear import joined, sparse, taken
 from nirbridge.dialect.lowering.pointwise import Node, Pointwise, kept_states, lowered_step
 from nirbridge.dialect.lowering.program import LoweredProgram, Lowering
 from nirbridge.dialect.neurons import NeuronBase
@@ -298,35 +298,3 @@ class _CoresBody(BodyLowering):
                     order.append(piece.neurons)
         whole = taken(self.f, joined(self.f, parts), np.argsort(np.concatenate(order)))
         self.values[op.given["s"]] = self.f.unflat(whole, op.shape)
-
-
-def taken(f: FunctionText, x: Tensor, places: Array) -> Tensor:
-    """Elements of ``[batch, n]`` by their places: the tensor itself, a stretch of it, or one by one."""
-    size, count = x.shape[0], len(places)
-    if count and np.array_equal(places, np.arange(places[0], places[0] + count)):
-        if count == size:
-            return x
-        into = replace(x, shape=(count,))
-        where = f"[0, {places[0]}] [{x.lead[0]}, {count}] [1, 1]"
-        return replace(into, name=f.op(f"tensor.extract_slice {x.name}{where} : {x.type} to {into.type}"))
-    row, place, value, index, old = (f.fresh() for _ in range(5))
-    lines = [
-        f"{row} = linalg.index 0 : index",
-        f"{place} = arith.index_cast {index} : i32 to index",
-        f"{value} = tensor.extract {x.name}[{row}, {place}] : {x.type}",
-    ]
-    maps = ["(b, n) -> (n)", "(b, n) -> (b, n)"]
-    out = f.empty(x.element, x.lead, (count,))
-    return f.generic(maps, ["parallel"] * 2, [f.array(places, "i32")], [out], Body([index, old], lines, [value]))[0]
-
-
-def joined(f: FunctionText, parts: Sequence[Tensor]) -> Tensor:
-    """Tensors ``[batch, n]`` one after the other."""
-    if len(parts) == 1:
-        return parts[0]
-    first = parts[0]
-    whole, start = f.empty(first.element, first.lead, (sum(t.shape[0] for t in parts),)), 0
-    for part in parts:
-        whole = f.inserted(part, whole, [0, start], [part.lead[0], part.shape[0]])
-        start += part.shape[0]
-    return whole

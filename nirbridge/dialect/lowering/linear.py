@@ -100,29 +100,41 @@ def _rows_by_length(f: FunctionText, part: Sparse, x: Tensor) -> Tensor:
     """Rows of very different lengths: those of similar length are padded together, then all are put in order."""
     counts = np.diff(part.indptr)
     classes = np.ceil(np.log2(np.maximum(counts, 1))).astype(np.int64)
-    joined, order = f.empty(x.element, x.lead, (len(counts),)), []
-    for kind in np.unique(classes):
-        rows, first = np.flatnonzero(classes == kind), sum(map(len, order))
-        y = _padded_rows(f, _only(part, rows), x, max(int(counts[rows].max()), 1))
-        at, size = f"[0, {first}]", f"[{x.lead[0]}, {len(rows)}]"
-        joined = replace(
-            joined,
-            name=f.op(
-                f"tensor.insert_slice {y.name} into {joined.name}{at} {size} [1, 1] : {y.type} into {joined.type}"
-            ),
-        )
-        order.append(rows)
-    places = np.empty(len(counts), np.int32)
-    places[np.concatenate(order)] = np.arange(len(counts))
-    out = f.empty(x.element, x.lead, (len(counts),))
-    row, place, taken, i, unused = (f.fresh() for _ in range(5))
+    order = [np.flatnonzero(classes == kind) for kind in np.unique(classes)]
+    parts = [_padded_rows(f, _only(part, rows), x, max(int(counts[rows].max()), 1)) for rows in order]
+    return taken(f, joined(f, parts), np.argsort(np.concatenate(order)))
+
+
+def taken(f: FunctionText, x: Tensor, places: Array) -> Tensor:
+    """Elements of ``[batch, n]`` by their places: the tensor itself, a stretch of it, or one by one."""
+    size, count = x.shape[0], len(places)
+    if count and np.array_equal(places, np.arange(places[0], places[0] + count)):
+        if count == size:
+            return x
+        into = replace(x, shape=(count,))
+        where = f"[0, {places[0]}] [{x.lead[0]}, {count}] [1, 1]"
+        return replace(into, name=f.op(f"tensor.extract_slice {x.name}{where} : {x.type} to {into.type}"))
+    row, place, value, index, old = (f.fresh() for _ in range(5))
     lines = [
         f"{row} = linalg.index 0 : index",
-        f"{place} = arith.index_cast {i} : i32 to index",
-        f"{taken} = tensor.extract {joined.name}[{row}, {place}] : {joined.type}",
+        f"{place} = arith.index_cast {index} : i32 to index",
+        f"{value} = tensor.extract {x.name}[{row}, {place}] : {x.type}",
     ]
     maps = ["(b, n) -> (n)", "(b, n) -> (b, n)"]
-    return f.generic(maps, ["parallel"] * 2, [f.array(places, "i32")], [out], Body([i, unused], lines, [taken]))[0]
+    out = f.empty(x.element, x.lead, (count,))
+    return f.generic(maps, ["parallel"] * 2, [f.array(places, "i32")], [out], Body([index, old], lines, [value]))[0]
+
+
+def joined(f: FunctionText, parts: Sequence[Tensor]) -> Tensor:
+    """Tensors ``[batch, n]`` one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    first = parts[0]
+    whole, start = f.empty(first.element, first.lead, (sum(t.shape[0] for t in parts),)), 0
+    for part in parts:
+        whole = f.inserted(part, whole, [0, start], [part.lead[0], part.shape[0]])
+        start += part.shape[0]
+    return whole
 
 
 def _only(part: Sparse, rows: Array) -> Sparse:
