@@ -56,11 +56,6 @@ def place_of(op: Operation) -> str:
 class SpikeOp(IRDLOperation):
     """An operation whose faults are diagnostics; xDSL's verifier raises them all as one."""
 
-    @property
-    def place(self) -> str:
-        """See ``place_of``."""
-        return place_of(self)
-
     def diagnose(self) -> Iterator[Diagnostic]:
         """Every fault of an operation whose operands, results and attributes are of the right kinds."""
         yield from ()
@@ -107,7 +102,8 @@ class SpikeOp(IRDLOperation):
         named: Any = self.attributes.get("name") or self.attributes.get("sym_name")
         is_named = isinstance(named, StringAttr)
         subject = f"{self.name} {quoted(named.data)}" if is_named else self.name
-        return Diagnostic(f"{self.place}, {subject}" if self.place else subject, found, limit, hint)
+        place = place_of(self)
+        return Diagnostic(f"{place}, {subject}" if place else subject, found, limit, hint)
 
     def attribute(self, name: str) -> Any:
         """An attribute that is there, or None."""

@@ -12,7 +12,7 @@ import numpy as np
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, DenseResourceAttr, Float32Type, Float64Type, UnitAttr
 
 from nirbridge.arrays import Array, freeze
-from nirbridge.dialect.base import element, parameters_of, shape
+from nirbridge.dialect.base import element, parameters_of, place_of, shape
 from nirbridge.dialect.module import DialectModule
 from nirbridge.dialect.neurons import FixedNeuronOp, NeuronBase, NeuronOp, record_fields, record_parts
 from nirbridge.dialect.placement import Placement, slice_of
@@ -128,11 +128,11 @@ class _Reader:
             return ""
         number = re.match(r"projection (\d+)", subject)
         if number is not None:
-            return next((op.place for op in self.sorted(CurrentOp)[int(number[1]) :]), self.op.place)
+            return next((place_of(op) for op in self.sorted(CurrentOp)[int(number[1]) :]), place_of(self.op))
         named: list[Any] = [
             op for op in self.ops if "name" in op.attributes and quoted(_name(op)) in subject + problem.found
         ]
-        return (named or [self.op])[-1].place
+        return place_of((named or [self.op])[-1])
 
     def record(self, op: Any) -> Any:
         """The record of a population."""
