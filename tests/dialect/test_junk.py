@@ -94,7 +94,7 @@ def test_a_result_that_nothing_uses_and_a_cycle_without_a_neuron() -> None:
         parse_module(head + one + scan + last + end)
     with pytest.raises(ModelError, match=r"spike\.identity: it uses a value that comes later"):
         parse_module(head + loop + end)
-    with pytest.raises(ModelError, match=r"dialect, line 4, column 1: an operation 'builtin\.module'"):
+    with pytest.raises(ModelError, match=r"dialect, line 3, column 1: an operation 'builtin\.module'"):
         parse_module(head + one + "builtin.module {}\n" + end)
 
 
