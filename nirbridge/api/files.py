@@ -85,7 +85,7 @@ def load_quantized(path: FilePath, *, max_bytes: Count | None = None) -> Quantiz
         >>> nb.load_quantized("model.q.npz")
         QuantizedNetwork: 74 neurons in integers of 'loihi2', weights of 8 bits, latency 2 time steps
     """
-    return pipeline.load_quantized(path, max_bytes=max_bytes)
+    return pipeline.load_quantized(Path(path), max_bytes=max_bytes)
 
 
 @checked

@@ -117,7 +117,7 @@ def _opened(
 
     on_chip = {"--chip": chip, "--map": map_file, "--keep-early-spikes": keep_early_spikes}
     is_program = os.path.isdir(model)
-    if is_program or model.endswith(".q.npz"):
+    if is_program or pipeline.holds_integers(model):
         of_networks = {"--passes": rewrites["rewrite"], "--repair": rewrites["repairs"]}
         of_networks |= {f"--{name.replace('_', '-')}": value is not None for name, value in asdict(timing).items()}
         refuse_given(on_chip | of_networks, "programs and quantized networks have their numbers")
