@@ -111,6 +111,6 @@ def test_the_command_and_its_refusals(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "?" not in text.split("func.func @run")[0].split("private @core_0")[1].split("{")[0]
     capsys.readouterr()
     assert run(command) == 2
-    assert "stage 'cores': no map, it is of a map in integers; map the model first" in capsys.readouterr().err
+    assert "stage 'cores': no map, it is of a map in integers; give one by --map" in capsys.readouterr().err
     with pytest.raises(UsageError, match="lower, records: does not apply here"):
         nb.lower(MODEL, "cores", mapping=mapped, records=[("leaky_1", "v")])

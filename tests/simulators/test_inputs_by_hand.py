@@ -25,6 +25,7 @@ def ports(*own: tuple[str, tuple[int, ...]]) -> Any:
     return SimpleNamespace(inputs=tuple(Port(name, shape) for name, shape in own))
 
 
+READ = "read the file, with numpy.load or nirbridge.read_events"
 ONE, TWO = ports(("in", (2,))), ports(("a", (2,)), ("b", (3, 1)))
 
 
@@ -202,7 +203,7 @@ class Odd:
     (TWO, {"a": np.zeros((4, 6, 2)), "b": np.zeros((4, 6, 3))},
      "input 'b': an array of shape (4, 6, 3), it takes [steps, 3, 1] or [steps, batch, 3, 1]; "
      "reshape it, as x.reshape(*x.shape[:2], 3, 1)"),
-    (ONE, np.array([["a", "b"]]), "input 'in': an array of type <U1, inputs are real numbers; convert it"),
+    (ONE, np.array([["a", "b"]]), f"input 'in': an array of type <U1, inputs are real numbers; {READ}"),
     (TWO, {"a": np.zeros((1, 3)), "b": np.zeros((1, 3, 1), "O")},
      "input 'a': an array of shape (1, 3), it takes [steps, 2] or [steps, batch, 2]; "
      "put time steps first, then samples, then the axes of the input\n"

@@ -177,7 +177,7 @@ def test_integers_are_run_where_one_of_their_options_is_given(
         monkeypatch.setattr(pipeline, name, lambda *args, _name=name, **options: (_name, options))
     own: dict[str, Any] = {"timing": None, "max_bytes": 7, "repairs": (), "steps": 4, "record": (), "every": 1}
     own |= {"axes": None, "dtype": "float32", "backend": "auto", "library": None, "device": "cpu"}
-    name, options = simulate.run("m", "i", **(own | changes))  # type: ignore[misc]
+    name, options = simulate.run("m", "i", "o.npz", **(own | changes))  # type: ignore[misc]
     assert name == ("simulate_on_chip" if on_chip else "simulate_network")
     assert (options["steps"], options["record"]) == (4, None)
     if on_chip:
