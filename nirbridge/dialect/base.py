@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import DenseArrayBase, FileLineColLoc, IntegerType, StringAttr, f32, f64, i1, i64
-from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
 from xdsl.irdl import IRDLOperation, irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
 
 from nirbridge._types import Shape
-from nirbridge.dialect.kinds import CLASSES, OF_OPERATIONS, VALUES, Kind
+from nirbridge.dialect.kinds import CLASSES, OF_OPERATIONS, VALUES, Kind, Parametrized
 from nirbridge.dialect.values import ELEMENTS, integers, shape_of
 from nirbridge.errors import Diagnostic, quoted
 
@@ -19,7 +19,7 @@ ELEMENTS_OF_VALUES: Mapping[str, Any] = {"i1": i1, **{str(e): e for e in (Intege
 """Elements of values: spikes, and numbers."""
 
 
-class SpikeType(ParametrizedAttribute, TypeAttribute):
+class SpikeType(Parametrized, TypeAttribute):
     """Values of a shape, for every sample of a batch."""
 
     shape: DenseArrayBase[IntegerType]

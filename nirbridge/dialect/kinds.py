@@ -5,8 +5,8 @@ One table of them serves the verifier, the definition in IRDL for stock ``mlir-o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from xdsl.dialects.builtin import (
@@ -20,11 +20,14 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
     UnitAttr,
+    f64,
+    i64,
 )
 from xdsl.ir import Attribute, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
 
 from nirbridge.dialect.values import DTYPES, unescaped
+from nirbridge.errors import counted
 from nirbridge.network.model import IfGain, Integrator
 from nirbridge.network.neurons import Compare, Reset
 from nirbridge.network.nir.fields import NEURONS
@@ -40,7 +43,8 @@ Emit = Callable[[str], str]
 class Kind:
     """A kind of attribute: ``noun`` in messages, the classes of xDSL, their names in IRDL; ``words``: one of these.
 
-    ``optional``: a parameter of a class may be ``unit`` instead, which stands for an absent value.
+    ``optional``: a parameter of a class may be ``unit`` instead, which stands for an absent value. ``type``: that of
+    numbers.
     """
 
     noun: str
@@ -48,6 +52,7 @@ class Kind:
     names: tuple[str, ...]
     words: tuple[str, ...] = ()
     optional: bool = False
+    type: Any = None
 
     def accepts(self, value: Attribute) -> bool:
         """Whether an attribute is of this kind."""
@@ -55,6 +60,8 @@ class Kind:
             return True
         if not isinstance(value, self.classes):
             return False
+        if self.type is not None:
+            return self.type == (value.elt_type if isinstance(value, DenseArrayBase) else value.type)  # type: ignore[attr-defined]
         if self.words:
             return value.data in self.words  # type: ignore[attr-defined]
         if isinstance(value, StringAttr):
@@ -70,7 +77,7 @@ class Kind:
 
 def optional(kind: Kind) -> Kind:
     """The kind, or ``unit`` for an absent value."""
-    return Kind(f"{kind.noun}, or unit", kind.classes, kind.names, kind.words, True)
+    return replace(kind, noun=f"{kind.noun}, or unit", optional=True)
 
 
 def words(*listed: str) -> Kind:
@@ -98,14 +105,28 @@ VALUES = Kind(
     (DenseIntOrFPElementsAttr, DenseResourceAttr),
     ('"#builtin.dense_int_or_fp_elements"', '"#builtin.dense_resource_elements"'),
 )
-INTEGER = Kind("an integer", (IntegerAttr,), ('"#builtin.integer"',))
-REAL = Kind("a real number", (FloatAttr,), ('"#builtin.float"',))
+INTEGER = Kind("an integer of i64", (IntegerAttr,), ('"#builtin.integer"',), type=i64)
+REAL = Kind("a real number of f64", (FloatAttr,), ('"#builtin.float"',), type=f64)
 TEXT = Kind("a text, escaped as in URLs", (StringAttr,), ('"#builtin.string"',))
 LIST = Kind("a list", (ArrayAttr,), ('"#builtin.array"',))
-INTEGERS = Kind("integers, array<i64: ...>", (DenseArrayBase,), ('"#builtin.dense_array"',))
+INTEGERS = Kind("integers, array<i64: ...>", (DenseArrayBase,), ('"#builtin.dense_array"',), type=i64)
 DICTIONARY = Kind("a dictionary", (DictionaryAttr,), ('"#builtin.dictionary"',))
 MARK = Kind("a mark without a value", (UnitAttr,), ())
 COMPARE = words(*get_args(Compare))
+
+
+class Parametrized(ParametrizedAttribute):
+    """A class of attributes or types."""
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> Sequence[Attribute]:
+        """As many parameters as the class has; xDSL fails in ``zip`` for another number."""
+        start, names = parser.pos, [name for name, _ in cls.get_irdl_definition().parameters]
+        given = parser.parse_paramattr_parameters()
+        if len(given) != len(names):
+            words = f"{cls.name} has {counted(len(given), 'parameter')}, its parameters are {', '.join(names)}"
+            parser.raise_error(words, start, parser.pos)
+        return given
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +150,7 @@ class AttributeClass:
 def attribute_class(name: str, **parameters: Kind) -> AttributeClass:
     """A class of attributes with these parameters."""
     body = {"name": f"{NAME}.{name}", "__annotations__": dict.fromkeys(parameters, Attribute)}
-    made = irdl_attr_definition(type(f"{name.title().replace('_', '')}Attr", (ParametrizedAttribute,), body))
+    made = irdl_attr_definition(type(f"{name.title().replace('_', '')}Attr", (Parametrized,), body))
     return AttributeClass(name, parameters, made)
 
 

@@ -79,7 +79,8 @@ def _model(text: str, subject: str) -> Network | QuantizedNetwork:
     """The model of a text in the dialect; faults name the file."""
     if mlir_kind(text) == "other":
         limit = "a network of nirbridge's dialect or of snn-mlir"
-        raise FileError.of(subject, "another module of MLIR", limit, "make one with nirbridge lower --until dialect")
+        found = "another module of MLIR" if text.strip() else "an empty file"
+        raise FileError.of(subject, found, limit, "make one with nirbridge lower --until dialect")
     need_xdsl()
     from nirbridge.dialect.module import parse_module
     from nirbridge.dialect.read import module_model

@@ -36,7 +36,7 @@ from nirbridge.dialect.structure import (
     ScanOp,
 )
 from nirbridge.dialect.synapses import SYNAPSES, CurrentOp, RealOp, Synapse
-from nirbridge.dialect.values import DTYPES, Resources, array_from_blob, size_of
+from nirbridge.dialect.values import DTYPES, Resources, size_of
 from nirbridge.errors import Diagnostic, FileError, ModelError, counted, quoted
 
 OPERATIONS: tuple[type[Any], ...] = (NetworkOp, *STRUCTURE, *SYNAPSES, *NEURONS.values())
@@ -175,7 +175,7 @@ def parse_module(text: str) -> DialectModule:
     try:
         parser = _Parser(context, text)
         operation = parser.parse_module()
-        resources = _resources(operation, interface)
+        resources = _resources(text, operation, interface)
     except FileError:
         raise
     except Exception as error:  # of any type: xDSL's parser takes its input to be sound
@@ -191,40 +191,37 @@ def parse_module(text: str) -> DialectModule:
 
 def _unreadable(text: str, error: Exception, at: int) -> FileError:
     """The error of a text that xDSL does not parse, with its place."""
-    words = f"{type(error).__name__}: {error}"
+    words = str(error) if isinstance(error, VerifyException) else "text that the parser of xDSL fails at"
     if isinstance(error, ParseError):
-        words, at = error.msg, error.span.start
+        words, at = re.sub("^ in ", "an operation is expected in ", error.msg), error.span.start
         if (undefined := re.match(r"values used but not defined: \[(%[\w.$-]+)", words)) is not None:
             at = max(text.find(undefined[1]), 0)
-    place = f"line {text.count(chr(10), 0, at) + 1}, column {at - text.rfind(chr(10), 0, at)}"
+    words = "it ends early" if text[at:].lstrip()[:3] in ("", "{-#") else words
     limit = "a module of the dialect, generic or in its own form"
-    return FileError.of(f"dialect, {place}", quoted(words, 200), limit, "correct it there")
+    return FileError.of(f"dialect, {_place(text, at)}", quoted(words, 200), limit, "correct it there")
 
 
-def _resources(operation: ModuleOp, interface: OpAsmDialectInterface) -> Resources:
+def _place(text: str, at: int) -> str:
+    return f"line {text.count(chr(10), 0, at) + 1}, column {at - text.rfind(chr(10), 0, at)}"
+
+
+def _resources(text: str, operation: ModuleOp, interface: OpAsmDialectInterface) -> Resources:
     resources = Resources()
     for op in operation.walk():
         for attribute in _attributes(op):
             if isinstance(attribute, DenseResourceAttr) and is_tensor(attribute):
-                try:
-                    _read_resource(attribute, interface, resources)
-                except ValueError as error:
-                    raise FileError.of(
-                        f"dialect, {place_of(op)}", quoted(str(error), 200), "", "correct the type"
-                    ) from None
+                kind: Any = attribute.get_type()
+                name = attribute.resource_handle.data
+                if not (blob := interface.lookup(name)):
+                    hint = "add it to dialect_resources at the end, or correct the name"
+                    raise FileError.of(f"dialect, {place_of(op)}", f"no resource {quoted(name)}", "", hint)
+                if not resources.add(name, blob, DTYPES[kind.get_element_type()], kind.get_shape()):
+                    at = re.search(rf"\b{re.escape(name)}\s*:\s*\"|\Z", text[text.rfind("{-#") :]).start()  # type: ignore[union-attr]
+                    found = f"the bytes of resource {quoted(name)} are no {kind}"
+                    limit = f"{place_of(op)} has this type"
+                    place = _place(text, text.rfind("{-#") + at)
+                    raise FileError.of(f"dialect, {place}", found, limit, "correct one of them")
     return resources
-
-
-def _read_resource(attribute: Any, interface: OpAsmDialectInterface, resources: Resources) -> None:
-    """Adds the array of an attribute. Raises ValueError for bytes that are none of its type."""
-    kind, name = attribute.get_type(), attribute.resource_handle.data
-    blob = interface.lookup(name)
-    if not blob:
-        raise ValueError(f"no bytes of the resource {name}")
-    values = array_from_blob(blob, DTYPES[kind.get_element_type()]).reshape(kind.get_shape())
-    known = resources.arrays.setdefault(name, values)
-    if (known.dtype, known.shape) != (values.dtype, values.shape):
-        raise ValueError(f"the resource {name} has two types")
 
 
 def _attributes(op: Operation) -> Iterator[Any]:
@@ -236,10 +233,10 @@ def _attributes(op: Operation) -> Iterator[Any]:
 # -- flow ----------------------------------------------------------------------------------------------------------
 # What the operations of a network make together: values stand before their use, every projection ends.
 
-LINKS = (Synapse, RealOp, DelayOp, PastOp, CollectOp)
+LINKS = (Synapse, RealOp, DelayOp, PastOp, OutputOp, CollectOp)
 """Operations with one result, which another one uses."""
 NAMED = (InputOp, NeuronBase, OutputOp, ResultOp)
-"""Kinds of operations with names, each of them unique."""
+"""Operations with names."""
 
 
 def diagnose_flow(ops: Sequence[Any]) -> Iterator[Diagnostic]:
@@ -255,7 +252,7 @@ def diagnose_flow(ops: Sequence[Any]) -> Iterator[Diagnostic]:
 
 
 def _of_names(ops: Sequence[Any]) -> Iterator[Diagnostic]:
-    """Two nodes of a kind, or results, with one name; results of no node."""
+    """Two nodes, or results, with one name; results of no node."""
     named = [op for op in ops if isinstance(op, NAMED)]
     counts = Counter(map(_key, named))
     nodes = {_name(op) for op in named if not isinstance(op, ResultOp)}
@@ -267,8 +264,7 @@ def _of_names(ops: Sequence[Any]) -> Iterator[Diagnostic]:
 
 
 def _key(op: Any) -> tuple[Any, ...]:
-    kind = next(kind for kind in NAMED if isinstance(op, kind))
-    return kind, _name(op), op.attribute("variable")
+    return isinstance(op, ResultOp), _name(op), op.attribute("variable")
 
 
 def _of_indices(ops: Sequence[Any]) -> Iterator[Diagnostic]:
@@ -293,7 +289,8 @@ def _name(op: Any) -> str:
 def _of_uses(op: Any) -> Iterator[Diagnostic]:
     users = [use.operation for use in op.results[0].uses]
     if not users:
-        yield op.fault("nothing uses its result", "a projection ends in a current and its target", "remove it")
+        limit = "a projection ends in a current and its target, an output in spike.collect and spike.result"
+        yield op.fault("nothing uses its result", limit, "remove it, or use its result")
     elif isinstance(op, CurrentOp) and not (len(users) == 1 and isinstance(users[0], NeuronBase | OutputOp)):
         is_before = len(users) == 1 and isinstance(users[0], ScanOp)  # moved out of the loop over time
         if not is_before:

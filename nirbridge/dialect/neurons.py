@@ -38,6 +38,7 @@ from nirbridge.dialect.placement import placement_faults
 from nirbridge.dialect.values import Resources, integer, size_of, text
 from nirbridge.errors import Diagnostic
 from nirbridge.network.neurons import Neuron, flat_fields
+from nirbridge.network.nir.fields import NEURONS as KINDS
 from nirbridge.quantization.model import FixedNeuron
 
 
@@ -136,7 +137,7 @@ class NeuronBase(SpikeOp):
         most = self.field("max_spikes").value.data
         if most < 1:
             yield self.fault(f"max_spikes is {most}", "at least 1", "correct it")
-        if (self.results[0].type.element == i1) != (self.fires and most == 1):  # type: ignore[attr-defined]
+        elif (self.results[0].type.element == i1) != (self.fires and most == 1):  # type: ignore[attr-defined]
             yield self.fault(f"sends {self.results[0].type}", "i1 where neurons send one spike at most, else numbers")
         for name, part in record_parts(self.RECORD).items():
             if len({self.field(f"{name}.{f.name}") is None for f in fields(part)}) > 1:
@@ -173,6 +174,13 @@ class NeuronOp(NeuronBase):
     RECORD: ClassVar[type[Any]] = Neuron
     CLASSES: ClassVar[tuple[AttributeClass, ...]] = (MEMBRANE, SYNAPSE, FIRING, RESET)
     THRESHOLD: ClassVar[str] = "theta"
+
+    def _rules(self) -> Iterator[Diagnostic]:
+        """See ``NeuronBase``; kinds without a threshold are readouts."""
+        kind: Any = self.attribute("kind")
+        if self.fires and not any("threshold" in name for name in KINDS[kind.data]):
+            yield self.fault(f"{kind.data} with a threshold", "theta of a readout is unit", "change its kind or theta")
+        yield from super()._rules()
 
 
 @neuron_operation

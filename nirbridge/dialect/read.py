@@ -119,7 +119,8 @@ class _Reader:
 
     def placed(self, problem: Diagnostic) -> Diagnostic:
         """A fault of the model at the operation that it is of."""
-        return replace(problem, subject=f"{self.place_of(problem) or 'dialect'}, {problem.subject}")
+        hint = "give one spike.past in it 1 step or more" if "a cycle without delay" in problem.found else problem.hint
+        return replace(problem, subject=f"{self.place_of(problem) or 'dialect'}, {problem.subject}", hint=hint)
 
     def place_of(self, problem: Diagnostic) -> str:
         """The place of the projection, the population or the port of a fault, else that of the network."""
@@ -161,8 +162,11 @@ class _Reader:
 
     def undelayed(self, value: Any) -> tuple[Any, Array]:
         """A value before its delay, and the delay."""
-        if isinstance(value.owner, Delayed):
-            return value.owner.late, self.array(value.owner, "steps")
+        if isinstance(op := value.owner, Delayed):
+            steps = self.array(op, "steps")
+            if steps.dtype.kind not in "iu" or steps.min(initial=0) < 0:
+                raise ModelError(op.fault("a value of its steps is no integer of 0 or more", "", "correct it"))
+            return op.late, steps
         return value, freeze(np.int64(0))
 
     def array(self, op: Any, name: str) -> Array:
@@ -257,6 +261,8 @@ def operator_of(op: Any, resources: Resources) -> Any:
 
     def array(name: str) -> Array:
         stored = resources.array(op.attributes[name])
+        if stored.dtype.kind == "f" and not np.isfinite(stored).all():
+            raise ModelError(op.fault(f"a value of its {name} is not finite", "", "correct it"))
         if name not in ("weight", "data") or isinstance(element(op.y), Float32Type | Float64Type):
             return stored
         shift = 0 if op.weight_shift is None else op.weight_shift.value.data

@@ -204,9 +204,10 @@ class ConnectOp(SpikeOp):
 
     def diagnose(self) -> Iterator[Diagnostic]:
         """A past of the same type."""
-        if not isinstance(self.past.owner, PastOp) or self.past.type != self.now.type:
-            found = f"connects {self.past.type} with {self.now.type}"
-            yield self.fault(found, "a spike.past with a value of its type", "correct it")
+        if not isinstance(self.past.owner, PastOp):
+            yield self.fault("its first operand is no spike.past", "the past, then the value", "exchange them")
+        elif self.past.type != self.now.type:
+            yield self.fault(f"connects {self.past.type} with {self.now.type}", "one type", "correct it")
 
 
 @irdl_op_definition

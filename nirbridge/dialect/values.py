@@ -126,6 +126,16 @@ class Resources:
         listed = _listed(attribute, dtype)
         return np.broadcast_to(freeze(listed[0]), shape) if listed.size == 1 else freeze(listed.reshape(shape))
 
+    def add(self, name: str, blob: str, dtype: Any, shape: Shape) -> bool:
+        """Add the array of a text; False for bytes of another size, no bytes, or a second type of one name."""
+        try:
+            stored = bytes.fromhex(blob.removeprefix("0x"))[4:]
+            values = np.frombuffer(stored, dtype.newbyteorder("<")).reshape(shape)
+        except ValueError:
+            return False
+        known = self.arrays.setdefault(name, values)
+        return (known.dtype, known.shape) == (values.dtype, values.shape)
+
     def _numbered(self) -> list[tuple[str, Array]]:
         """The arrays in the order of their numbers, also where a text was read."""
         return sorted(self.arrays.items(), key=lambda each: (len(each[0]), each[0]))
@@ -159,11 +169,6 @@ def is_uniform(array: Array) -> bool:
 
 def _blob(array: Array) -> str:
     return (array.itemsize.to_bytes(4, "little") + array.tobytes()).hex().upper()
-
-
-def array_from_blob(text: str, dtype: Any) -> Array:
-    """The flat values of a resource."""
-    return np.frombuffer(bytes.fromhex(text.removeprefix("0x"))[4:], np.dtype(dtype).newbyteorder("<"))
 
 
 def shape_of(value: Any) -> Shape:

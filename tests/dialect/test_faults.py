@@ -49,6 +49,8 @@ STOCK: list[Fault] = [
     ('#spike.reset<"none", ', "#spike.reset<"),
 ]
 """Faults that the dialect's definition states: words, types, shapes, absent attributes, unknown operations, cycles."""
+COLLECTED = """%35 = "spike.collect"(%34) : (!spike.value<array<i64>, f32>) -> !spike.stream<array<i64>, f32>
+    "spike.result"(%35) {name = "p", variable = "s"} : (!spike.stream<array<i64>, f32>) -> ()"""
 OURS: list[Fault] = [
     ("tensor<12x5xf64>}", "tensor<12x6xf64>}"),
     ("steps = dense<2> : tensor<i64>", "steps = dense<-2> : tensor<i64>"),
@@ -69,6 +71,11 @@ OURS: list[Fault] = [
     ("index = 1 : i64}", 'index = 1 : i64, colour = "red"}'),
     ("index = 1 : i64}", "index = 1 : i64, bais = dense<1.0> : tensor<f64>}"),
     ('name = "p", variable', 'name = "z", variable'),
+    ("index = 1 : i64}", "index = 1 : i32}"),
+    ("index = 1 : i64}", "index = 1 : i64, bias = 3 : i64}"),
+    ("dt = 1.000000e-03 : f64", "dt = 1.000000e-03 : f32"),
+    ('kind = "LIF"', 'kind = "LI"'),
+    (COLLECTED, "// not collected"),
     ('"builtin.module"() ({', '"builtin.module"() ({ "builtin.module"() ({}) : () -> ()'),
     ('"spike.scan"', '"builtin.module"() ({}) : () -> ()\n"spike.scan"'),
     ('name = "b"', 'name = "%FF"'),
@@ -114,6 +121,49 @@ def test_the_reader_names_the_place(old: str, new: str, tmp_path: Path) -> None:
     words = ("dt =", "numbers", "euler", "provenance", "notes", "unreachable", "4611686018427387904")
     of_network = any(word in old + new for word in words)  # its attributes come after its region
     assert places[0] == 2 if of_network else min(abs(place - changed) for place in places) <= 2, (found, changed)
+
+
+MESSAGES = [
+    ("steps = dense<1>", "steps = dense<-1>", "line 18, column 5, spike.past: a value of its steps is no integer"),
+    (
+        "dense<[[0.4091796875,",
+        "dense<[[0x7FF0000000000000,",
+        "line 15, column 5, spike.dense: a value of its weight",
+    ),
+    (
+        'a0: "0x08',
+        'a0: "0xZZ',
+        "line 46, column 7: the bytes of resource 'a0' are no tensor<12x5xf64>, line 7",
+    ),
+    ('a0: "0x08000000', 'a0: "0x08000000FF', "line 46, column 7: the bytes of resource 'a0' are no tensor<12x5xf64>"),
+    ("dense_resource<a0>", "dense_resource<b>", "line 7, column 5: no resource 'b'; add it to dialect_resources"),
+    ('#spike.reset<"none", ', "#spike.reset<", "'spike.reset has 2 parameters, its parameters are reset, v_reset, "),
+    ("<array<i64>, i1>", "<array<i64>>", "'spike.value has 1 parameter, its parameters are shape, element'"),
+    ('">=", 1 : i64', '">=", 0 : i64', "max_spikes is 0, at least 1"),
+    (COLLECTED, "// not collected", "line 32, column 5, spike.output 'p': nothing uses its result"),
+    (
+        'kind = "LIF"',
+        'kind = "LI"',
+        "line 13, column 5, spike.neuron 'a %22b%22%5C%0A%00%C3%A9%E6%BC%A2%2520': LI",
+    ),
+    ("  }) {sym_name", "  {sym_name", "'an operation is expected in block definition'"),
+    ("    }\n  }\n#-}\n", "", "'it ends early'"),
+]
+"""Faults, each of one error, and its words."""
+
+
+@pytest.mark.parametrize(("old", "new", "words"), MESSAGES)
+def test_one_fault_is_one_error(old: str, new: str, words: str) -> None:
+    with pytest.raises(NirbridgeError) as raised:
+        module_model(parse_module(text_with(old, new)))
+    assert len(raised.value.problems) == 1
+    assert words in str(raised.value)
+
+
+def test_a_cycle_without_delay_has_a_hint_in_words_of_the_dialect() -> None:
+    text = text_with("steps = dense<1>", "steps = dense<0>").replace(", is_back", "")
+    with pytest.raises(NirbridgeError, match="a cycle without delay: 'b' -> 'b'; give one spike.past in it 1 step"):
+        module_model(parse_module(text))
 
 
 def assert_read(text: str, model: Any) -> None:
