@@ -94,6 +94,21 @@ def test_the_script_goes_on_where_a_run_ended(tmp_path: Path) -> None:
     assert a["out0"].any()
 
 
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        ({"in": np.zeros((4, 1, 6))}, "no array 'in0', there are in; README.md lists the tensors"),
+        ({"in0": np.zeros((0, 1, 6))}, "'in0' has 0 time steps, ONNX Runtime takes 1 or more"),
+    ],
+)
+def test_the_script_refuses_in_one_line(tmp_path: Path, arrays: dict[str, np.ndarray], words: str) -> None:
+    ONNX.emit(recurrent(np.random.default_rng(0))).save(tmp_path / "p")
+    np.savez(tmp_path / "x.npz", **arrays)
+    done = subprocess.run([sys.executable, "p/run.py", "x.npz", "y.npz"], cwd=tmp_path, text=True, capture_output=True)
+    assert (done.returncode, done.stderr) == (1, f"x.npz: {words}\n")
+    assert not (tmp_path / "y.npz").exists()
+
+
 def test_metadata_of_integers_and_reals(root: Path) -> None:
     model = root / "examples/models/digits_mlp.nir"
     network, q = nb.load(model), nb.quantize(model, "loihi2")
