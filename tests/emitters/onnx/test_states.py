@@ -101,7 +101,7 @@ def test_the_script_goes_on_where_a_run_ended(tmp_path: Path) -> None:
         ({"in0": np.zeros((0, 1, 6))}, "'in0' has 0 time steps, ONNX Runtime takes 1 or more"),
     ],
 )
-def test_the_script_refuses_in_one_line(tmp_path: Path, arrays: dict[str, np.ndarray], words: str) -> None:
+def test_the_script_refuses_in_one_line(tmp_path: Path, arrays: dict[str, Any], words: str) -> None:
     ONNX.emit(recurrent(np.random.default_rng(0))).save(tmp_path / "p")
     np.savez(tmp_path / "x.npz", **arrays)
     done = subprocess.run([sys.executable, "p/run.py", "x.npz", "y.npz"], cwd=tmp_path, text=True, capture_output=True)
