@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -321,5 +322,6 @@ def _in_words(
         parts.append(f"{counted(beyond, 'event')} after the last time step left out")
     back = int((np.diff(events.t) < 0).sum()) if events.origin == "first" else 0
     parts += [f"the clock goes back {counted(back, 'time')}"] if back else []
-    parts += [f"{count:,} {name} left out" for name, count in events.left_out.items() if count]
+    named = ((n, name if n != 1 else re.sub(r"s\b", "", name, count=1)) for name, n in events.left_out.items() if n)
+    parts += [f"{count:,} {name} left out" for count, name in named]
     return ", ".join(parts)

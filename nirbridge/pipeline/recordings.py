@@ -130,7 +130,9 @@ def binned_events(
     ports = {port.name: port.shape for port in network.inputs}
     events = _events_in(network, inputs)
     if not events:
-        raise UsageError.of(subject, "no events", "columns are x, y, t and p", "give arrays to simulate as they are")
+        names = f"there are {', '.join(map(quoted, list(inputs)[:8]))}, " if isinstance(inputs, Mapping) else ""
+        limit = f"{names}columns are x, y, t and p alone"
+        raise UsageError.of(subject, "no events", limit, "rename or remove columns, or give arrays to simulate")
     if events.get("") is inputs:
         bound = bound_events(ports, network.dt, inputs, options, subject=subject, **settings)
         return next(iter(bound.values())) if len(bound) == 1 else bound

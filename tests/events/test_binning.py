@@ -171,6 +171,8 @@ def test_events_are_taken_wherever_arrays_are(tiny_events: Any) -> None:
         nb.simulate(network, events, axes="time,sample")
     with pytest.raises(UsageError, match="^events: no events"):
         nb.read_events(np.zeros((3, 2)), network)
+    with pytest.raises(UsageError, match=r"^events: no events, there are 'x', 't', 'pol', columns are x, y, t and p"):
+        nb.read_events({name: np.zeros(3) for name in ("x", "t", "pol")}, network)
 
 
 def test_an_input_of_that_name_is_an_array() -> None:

@@ -63,6 +63,8 @@ def test_other_samples_of_aedat_2_are_counted(tmp_path: Path) -> None:
     found = read(tmp_path / "a.aedat", aedat2(pairs, "eu.seebetter.ini.chips.davis.DAVIS240C"))
     assert quads(found) == [(3, 4, 5, 1)]
     assert dict(found.left_out) == {"samples of frames": 1, "external events": 1}
+    text = bin_events(found, (2, 180, 240), 1e-3, EventOptions()).text
+    assert text.endswith(", 1 sample of frames left out, 1 external event left out")
     outside = read(tmp_path / "b.aedat", aedat2([(dvs128(1, 2, 1) | 1 << 15, 3), (dvs128(1, 2, 1), 4)]))
     assert (quads(outside), outside.left_out["external events"]) == ([(1, 2, 4, 1)], 1)
 
@@ -146,6 +148,16 @@ def test_several_spikes_of_any_sensor_are_several_events(
     found = np.zeros_like(expected)
     np.add.at(found, tuple(np.asarray(columns[name], int) // (100 if name == "t" else 1) for name in "tpyx"), 1)
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".aedat", ".aedat4"])
+def test_spikes_of_one_axis_come_back_with_sensor_and_merge(tmp_path: Path, suffix: str) -> None:
+    network = pipeline.network_of_shapes("8 dense8 lif")
+    spikes = (np.random.default_rng(0).random((30, 8)) < 0.3).astype(np.uint8)
+    run = replace(nb.simulate(network, spikes), arrays={("a", "s"): spikes[:, None]})
+    nb.save(run, tmp_path / f"a{suffix}")
+    again: Any = nb.read_events(tmp_path / f"a{suffix}", network, sensor=(8, 1), merge=True, origin="zero", steps=30)
+    np.testing.assert_array_equal(again.array.reshape(30, 8), spikes)
 
 
 def test_what_events_cannot_hold_is_refused_and_leaves_no_file(tmp_path: Path, tiny_events: Any) -> None:
