@@ -7,7 +7,7 @@ from typing import Any
 
 from xdsl.dialects.builtin import DenseArrayBase, FileLineColLoc, IntegerType, StringAttr, f32, f64, i1, i64
 from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
-from xdsl.irdl import IRDLOperation, irdl_attr_definition
+from xdsl.irdl import IRDLOperation, OptionalDef, irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
 
 from nirbridge._types import Shape
@@ -68,6 +68,10 @@ class SpikeOp(IRDLOperation):
     def faults(self) -> Iterator[Diagnostic]:
         """Every fault of this operation; where something is absent or of another kind, these faults alone."""
         definition = type(self).get_irdl_definition()
+        required = [name for name, kind in definition.attributes.items() if not isinstance(kind, OptionalDef)]
+        if missing := [name for name in required if name not in self.attributes]:
+            yield from (self.fault(f"it has no {name}", self.kind_of(name).noun, f"add {name}") for name in missing)
+            return
         try:
             definition.verify(self)
         except VerifyException as error:

@@ -119,13 +119,14 @@ class _Reader:
 
     def placed(self, problem: Diagnostic) -> Diagnostic:
         """A fault of the model at the operation that it is of."""
+        place = "" if problem.subject.startswith("line ") else f"{self.place_of(problem) or 'dialect'}, "
         hint = "give one spike.past in it 1 step or more" if "a cycle without delay" in problem.found else problem.hint
-        return replace(problem, subject=f"{self.place_of(problem) or 'dialect'}, {problem.subject}", hint=hint)
+        return replace(problem, subject=f"{place}{problem.subject}", hint=hint)
 
     def place_of(self, problem: Diagnostic) -> str:
         """The place of the projection, the population or the port of a fault, else that of the network."""
         subject = problem.subject
-        if subject.startswith(("line ", "spike.")):
+        if subject.startswith("spike."):
             return ""
         number = re.match(r"projection (\d+)", subject)
         if number is not None:

@@ -124,6 +124,7 @@ def test_the_reader_names_the_place(old: str, new: str, tmp_path: Path) -> None:
 
 
 MESSAGES = [
+    ('name = "x"', "", "line 3, column 5, spike.input: it has no name, a text, escaped as in URLs; add name"),
     ("steps = dense<1>", "steps = dense<-1>", "line 18, column 5, spike.past: a value of its steps is no integer"),
     (
         "dense<[[0.4091796875,",

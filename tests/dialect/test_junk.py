@@ -71,7 +71,7 @@ FAULTS = [
     ('numbers = "float32"', 'numbers = "f8"', "numbers is '\"f8\"', expected one of"),
     ('name = "b"', 'name = "%FF"', "name is '\"%FF\"', expected a text, escaped"),
     ('name = "b"', 'name = "a %22b%22%5C%0A%00%C3%A9%E6%BC%A2%2520"', "another one has this name"),
-    ("membrane = ", "membranes = ", "the dialect's definition"),
+    ("membrane = ", "membranes = ", "it has no membrane, #spike.membrane<a_mem, g_mem, bias, v_init>; add"),
 ]  # fmt: skip
 
 
