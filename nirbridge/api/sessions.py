@@ -19,7 +19,8 @@ from nirbridge.api.stages import AxesLike
 from nirbridge.arrays import Array
 from nirbridge.benchmarking.model import STEPS
 from nirbridge.emitters.artifact import Artifact, artifact_kind, read_artifact
-from nirbridge.errors import NirbridgeError, UsageError, did_you_mean, instance_of, quoted
+from nirbridge.errors import NirbridgeError, UsageError, counted, did_you_mean, instance_of, quoted
+from nirbridge.events.model import BinnedEvents
 from nirbridge.mapping.integers import integers_of
 from nirbridge.mapping.model import MappedNetwork, Model
 from nirbridge.network.model import Network
@@ -27,6 +28,7 @@ from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.report.bench import run_text
 from nirbridge.report.lines import repr_line
 from nirbridge.simulators.backends import auto_backend
+from nirbridge.simulators.checks import check_finite_state
 from nirbridge.simulators.continued import Continued, Runner
 from nirbridge.simulators.state_file import read_state, write_state
 from nirbridge.simulators.steps import read_step
@@ -41,7 +43,7 @@ class Session:
 
     ``model``: what it runs; None: of an emitted program that was given. ``backend``: name of a simulator or an emitter;
     ``why``: how it was chosen. ``program``: of an emitter; None for a simulator. ``inputs``: each with ``name`` and
-    ``shape``. It is a context manager, which drops the run at its end.
+    ``shape``. It is a context manager, which closes the session at its end.
 
     Example:
         >>> with nb.open("model.nir", backend="numpy") as session:
@@ -50,7 +52,7 @@ class Session:
         ((10,), 26)
     """
 
-    __slots__ = ("_batch", "_model", "_runner", "_samples", "_state", "backend", "inputs", "model", "program", "why")
+    __slots__ = ("_batch", "_prepared", "_runner", "_samples", "_state", "backend", "inputs", "model", "program", "why")
 
     def __init__(
         self,
@@ -62,7 +64,8 @@ class Session:
         program: Artifact | None = None,
         batch: int | None = None,
     ) -> None:
-        self._model, self.inputs = prepared, prepared.signature.inputs
+        self._prepared: Continued | None = prepared
+        self.inputs = prepared.signature.inputs
         self.model, self.backend, self.why, self.program = model, backend, why, program
         self._batch, self._samples = batch, batch
         self._runner: Runner | None = None
@@ -77,8 +80,9 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Drop the run."""
+        """Close it: the run and the prepared model are dropped."""
         self.reset()
+        self._prepared = None
 
     def step(self, inputs: object = None) -> dict[str, Array]:
         """Run one time step.
@@ -93,7 +97,7 @@ class Session:
         Raises:
             UsageError: inputs that do not fit; no time step was run.
         """
-        data: Any = inputs if type(inputs) is np.ndarray else {} if inputs is None else plain_arrays(inputs)
+        data: Any = inputs if type(inputs) is np.ndarray else {} if inputs is None else _plain_step(inputs)
         values, size = read_step(self.inputs, data, self._samples)
         found = (self._runner or self._started(size or 1)).step(values)
         return dict(found) if size is not None else {name: array[0] for name, array in found.items()}
@@ -107,13 +111,11 @@ class Session:
         record: Probes | None = None,
     ) -> Recording:
         """Run several time steps; arguments, recording and errors as of ``nirbridge.simulate`` with ``drain=False``."""
-        data: Any = plain_arrays(inputs)
-        given = pipeline.read_inputs(self.model or self._model.signature, data, axes=axes, steps=steps)
+        model, data = self._model, plain_arrays(inputs)
+        given = pipeline.read_inputs(self.model or model.signature, data, axes=axes, steps=steps)
         started = self._runner is not None or self._state is not None
         self._check_batch(given.inputs)
-        result = self._model.run(
-            given.inputs, steps=steps, state=self.state() if started else None, record=probes_of(record)
-        )
+        result = model.run(given.inputs, steps=steps, state=self.state() if started else None, record=probes_of(record))
         self._runner, self._state = None, result.state
         self._samples = result.recording.meta.get("batch") or 1
         return pipeline.with_reading(result.recording, given)
@@ -131,13 +133,15 @@ class Session:
         """Go on from a state of this model, or from the path of one that ``save`` wrote.
 
         Raises:
-            UsageError: a state of another model, batch or type, or with values that no run reaches.
+            UsageError: a state of another form, batch or type, with NaN or infinity, or with integers that no run
+                reaches. A state that is no file does not say which weights it is of.
             FileError: a file that holds no state of this model.
         """
         if isinstance(state, str | os.PathLike):
             state = read_state(Path(state), self._source)
         wanted = instance_of(state, SimulationState, "argument 'state' of Session.resume()")
         samples = _samples_of(wanted, self._model.blank(1))
+        check_finite_state(wanted)
         if self._batch not in (None, samples):
             found, limit = f"of {samples:,} samples", f"this session has {self._batch:,}"
             raise UsageError.of("state", found, limit, "open the model with the batch of the state")
@@ -168,9 +172,25 @@ class Session:
                 raise UsageError.of(f"input {quoted(port.name)}", f"a batch of {found:,}", limit, hint)
 
     @property
+    def _model(self) -> Continued:
+        """The prepared model. Raises UsageError after the end of the block."""
+        if self._prepared is None:
+            raise UsageError.of("session", "is closed", "its block has ended", "open the model again")
+        return self._prepared
+
+    @property
     def _source(self) -> Network | QuantizedNetwork | None:
         """What its states are states of, as far as it is known."""
         return self.model if isinstance(self.model, Network) else getattr(self._model, "quantized", None)
+
+
+def _plain_step(inputs: object) -> Any:
+    """The inputs of a time step as ``plain_arrays``. Raises UsageError for events of several ones."""
+    for each in inputs.values() if isinstance(inputs, Mapping) else (inputs,):
+        if isinstance(each, BinnedEvents):
+            found, limit = f"events of {counted(len(each.array), 'time step')}", "step() takes one"
+            raise UsageError.of("input", found, limit, "give them to run()")
+    return plain_arrays(inputs)
 
 
 def _samples_of(state: SimulationState, blank: SimulationState) -> int:
@@ -279,6 +299,9 @@ def _opened(model: Model, backend: str, why: str, batch: int | None, options: ob
     back_end: Any = plugins.get("emitters", backend) if emits else plugins.get("simulators", backend)
     instance_of(model, back_end.takes, f"model of backend {quoted(backend)}", getattr(back_end, "hint", ""))
     prepare = _session_of(back_end, backend)
+    if emits and isinstance(model, Network) and pipeline.default_chip(backend, options) is not None:
+        hint = "quantize the network for a chip"
+        instance_of(model, (QuantizedNetwork, MappedNetwork), f"model of backend {quoted(backend)}", hint)
     program = emit(model, backend, options=options) if emits else None
     return Session(prepare(program or model), backend, why, model=model, program=program, batch=batch)
 

@@ -17,7 +17,7 @@ from nirbridge.simulators.checks import check_limits, check_state
 from nirbridge.simulators.continued import RunByRun, Runner
 from nirbridge.simulators.fixed.host_io import fixed_channels, integer_values
 from nirbridge.simulators.fixed.runs import state_limits
-from nirbridge.simulators.inputs import Input
+from nirbridge.simulators.inputs import Input, check_finite
 from nirbridge.simulators.recording import copied_source
 from nirbridge.simulators.types import Key, Probe, SimulationResult, SimulationState
 
@@ -64,6 +64,7 @@ class ProgramSession:
         self._integers = {} if self.quantized is None else {p.name: p for p in self.quantized.inputs}
         self._states = [s for s in self.program.facts["states"] if s["id"]]
         self._ports = [(p["name"], p["id"], p["dtype"]) for p in self.program.facts["inputs"]]
+        self._named = {p.name: p for p in self.signature.inputs}
 
     def blank(self, batch: int) -> SimulationState:
         """The initial state."""
@@ -129,12 +130,14 @@ class ProgramSession:
         return SimulationState(step, arrays)
 
     def given(self, values: Mapping[str, Array], step: int) -> dict[str, Array]:
-        """The inputs of one time step, by id. Raises UsageError for values that an input of integers does not take."""
+        """The inputs of one time step, by id. Raises UsageError for values that an input does not take."""
         found = {}
         for name, key, kind in self._ports:
             rows = np.asarray(values[name])[None]
             if name in self._integers:
                 rows = integer_values(self._integers[name], rows, step).reshape(rows.shape)
+            else:
+                check_finite(self._named[name], rows, kind, step)
             found[key] = np.ascontiguousarray(rows, kind)
         return found
 

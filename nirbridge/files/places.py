@@ -52,7 +52,7 @@ class ResolvedPath:
 
 def file_name(path: Path) -> str:
     """The last part of a path; of a file without a name (``unnamed_file``) the one that messages and results give."""
-    name = PurePath(path).name
+    name = PurePath(path).name or str(path)
     if name.isdecimal():
         with suppress(OSError, ValueError):
             unnamed = _UNNAMED.fullmatch(os.readlink(path))

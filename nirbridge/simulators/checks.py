@@ -49,6 +49,16 @@ def check_state(state: SimulationState, blank: SimulationState) -> None:
     UsageError.raise_all(problems[:20])
 
 
+def check_finite_state(state: SimulationState) -> None:
+    """Raise UsageError for parts of a state with NaN or infinity."""
+    limit, step = "states are finite numbers", "give a state from before the overflow"
+    UsageError.raise_all(
+        Diagnostic(_part(key), "has NaN or infinity", limit, step)
+        for key, array in state.arrays.items()
+        if isinstance(array, np.ndarray) and array.dtype.kind == "f" and not np.isfinite(array).all()
+    )
+
+
 def check_limits(state: SimulationState, limits: Mapping[Key, tuple[int, int]]) -> None:
     """Raise UsageError for parts of a state with a value that is below or above their limits."""
     problems = []

@@ -163,6 +163,7 @@ def test_a_model_that_is_too_slow_for_the_trial_runs_all_the_same(
         (INTEGERS, "numpy", "^model of backend 'numpy': is of type QuantizedNetwork, "),
         (INTEGERS, "torch", "^model of backend 'torch': is of type QuantizedNetwork, "),
         (NETWORK, "torch", "^backend 'torch': keeps no state from one run to the next, "),
+        (NETWORK, "c", "^model of backend 'c': is of type Network, .*; quantize the network for a chip$"),
     ],
 )
 def test_wrong_names_are_refused(model: Any, backend: str, message: str) -> None:
@@ -235,13 +236,28 @@ def test_a_wrong_step_changes_nothing(name: str) -> None:
     session.step(X[0])
     other.step(X[0])
     wrong: list[Any] = [X[1, :3], X[1, :, :2], "text", [[1, 2], [3]], X[1].astype(complex), {"x": X[1]}, None, X[:, 0]]
-    wrong += [np.where(X[1] > 0, np.nan, 0)]
+    wrong += [np.where(X[1] > 0, bad, 0) for bad in (np.nan, np.inf, 1e39)]
     wrong += [X[1] * 7, X[1] * 0.5, -X[1].astype(float)] if name in MODELS else []
     for inputs in wrong:
         with pytest.raises(UsageError, match="^input"):
             session.step(inputs)
     assert np.array_equal(session.step(X[1])[OUT], other.step(X[1])[OUT])
     assert all(np.array_equal(a, other.state().arrays[key]) for key, a in session.state().arrays.items())
+
+
+@pytest.mark.parametrize("name", ["fixed", "c", "onnx", "onnx in reals"])
+def test_values_that_are_not_finite_do_not_reach_the_state(name: str) -> None:
+    backend = name.split()[0]
+    need_tool(backend)
+    model = NETWORK if "reals" in name else nb.quantize(NETWORK, "loihi2", graded={NETWORK.inputs[0].name: (1.0, 8)})
+    session = nb.open(model, backend=backend)
+    session.step(X[0, 0])
+    good = session.state()
+    for value in (np.nan, np.inf, 1e39, 1e308):
+        with pytest.raises(UsageError, match="^input '0_input': .*at time step 1.*(finite|remove|quantize)"):
+            session.step(np.where(X[1, 0] < 2, value, 0))
+    assert all(np.array_equal(a, good.arrays[key]) for key, a in session.state().arrays.items())
+    assert session.state().step == 1
 
 
 @pytest.mark.parametrize("name", BACKENDS)
@@ -289,6 +305,14 @@ def test_every_input_may_be_a_tensor_or_a_list() -> None:
     assert np.array_equal(session.step(X[0, 0].tolist())[OUT], as_tensor[OUT])
 
 
+def test_events_of_several_time_steps_are_no_batch() -> None:
+    session, events = opened("numpy"), nb.read_events({"x": [0, 3], "t": [0, 10**6]}, NETWORK, bin=0.5)
+    for inputs in (events, {NETWORK.inputs[0].name: events}):
+        with pytest.raises(UsageError, match="^input: events of 3 time steps, .* takes one; give them to run"):
+            session.step(inputs)
+    assert session.run(events)[OUT].shape == (3, 2)
+
+
 # -- programs --------------------------------------------------------------------------------------------------------
 
 
@@ -328,7 +352,7 @@ def test_a_program_whose_files_do_not_belong_together_is_refused(tmp_path: Path)
     del files["network.q.npz"]
     with pytest.raises(ModelError, match=r"^program: has no file network\.q\.npz"):
         nb.open(make_artifact(files, {"kind": "c", "options": {}}))
-    with pytest.raises(ModelError, match=r"^program: has no hops, sessions run a chip's integers"):
+    with pytest.raises(ModelError, match=r"^program: has no hops, sessions of C run a chip's integers"):
         nb.open(nb.emit(INTEGERS, "c", options=COptions(hops=False)))
     hostile = make_artifact(dict(nb.emit(INTEGERS, "c").files), {"kind": "c", "options": {"prefix": "x; system(1)"}})
     with pytest.raises(UsageError, match="^options of emitter 'c': prefix 'x; system"):
@@ -445,13 +469,18 @@ def test_values_that_no_run_reaches_are_refused(name: str, tmp_path: Path) -> No
     assert session.state() is good
 
 
-def test_a_refractory_time_that_no_run_of_reals_reaches_is_refused() -> None:
+def test_a_state_that_no_run_of_reals_reaches_is_refused() -> None:
     session = opened("numpy")
     session.run(X)
     good, key = session.state(), (NETWORK.populations[0].name, "refractory")
     for value in (-1, 1):
         with pytest.raises(UsageError, match=f"^state, 'refractory' of .*: {value}, runs of this network have 0 to 0;"):
             session.resume(replace(good, arrays={**good.arrays, key: good.arrays[key] + value}))
+    key = (NETWORK.populations[0].name, "v")
+    for value in (np.nan, np.inf):
+        with pytest.raises(UsageError, match="^state, 'v' of .*: has NaN or infinity, states are finite numbers;"):
+            session.resume(replace(good, arrays={**good.arrays, key: np.full_like(good.arrays[key], value)}))
+    assert session.state() is good
 
 
 @pytest.mark.parametrize("name", ["numpy", "fixed"])
@@ -508,5 +537,7 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
 def test_a_block_ends_with_the_run() -> None:
     with opened("fixed") as session:
         session.run(X)
-        assert session.state().step == 12
-    assert session.state().step == 0
+        state = session.state()
+    for call in (lambda: session.step(X[0]), lambda: session.run(X), session.state, lambda: session.resume(state)):
+        with pytest.raises(UsageError, match="^session: is closed, its block has ended; open the model again"):
+            call()

@@ -46,7 +46,9 @@ def open_program(artifact: Artifact) -> CSimulator:
         f"has no file {NETWORK}": NETWORK not in artifact.files,
     }
     if found := next((problem for problem, is_so in problems.items() if is_so), None):
-        raise ModelError.of("program", found, "sessions run a chip's integers", "emit a quantized network, with hops")
+        raise ModelError.of(
+            "program", found, "sessions of C run a chip's integers", "emit a quantized network, with hops"
+        )
     with temporary_folder("c") as scratch:
         folder = Path(scratch) / "program"
         write_artifact(artifact, folder)

@@ -106,8 +106,9 @@ def integer_values(port: FixedInput, values: Array, first_step: int) -> Array:
     """Inputs as integers. Raises UsageError for values that the input does not take."""
     flat = values.reshape(*values.shape[:2], -1)
     if port.graded:
-        integers = np.rint(flat / port.scale)
-        wrong = np.abs(integers) > port.value_max
+        with np.errstate(over="ignore"):
+            integers = np.rint(flat / port.scale)
+        wrong = ~(np.abs(integers) <= port.value_max)
         limit = f"it takes {-port.value_max * port.scale:g} to {port.value_max * port.scale:g}"
     else:
         integers = flat
@@ -116,9 +117,11 @@ def integer_values(port: FixedInput, values: Array, first_step: int) -> Array:
     if bool(wrong.any()):
         place = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
         found = f"{flat[place]:g} at time step {first_step + int(place[0])}"
-        enough = f"{port.name}={np.ceil(np.abs(flat.astype(float)).max() * 100) / 100:g}:8"
+        most = float(np.abs(flat.astype(float)).max())
+        enough = quoted(f"{port.name}={np.ceil(most * 100) / 100:g}:8")
         way = "encode values as spikes, or count events of a time step as one (--events clip)"
-        step = f"quantize it as graded where the chip can (quantize --graded {quoted(enough)}), {way}"
+        step = f"quantize it as graded where the chip can (quantize --graded {enough}), {way}"
+        step = step if np.isfinite(most) else "give finite numbers"
         raise UsageError.of(f"input {quoted(port.name)}", found, limit, step)
     return integers.astype(np.int64 if port.graded else np.int8)
 
