@@ -14,7 +14,8 @@ import atexit
 import os
 import signal
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -31,6 +32,20 @@ def raise_on_interrupt() -> None:
     """From now on the first Ctrl-C raises KeyboardInterrupt, except during an import, which it ends at once."""
     _set(_raise)
     sys.unraisablehook = _unraisable
+
+
+@contextmanager
+def exit_on_termination() -> Iterator[None]:
+    """Within it SIGTERM ends the process by SystemExit, so that what is open is cleaned up."""
+
+    def terminate(number: int, frame: FrameType | None) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def leave_after_cleaning() -> NoReturn:

@@ -195,7 +195,8 @@ def main(args: Sequence[str] | None = None) -> None:
 
 def run(args: list[str]) -> int:
     """Runs the command line and returns its exit code; errors go to stderr (and, with --json, to stdout too)."""
-    as_json, debug = _has_flag(args, "--json"), "--debug" in _before_command(args)
+    before = _before_command(args)
+    as_json, debug, has_frames = _has_flag(args, "--json"), "--debug" in before, args[len(before) :][:1] == ["stream"]
     try:
         code = nirbridge.main(args=args, prog_name="nirbridge", standalone_mode=False)
         sys.stdout.flush()
@@ -216,7 +217,7 @@ def run(args: list[str]) -> int:
             return interrupts.EXIT_CODE
         if isinstance(error.__cause__, BrokenPipeError):  # of a result that goes to /dev/stdout or a FIFO
             return READER_GONE
-        return _report(error, as_json, debug)
+        return _report(error, as_json, debug, has_frames)
 
 
 def _is_interrupted(error: BaseException | None) -> bool:
@@ -228,12 +229,12 @@ def _is_interrupted(error: BaseException | None) -> bool:
     return False
 
 
-def _report(error: Exception, as_json: bool, debug: bool) -> int:
+def _report(error: Exception, as_json: bool, debug: bool, has_frames: bool = False) -> int:
     problem = _known(error)
     try:
         if debug:
             traceback.print_exception(error)
-        print_error(problem, as_json=as_json)
+        print_error(problem, as_json=as_json, has_frames=has_frames)
         sys.stdout.flush()
     except (streams.ReaderGone, BrokenPipeError):
         return READER_GONE

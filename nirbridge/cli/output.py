@@ -85,15 +85,18 @@ def print_result(result: Mapping[str, Any] | list[str] | RenderableType) -> None
         print_rich(result)
 
 
-def print_error(error: NirbridgeError, *, as_json: bool) -> None:
+def print_error(error: NirbridgeError, *, as_json: bool, has_frames: bool = False) -> None:
     """Every problem on a line of its own to stderr; with ``as_json`` one JSON document to stdout too.
 
+    ``has_frames``: stdout has the frames of a stream; the document is the last line of stderr.
     A stream that cannot be written is skipped: the exit code still signals the error.
     """
     with suppress(OSError):
         for line in [str(problem) for problem in error.problems] or [type(error).__name__]:
             click.echo(_for_stderr(f"error: {line}"), err=True)
-    if as_json:
+        if as_json and has_frames:
+            click.echo(json.dumps(error_document(error)), err=True)
+    if as_json and not has_frames:
         with suppress(FileError):
             print_json(error_document(error))
 

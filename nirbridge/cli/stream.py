@@ -15,6 +15,7 @@ import click
 
 from nirbridge import pipeline
 from nirbridge.cli.common import ChipFile, Choice, Command, ModelFile, RegisteredName, refuse_given
+from nirbridge.cli.interrupts import exit_on_termination
 from nirbridge.cli.options import early_option, model_options
 from nirbridge.cli.output import progress_on_stderr
 from nirbridge.errors import FileError, UsageError, counted, quoted
@@ -95,7 +96,7 @@ def command(model: str, form: Any, listen: str | None, period: float | None, as_
     each, is_paced = after if options.pop("times") else None, options.pop("realtime")
     with _opened(model, **options) as session:
         dt = _warmed(session)
-        with _ends(listen) as (source, sink):
+        with exit_on_termination(), _ends(listen) as (source, sink):
             period_s = dt if period is None else period
             found = stream(session, source, sink, form, period_s, is_paced=is_paced, after=each)
     _print_summary(found, as_json)

@@ -13,9 +13,10 @@ import numpy as np
 from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip
-from nirbridge.errors import UsageError, counted, quoted
+from nirbridge.errors import IllegalMapping, UsageError, counted, quoted
 from nirbridge.mapping.integers import integers_of
 from nirbridge.mapping.model import MappedNetwork
+from nirbridge.mapping.storage.consistency import network_mismatches
 from nirbridge.network.model import Network
 from nirbridge.pipeline.fit import retime
 from nirbridge.pipeline.load import load_chip
@@ -337,6 +338,7 @@ def model_on_chip(
     retimed = retime(network, target, splits=dict(saved.splits) if saved else None, keep_early_spikes=early)
     quantized = quantize(retimed, target, QuantizationOptions(weight_bits=None if saved is None else saved.weight_bits))
     if saved is not None:
+        IllegalMapping.raise_all(network_mismatches(quantized, saved))
         return replace(mapped_network(saved, network, target), quantized=quantized)
     if not is_mapped:
         return quantized

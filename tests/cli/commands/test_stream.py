@@ -79,9 +79,13 @@ def test_models_of_every_form_have_the_numbers_of_simulate(
         ([model, "--map", "m.map.json"], "--map: does not apply here, it belongs to --chip; leave it out"),
         ([*on_chip, "--backend", "numpy"], "model of backend 'numpy': is of type QuantizedNetwork, expected Network"),
         ([model, "--backend", "fixed"], "expected QuantizedNetwork; quantize the network for a chip"),
+        ([model, "--backend", "c"], "expected QuantizedNetwork or MappedNetwork; quantize the network for a chip"),
+        ([model, "--chip", "loihi1", "--map", "m.map.json"], "chip: the map is of 'loihi2', the integers are of"),
     ):
-        assert run(["stream", *arguments]) == 2
-        assert message in capsys.readouterr().err
+        assert run(["stream", *arguments, "--json"]) in (1, 2)
+        out, err = capsys.readouterr()
+        assert (out, message in err) == ("", True)
+        assert json.loads(err.splitlines()[-1])["error"]["problems"]
 
 
 def test_a_socket_of_this_machine(root: Path, tmp_path: Path) -> None:
@@ -109,7 +113,7 @@ def test_a_place_that_is_taken(root: Path, tmp_path: Path, capsys: pytest.Captur
     assert run(["stream", str(root / MODEL), "--listen", str(tmp_path / "file")]) == 2
     assert "Address already in use; choose a free port or path" in capsys.readouterr().err
     assert (tmp_path / "file").read_text() == "mine"
-    for place in ("70000", "localhost:80", "-1", "²"):
+    for place in ("70000", "localhost:80", "0.0.0.0:4001", "-1", "²", ""):
         assert run(["stream", str(root / MODEL), "--listen", place]) == 2
         assert capsys.readouterr().err.startswith(f"error: --listen '{place}': ")
     for period in ("0", "-1", "nan", "inf"):
@@ -227,3 +231,16 @@ def test_a_reader_that_goes_and_an_interrupt(root: Path) -> None:
         assert process.stdout.read(10) == bytes(10)
         process.send_signal(2)
         assert process.wait(60) == 130
+
+
+@pytest.mark.parametrize(("number", "code"), [(2, 130), (15, 143)])
+def test_a_signal_removes_the_socket(number: int, code: int, root: Path, tmp_path: Path) -> None:
+    place = tmp_path / "s"
+    line = [sys.executable, "-m", "nirbridge", "stream", str(root / MODEL), "--listen", str(place)]
+    with subprocess.Popen(line, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith(b"listening at ")
+        assert place.exists()
+        process.send_signal(number)
+        assert process.wait(60) == code
+    assert not place.exists()
