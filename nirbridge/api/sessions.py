@@ -224,8 +224,8 @@ def open(
     ``nirbridge.bench`` with ``best`` and data of your own replaces it.
 
     Args:
-        model: a ``QuantizedNetwork``, a ``MappedNetwork``, an emitted program or the folder of one, or a model as
-            ``load`` takes it.
+        model: a ``QuantizedNetwork`` or its file, a ``MappedNetwork``, an emitted program or its folder, or a model
+            as ``load`` takes it.
         backend: the name of a simulator or an emitter, whose program is made and prepared once; ``auto``: as of
             ``simulate``; ``best``: the fastest, measured. A program has its own.
         sample: of a module, as ``load`` takes it.
@@ -248,6 +248,8 @@ def open(
     program = _program(model)
     if program is not None:
         return _of_program(program, backend, batch)
+    if isinstance(model, str | os.PathLike) and pipeline.holds_integers(os.fspath(model)):
+        model = pipeline.load_quantized(os.fspath(model))
     ready = model if isinstance(model, QuantizedNetwork | MappedNetwork) else network_of(model, sample)
     if backend == "auto":
         return _opened(ready, _auto(ready), "as of simulate", batch, options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +17,7 @@ from nirbridge.cli.output import faults_on_stderr, print_details
 from nirbridge.errors import UsageError, did_you_mean, quoted
 
 if TYPE_CHECKING:
-    from nirbridge.network.model import Network
+    from nirbridge.network.model import Network, Timing
     from nirbridge.passes.base import Pass
 
 
@@ -259,6 +260,12 @@ def timing_options(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*args, timing=pipeline.Timing(dt, integrator, reset, chosen, if_gain), **kwargs)
 
     return wrapped
+
+
+def options_of_networks(timing: Timing, repairs: Any, rewrite: Any) -> dict[str, Any]:
+    """Values of the options of reading by name, which do not apply to integers; those of none are false."""
+    times = {f"--{name.replace('_', '-')}": value is not None for name, value in asdict(timing).items()}
+    return {"--passes": rewrite, "--repair": repairs, **times}
 
 
 def max_bytes_option(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -108,7 +108,7 @@ def _event_line(facts: Mapping[str, Any]) -> str:
     size = f"{'sensor of' if facts['sensor'] else 'places up to'} {' x '.join(f'{n:,}' for n in sensor)}"
     samples = f", {counted(facts['samples'], 'sample')}" if facts.get("samples") else ""
     polarity = f", {facts['on']:,} of polarity 1" if "on" in facts else ""
-    left = "".join(f", {count:,} {name} left out" for name, count in facts.get("left_out", {}).items() if count)
+    left = "".join(f", {name} left out: {count:,}" for name, count in facts.get("left_out", {}).items() if count)
     return f"{counted(facts['events'], 'event')}{span}, {size}{polarity}{samples}{left}"
 
 

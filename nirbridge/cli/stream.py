@@ -8,7 +8,6 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
@@ -16,7 +15,7 @@ import click
 from nirbridge import pipeline
 from nirbridge.cli.common import ChipFile, Choice, Command, ModelFile, RegisteredName, refuse_given
 from nirbridge.cli.interrupts import exit_on_termination
-from nirbridge.cli.options import early_option, model_options
+from nirbridge.cli.options import early_option, model_options, options_of_networks
 from nirbridge.cli.output import progress_on_stderr
 from nirbridge.errors import FileError, UsageError, counted, quoted
 
@@ -119,8 +118,7 @@ def _opened(
     on_chip = {"--chip": chip, "--map": map_file, "--keep-early-spikes": keep_early_spikes}
     is_program = os.path.isdir(model)
     if is_program or pipeline.holds_integers(model):
-        of_networks = {"--passes": rewrites["rewrite"], "--repair": rewrites["repairs"]}
-        of_networks |= {f"--{name.replace('_', '-')}": value is not None for name, value in asdict(timing).items()}
+        of_networks = options_of_networks(timing, **rewrites)
         refuse_given(on_chip | of_networks, "programs and quantized networks have their numbers")
         return opened(model if is_program else load_quantized(model, max_bytes=max_bytes), backend=backend, batch=1)
     network = pipeline.load_network(model, timing, max_bytes=max_bytes, **rewrites)

@@ -322,6 +322,5 @@ def _in_words(
         parts.append(f"{counted(beyond, 'event')} after the last time step left out")
     back = int((np.diff(events.t) < 0).sum()) if events.origin == "first" else 0
     parts += [f"the clock goes back {counted(back, 'time')}"] if back else []
-    named = ((n, name if n != 1 else re.sub(r"s\b", "", name, count=1)) for name, n in events.left_out.items() if n)
-    parts += [f"{count:,} {name} left out" for count, name in named]
+    parts += [f"{name} left out: {count:,}" for name, count in events.left_out.items() if count]
     return ", ".join(parts)

@@ -20,8 +20,10 @@ from nirbridge.files.npy import MAX_BYTES, load_npy, load_npz
 from nirbridge.files.regular import open_regular
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.network.model import Network
+from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.simulators import recording_file
 from nirbridge.simulators.best import simulate_best
+from nirbridge.simulators.fixed.host_io import signature_network
 from nirbridge.simulators.given import Given, read_given
 from nirbridge.simulators.recording import default_probes
 from nirbridge.simulators.simulate import BACKENDS, Probe, Recording, simulate
@@ -170,10 +172,13 @@ def simulate_network(network: Network, inputs: Any, *, backend: str = "auto", **
     return simulator(network, inputs, **taken)
 
 
-def probes(network: Network, variables_of: Sequence[tuple[str, tuple[str, ...]]], every: int) -> list[Probe] | None:
+def probes(
+    model: Network | QuantizedNetwork, variables_of: Sequence[tuple[str, tuple[str, ...]]], every: int
+) -> list[Probe] | None:
     """Probes of variables by node, every ``every``-th time step; None: the default of the simulators."""
     if variables_of:
         return [Probe(node, variables, every) for node, variables in variables_of]
+    network = signature_network(model) if isinstance(model, QuantizedNetwork) else model
     return None if every == 1 else [Probe(r.node, r.variables, every) for r in default_probes(network)]
 
 

@@ -174,8 +174,10 @@ def test_wrong_names_are_refused(model: Any, backend: str, message: str) -> None
 @pytest.mark.parametrize(
     ("model", "backend"), [(NETWORK, "fast"), (INTEGERS, "fixed"), (nb.map(NETWORK, "loihi2"), "mapped")]
 )
-def test_auto_is_that_of_simulate(model: Any, backend: str) -> None:
-    with nb.open(model) as session:
+def test_auto_is_that_of_simulate(model: Any, backend: str, tmp_path: Path) -> None:
+    place = tmp_path / "m.q.npz"
+    INTEGERS.save(place)
+    with nb.open(place if model is INTEGERS else model) as session:
         assert (session.backend, session.why) == (backend, "as of simulate")
         assert equal(session.run(X), nb.simulate(model, X, drain=False))
         session.reset()

@@ -24,13 +24,14 @@ from nirbridge.cli.common import (
     summary,
     summary_lines,
 )
-from nirbridge.cli.options import early_option, model_options
+from nirbridge.cli.options import early_option, model_options, options_of_networks
 from nirbridge.cli.output import print_result, progress_on_stderr, reported_faults
 from nirbridge.errors import ExporterFaultWarning, NirbridgeError, UsageError, counted, quoted
 
 if TYPE_CHECKING:
     from nirbridge.chips.model import Chip
     from nirbridge.network.model import Network, Port, Timing
+    from nirbridge.quantization.model import FixedInput, QuantizedNetwork
     from nirbridge.simulators.simulate import Probe, Recording
 
 EXAMPLE = """\b
@@ -59,13 +60,14 @@ class _Input(click.Option):
             raise UsageError.of("--input", "is missing", limit, f"give --input {file}") from None
 
 
-def _ports(model: str | None) -> tuple[Port, ...]:
+def _ports(model: str | None) -> tuple[Port | FixedInput, ...]:
     """The inputs of a model's file; none of one that cannot be read as it is."""
     if model is None or names_module(model):
         return ()
     with suppress(NirbridgeError), warnings.catch_warnings():
         warnings.simplefilter("ignore", ExporterFaultWarning)
-        return pipeline.load_network(model).inputs
+        load = pipeline.load_quantized if pipeline.holds_integers(model) else pipeline.load_network
+        return load(model).inputs
     return ()
 
 
@@ -75,7 +77,7 @@ def _ports(model: str | None) -> tuple[Port, ...]:
     epilog=EXAMPLE,
     usual=("--input", "--output", "--steps", "--record", "--backend", "--plot"),
 )
-@click.argument("model", metavar="MODEL.nir|MODEL.net.npz|FILE.py:ATTR", type=ModelFile())
+@click.argument("model", metavar="MODEL.nir|MODEL.net.npz|MODEL.q.npz|FILE.py:ATTR", type=ModelFile())
 @click.option(
     "--input",
     "source",
@@ -139,8 +141,8 @@ def command(
     """Run a model on inputs, exactly, and save spikes and potentials.
 
     IN.npy holds the axes of --axes, then those of the model's one input; IN.npz holds one such array per input, by
-    name. Without the axis of samples it is one sample. 0 and 1 are spikes, other values graded currents. Integers run
-    on until the last output is there, and each node is recorded from its latency on.
+    name. Without the axis of samples it is one sample. 0 and 1 are spikes, other values graded currents. Integers (of
+    a chip, or of a quantized MODEL) run on until the last output is there, each node recorded from its latency on.
     """
     check_plot(plot, node)
     recording = run(model, source, output=output, **options)
@@ -185,15 +187,19 @@ def run(
     rewrite: Any = None,
 ) -> Recording:
     """The recording that the command saves."""
+    real = {"--dtype": dtype != "float32", "--library": library, "--device": device != "cpu"}
     if pipeline.holds_integers(model):
-        hint = "give the model that it is of, with --backend fixed --chip NAME, or use nirbridge.simulate in Python"
-        raise UsageError.of(f"model {quoted(model)}", "holds integers", "simulate reads networks", hint)
+        of_networks = {"--chip": chip, "--map": map_file, "--keep-early-spikes": keep_early_spikes}
+        of_networks |= real | options_of_networks(timing, repairs, rewrite)
+        refuse_given(of_networks, "a quantized network has its numbers")
+        integers = pipeline.load_quantized(model, max_bytes=max_bytes)
+        given = read_data_file(integers, source, axes, max_bytes, steps=steps)
+        return run_integers(integers, given, output, backend, steps, parse_probes(integers, record, every), threads)
     network = pipeline.load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
     given = read_data_file(network, source, axes, max_bytes, steps=steps)
     wants = parse_probes(network, record, every)
     pipeline.check_output(output, lambda: pipeline.simulate_network(network, given.inputs, steps=1, record=wants))
     if backend in ("fixed", "mapped") or chip is not None or map_file is not None or keep_early_spikes:
-        real = {"--dtype": dtype != "float32", "--library": library, "--device": device != "cpu"}
         refuse_given(real, "a chip's integers run in NumPy on the CPU")
         with progress_on_stderr() as progress:
             on_chip = {"backend": backend, "chip": chip, "map_file": map_file, "progress": progress}
@@ -217,7 +223,27 @@ def run(
     return pipeline.with_reading(recording, given)
 
 
-def parse_probes(network: Network, texts: tuple[str, ...], every: int) -> list[Probe] | None:
+def run_integers(
+    model: QuantizedNetwork,
+    given: Any,
+    output: str,
+    backend: str,
+    steps: int | None,
+    record: list[Probe] | None,
+    threads: int,
+) -> Recording:
+    """The recording of a model that is quantized already."""
+    from nirbridge.api.runs import simulated
+
+    def recorded(**options: Any) -> Recording:
+        return simulated(model, backend, {"chip": None}, True, {"record": record}, given.inputs, **options)
+
+    pipeline.check_output(output, lambda: recorded(steps=1))
+    with progress_on_stderr() as progress:
+        return pipeline.with_reading(recorded(steps=steps, threads=threads, progress=progress), given)
+
+
+def parse_probes(network: Network | QuantizedNetwork, texts: tuple[str, ...], every: int) -> list[Probe] | None:
     """``NODE:s,v`` each; a name may hold colons, the last one counts."""
     probes = []
     for text in texts:

@@ -7,6 +7,7 @@ import nir
 import numpy as np
 import pytest
 
+import nirbridge as nb
 from nirbridge.cli.main import run
 from nirbridge.importers import save_nir
 from nirbridge.pipeline import load_network
@@ -138,7 +139,32 @@ def test_threads_give_the_file_of_one(model: str, tmp_path: Path, capsys: pytest
     assert "backend 'mapped': runs in one thread, 2 were requested" in capsys.readouterr().err
 
 
-def test_a_quantized_file_is_refused_with_what_runs_integers(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["simulate", "m.q.npz", "--input", "in.npy", "-o", "out.npz"]) == 2
-    assert "holds integers" in (said := " ".join(capsys.readouterr().err.split()))
-    assert "--backend fixed --chip NAME" in said
+def test_a_quantized_file_runs_its_integers(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    quantized = nb.quantize(model, "loihi2")
+    quantized.save("m.q.npz")
+    for options, record in (([], None), (["--record", "1:s,v", "--every", "3"], [Probe("1", ("s", "v"), 3)])):
+        assert run(["simulate", "m.q.npz", "--input", "in.npy", "-o", "o.npz", *options]) == 0
+        found, wanted = read_recording("o.npz"), nb.simulate(quantized, INPUT, record=record)
+        assert found.meta["latency"] == wanted.meta["latency"]
+        assert found.arrays.keys() == wanted.arrays.keys()
+        assert all(np.array_equal(found.arrays[key], wanted.arrays[key]) for key in wanted.arrays)
+        assert any(array.any() for array in wanted.arrays.values())
+    assert run(["simulate", "m.q.npz", "--input", "in.npy", "-o", "every.npz", "--every", "5"]) == 0
+    assert [a.shape for a in read_recording("every.npz").arrays.values()] == [(8, 4)]
+    capsys.readouterr()
+    for options, message in (
+        (
+            ["--dtype", "float64", "--chip", "loihi2"],
+            "--chip: does not apply here, a quantized network has its numbers",
+        ),
+        (["--reset", "subtract"], "--reset: does not apply here"),
+        (["--backend", "numpy"], "backend 'numpy': does not apply here"),
+    ):
+        assert run(["simulate", "m.q.npz", "--input", "in.npy", "-o", "no.npz", *options]) == 2
+        assert message in capsys.readouterr().err
+    assert run(["simulate", "m.q.npz", "-o", "no.npz"]) == 2
+    assert "--input: is missing, the model has 1 input: 'in' of 3; give --input" in capsys.readouterr().err
+    assert not Path("no.npz").exists()
