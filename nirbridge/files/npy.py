@@ -307,7 +307,7 @@ def write_record(path: str | Path, form: RecordFormat, record: Mapping[str, Any]
         FileError: the place cannot be written.
     """
     digest, stored = _stored(form, record, arrays)
-    atomic_write(path, lambda file: write_npz(file, stored, 1), subject=f"file {quoted(Path(path).name)}")
+    atomic_write(path, lambda file: write_npz(file, stored, 1), subject=f"file {quoted(file_name(Path(path)))}")
     return digest
 
 

@@ -356,6 +356,8 @@ def test_a_program_whose_files_do_not_belong_together_is_refused(tmp_path: Path)
         nb.open(make_artifact(files, {"kind": "c", "options": {}}))
     with pytest.raises(ModelError, match=r"^program: has no hops, sessions of C run a chip's integers"):
         nb.open(nb.emit(INTEGERS, "c", options=COptions(hops=False)))
+    with pytest.raises(ModelError, match=r"^program: computes in float32, sessions of C run a chip's integers"):
+        nb.open(nb.emit(NETWORK, "c", options=COptions(dtype="float32")))
     hostile = make_artifact(dict(nb.emit(INTEGERS, "c").files), {"kind": "c", "options": {"prefix": "x; system(1)"}})
     with pytest.raises(UsageError, match="^options of emitter 'c': prefix 'x; system"):
         nb.open(hostile)
@@ -426,6 +428,8 @@ def test_a_state_of_something_else_is_refused(name: str, tmp_path: Path) -> None
         session.resume(12)  # type: ignore[arg-type]
     with pytest.raises(FileError, match="does not exist"):
         session.resume(tmp_path / "none.npz")
+    with pytest.raises(FileError, match=r"^file '\.': is a folder"):
+        session.save(".")
     nb.simulate(INTEGERS, X).save(tmp_path / "run.npz")
     with pytest.raises(FileError, match=r"^file 'run\.npz'"):
         session.resume(tmp_path / "run.npz")
