@@ -199,27 +199,17 @@ def run(
     given = read_data_file(network, source, axes, max_bytes, steps=steps)
     wants = parse_probes(network, record, every)
     pipeline.check_output(output, lambda: pipeline.simulate_network(network, given.inputs, steps=1, record=wants))
+    shared: dict[str, Any] = {"backend": backend, "steps": steps, "record": wants, "threads": threads}
     if backend in ("fixed", "mapped") or chip is not None or map_file is not None or keep_early_spikes:
         refuse_given(real, "a chip's integers run in NumPy on the CPU")
         with progress_on_stderr() as progress:
-            on_chip = {"backend": backend, "chip": chip, "map_file": map_file, "progress": progress}
-            on_chip |= {"keep_early_spikes": keep_early_spikes, "threads": threads, "drain": True}
-            recording = pipeline.simulate_on_chip(network, given.inputs, steps=steps, record=wants, **on_chip)
+            shared |= {"chip": chip, "map_file": map_file, "keep_early_spikes": keep_early_spikes, "drain": True}
+            recording = pipeline.simulate_on_chip(network, given.inputs, **shared, progress=progress)
             return pipeline.with_reading(recording, given)
     array_library = library or ("torch" if device.startswith("cuda") else "numpy")
     with progress_on_stderr() as progress:
-        recording = pipeline.simulate_network(
-            network,
-            given.inputs,
-            steps=steps,
-            record=wants,
-            dtype=dtype,
-            backend=backend,
-            library=array_library,
-            device=device,
-            threads=threads,
-            progress=progress,
-        )
+        shared |= {"dtype": dtype, "library": array_library, "device": device}
+        recording = pipeline.simulate_network(network, given.inputs, **shared, progress=progress)
     return pipeline.with_reading(recording, given)
 
 
