@@ -64,7 +64,7 @@ def test_other_samples_of_aedat_2_are_counted(tmp_path: Path) -> None:
     assert quads(found) == [(3, 4, 5, 1)]
     assert dict(found.left_out) == {"samples of frames": 1, "external events": 1}
     text = bin_events(found, (2, 180, 240), 1e-3, EventOptions()).text
-    assert text.endswith(", 1 sample of frames left out, 1 external event left out")
+    assert text.endswith(", samples of frames left out: 1, external events left out: 1")
     outside = read(tmp_path / "b.aedat", aedat2([(dvs128(1, 2, 1) | 1 << 15, 3), (dvs128(1, 2, 1), 4)]))
     assert (quads(outside), outside.left_out["external events"]) == ([(1, 2, 4, 1)], 1)
 
