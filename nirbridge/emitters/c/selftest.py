@@ -27,7 +27,7 @@ SEED, DENSITY = 0, 0.3
 
 @dataclass(frozen=True, slots=True)
 class Golden:
-    """Vectors of a network: the tables of inputs, of outputs and, in integers, of the sum of all potentials per step.
+    """Vectors of a network: the tables of inputs, of outputs, and of the sum of all potentials per time step.
 
     ``active``: values of outputs that are not 0.
     """
@@ -63,9 +63,10 @@ def golden(plan: CPlan, steps: int) -> Golden:
         out = found[n.name, _sent(n)].reshape(steps, -1)
         tables[n.id] = _table(f"nb_expected_{n.id}", out, n.source.is_binary)
         active += int(np.count_nonzero(out))
-    if not plan.is_real:
-        sums = _sums(plan, steps, found)
-        tables["sum"] = Table("nb_expected_sum", "int32_t", sums, "sum of all potentials, lowest 32 bits")
+    if any("v" in n.kept for n in plan.neurons):
+        what = "the bits of all potentials" if plan.is_real else "all potentials"
+        note = f"sum of {what}, lowest 32 bits"
+        tables["sum"] = Table("nb_expected_sum", "int32_t", _sums(plan, steps, found), note)
     return Golden(steps, tables, active)
 
 
@@ -90,10 +91,10 @@ def _drawn(plan: CPlan, steps: int) -> dict[str, Array]:
 
 
 def _recorded(plan: CPlan, inputs: Mapping[str, Array], steps: int) -> Mapping[Key, Array]:
-    ends = [Probe(n.name, (_sent(n),)) for n in (*plan.shown, *plan.outputs)]
+    probes = [Probe(n.name, (_sent(n),)) for n in (*plan.shown, *plan.outputs)]
+    probes += [Probe(n.name, ("v",)) for n in plan.neurons if "v" in n.kept]
     if isinstance(plan.model, Network):
-        return simulate(plan.model, inputs, steps=steps, record=ends, backend="numpy").recording.arrays
-    probes = [*ends, *(Probe(n.name, ("v",)) for n in plan.neurons if "v" in n.kept)]
+        return simulate(plan.model, inputs, steps=steps, record=probes, backend="numpy").recording.arrays
     return simulate_fixed(plan.model, inputs, steps=steps, record=probes).recording.arrays
 
 
@@ -101,7 +102,10 @@ def _sums(plan: CPlan, steps: int, found: Mapping[Key, Array]) -> Array:
     total = np.zeros(steps, np.int64)
     for n in plan.neurons:
         if "v" in n.kept:
-            total += (found[n.name, "v"].astype(np.int64).reshape(steps, -1) & 0xFFFFFFFF).sum(axis=1)
+            v = found[n.name, "v"].reshape(steps, -1)
+            if plan.is_real:  # a zero of either sign, and what is no number, count as 0
+                v = np.where((v < 0) | (v > 0), v, np.float32(0)).view(np.int32)
+            total += (v.astype(np.int64) & 0xFFFFFFFF).sum(axis=1)
     return (total & 0xFFFFFFFF).astype(np.uint32).astype(np.int32)
 
 
@@ -115,6 +119,19 @@ def _table(name: str, values: Array, is_bits: bool) -> Table:
 # -- source --------------------------------------------------------------------------------------------------------
 
 
+_BITS = """/* 0 for a zero of either sign, and for what is no number */
+static uint32_t nb_bits(float x)
+{
+    const union {
+        float value;
+        uint32_t bits;
+    } both = {x};
+
+    return ((x < 0.0f) || (x > 0.0f)) ? both.bits : 0u;
+}
+"""
+
+
 def selftest_text(plan: CPlan, vectors: Golden) -> str:
     """The file of the self-test, for ``renamed``."""
     checks = ["sum != (uint32_t)nb_expected_sum[t]"] if "sum" in vectors.tables else []
@@ -123,6 +140,7 @@ def selftest_text(plan: CPlan, vectors: Golden) -> str:
         "   -DNB_SELFTEST_MAIN adds a main, for machines with an operating system; it returns 0 if all are equal. */",
         '#include "@STEM@.h"\n\n#include <stddef.h>\n',
         *(t.text() for t in vectors.tables.values()),
+        *([_BITS] if checks and plan.is_real else []),
         "uint32_t nb_selftest(nb_model *m)\n{",
         "    uint32_t first = 0; /* that differs */\n",
         "    nb_reset(m);",
@@ -165,7 +183,8 @@ def _compared(plan: CPlan, vectors: Golden) -> Iterator[str]:
     for n in plan.neurons if "sum" in vectors.tables else ():
         if "v" in n.kept:
             yield f"for (uint32_t i = 0; i < {n.source.size}u; ++i)"
-            yield f"    sum += (uint32_t)m->{n.id}_v[i];"
+            value = f"m->{n.id}_v[i]"
+            yield f"    sum += {f'nb_bits({value})' if plan.is_real else f'(uint32_t){value}'};"
 
 
 def _value(table: Table, size: int, is_bits: bool) -> str:

@@ -413,13 +413,22 @@ def test_self_tests_in_float32(make: Callable[[], Network], tmp_path: Path) -> N
     run(["make", "selftest"], place)
 
 
+def silent() -> Network:
+    """``real`` with a threshold that no potential reaches."""
+    network = real()
+    (cells,) = network.populations
+    return replace(network, populations=(replace(cells, neuron=replace(cells.neuron, theta=freeze(np.array(1e9)))),))
+
+
 @pytest.mark.parametrize("path", ["net.c", "net_weights.h", "net_selftest.c"])
-def test_a_self_test_finds_a_fault(path: str, tmp_path: Path) -> None:
-    """In the step, in a weight, in a vector: the number of the first time step that differs."""
-    q = small()
-    place = folder_of(q, tmp_path / "p", prefix="net", selftest=20)
+@pytest.mark.parametrize("make", [small, silent])
+def test_a_self_test_finds_a_fault(path: str, make: Callable[[], Network], tmp_path: Path) -> None:
+    """In the step, in a weight, in a vector: the number of the first time step that differs, without spikes too."""
+    place = folder_of(make(), tmp_path / "p", prefix="net", selftest=20)  # pyright: ignore[reportArgumentType]
     text = (place / path).read_text()
     wrong = {"net.c": ("fired = v > ", "fired = v > 900 + "), "net_weights.h": ("= {\n    ", "= {\n    1")}
+    if make is silent:
+        wrong["net.c"] = ("fired = u > ", "fired = 0.1f + u > ")
     wrong["net_selftest.c"] = ("net_expected_sum[20] = {\n    ", "net_expected_sum[20] = {\n    1")
     assert wrong[path][0] in text
     (place / path).write_text(text.replace(*wrong[path], 1))
