@@ -336,6 +336,7 @@ def _numbers(plan: CPlan) -> dict[str, str]:
     if plan.is_real:
         return {
             "NUMBERS": "in float32, with its own delays, bit for bit as nirbridge's reference",
+            "LIBRARY": "",
             "GRADED": "or any real number",
             "CONVERSION": "Numbers are those of the network: nothing is scaled.",
             "LATENCY": "An output has no latency: it is that of the same time step in the network. A read-out gives v.",
@@ -345,6 +346,7 @@ def _numbers(plan: CPlan) -> dict[str, str]:
     chip = quoted(plan.quantized.chip)[1:-1]
     return {
         "NUMBERS": f"in the integers of the chip {chip}, bit for bit as nirbridge's fixed-point",
+        "LIBRARY": _LIBRARY,
         "GRADED": "whole numbers where an input is graded",
         "CONVERSION": template_text(TEMPLATES / "inputs.md.txt").rstrip("\n"),
         "LATENCY": _LATENCY,
@@ -352,6 +354,8 @@ def _numbers(plan: CPlan) -> dict[str, str]:
     }
 
 
+_LIBRARY = """ At `-Os` gcc makes `memset` of loops
+that clear arrays: without a C library add `-ffreestanding`, or link its `memset` (on a Cortex-M4 about 160 bytes)."""
 _LATENCY = """\
 A value that an input has in one time step reaches an output some time steps later; `latency` says how many. A read-out
 gives its potential v as an integer; v / scale + offset is the value in reals. So 32 time steps of data take

@@ -55,11 +55,11 @@ _ROUNDING = """#include <float.h>
 #include <math.h>
 
 /* Every operation is rounded to float, as the reference does it. */
-#if defined(__FAST_MATH__) || (FLT_EVAL_METHOD != 0)
-#error "reals need float arithmetic as it is written: no -ffast-math, and on 32-bit x86 -msse2 -mfpmath=sse"
+#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || (FLT_EVAL_METHOD != 0)
+#error "reals need float arithmetic as it is written: no -ffast-math, no part of it; on 32-bit x86 -msse2 -mfpmath=sse"
 #endif
-#if defined(__GNUC__) && !defined(__clang__) /* gcc does not know the pragma of C */
-#pragma GCC optimize("fp-contract=off")
+#if defined(__GNUC__) && !defined(__clang__) /* gcc does not know the pragma of C; loops become no memset */
+#pragma GCC optimize("fp-contract=off", "no-tree-loop-distribute-patterns")
 #else
 #pragma STDC FP_CONTRACT OFF
 #endif

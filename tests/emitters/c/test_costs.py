@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,14 +53,16 @@ def sections(gcc: str, folder: Path, name: str, *options: str) -> dict[str, int]
     return {section: int(size) for section, size in re.findall(r"(\S+)\s+(\d+)\s+0\n", found)}
 
 
-def test_the_line_of_the_readme_measures_the_code_and_no_library_is_needed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", [network, network_of])
+def test_the_line_of_the_readme_measures_the_code_and_no_library_is_needed(make: Any, tmp_path: Path) -> None:
+    """In integers and in float32, where gcc has functions of its own for reals."""
     needs("arm-gcc")
-    folder = written(network("digits_mlp"), tmp_path / "p")
+    folder = written(make("digits_mlp"), tmp_path / "p")
     run([needs("make"), "model.o"], folder)  # of another machine: the line has to replace it
     (line,) = re.findall(r"^    (make clean .*size)$", (folder / "README.md").read_text(), re.MULTILINE)
     assert "arm-none-eabi-gcc" in run(["sh", "-c", line], folder)
     linked = ["arm-none-eabi-gcc", *M4, *STRICT, "-nostdlib", "-ffreestanding", "-Wl,-e,nb_step", "model.c"]
-    run([*linked, "-o", "whole"], folder)
+    run([*linked, "-lgcc", "-o", "whole"], folder)
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "arm-gcc"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -184,6 +185,16 @@ def test_no_fused_operation_whatever_the_dialect(tmp_path: Path) -> None:
     assembly = (folder / "model.s").read_text()
     assert "vmul.f32" in assembly
     assert not [line for line in assembly.splitlines() if "vfma" in line or "vfms" in line or "vfnm" in line]
+
+
+@pytest.mark.parametrize("option", ["-ffast-math", "-funsafe-math-optimizations", "-freciprocal-math",
+                                    "-fassociative-math -fno-signed-zeros -fno-trapping-math"])  # fmt: skip
+def test_gcc_refuses_to_change_the_order(option: str, tmp_path: Path) -> None:
+    folder = folder_of(ORACLES[0](np.random.default_rng(0)), tmp_path / "p")
+    command = ["gcc", "-O3", *option.split(), "-c", "model.c"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "reals need float arithmetic as it is written" in done.stderr
 
 
 def test_command(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
