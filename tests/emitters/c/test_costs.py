@@ -16,6 +16,7 @@ import nirbridge as nb
 from nirbridge.cli import main as cli
 from nirbridge.emitters.c.costs import STACK, cost_facts, program_facts
 from nirbridge.emitters.c.plan import CPlan, c_plan
+from nirbridge.pipeline import network_of_shapes
 from nirbridge.quantization.model import FixedInput, QuantizedNetwork
 from tests.emitters.c.programs import (
     BOARD,
@@ -34,11 +35,12 @@ from tests.emitters.hand_made import dense, neuron, population, projection, quan
 from tests.golden.models import network_of
 from tests.tools import needs
 
-NETWORKS = ("digits_cnn", "deep", "recurrent", "wide", "random", "matrices")
+NETWORKS = ("digits_cnn", "deep", "recurrent", "wide", "sequence", "tiny", "random", "matrices")
 
 
 def network(name: str) -> QuantizedNetwork:
     made = {"random": lambda: random_networks(range(90, 95)), "matrices": wide_matrices}
+    made["tiny"] = lambda: nb.quantize(network_of_shapes("4 dense4 lif"), "loihi2")
     return made[name]() if name in made else nb.quantize(network_of(name), "loihi2")
 
 
@@ -78,7 +80,7 @@ def test_bytes_are_those_of_the_compiler(name: str, compiler: str, tmp_path: Pat
     inlined = 0.1 * flash["tables"] if name == "random" else 0  # arrays of a few elements become code
     assert -inlined <= size[".rodata"] - flash["tables"] < padding
     if compiler == "arm-gcc" and name not in ("random", "matrices"):
-        assert size[".text"] == pytest.approx(flash["code_estimated"], rel=0.25)
+        assert size[".text"] == pytest.approx(flash["code_estimated"], rel=0.2)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
