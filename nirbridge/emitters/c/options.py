@@ -16,9 +16,14 @@ DEFAULT = "nb"
 PREFIX_MAX = 32
 SELFTEST_MAX = 10_000
 _HEADERS = """assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg
-stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar wctype"""
-_TAKEN = frozenset(f"{_HEADERS} arduino main model weights aux con nul prn".split())
-"""Files that would hide headers of C, others of the program, or devices of Windows."""
+stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar wctype
+alloca endian features sched unistd"""
+_BUILD = """all all_build clean edit_cache gnumakefile help install makefile package package_source preinstall
+rebuild_cache run_tests selftest size test zero_check"""
+_TAKEN = frozenset(f"{_HEADERS} {_BUILD} arduino main model weights aux con nul prn".split())
+"""Headers of C, other files of the program, targets of make and CMake, and devices of Windows."""
+_ENDS = ("_weights", "_selftest")
+"""Ends of the program's own files."""
 _IDENTIFIER = re.compile(r"[A-Za-z](_?[A-Za-z0-9])*")
 _WORDS = r"(?:\b|(?<=-D))(?:nb|NB)_|@(?:STEM|PREFIX|WEIGHTS)@"
 _OWN, _LINKED = re.compile(_WORDS), re.compile(rf"{_WORDS}|(?<![.>\w])(?=[sp]\d+_\w)")
@@ -96,8 +101,8 @@ def _problems(options: COptions) -> Iterator[Diagnostic]:
     if not isinstance(prefix, str) or len(prefix) > PREFIX_MAX or not _IDENTIFIER.fullmatch(prefix):
         limit = f"a prefix is a letter, then letters, digits and single underscores, at most {PREFIX_MAX} characters"
         yield Diagnostic(SUBJECT, f"prefix {quoted(str(prefix))}", limit)
-    elif prefix.lower() in _TAKEN:
-        limit = f"{prefix.lower()}.h would hide another file of that name"
+    elif prefix.lower() in _TAKEN or prefix.lower().endswith(_ENDS):
+        limit = f"{prefix.lower()} is the name of another file, or of a target of a build"
         yield Diagnostic(SUBJECT, f"prefix {quoted(prefix)}", limit, "choose another prefix")
     if options.dtype not in (None, "integers", "float32"):
         yield Diagnostic(SUBJECT, f"dtype {options.dtype!r}", "integers or float32")

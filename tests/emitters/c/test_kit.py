@@ -55,6 +55,8 @@ def folder_of(q: QuantizedNetwork, place: Path, **options: object) -> Path:
 # -- prefixes ------------------------------------------------------------------------------------------------------
 
 
+TAKEN = ("String", "main", "Arduino", "Makefile", "size", "clean", "selftest", "all", "help", "install", "test",
+         "two_weights", "two_Selftest")  # fmt: skip
 WRONG = ("", "9a", "a__b", "_a", "a_", "a b", "a\n", "é", "a/b", "a" * 33)
 
 
@@ -62,7 +64,7 @@ WRONG = ("", "9a", "a__b", "_a", "a_", "a b", "a\n", "é", "a/b", "a" * 33)
     ("prefix", "says"),
     [
         *((prefix, "a prefix is a letter") for prefix in WRONG),
-        *((word, f"{word.lower()}.h would hide another file") for word in ("String", "main", "Arduino")),
+        *((word, f"{word.lower()} is the name of another file, or of a target of a build") for word in TAKEN),
     ],
 )
 def test_prefixes_that_are_refused(prefix: str, says: str) -> None:
