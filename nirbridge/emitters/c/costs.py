@@ -71,7 +71,7 @@ def costs(plan: CPlan, found: Iterable[Table]) -> dict[str, Any]:
 
 
 def ports(plan: CPlan) -> dict[str, Any]:
-    """The inputs of a program, in the order of the indices of ``main.c``, and the latency of its outputs."""
+    """The inputs of a program, in the order of their indices in text, and the latency of its outputs."""
     inputs, first = [], 0
     for port, source in zip(plan.model.inputs, plan.inputs, strict=True):
         about = {"name": port.name, "field": f"in.{source.id}", "type": input_type(source), "shape": list(port.shape)}

@@ -289,8 +289,7 @@ def _show_text(plan: CPlan) -> str:
     first = 0
     for n in (*plan.shown, *plan.outputs):
         value = f"model.out.{n.id}[i]"
-        is_set = differs(n.source, value) if n.source.type == FLOAT else f"{value} != 0"
-        lines += [f"    for (long i = 0; i < {n.source.size}; ++i)", f"        if ({is_set})"]
+        lines += [f"    for (long i = 0; i < {n.source.size}; ++i)", f"        if ({differs(n.source, value)})"]
         if n.source.is_binary:
             lines.append(f'            printf("%s%ld", between, i + {first});')
         elif n.source.type == FLOAT:
@@ -368,7 +367,7 @@ def _inputs_table(plan: CPlan) -> str:
         field, shape = f"`{input_type(source)} in.{source.id}[{source.size}]`", shape_text(port.shape)
         rows.append((field, table_name(port.name), shape, takes_text(port), _indices(first, source.size)))
         first += source.size
-    return _table(("field", "input", "shape", "takes", "indices in main.c"), rows)
+    return _table(("field", "input", "shape", "takes", "indices"), rows)
 
 
 def _outputs_table(plan: CPlan) -> str:
@@ -385,7 +384,7 @@ def _outputs_table(plan: CPlan) -> str:
         reads = [(read.target, read.source, _span(read.delay_steps)) for read in plan.model.reads]
     late = latencies(plan)
     rows = [(table_name(port), fields[of], indices.get(of, ""), str(late[port]), delay) for port, of, delay in reads]
-    return _table(("output", "made of", "indices in main.c", "latency", "after time steps"), rows)
+    return _table(("output", "made of", "indices", "latency", "after time steps"), rows)
 
 
 def _populations_table(plan: CPlan) -> str:

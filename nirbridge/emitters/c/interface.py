@@ -110,7 +110,7 @@ def _of_input(port: Port | FixedInput, source: Source, name: str, first: int) ->
     yield f"\n/* Input {source.id}: {takes}. */"
     yield from _named(name, port.name)
     yield from _shaped(name, source.id, port.shape)
-    yield f"#define {name}_FIRST {first} /* its first index in main.c */"
+    yield f"#define {name}_FIRST {first} /* its first index among those of all inputs */"
     if isinstance(port, FixedInput) and port.graded:
         yield f"#define {name}_MAX {port.value_max}"
         yield f"#define {name}_SCALE {_real(port.scale)} /* the real value of 1 */"

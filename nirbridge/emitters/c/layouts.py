@@ -8,7 +8,8 @@ from pathlib import Path
 from nirbridge._version import __version__
 from nirbridge.emitters.c.interface import function_names
 from nirbridge.emitters.c.options import COptions
-from nirbridge.emitters.c.plan import CPlan
+from nirbridge.emitters.c.plan import FLOAT, CPlan
+from nirbridge.emitters.c.synapses import differs
 from nirbridge.files.regular import template_text
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -92,8 +93,10 @@ def _sketch(plan: CPlan, options: COptions) -> str:
     events = [f"    // {name}(&model, index{'' if s.is_binary else ', value'});\n" for s, name in named]
     shown = []
     for n in (*plan.shown, *plan.outputs):
-        shown += [f"    for (uint32_t i = 0; i < {n.source.size}; ++i)", f"        if (model.out.{n.id}[i] != 0)"]
-        shown += ["            Serial.println(i);"]
+        value, is_real = f"model.out.{n.id}[i]", n.source.type == FLOAT
+        shown += [f"    for (uint32_t i = 0; i < {n.source.size}; ++i)", f"        if ({differs(n.source, value)}) {{"]
+        shown += [f"            Serial.print({text});" for text in (f'"{n.id} "', "i", '" "')]
+        shown += [f"            Serial.println({f'{value}, 6' if is_real else f'(long){value}'});", "        }"]
     marks = {
         "@SETUP@": "    Serial.println(nb_selftest(&model)); // 0: equal\n    nb_reset(&model);\n"
         if options.selftest

@@ -1,10 +1,9 @@
-"""The firmware kit of C programs: prefixes, C++, macros, events, counts, self-tests, and layouts of folders."""
+"""The firmware kit of C programs: prefixes, C++, macros, events, counts, and self-tests."""
 
 from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -252,76 +251,6 @@ def test_two_programs_on_a_cortex_m4(second: str, tmp_path: Path) -> None:
     objects = [f"{source[:-2]}.o" for source in SOURCES]  # gcc links: Debian has no libstdc++
     run([gcc, *M4, *LINK, "main.o", "start.o", *objects, "-o", "both.elf"], place)
     assert run_on_m4("both.elf", place) == expected
-
-
-# -- layouts -------------------------------------------------------------------------------------------------------
-
-TOP = """cmake_minimum_required(VERSION 3.13)
-project(both C CXX)
-add_subdirectory(first)
-add_subdirectory(second)
-add_executable(both main.cpp)
-target_link_libraries(both first second)
-"""
-
-
-def test_cmake_builds_a_folder_and_a_project_of_two(tmp_path: Path) -> None:
-    cmake, expected = needs("cmake"), two_programs(tmp_path / "both", small(2, 40))
-    flags = f"-DCMAKE_C_FLAGS={' '.join(STRICT[1:])}"
-    for name, q in {"first": small(1), "second": small(2, 40)}.items():
-        folder_of(q, tmp_path / name, prefix=name, layout="cmake", selftest=STEPS)
-        run([cmake, "-S", name, "-B", f"{name}/build", flags], tmp_path)
-        run([cmake, "--build", f"{name}/build"], tmp_path)
-        assert "100% tests passed" in run(["ctest"], tmp_path / name / "build")
-        assert run([tmp_path / name / "build" / f"{name}_text"], tmp_path, "\n\n") == "\n\n"
-    shutil.copy(tmp_path / "both/main.cpp", tmp_path)
-    (tmp_path / "CMakeLists.txt").write_text(TOP)
-    run([cmake, "-B", "build", flags], tmp_path)
-    run([cmake, "--build", "build"], tmp_path)
-    assert run([tmp_path / "build/both"], tmp_path) == expected
-
-
-ARDUINO_H = """#pragma once
-#include <stdio.h>
-#include <stdint.h>
-struct Port {
-    void begin(unsigned long) {}
-    void println(unsigned long value) { printf("%lu\\n", value); }
-};
-inline Port Serial;
-static inline void delay(unsigned long) {}
-void setup();
-void loop();
-"""
-ARDUINO_MAIN = "#include <Arduino.h>\nint main() { setup(); for (int i = 0; i < 4; ++i) loop(); return 0; }\n"
-
-
-@pytest.mark.parametrize("compiler", ["gcc", "arm-gcc"])
-def test_arduino_compiles_its_library_and_sketch(compiler: str, tmp_path: Path) -> None:
-    """As Arduino's tools do: C as gnu11, the sketch as gnu++17 after Arduino.h, which stands for theirs here."""
-    gcc, cpu = ("gcc", []) if compiler == "gcc" else (needs(compiler), ["-mcpu=cortex-m4", "-mthumb"])
-    place = folder_of(small(), tmp_path / "net", prefix="net", layout="arduino", selftest=8)
-    rows = dict(line.split("=", 1) for line in (place / "library.properties").read_text().splitlines())
-    assert (rows["name"], rows["includes"], rows["version"].count(".")) == ("net", "net.h", 2)
-    (place / "Arduino.h").write_text(ARDUINO_H)
-    (place / "main.cpp").write_text(ARDUINO_MAIN)
-    sketch = "examples/net_example/net_example.ino"
-    (place / "sketch.cpp").write_text(f"#include <Arduino.h>\n{(place / sketch).read_text()}")
-    flags = [*cpu, "-Os", "-Wall", "-Wextra", "-Werror", "-I.", "-Isrc", "-c"]
-    run([gcc, "-std=gnu11", *flags, "src/net.c", "src/net_selftest.c"], place)
-    run([gcc.replace("gcc", "g++"), "-std=gnu++17", *flags, "main.cpp", "sketch.cpp"], place)
-    if compiler == "gcc":
-        run(["g++", "-o", "all", "main.o", "sketch.o", "net.o", "net_selftest.o"], place)
-        assert run([place / "all"], place) == "0\n"  # the self-test, and no output without events
-
-
-def test_platformio_has_a_library_in_a_project(tmp_path: Path) -> None:
-    place = folder_of(small(), tmp_path / "p", prefix="net", layout="platformio", selftest=8)
-    library = json.loads((place / "lib/net/library.json").read_text())
-    assert (library["name"], library["headers"]) == ("net", "net.h")
-    assert "[env:native]\nplatform = native\n" in (place / "platformio.ini").read_text()
-    run(["gcc", *STRICT, "-Ilib/net/src", "-o", "all", "src/main.c", "lib/net/src/net.c"], place)
-    assert run([place / "all"], place, "\n\n") == "\n\n"
 
 
 # -- ports of a header ---------------------------------------------------------------------------------------------
