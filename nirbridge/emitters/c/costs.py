@@ -114,8 +114,11 @@ def _microseconds(instructions: int, mhz: float = 100.0) -> str:
 
 
 def program_facts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """``cost_facts``, the latency of the outputs, and how a host fills the inputs."""
+    """``cost_facts``, what a self-test compares, the latency of the outputs, and how a host fills the inputs."""
     yield from cost_facts(manifest)
+    if (test := manifest.get("selftest")) is not None:
+        active = counted(test["active_outputs"], "value")
+        yield "self-test", f"{counted(test['steps'], 'time step')}, {active} of outputs other than 0"
     yield from latency_facts(manifest["latency_steps"])
     for port in manifest["inputs"][:PORTS_SHOWN]:
         order = ", last axis fastest" if len(port["shape"]) > 1 else ""

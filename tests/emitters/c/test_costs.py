@@ -180,6 +180,7 @@ def test_what_is_said_of_a_program() -> None:
         "inputs": ports,
         "latency_steps": {"a": 1, "b": 3},
         "options": {"prefix": "nb"},
+        "selftest": {"steps": 30, "bytes": 60, "active_outputs": 0},
     }
     lines = [f"{label}: {text}" for label, text in program_facts(found)]
     assert lines[: len(list(cost_facts(found)))] == [
@@ -189,9 +190,10 @@ def test_what_is_said_of_a_program() -> None:
         "Cortex-M4: about 1,200 instructions a time step at most, 70 without spikes; 1.3 to 1.8 cycles each",
         "at 100 MHz: about 16 to 22 us a time step at most, 0.91 to 1.3 without spikes",
     ]
-    assert lines[5] == "latency: 'a' 1 time step, 'b' 3 time steps"
-    assert lines[6] == "input: 'x' 2 x 3, last axis fastest, as int8_t in.in0[6]: round(x / 0.25), -9 to 9"
-    assert lines[10] == ": and 1 more inputs"
+    assert lines[5] == "self-test: 30 time steps, 0 values of outputs other than 0"
+    assert lines[6] == "latency: 'a' 1 time step, 'b' 3 time steps"
+    assert lines[7] == "input: 'x' 2 x 3, last axis fastest, as int8_t in.in0[6]: round(x / 0.25), -9 to 9"
+    assert lines[11] == ": and 1 more inputs"
 
 
 def test_the_page_shows_what_is_printed(
