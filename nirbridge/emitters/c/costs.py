@@ -216,6 +216,6 @@ def _inputs(plan: CPlan) -> list[Field]:
 
 
 def _state(plan: CPlan) -> list[Field]:
-    shown = [(n.out_type, n.source.size) for n in plan.shown] + [(o.kind, o.source.size) for o in plan.outputs]
+    shown = [(n.out_type, n.source.size) for n in plan.shown] + [(o.sums, o.source.size) for o in plan.outputs]
     outputs = _struct_bytes([_array(*field) for field in shown])
     return [(4, 4), outputs, *(_array(kind, math.prod(sizes)) for kind, _, sizes in state_arrays(plan))]

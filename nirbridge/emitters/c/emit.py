@@ -97,7 +97,7 @@ def program_names(plan: CPlan) -> ProgramNames:
     names = real_names(network, {n.population.name: _variables(n) for n in plan.neurons}, "float32")
     by_name, direct = {n.population.name: n for n in plan.neurons}, direct_outputs(network)
     fields = {name: (f"out.{by_name[of].id}", by_name[of].out_type) for name, of in direct.items()}
-    fields |= {o.name: (f"out.{o.id}", o.kind) for o in plan.outputs}
+    fields |= {o.name: (f"out.{o.id}", o.sums) for o in plan.outputs}
     return replace(names, facts={**names.facts, "fields": fields})
 
 

@@ -117,6 +117,11 @@ class Synapses:
         return (bits & -bits).bit_length() - 1 if bits else 0
 
     @property
+    def value_type(self) -> str:
+        """The C type of a value that it multiplies: no product is narrower than 32 bits."""
+        return "int32_t" if self.kind in ("int8_t", "int16_t") else self.kind
+
+    @property
     def exponent(self) -> int:
         """Power of 2 of a stored weight."""
         return self.even + max(0, self.weight_exp)
@@ -144,7 +149,7 @@ class Sums:
         return self.source.id
 
     @property
-    def kind(self) -> str:
+    def sums(self) -> str:
         """The type of its sums."""
         return self.source.type
 
@@ -159,7 +164,8 @@ class Neurons:
     """A population and the parameters of its neurons.
 
     ``step``: one time step; ``values``: the proved least and greatest of each of its terms, by ``id``; ``kind``: their
-    type. ``kept``: the types of the state that a time step reads, by name. Sums are in units of ``2 ** exponent``.
+    type. ``kept``: the types of the state that a time step reads, by name. ``sums``: the type of its sums, which are in
+    units of ``2 ** exponent``.
     """
 
     population: FixedPopulation | Population
@@ -170,6 +176,7 @@ class Neurons:
     kept: Mapping[str, str]
     parameters: Mapping[str, Parameter]
     kind: str
+    sums: str
     is_shown: bool
 
     @property
@@ -220,7 +227,7 @@ Summed = Neurons | Sums
 
 def has_own_sum(target: Summed, s: Synapses) -> bool:
     """True for a projection whose sums are changed at the end or wider; of reals, for all but the first, in order."""
-    return not s.is_plain or s.kind != target.kind or (s.kind == FLOAT and s is not target.into[0])
+    return not s.is_plain or s.kind != target.sums or (s.kind == FLOAT and s is not target.into[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,8 +317,16 @@ def c_plan(model: Network | QuantizedNetwork, *, hops: bool = True) -> CPlan:
         kept = _kept(step, [v for v in step.state if (p.name, v) in carried], kind)
         first = {f"{v}_init": _parameter(initial[p.name, v], p.shape, kind) for v in kept}
         found = step, values[p.name], kept, _parameters(p.shape, step, kind) | first
-        neurons.append(Neurons(p, sources[p.name], into, *found, kind, p.name in read))
+        n = Neurons(p, sources[p.name], into, *found, kind, kind, p.name in read)
+        neurons.append(_with_narrow_sums(n, bounds[p.name].a_in))
     return CPlan(quantized, tuple(sources[p.name] for p in quantized.inputs), tuple(neurons))
+
+
+def _with_narrow_sums(n: Neurons, a_in: Interval) -> Neurons:
+    """Sums of 16 bits where ``a_in``, which bounds the sum of any of its inputs, fits."""
+    if n.has_parts or max(-a_in[0], a_in[1]) >> n.exponent >= 1 << 15:
+        return n
+    return replace(n, sums="int16_t", into=tuple(replace(s, kind="int16_t") for s in n.into))
 
 
 def _narrow(step: Stepped, args: Bounds) -> tuple[Stepped, dict[int, Interval]]:
@@ -440,7 +455,7 @@ def real_plan(network: Network) -> CPlan:
         first = {f"{v}_init": _parameter(program.initial[p.name, v], p.shape, _type_of(v)) for v in kept}
         found = step, {}, kept, _parameters(p.shape, step, FLOAT) | first
         into = tuple(_real_synapses(network, p.name, sources))
-        neurons.append(Neurons(p, sources[p.name], into, *found, FLOAT, p.name in direct.values()))
+        neurons.append(Neurons(p, sources[p.name], into, *found, FLOAT, FLOAT, p.name in direct.values()))
     outputs = tuple(
         Sums(Source(f"out{k}", math.prod(p.shape), False, 0, FLOAT), tuple(_real_synapses(network, p.name, sources)),
              p.name)

@@ -110,7 +110,7 @@ def _input_fields(plan: CPlan) -> list[str]:
 
 def _output_fields(plan: CPlan) -> list[str]:
     shown = [f"{n.out_type} {n.id}[{n.source.size}];" for n in plan.shown]
-    return [*shown, *(f"{o.kind} {o.id}[{o.source.size}];" for o in plan.outputs)]
+    return [*shown, *(f"{o.sums} {o.id}[{o.source.size}];" for o in plan.outputs)]
 
 
 def state_fields(plan: CPlan) -> list[str]:
@@ -136,7 +136,7 @@ def _arrays(plan: CPlan) -> Iterator[tuple[str, str, tuple[int, ...]]]:
             yield source.type, f"{source.id}_sent", (source.slots, source.words if source.is_binary else source.size)
     yield from ((s.kind, f"{s.id}_late", (s.late_slots, math.prod(s.late.shape)))
                 for s in plan.synapses if s.late is not None)  # fmt: skip
-    sums = {"sums": [(n.kind, n.source.size) for n in plan.neurons]}
+    sums = {"sums": [(n.sums, n.source.size) for n in plan.neurons]}
     sums["part"] = [(s.kind, n.source.size) for n in plan.targets for s in n.into if has_own_sum(n, s) and s.operator]
     for name, sizes in sums.items():  # of each type as many as the largest population has neurons
         yield from ((kind, f"{name}{suffix(kind)}", (size,)) for kind, size in dict(sorted(sizes)).items())
@@ -179,7 +179,7 @@ def _step(plan: CPlan) -> Iterator[str]:
     yield from ["    if (in != NULL)", *taken] if taken else ["    (void)in;"]
     for target in plan.targets:
         sums = _sums_of(target)
-        yield f"    nb_clear{suffix(target.kind)}({sums}, {target.source.size}u);"
+        yield f"    nb_clear{suffix(target.sums)}({sums}, {target.source.size}u);"
         for s in target.into:
             yield from _added(target, s, sums)
         if isinstance(target, Neurons):
@@ -193,7 +193,7 @@ def _step(plan: CPlan) -> Iterator[str]:
 def _sums_of(target: Summed) -> str:
     """Where sums are made: those of a population are needed for its time step alone."""
     if isinstance(target, Neurons):
-        return f"m->sums{suffix(target.kind)}"
+        return f"m->sums{suffix(target.sums)}"
     return f"m->{target.id}_sent[0]" if target.source.slots else f"m->out.{target.id}"
 
 
@@ -217,7 +217,7 @@ def _added(target: Summed, s: Synapses, sums: str) -> Iterator[str]:
     if s.bias is not None:
         bias = _place(f"{s.id}_bias", s.bias, f"i / {size // len(s.bias.values)}u")
         value = bias if s.operator is None else f"{value} + {bias}"
-    yield f"        {sums}[i] += {value if s.kind == target.kind else f'({target.kind}){value}'};"
+    yield f"        {sums}[i] += {value if s.kind == target.sums else f'({target.sums}){value}'};"
 
 
 def _place(table: str, parameter: Parameter, row: str) -> str:
@@ -262,7 +262,7 @@ class CLanguage:
     """Expressions of C in one type, and their conditions.
 
     ``leaf``: the text of a number, a coefficient or an arg. ``is_positive``: whether a term is proved to be 0 or more.
-    ``unit``: the power of 2 that the sums of a drive are in.
+    ``unit``: the power of 2 that the sums of a drive, ``sums``, are in.
     """
 
     kind: str
@@ -270,6 +270,7 @@ class CLanguage:
     is_positive: Callable[[Term], bool]
     functions: Functions
     unit: int = 0
+    sums: str = ""
     table: ClassVar[Mapping[str, tuple[str, int]]] = {"neg": ("-{}", UNARY), "not": ("!{}", UNARY)}
 
     def special(self, term: Term, args: Sequence[Text]) -> tuple[str, int] | None:
@@ -297,7 +298,7 @@ class CLanguage:
         if term.op == "shl":
             unit = self.unit if term.args[0].name == "drive" else 0
             size = Text(_literal(1 << (int(term.args[1].value) + unit), self.kind))
-            return _infix("*", (Text("sums[i]") if unit else args[0], size))
+            return _infix("*", (Text(self.sums) if unit else args[0], size))
         if term.op == "shr" and self.is_positive(term.args[0]):
             return _infix(">>", args)
         if term.op == "shr":
@@ -343,7 +344,7 @@ def _function_text(function: Function, language: CLanguage, name: str) -> str:
 def neuron_function(n: Neurons, functions: Functions) -> Iterator[str]:
     """``NAME_step(m, sums)``: sums to currents, potentials and spikes; ``functions`` gets those that it calls."""
     yield f"/* {n.id}: {n.population.size} {'neurons' if n.population.neuron.fires else 'read-outs'} */"
-    yield f"static void {n.id}_step(nb_model *m, const {n.kind} *sums)"
+    yield f"static void {n.id}_step(nb_model *m, const {n.sums} *sums)"
     yield "{"
     lines = list(_neuron(n, functions))
     if n.rows > 1:
@@ -363,6 +364,8 @@ def neuron_function(n: Neurons, functions: Functions) -> Iterator[str]:
 
 
 def _neuron(n: Neurons, functions: Functions) -> Iterator[str]:
+    sums = "sums[i]" if n.sums == n.kind else f"({n.kind})sums[i]"
+
     def leaf(term: Term) -> str:
         if term.op == "param" and term.name in n.parameters:
             parameter = n.parameters[term.name]
@@ -370,13 +373,13 @@ def _neuron(n: Neurons, functions: Functions) -> Iterator[str]:
                 return _literal(parameter.one, parameter.type)
             return term.name if parameter.level == "row" else f"{n.id}_{term.name}[i]"
         if term.name == "drive":
-            return "sums[i]" if n.exponent == 0 else f"(sums[i] * {_literal(1 << n.exponent, n.kind)})"
+            return sums if n.exponent == 0 else f"({sums} * {_literal(1 << n.exponent, n.kind)})"
         return f"m->{n.id}_{term.name.removeprefix('state.')}[i]" if term.op == "arg" else _number(term, n.kind)
 
     def is_positive(term: Term) -> bool:
         return n.values.get(id(term), (-1, 0))[0] >= 0
 
-    printer = Printer(CLanguage(n.kind, leaf, is_positive, functions, n.exponent))
+    printer = Printer(CLanguage(n.kind, leaf, is_positive, functions, n.exponent, sums))
     ends = [n.step.sent, *(n.step.state[name] for name in n.kept), *(n.step.variables[name] for name in n.traced)]
     sent, *found = printer.write(ends)
     body = [*printer.lines]

@@ -54,7 +54,7 @@ def _title(s: Synapses) -> str:
 
 
 def _event(s: Synapses, scale: int) -> Iterator[str]:
-    value = "" if s.source.is_binary else f", {s.kind} value"
+    value = "" if s.source.is_binary else f", {s.value_type} value"
     yield f"static void {s.id}_event({s.kind} *sums, uint32_t source{value})"
     yield "{"
     operator = s.operator
@@ -66,10 +66,17 @@ def _event(s: Synapses, scale: int) -> Iterator[str]:
         yield from _conv(s, scale, operator)
     elif isinstance(operator, Identity | Scale):
         weight = "1.0f" if isinstance(operator, Identity) else f"{s.id}_weight[source]"
-        yield f"    sums[source] += {_term(s, scale, weight)};"
+        yield f"    {_plus(s, 'sums[source]', _term(s, scale, weight))}"
     else:
         yield from _sparse(s, scale)
     yield "}"
+
+
+def _plus(s: Synapses, place: str, term: str) -> str:
+    """A statement that adds to a sum; operators of C widen narrow types to int."""
+    if s.kind == s.value_type:
+        return f"{place} += {term};"
+    return f"{place} = ({s.kind})({place} + {f'({term})' if ' * ' in term else term});"
 
 
 def _term(s: Synapses, scale: int, weight: str) -> str:
@@ -79,14 +86,14 @@ def _term(s: Synapses, scale: int, weight: str) -> str:
     factors = [*([] if s.source.is_binary else ["value"]), *([str(scale)] if scale > 1 else [])]
     if not factors:
         return weight
-    cast = "" if s.kind == FLOAT else f"({s.kind})"
+    cast = "" if s.kind == FLOAT else f"({s.value_type})"
     return f"{cast}{weight} * {' * '.join(factors)}"
 
 
 def _dense(s: Synapses, scale: int, targets: int) -> Iterator[str]:
     yield f"    const uint32_t first = source * {targets}u;"
     yield f"    for (uint32_t i = 0; i < {targets}u; ++i)"
-    yield f"        sums[i] += {_term(s, scale, f'{s.id}_weight[first + i]')};"
+    yield f"        {_plus(s, 'sums[i]', _term(s, scale, f'{s.id}_weight[first + i]'))}"
 
 
 def is_grouped(s: Synapses) -> bool:
@@ -101,22 +108,23 @@ def _events(s: Synapses, scale: int) -> Iterator[str]:
     operator: Any = s.operator
     targets, kind = operator.output_shape[0], weights_table(s).type
     total = " + ".join(f"row{k}[i]" for k in range(GROUP))
-    plus = "+= " if kind != FLOAT else "= sums[i] + "  # reals are added one after the other
     if scale > 1:
-        total = f"({s.kind})({total}) * {scale}"
+        total = f"({s.value_type})({total}) * {scale}"
+    # reals are added one after the other
+    add = f"sums[i] = sums[i] + {total};" if kind == FLOAT else _plus(s, "sums[i]", total)
     yield f"static void {s.id}_events({s.kind} *restrict sums, const uint32_t *sources)"
     yield "{"
     for k in range(GROUP):
         yield f"    const {kind} *const row{k} = {s.id}_weight + (sources[{k}] * {targets}u);"
     yield ""
     yield f"    for (uint32_t i = 0; i < {targets}u; ++i)"
-    yield f"        sums[i] {plus}{total};"
+    yield f"        {add}"
     yield "}"
 
 
 def _sparse(s: Synapses, scale: int) -> Iterator[str]:
     yield f"    for (uint32_t k = {s.id}_start[source]; k < {s.id}_start[source + 1u]; ++k)"
-    yield f"        sums[{s.id}_target[k]] += {_term(s, scale, f'{s.id}_weight[k]')};"
+    yield f"        {_plus(s, f'sums[{s.id}_target[k]]', _term(s, scale, f'{s.id}_weight[k]'))}"
 
 
 def is_partition(pool: SumPool) -> bool:
@@ -138,10 +146,7 @@ def _pool(s: Synapses, pool: SumPool) -> Iterator[str]:
         yield f"    if ((y < {rows}u) && (x < {columns}u))"
         inside = "        "
     one = "value" if not s.source.is_binary else "1.0f" if s.kind == FLOAT else "1"
-    if s.kind in ("int8_t", "int16_t"):
-        yield f"{inside}sums[{place}] = ({s.kind})(sums[{place}] + {one});"
-    else:
-        yield f"{inside}sums[{place}] += {one};"
+    yield f"{inside}{_plus(s, f'sums[{place}]', one)}"
 
 
 def _conv(s: Synapses, scale: int, conv: Conv | SumPool) -> Iterator[str]:
@@ -167,7 +172,7 @@ def _conv(s: Synapses, scale: int, conv: Conv | SumPool) -> Iterator[str]:
     place = f"({_index('down', strides[0])} * {columns}u) + {_index('along', strides[1])}"
     yield f"            {s.kind} *const to = &{target}[{place}];"
     yield f"            for (uint32_t c = 0; c < {fan_out}u; ++c)"
-    yield f"                to[c * {plane}u] += {_term(s, scale, weight)};"
+    yield f"                {_plus(s, f'to[c * {plane}u]', _term(s, scale, weight))}"
 
 
 def _taps(tap: str, start: str, at: str, count: int, size: int, stride: int, dilation: int) -> Iterator[str]:
@@ -244,7 +249,7 @@ def _add_by_delays(s: Synapses) -> Iterator[str]:
 
 
 def _as_kind(s: Synapses, text: str) -> str:
-    return text if s.source.type == s.kind else f"({s.kind}){text}"
+    return text if s.source.type == s.value_type else f"({s.value_type}){text}"
 
 
 # -- tables --------------------------------------------------------------------------------------------------------
