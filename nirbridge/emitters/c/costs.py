@@ -22,7 +22,7 @@ from nirbridge.quantization.model import FixedInput
 class CortexM4:
     """Instructions and bytes of what ``arm-none-eabi-gcc -Os`` makes of a program, on average.
 
-    Fitted to ten networks of sums in 32 bits, counted in QEMU; ``tests/emitters/c/test_costs.py`` counts again.
+    Fitted to networks counted in QEMU; ``tests/emitters/c/test_costs.py`` counts again.
     """
 
     dense: float = 6.2
@@ -30,7 +30,7 @@ class CortexM4:
     grouped: float = 3.6
     """The same where the rows of several spikes are added at once."""
     conv: float = 7.8
-    tap: float = 28.6
+    tap: float = 15.8
     """For each place of a kernel that a spike meets."""
     pool: float = 20.0
     """For each source of a pool whose windows do not overlap."""

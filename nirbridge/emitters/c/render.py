@@ -48,7 +48,17 @@ def source_text(plan: CPlan, helpers: dict[str, str], options: COptions) -> str:
     numbers = "in float32" if plan.is_real else "in integers"
     head = f"/* Made by nirbridge: one time step of the network, {numbers}. README.md names its parts. */\n"
     includes = '#include <stdbool.h>\n#include <stddef.h>\n\n#include "@STEM@.h"\n#include "@WEIGHTS@"\n'
-    return options.linked("\n".join([head + includes, *([_ROUNDING] if plan.is_real else []), *used, body]))
+    apart = [_APART] if "NB_APART" in body else []
+    return options.linked("\n".join([head + includes, *([_ROUNDING] if plan.is_real else []), *apart, *used, body]))
+
+
+_APART = """/* Of its own at -Os: in the loop over spikes it has too few registers. */
+#if defined(__GNUC__) && defined(__OPTIMIZE_SIZE__)
+#define NB_APART __attribute__((noinline))
+#else
+#define NB_APART
+#endif
+"""
 
 
 _ROUNDING = """#include <float.h>

@@ -55,9 +55,10 @@ def _title(s: Synapses) -> str:
 
 def _event(s: Synapses, scale: int) -> Iterator[str]:
     value = "" if s.source.is_binary else f", {s.value_type} value"
-    yield f"static void {s.id}_event({s.kind} *sums, uint32_t source{value})"
-    yield "{"
     operator = s.operator
+    apart = "NB_APART " * (isinstance(operator, Conv | SumPool) and not is_partition(operator))
+    yield f"static {apart}void {s.id}_event({s.kind} *sums, uint32_t source{value})"
+    yield "{"
     if isinstance(operator, Dense):
         yield from _dense(s, scale, operator.weight.shape[0])
     elif isinstance(operator, SumPool) and is_partition(operator):
@@ -127,9 +128,9 @@ def _sparse(s: Synapses, scale: int) -> Iterator[str]:
     yield f"        {_plus(s, f'sums[{s.id}_target[k]]', _term(s, scale, f'{s.id}_weight[k]'))}"
 
 
-def is_partition(pool: SumPool) -> bool:
-    """True where each source is in one window at most, without a border."""
-    return pool.stride == pool.kernel and not np.any(pool.padding)
+def is_partition(pool: Conv | SumPool) -> bool:
+    """True for a pool where each source is in one window at most, without a border."""
+    return isinstance(pool, SumPool) and pool.stride == pool.kernel and not np.any(pool.padding)
 
 
 def _pool(s: Synapses, pool: SumPool) -> Iterator[str]:
