@@ -15,7 +15,8 @@ from nirbridge.emitters.c.costs import cost_facts, costs, latencies, ports, prog
 from nirbridge.emitters.c.interface import function_names, functions, macros, shown_as
 from nirbridge.emitters.c.layouts import TEMPLATES, built_files, laid_out, layout_texts, template
 from nirbridge.emitters.c.options import COptions, check_options
-from nirbridge.emitters.c.plan import FLOAT, CPlan, Neurons, Source, c_plan, direct_outputs
+from nirbridge.emitters.c.outputs import direct_outputs
+from nirbridge.emitters.c.plan import FLOAT, CPlan, Neurons, Source, c_plan
 from nirbridge.emitters.c.render import braced, header, input_type, source_text, weights_header
 from nirbridge.emitters.c.selftest import golden, selftest_text
 from nirbridge.emitters.c.synapses import differs, tables

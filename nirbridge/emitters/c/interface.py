@@ -16,7 +16,8 @@ from nirbridge._types import Shape
 from nirbridge._version import __version__
 from nirbridge.emitters.c.costs import latencies
 from nirbridge.emitters.c.options import COptions
-from nirbridge.emitters.c.plan import FLOAT, CPlan, Neurons, Source, Summed, direct_outputs
+from nirbridge.emitters.c.outputs import direct_outputs
+from nirbridge.emitters.c.plan import FLOAT, CPlan, Neurons, Source, Summed
 from nirbridge.emitters.c.synapses import sent_text
 from nirbridge.network.model import Network, Port, Projection
 from nirbridge.network.operators import Identity, Reshape

@@ -11,6 +11,7 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, compact
+from nirbridge.emitters.c.outputs import direct_outputs
 from nirbridge.emitters.c.pools import pool_apart
 from nirbridge.emitters.c.timing import causal_names, first_states, without_hops
 from nirbridge.errors import ModelError, counted, quoted
@@ -466,21 +467,6 @@ def real_plan(network: Network) -> CPlan:
 
 def _type_of(state: str) -> str:
     return "int32_t" if state == "refractory" else FLOAT
-
-
-def direct_outputs(network: Network) -> dict[str, str]:
-    """The outputs that are a population as it is, and that population."""
-    populations, found = {p.name for p in network.populations}, {}
-    for port in network.outputs:
-        reads = [p for p in network.projections if p.target == port.name]
-        if len(reads) == 1 and reads[0].source in populations and _is_direct(reads[0]):
-            found[port.name] = reads[0].source
-    return found
-
-
-def _is_direct(p: Any) -> bool:
-    plain = all(isinstance(part, Identity | Reshape) for part in parts_of(p.operator))
-    return plain and p.bias is None and not np.any(p.delay_steps) and not np.any(p.target_delay_steps)
 
 
 def _real_synapses(network: Network, target: str, sources: Mapping[str, Source]) -> Iterator[Synapses]:

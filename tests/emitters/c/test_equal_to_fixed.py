@@ -15,6 +15,7 @@ import nirbridge as nb
 from nirbridge.emitters.c.emit import C
 from nirbridge.errors import DoesNotFit, ModelError
 from nirbridge.network.model import Network
+from nirbridge.network.operators import Dense
 from nirbridge.pipeline import load_chip, load_network, verify_network
 from nirbridge.quantization.model import FixedInput
 from nirbridge.quantization.overflow import OutputRange, input_bounds, prove
@@ -128,6 +129,19 @@ def test_sums_of_more_than_32_bits() -> None:
     arrays = assert_equal_to_fixed(q, random_inputs(q, 200))
     assert abs(arrays["p", "v"]).max() > 2**36
     assert arrays["p", "s"].any()
+
+
+@pytest.mark.parametrize(("most", "field"), [(32767, "int16_t sums16[2]"), (32768, "int32_t sums32[2]")])
+def test_sums_take_16_bits_where_their_bounds_fit(most: int, field: str) -> None:
+    """Inputs of two projections reach the bounds, in units of their weights of 2."""
+    ports = [FixedInput("a", (1,), value_max=most - 1000), FixedInput("b", (1,), value_max=1000)]
+    p = population("p", (2,), neuron(du=4095, dv=4095, fires_above=1 << 23))
+    edges = [projection(port.name, "p", Dense(ints([[2], [-2]]))) for port in ports]
+    q = whole(quantized(ports, [p], edges, ["p"]))
+    ends = {x.name: np.array([[[k * x.value_max]] for k in (1, -1, 0, 1)]) for x in ports}
+    arrays = assert_equal_to_fixed(q, ends)
+    assert abs(arrays["p", "u"]).max() == 2 * most << 6
+    assert field in C.emit(q).files["model.h"].decode()
 
 
 def test_a_readout_that_drives_needs_wider_sums() -> None:
