@@ -126,11 +126,12 @@ def emit_with(
 
 def check_takes(target: str, emitter: Emitter, refused: Mapping[str, object], needs_map: Mapping[str, object]) -> None:
     """Raises UsageError for options that need a type of model that the emitter does not take."""
+    of_integers = {Network, QuantizedNetwork} <= {*emitter.takes} and any(refused.values())
     refused = {**refused, **({} if MappedNetwork in emitter.takes else needs_map)}
     given = [option for option, value in refused.items() if value]
     if given:
         takes = f"it takes {' or '.join(kind.__name__ for kind in emitter.takes)}"
-        limit = "they are of a chip's integers" if takes_integers(emitter) else takes
+        limit = "they are of a chip's integers" if of_integers else takes
         raise UsageError.of(f"emitter {quoted(target)}", f"given with {', '.join(given)}", limit, "leave them out")
 
 

@@ -143,8 +143,8 @@ def test_a_test_without_its_tool_is_skipped_by_name_or_fails(
 
 
 def test_every_tool_is_used_by_some_test() -> None:
-    texts = [p.read_text(encoding="utf-8") for p in (ROOT / "tests").rglob("test_*.py")]
-    users = [text for text in texts if re.search(r"^from tests\.tools import needs$", text, re.MULTILINE)]
+    texts = [p.read_text(encoding="utf-8") for p in (ROOT / "tests").rglob("*.py")]
+    users = [text for text in texts if re.search(r"^from tests\.tools import .*\bneeds\b", text, re.MULTILINE)]
     used = {name for text in users for name in re.findall(r'\bneeds\("([a-z-]+)"\)', text)}
     assert used == set(tools.TOOLS)
 
