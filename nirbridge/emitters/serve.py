@@ -21,6 +21,7 @@ import numpy as np
 
 _LENGTHS = struct.Struct("<QQ")
 _BUFFER_BYTES = 1 << 16
+_HEAD_BYTES_MAX, _BODY_BYTES_MAX = 2**24, 2**40
 
 
 class Link:
@@ -43,8 +44,15 @@ class Link:
         self.end.sendall(_LENGTHS.pack(len(text), len(body)) + text + body)
 
     def receive(self) -> tuple[Any, dict[str, Any]]:
-        """The facts and arrays of the next message. Raises EOFError where the other end is gone."""
+        """The facts and arrays of the next message.
+
+        Raises:
+            EOFError: the other end is gone.
+            ValueError, TypeError: it is no message.
+        """
         length, rest = _LENGTHS.unpack(self._exactly(_LENGTHS.size))
+        if length > _HEAD_BYTES_MAX or rest > _BODY_BYTES_MAX:
+            raise ValueError(f"a message of {length:,} and {rest:,} bytes")
         if length:
             self._received = json.loads(self._exactly(length))
         data, place, arrays = self._exactly(rest), 0, {}

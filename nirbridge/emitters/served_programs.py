@@ -99,6 +99,8 @@ class ServedProgram:
             raise self._ended(f"gave no answer within {seconds:.0f} s and was ended") from None
         except (EOFError, OSError):
             raise self._ended("ended") from None
+        except (ValueError, TypeError, RecursionError):
+            raise self._ended("gave an answer that is none") from None
         except BaseException:  # interrupted: the next call would get this answer
             self.close()
             raise

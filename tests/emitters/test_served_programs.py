@@ -15,6 +15,8 @@ from nirbridge.emitters.served_programs import ServedProgram
 from nirbridge.errors import ModelError
 
 SERVED = b"""
+import os
+import sys
 import time
 
 class State:
@@ -33,6 +35,8 @@ def leave(state):
 def advance(state, values, names, steps):
     if names == ["late"]:
         time.sleep(60)
+    if names[:1] == ["forged"]:
+        os.write(int(sys.argv[1]), bytes.fromhex(names[1]))
     sums = state.v + values["in0"].cumsum(0)
     return {"out0": sums, **{name: sums[:, 0] > 0 for name in names}}, State(sums[steps - 1])
 """
@@ -124,3 +128,11 @@ def test_an_interrupted_call_has_no_answer_later(monkeypatch: pytest.MonkeyPatch
             program.leave(state)
     with pytest.raises(ModelError, match="ended; it wrote no log; open it again$"):
         program.advance(state, {"in0": np.zeros((1, 3))}, (), 1)
+
+
+@pytest.mark.parametrize("sent", ["ff" * 16, "0300000000000000" + "00" * 8 + "7b7b7b", "01" + "00" * 15 + "35"])
+def test_an_answer_that_is_none_ends_the_process(sent: str) -> None:
+    program = opened()
+    start = program.enter({"v": np.arange(3)}, 1)
+    with pytest.raises(ModelError, match="gave an answer that is none"):
+        program.advance(start, {"in0": np.ones((1, 1, 3), np.int64)}, ["forged", sent], 1)
